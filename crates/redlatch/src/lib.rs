@@ -1,0 +1,1 @@
+//! Placeholder of the crate root; filled in the next commits.
