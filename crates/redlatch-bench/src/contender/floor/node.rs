@@ -1,0 +1,147 @@
+//! One connection: commands queue up, one write sends them, replies come back in
+//! the same order.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::command::{COMPARE_AND_DELETE, encode};
+
+/// Replies are 4 or 5 bytes: room for some 3,000 of them, more than one turn has.
+const INBOX: usize = 16 * 1024;
+
+/// Who asked, and with which of its commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub(super) caller: u32,
+    pub(super) command: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    Yes,
+    No,
+}
+
+pub(super) struct Node {
+    socket: TcpStream,
+    awaiting: VecDeque<Ticket>,
+    outbox: Vec<u8>,
+    inbox: Box<[u8]>,
+    /// Bytes at the front of the inbox that are no whole reply yet.
+    kept: usize,
+}
+
+impl Node {
+    /// Connects and loads the script; answers with the node and the script's name.
+    pub(super) fn connect(url: &str) -> anyhow::Result<(Self, String)> {
+        let address = url.strip_prefix("redis://").context("not a redis:// address")?;
+        let mut socket = TcpStream::connect(address.trim_end_matches('/'))?;
+        socket.set_nodelay(true)?;
+        let script = load(&mut socket)?;
+        socket.set_nonblocking(true)?;
+        let node = Self {
+            socket,
+            awaiting: VecDeque::new(),
+            outbox: Vec::new(),
+            inbox: vec![0; INBOX].into_boxed_slice(),
+            kept: 0,
+        };
+        Ok((node, script))
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(super) fn idle(&self) -> bool {
+        self.awaiting.is_empty()
+    }
+
+    pub(super) fn queue(&mut self, ticket: Ticket, command: &[u8]) {
+        self.awaiting.push_back(ticket);
+        self.outbox.extend_from_slice(command);
+    }
+
+    /// One write. What does not fit is tried again in the next turn, which comes:
+    /// a full socket has commands in it whose replies will wake the loop.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.outbox.is_empty() {
+            return Ok(());
+        }
+        match self.socket.write(&self.outbox) {
+            Ok(sent) if sent == self.outbox.len() => self.outbox.clear(),
+            Ok(sent) => drop(self.outbox.drain(..sent)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// One read; hands over every whole reply with the ticket it belongs to.
+    pub(super) fn read(&mut self, replies: &mut Vec<(Ticket, Reply)>) -> anyhow::Result<()> {
+        let got = match self.socket.read(&mut self.inbox[self.kept..]) {
+            Ok(0) => bail!("a node closed the connection"),
+            Ok(got) => got,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let filled = self.kept + got;
+        let mut parsed = 0;
+        while let Some((reply, length)) = parse(&self.inbox[parsed..filled])? {
+            let ticket = self.awaiting.pop_front().context("a reply nobody asked for")?;
+            replies.push((ticket, reply));
+            parsed += length;
+        }
+        self.inbox.copy_within(parsed..filled, 0);
+        self.kept = filled - parsed;
+        Ok(())
+    }
+}
+
+/// The first reply and its length, `None` if it is not all there. Granted and
+/// deleted are yes, a nil and a zero are no; anything else ends the run.
+fn parse(bytes: &[u8]) -> anyhow::Result<Option<(Reply, usize)>> {
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+        ensure!(bytes.len() < INBOX, "a reply longer than the inbox");
+        return Ok(None);
+    };
+    let reply = match &bytes[..=end] {
+        b"+OK\r\n" | b":1\r\n" => Reply::Yes,
+        b"$-1\r\n" | b":0\r\n" => Reply::No,
+        other => bail!("unexpected reply {:?}", String::from_utf8_lossy(other)),
+    };
+    Ok(Some((reply, end + 1)))
+}
+
+fn load(socket: &mut TcpStream) -> anyhow::Result<String> {
+    socket.write_all(encode(&["SCRIPT", "LOAD", COMPARE_AND_DELETE]).as_bytes())?;
+    let mut lines = BufReader::new(socket).lines();
+    let length = lines.next().context("no reply to SCRIPT LOAD")??;
+    ensure!(length == "$40", "SCRIPT LOAD answered {length:?}");
+    Ok(lines.next().context("half a reply to SCRIPT LOAD")??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_one_by_one() {
+        let bytes = b"+OK\r\n$-1\r\n:1\r";
+
+        let (first, length) = parse(bytes).unwrap().unwrap();
+        let (second, _) = parse(&bytes[length..]).unwrap().unwrap();
+        let cut_off = parse(b":1\r").unwrap();
+
+        assert_eq!((first, second), (Reply::Yes, Reply::No));
+        assert_eq!(cut_off, None);
+    }
+
+    #[test]
+    fn an_error_reply_ends_the_run() {
+        assert!(parse(b"-NOSCRIPT No matching script\r\n").is_err());
+    }
+}
