@@ -1,0 +1,302 @@
+//! Decides one attempt to take a lock on N nodes.
+//!
+//! In:  votes and the time, both handed over.
+//! Out: exactly one result, as soon as the votes allow.
+//!
+//! Promise: a grant is only a grant while it can be used: validity is checked
+//! when the majority is complete, not when it began. A lost attempt is undone
+//! on every node by whoever drives this (see [`crate::machine`]).
+
+use crate::{
+    config::Terms,
+    lease,
+    moment::Moment,
+    quorum::{Ballot, Verdict, Vote},
+};
+use core::time::Duration;
+
+/// One attempt: one token, one ballot, one result.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    started: Moment,
+    usable_until: Moment,
+    min_validity: Duration,
+    deadline: Moment,
+    ballot: Ballot,
+    decided: bool,
+}
+
+impl Attempt {
+    /// An attempt whose commands will be sent after `started`, never before.
+    #[must_use]
+    pub fn new(started: Moment, nodes: usize, terms: &Terms) -> Self {
+        Attempt {
+            started,
+            usable_until: lease::usable_until(started, terms.ttl),
+            min_validity: terms.min_validity,
+            deadline: started.after(terms.node_timeout),
+            ballot: Ballot::of(nodes),
+            decided: false,
+        }
+    }
+
+    /// When nodes that have not answered no longer count.
+    #[must_use]
+    pub fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    /// How long the attempt has been under way.
+    #[must_use]
+    pub fn elapsed(&self, now: Moment) -> Duration {
+        now.since(self.started)
+    }
+
+    /// The votes so far.
+    #[must_use]
+    pub fn ballot(&self) -> &Ballot {
+        &self.ballot
+    }
+
+    /// Takes in one vote. The result comes once, with the vote that decides.
+    pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
+        let after = now.since(self.started);
+        self.ballot.cast(node, vote, after);
+        self.decide(now)
+    }
+
+    /// Ends the waiting for nodes once the deadline has passed.
+    pub fn tick(&mut self, now: Moment) -> Option<Decision> {
+        if now >= self.deadline {
+            self.ballot.close(now.since(self.started));
+        }
+        self.decide(now)
+    }
+
+    fn decide(&mut self, now: Moment) -> Option<Decision> {
+        if self.decided {
+            return None;
+        }
+        let tally = self.ballot.tally();
+        let validity = self.usable_until.since(now);
+        let decision = match tally.verdict() {
+            Verdict::Open => return None,
+            // Lost, but wait for what to call it: one dead node must not make
+            // a lock that is held look like an outage.
+            Verdict::Lost if !tally.refusals_decide() && tally.refusals_may_decide() => {
+                return None;
+            }
+            Verdict::Won if !validity.is_zero() && validity >= self.min_validity => {
+                Ok(self.usable_until)
+            }
+            Verdict::Won => Err(AcquireError::TooSlow {
+                elapsed: now.since(self.started),
+                ballot: self.ballot.clone(),
+            }),
+            Verdict::Lost if tally.refusals_decide() => {
+                Err(AcquireError::Held(self.ballot.clone()))
+            }
+            Verdict::Lost => Err(AcquireError::NoQuorum(self.ballot.clone())),
+        };
+        self.decided = true;
+        Some(decision)
+    }
+}
+
+/// The end of the lease, or why there is none.
+pub type Decision = Result<Moment, AcquireError>;
+
+/// Why a lock was not taken. It has been, or is being, undone on every node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Refusals alone ruled out a majority: another owner has it. Wait and retry.
+    #[error("held by another owner on {} of {} nodes", .0.tally().refused, .0.tally().nodes)]
+    Held(Ballot),
+    /// Failed nodes tipped the vote. Tell an operator.
+    #[error("no majority: {} of {} nodes failed", .0.tally().failed, .0.tally().nodes)]
+    NoQuorum(Ballot),
+    /// A majority granted, but the answers used up the lease. Raise the TTL.
+    #[error("granted after {elapsed:?}, too late to be of use")]
+    TooSlow {
+        /// From before the first byte was sent to the deciding vote.
+        elapsed: Duration,
+        /// The votes.
+        ballot: Ballot,
+    },
+}
+
+impl AcquireError {
+    /// Every node's vote.
+    #[must_use]
+    pub fn ballot(&self) -> &Ballot {
+        match self {
+            AcquireError::Held(ballot)
+            | AcquireError::NoQuorum(ballot)
+            | AcquireError::TooSlow { ballot, .. } => ballot,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::Wanted,
+        quorum::{Fault, Holder},
+    };
+    use alloc::vec::Vec;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn attempt(nodes: usize) -> Attempt {
+        let terms = Terms::check(&Wanted::default()).unwrap();
+        Attempt::new(Moment::START, nodes, &terms)
+    }
+
+    fn at(millis: u32) -> Moment {
+        Moment::START.after(millis * MS)
+    }
+
+    fn held() -> Vote {
+        Vote::Held(Holder::default())
+    }
+
+    #[test]
+    fn the_lease_counts_from_before_the_first_byte_was_sent() {
+        let mut attempt = attempt(3);
+
+        assert_eq!(attempt.vote(at(100), 0, Vote::Granted), None);
+        let decision = attempt.vote(at(200), 1, Vote::Granted);
+
+        assert_eq!(decision, Some(Ok(at(9898))));
+    }
+
+    #[test]
+    fn a_majority_that_comes_after_the_lease_is_no_grant() {
+        let mut attempt = attempt(3);
+        attempt.vote(at(1), 0, Vote::Granted);
+
+        let decision = attempt.vote(at(9898), 1, Vote::Granted);
+
+        assert!(matches!(decision, Some(Err(AcquireError::TooSlow { .. }))));
+    }
+
+    #[test]
+    fn a_lease_shorter_than_min_validity_is_refused() {
+        let mut attempt = attempt(1);
+
+        let decision = attempt.vote(at(5000), 0, Vote::Granted);
+
+        assert!(matches!(decision, Some(Err(AcquireError::TooSlow { .. }))));
+    }
+
+    #[test]
+    fn silent_nodes_count_as_failed_once_the_node_timeout_is_over() {
+        let mut attempt = attempt(3);
+        attempt.vote(at(1), 0, Vote::Granted);
+        assert_eq!(attempt.tick(at(499)), None);
+
+        let decision = attempt.tick(at(500));
+
+        let Some(Err(AcquireError::NoQuorum(ballot))) = decision else {
+            panic!("{decision:?}");
+        };
+        assert_eq!(*ballot.vote(2), Vote::Failed(Fault::TimedOut(500 * MS)));
+    }
+
+    #[test]
+    fn one_dead_node_does_not_make_a_held_lock_look_like_an_outage() {
+        let mut attempt = attempt(3);
+        attempt.vote(at(0), 0, Vote::Failed(Fault::Unreachable("refused".into())));
+        assert_eq!(attempt.vote(at(1), 1, held()), None);
+
+        let decision = attempt.vote(at(2), 2, held());
+
+        assert!(
+            matches!(decision, Some(Err(AcquireError::Held(_)))),
+            "{decision:?}"
+        );
+    }
+
+    #[test]
+    fn votes_after_the_decision_are_written_down_but_decide_nothing() {
+        let mut attempt = attempt(3);
+        attempt.vote(at(1), 0, Vote::Granted);
+        attempt.vote(at(1), 1, Vote::Granted);
+
+        assert_eq!(attempt.vote(at(2), 2, held()), None);
+        assert_eq!(*attempt.ballot().vote(2), held());
+    }
+
+    /// Every order in which three nodes can grant, refuse, fail or stay silent,
+    /// each answer early, late or after the lease: one result, the right one.
+    #[test]
+    fn every_history_of_three_nodes_ends_in_the_one_right_result() {
+        let votes = [
+            Vote::Granted,
+            held(),
+            Vote::Failed(Fault::Unreachable("x".into())),
+            Vote::Pending,
+        ];
+        let times = [1, 400, 9898];
+        let orders = [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ];
+        let mut histories = 0;
+        for code in 0..4_usize.pow(3) * 3_usize.pow(3) {
+            for order in orders {
+                let digit = |base: usize, place: u32, from: usize| from / base.pow(place) % base;
+                let cast: Vec<(usize, u32, &Vote)> = order
+                    .iter()
+                    .enumerate()
+                    .map(|(place, node)| {
+                        let place = u32::try_from(place).unwrap();
+                        let time = times[digit(3, place, code / 64)];
+                        (*node, time, &votes[digit(4, place, code % 64)])
+                    })
+                    .collect();
+                if cast.windows(2).any(|pair| pair[0].1 > pair[1].1) {
+                    continue; // time does not run backwards
+                }
+                histories += 1;
+                check_history(&cast);
+            }
+        }
+        assert!(histories > 2_000, "{histories}");
+    }
+
+    fn check_history(cast: &[(usize, u32, &Vote)]) {
+        let mut attempt = attempt(3);
+        let mut results = Vec::new();
+        for (node, time, vote) in cast {
+            if *time >= 500 {
+                results.extend(attempt.tick(at(500)));
+            }
+            if **vote != Vote::Pending {
+                results.extend(attempt.vote(at(*time), *node, (*vote).clone()));
+            }
+        }
+        results.extend(attempt.tick(at(9999)));
+
+        let in_time = |wanted: &dyn Fn(&Vote) -> bool| {
+            cast.iter()
+                .filter(|(_, time, vote)| *time < 500 && wanted(vote))
+                .count()
+        };
+        let granted = in_time(&|vote| *vote == Vote::Granted);
+        let refused = in_time(&|vote| *vote == held());
+        assert_eq!(results.len(), 1, "{cast:?}");
+        match &results[0] {
+            Ok(until) => assert!(granted >= 2 && *until == at(9898), "{cast:?}"),
+            Err(AcquireError::Held(_)) => assert!(refused >= 2, "{cast:?}"),
+            Err(AcquireError::NoQuorum(_)) => assert!(granted < 2 && refused < 2, "{cast:?}"),
+            Err(error) => panic!("{error}: {cast:?}"),
+        }
+    }
+}

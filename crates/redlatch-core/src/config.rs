@@ -1,0 +1,363 @@
+//! The times of one lock, checked against each other.
+//!
+//! In:  what the caller wants, with gaps.
+//! Out: [`Terms`], which cannot be wrong, or an error that names the value and
+//!      the rule.
+
+use crate::lease;
+use core::time::Duration;
+
+/// The longest TTL unless configured: renewal makes long ones needless.
+pub const DEFAULT_MAX_TTL: Duration = Duration::from_secs(30);
+/// The TTL unless asked for another.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
+/// How long renewal goes on unless asked otherwise.
+pub const DEFAULT_MAX_HOLD: Duration = Duration::from_secs(3600);
+
+/// What a caller wants of a lock; `None` takes the default named there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// How long a key lives without renewal.
+    pub ttl: Duration,
+    /// The bound on `ttl`, the same for all clients of the nodes.
+    pub max_ttl: Duration,
+    /// How long one node may take to answer: `ttl / 20` between 5 and 500 ms.
+    pub node_timeout: Option<Duration>,
+    /// The least a fresh lease must have left: half of its usable time.
+    pub min_validity: Option<Duration>,
+    /// How long before the end loss is signalled: a tenth of the usable
+    /// time, at most 500 ms.
+    pub notice: Option<Duration>,
+    /// Whether the lease is extended by itself.
+    pub renewal: Option<WantedRenewal>,
+}
+
+/// What a caller wants of renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedRenewal {
+    /// How often: every third of the TTL.
+    pub every: Option<Duration>,
+    /// The cap on the time held; `Duration::MAX` is no cap.
+    pub max_hold: Duration,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted {
+            ttl: DEFAULT_TTL,
+            max_ttl: DEFAULT_MAX_TTL,
+            node_timeout: None,
+            min_validity: None,
+            notice: None,
+            renewal: Some(WantedRenewal {
+                every: None,
+                max_hold: DEFAULT_MAX_HOLD,
+            }),
+        }
+    }
+}
+
+/// The times of one lock. Only [`Terms::check`] makes them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Terms {
+    /// How long a key lives without renewal, in whole milliseconds.
+    pub ttl: Duration,
+    /// How long one node may take to answer.
+    pub node_timeout: Duration,
+    /// The least a fresh lease must have left.
+    pub min_validity: Duration,
+    /// How long before the end of the lease its loss is signalled.
+    pub notice: Duration,
+    /// When the lease is extended by itself, if it is.
+    pub renewal: Option<Renewal>,
+}
+
+/// How a lease is extended by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Renewal {
+    /// The pause from one extension to the next.
+    pub every: Duration,
+    /// The longest time the lock may be held.
+    pub max_hold: Duration,
+}
+
+impl Terms {
+    /// Fills the gaps and checks all values against each other.
+    pub fn check(wanted: &Wanted) -> Result<Terms, TermsError> {
+        let ttl = check_ttl(wanted.ttl, wanted.max_ttl)?;
+        let usable = lease::usable(ttl);
+        let terms = Terms {
+            ttl,
+            node_timeout: wanted
+                .node_timeout
+                .unwrap_or_else(|| default_node_timeout(ttl)),
+            min_validity: wanted.min_validity.unwrap_or(usable / 2),
+            notice: wanted.notice.unwrap_or_else(|| default_notice(ttl)),
+            renewal: wanted.renewal.as_ref().map(|renewal| Renewal {
+                every: renewal.every.unwrap_or_else(|| (ttl / 3).min(usable / 2)),
+                max_hold: renewal.max_hold,
+            }),
+        };
+        terms.cross_check(usable)?;
+        Ok(terms)
+    }
+
+    /// The same times for an extension to another TTL.
+    #[must_use]
+    pub fn usable(&self) -> Duration {
+        lease::usable(self.ttl)
+    }
+
+    fn cross_check(&self, usable: Duration) -> Result<(), TermsError> {
+        let Terms {
+            node_timeout,
+            min_validity,
+            notice,
+            ..
+        } = *self;
+        if node_timeout.is_zero() || node_timeout >= usable {
+            return Err(TermsError::NodeTimeout {
+                node_timeout,
+                usable,
+            });
+        }
+        if min_validity > usable {
+            return Err(TermsError::MinValidity {
+                min_validity,
+                usable,
+            });
+        }
+        if notice >= usable {
+            return Err(TermsError::Notice { notice, usable });
+        }
+        let Some(Renewal { every, max_hold }) = self.renewal else {
+            return Ok(());
+        };
+        if every.is_zero() || every.saturating_add(node_timeout) >= usable - notice {
+            let needed = every.saturating_add(node_timeout);
+            return Err(TermsError::Renewal {
+                every,
+                needed,
+                usable: usable - notice,
+            });
+        }
+        if max_hold.is_zero() {
+            return Err(TermsError::MaxHold);
+        }
+        Ok(())
+    }
+}
+
+/// Checks one TTL, and cuts it to the whole milliseconds that servers count in:
+/// a lease must not count on time its keys do not have.
+pub fn check_ttl(ttl: Duration, max_ttl: Duration) -> Result<Duration, TermsError> {
+    if ttl > max_ttl {
+        return Err(TermsError::TtlTooLong { ttl, max_ttl });
+    }
+    let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    let ttl = Duration::from_millis(millis);
+    if lease::usable(ttl).is_zero() {
+        return Err(TermsError::TtlTooShort {
+            ttl,
+            drift: lease::drift(ttl),
+        });
+    }
+    Ok(ttl)
+}
+
+fn default_node_timeout(ttl: Duration) -> Duration {
+    let usable = lease::usable(ttl);
+    let least = Duration::from_millis(5).min(usable / 4);
+    (ttl / 20).clamp(least, Duration::from_millis(500))
+}
+
+fn default_notice(ttl: Duration) -> Duration {
+    (lease::usable(ttl) / 10).min(Duration::from_millis(500))
+}
+
+/// Times that do not fit together. Nothing was sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TermsError {
+    /// The TTL is zero, or clock drift alone uses it up.
+    #[error("a TTL of {ttl:?} leaves nothing after {drift:?} for clock drift; use at least 3ms")]
+    TtlTooShort {
+        /// What was asked for, in whole milliseconds.
+        ttl: Duration,
+        /// What drift takes of it.
+        drift: Duration,
+    },
+    /// The TTL is above the bound that all clients agreed on.
+    #[error("a TTL of {ttl:?} is above max_ttl, {max_ttl:?}; let renewal hold the lock for longer")]
+    TtlTooLong {
+        /// What was asked for.
+        ttl: Duration,
+        /// The bound.
+        max_ttl: Duration,
+    },
+    /// Waiting for one node could use up the lease.
+    #[error(
+        "node_timeout is {node_timeout:?}; it must be above zero and below the usable time, {usable:?}"
+    )]
+    NodeTimeout {
+        /// What was asked for.
+        node_timeout: Duration,
+        /// What the TTL leaves after drift.
+        usable: Duration,
+    },
+    /// No lease could ever have that much left.
+    #[error("min_validity is {min_validity:?}; it cannot be above the usable time, {usable:?}")]
+    MinValidity {
+        /// What was asked for.
+        min_validity: Duration,
+        /// What the TTL leaves after drift.
+        usable: Duration,
+    },
+    /// Loss would be signalled before the lease starts.
+    #[error("notice is {notice:?}; it must be below the usable time, {usable:?}")]
+    Notice {
+        /// What was asked for.
+        notice: Duration,
+        /// What the TTL leaves after drift.
+        usable: Duration,
+    },
+    /// A renewal would come too late, or all the time.
+    #[error(
+        "renewing every {every:?} needs {needed:?} with the node timeout; \
+         it must be above zero and below the {usable:?} before loss is signalled"
+    )]
+    Renewal {
+        /// The interval asked for.
+        every: Duration,
+        /// Interval and node timeout together.
+        needed: Duration,
+        /// Usable time less notice.
+        usable: Duration,
+    },
+    /// A cap of nothing.
+    #[error("max_hold is zero; leave renewal off instead")]
+    MaxHold,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn with_ttl(ttl: Duration) -> Wanted {
+        Wanted {
+            ttl,
+            ..Wanted::default()
+        }
+    }
+
+    #[test]
+    fn defaults_fit_together_for_every_ttl_that_is_allowed() {
+        for ttl in (3..100).chain([1_000, 10_000, 30_000]) {
+            let terms = Terms::check(&with_ttl(ttl * MS));
+
+            assert!(terms.is_ok(), "{ttl} ms: {terms:?}");
+        }
+    }
+
+    #[test]
+    fn a_ttl_that_drift_eats_is_refused() {
+        for ttl in [Duration::ZERO, Duration::from_micros(999), MS, 2 * MS] {
+            let refused = Terms::check(&with_ttl(ttl));
+
+            assert!(
+                matches!(refused, Err(TermsError::TtlTooShort { .. })),
+                "{ttl:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_ttl_above_the_maximum_is_refused() {
+        let ttl = DEFAULT_MAX_TTL + MS;
+
+        let refused = Terms::check(&with_ttl(ttl));
+
+        assert_eq!(
+            refused,
+            Err(TermsError::TtlTooLong {
+                ttl,
+                max_ttl: DEFAULT_MAX_TTL
+            })
+        );
+        assert!(matches!(
+            Terms::check(&with_ttl(Duration::MAX)),
+            Err(TermsError::TtlTooLong { .. })
+        ));
+    }
+
+    #[test]
+    fn a_ttl_is_cut_to_the_milliseconds_that_servers_know() {
+        let terms = Terms::check(&with_ttl(Duration::from_micros(100_900))).unwrap();
+
+        assert_eq!(terms.ttl, 100 * MS);
+    }
+
+    #[test]
+    fn renewal_that_would_come_too_late_is_refused() {
+        let every = Some(9_000 * MS);
+        let renewal = Some(WantedRenewal {
+            every,
+            max_hold: Duration::MAX,
+        });
+        let refused = Terms::check(&Wanted {
+            renewal,
+            ..Wanted::default()
+        });
+
+        assert!(
+            matches!(refused, Err(TermsError::Renewal { .. })),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn zero_and_oversized_times_are_refused_by_name() {
+        let zero = Some(Duration::ZERO);
+        let huge = Some(Duration::MAX);
+        let cases = [
+            Wanted {
+                node_timeout: zero,
+                ..Wanted::default()
+            },
+            Wanted {
+                node_timeout: huge,
+                ..Wanted::default()
+            },
+            Wanted {
+                min_validity: huge,
+                ..Wanted::default()
+            },
+            Wanted {
+                notice: huge,
+                ..Wanted::default()
+            },
+        ];
+        for wanted in cases {
+            assert!(Terms::check(&wanted).is_err(), "{wanted:?}");
+        }
+        let every = WantedRenewal {
+            every: zero,
+            max_hold: Duration::MAX,
+        };
+        let hold = WantedRenewal {
+            every: None,
+            max_hold: Duration::ZERO,
+        };
+        for renewal in [every, hold] {
+            let wanted = Wanted {
+                renewal: Some(renewal),
+                ..Wanted::default()
+            };
+            assert!(Terms::check(&wanted).is_err(), "{wanted:?}");
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Many locks at once: what to send, to whom, when, and what to answer.
+//!
+//! In:  requests, replies of nodes and the time ([`Input`]).
+//! Out: commands, answers and changes of leases ([`Output`]), and the moment at
+//!      which it wants to be called again.
+//!
+//! Promise: every attempt that was lost, cancelled or cut off, and every lease
+//! that was released or lost, ends in an undo on every node it may have reached.
+//! Needs: each node carries out and answers its commands in the order they were
+//! sent, so that an undo cannot overtake its take.
+
+mod acquiring;
+mod holding;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    acquire,
+    command::{Command, Reply},
+    config::Terms,
+    extend,
+    lease::Loss,
+    moment::Moment,
+    quorum::{Ballot, Vote},
+    release::{self, Undo},
+    resource::Resources,
+    survey::Survey,
+    token::{Entropy, Owner, Token},
+};
+use acquiring::Acquiring;
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    vec::Vec,
+};
+use core::time::Duration;
+use holding::Holding;
+
+/// One operation. The driver counts them up from zero and never reuses one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(u64);
+
+impl OpId {
+    /// Undos of lost attempts are the machine's own; their ids have this bit.
+    const INTERNAL: u64 = 1 << 63;
+
+    /// The id with that number, which must be below 2^63.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        OpId(number & !Self::INTERNAL)
+    }
+}
+
+/// Says which question a reply answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tag {
+    op: OpId,
+    round: u32,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// Somebody wants a lock.
+    Acquire(OpId, Order),
+    /// A lease from elsewhere shall be looked after here. It counts as held
+    /// until the given moment; extend it to prove more.
+    Adopt(OpId, Adopted),
+    /// Extend the lease now, by this TTL.
+    Extend(OpId, Duration),
+    /// Give the lock back and answer what became of it.
+    Release(OpId),
+    /// The caller is gone: undo whatever there is, answer nothing.
+    Cancel(OpId),
+    /// Stop looking after the lease, but leave its keys alone.
+    Forget(OpId),
+    /// Somebody else extended the lease; it now ends at that moment.
+    Extended(OpId, Moment),
+    /// Ask every node the same and answer with all replies.
+    Survey(OpId, Command, Duration),
+    /// A node answered.
+    Reply {
+        /// Which node.
+        node: usize,
+        /// Which question.
+        tag: Tag,
+        /// What it said.
+        reply: Reply,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// A lock that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Order {
+    /// What to lock.
+    pub resources: Resources,
+    /// Its times.
+    pub terms: Terms,
+    /// Whose it will be.
+    pub owner: Owner,
+    /// Until when to try again; there is one attempt at least.
+    pub wait_until: Moment,
+}
+
+/// A lease that was taken elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Adopted {
+    /// What is locked.
+    pub resources: Resources,
+    /// Its times from here on.
+    pub terms: Terms,
+    /// What signs it.
+    pub token: Token,
+    /// Until when it is known to be held.
+    pub usable_until: Moment,
+}
+
+/// What shall be done.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Send a command to a node.
+    Send {
+        /// Which node.
+        node: usize,
+        /// Comes back with the reply.
+        tag: Tag,
+        /// What to send.
+        command: Command,
+    },
+    /// The answer to [`Input::Acquire`].
+    Acquired(OpId, Result<Grant, acquire::AcquireError>),
+    /// The answer to [`Input::Extend`].
+    Extended(OpId, extend::Decision),
+    /// The answer to [`Input::Release`].
+    Released(OpId, release::Decision),
+    /// The answer to [`Input::Survey`], in the order of the nodes.
+    Surveyed(OpId, Box<[Reply]>),
+    /// The lease is good until that moment, by these votes.
+    Kept(OpId, Moment, Ballot),
+    /// One attempt failed; another will follow after a pause.
+    Retrying(OpId, acquire::AcquireError, Duration),
+    /// The lease is lost, or will be before anything can be done about it.
+    Lost(OpId, Loss),
+}
+
+/// A lock that was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// What signs it.
+    pub token: Token,
+    /// The end of the lease.
+    pub usable_until: Moment,
+    /// The votes when the majority was complete.
+    pub ballot: Ballot,
+}
+
+/// The state of all operations.
+#[derive(Debug, Clone)]
+pub struct Machine<E> {
+    ops: BTreeMap<OpId, Entry>,
+    timers: BTreeSet<(Moment, OpId)>,
+    world: World<E>,
+    internal: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    op: Op,
+    /// When its timer is set; never later than the operation's own `due`.
+    armed: Moment,
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Acquiring(Acquiring),
+    Holding(Holding),
+    Undoing(Undoing),
+    Surveying(Survey),
+}
+
+/// What an operation may touch besides itself.
+#[derive(Debug, Clone)]
+struct World<E> {
+    nodes: usize,
+    entropy: E,
+    outbox: VecDeque<Output>,
+    spawned: Vec<Undoing>,
+}
+
+/// What an operation is after an event.
+enum Next {
+    Same,
+    Becomes(Op),
+    Over,
+}
+
+impl<E: Entropy> Machine<E> {
+    /// A machine for that many nodes.
+    pub fn new(nodes: usize, entropy: E) -> Self {
+        Machine {
+            ops: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            world: World {
+                nodes,
+                entropy,
+                outbox: VecDeque::new(),
+                spawned: Vec::new(),
+            },
+            internal: OpId::INTERNAL,
+        }
+    }
+
+    /// Takes in what happened. Afterwards [`poll`](Self::poll) until it is empty.
+    pub fn handle(&mut self, now: Moment, input: Input) {
+        match input {
+            Input::Acquire(id, order) => {
+                let op = Op::Acquiring(Acquiring::start(now, id, order, &mut self.world));
+                self.insert(id, op);
+            }
+            Input::Adopt(id, adopted) => {
+                let op = Op::Holding(Holding::adopt(now, adopted, self.world.nodes));
+                self.insert(id, op);
+            }
+            Input::Survey(id, command, timeout) => self.survey(now, id, &command, timeout),
+            Input::Reply { node, tag, reply } => {
+                self.step(tag.op, |id, op, world| match (op, reply) {
+                    (Op::Surveying(survey), reply) => finish(id, survey.reply(node, reply), world),
+                    (Op::Acquiring(op), Reply::Vote(vote)) => {
+                        op.vote(now, id, tag, node, vote, world)
+                    }
+                    (Op::Holding(op), Reply::Vote(vote)) => {
+                        op.vote(now, id, tag, node, vote, world)
+                    }
+                    (Op::Undoing(op), Reply::Vote(vote)) => {
+                        op.vote(now, id, tag, node, vote, world)
+                    }
+                    (_, Reply::Keys(_) | Reply::Identity(_)) => Next::Same,
+                })
+            }
+            Input::Extend(id, ttl) => self.step(id, |id, op, world| match op {
+                Op::Holding(op) => op.extend(now, id, ttl, world),
+                _ => Next::Same,
+            }),
+            Input::Extended(id, until) => self.step(id, |_, op, _| match op {
+                Op::Holding(op) => op.extended_elsewhere(now, until),
+                _ => Next::Same,
+            }),
+            Input::Release(id) => self.step(id, |id, op, world| match op {
+                Op::Holding(op) => op.release(now, id, true, world),
+                _ => Next::Same,
+            }),
+            Input::Cancel(id) => self.step(id, |id, op, world| match op {
+                Op::Acquiring(op) => op.cancel(now, world),
+                Op::Holding(op) => op.release(now, id, false, world),
+                Op::Undoing(_) => Next::Same,
+                Op::Surveying(_) => Next::Over,
+            }),
+            Input::Forget(id) => self.step(id, |_, op, _| match op {
+                Op::Holding(_) => Next::Over,
+                _ => Next::Same,
+            }),
+            Input::Tick => self.tick(now),
+        }
+        self.adopt_spawned(now);
+    }
+
+    /// The next thing to do, if any.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.world.outbox.pop_front()
+    }
+
+    /// When to hand in [`Input::Tick`] at the latest, even if nothing happens.
+    #[must_use]
+    pub fn due(&self) -> Option<Moment> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Whether no operation is under way: nothing held, nothing left to undo.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// How many undos are still under way.
+    #[must_use]
+    pub fn undos(&self) -> usize {
+        let undos = self
+            .ops
+            .values()
+            .filter(|entry| matches!(entry.op, Op::Undoing(_)));
+        undos.count()
+    }
+
+    /// What would stay on the nodes if the machine stopped now: the driver's
+    /// last will, for whoever carries it out.
+    pub fn left_behind(&self) -> impl Iterator<Item = (&Resources, &Token)> {
+        self.ops.values().filter_map(|entry| match &entry.op {
+            Op::Acquiring(op) => op.at_stake(),
+            Op::Holding(op) => Some(op.at_stake()),
+            Op::Undoing(op) => Some((&op.resources, &op.token)),
+            Op::Surveying(_) => None,
+        })
+    }
+
+    fn tick(&mut self, now: Moment) {
+        while let Some(&(at, id)) = self.timers.first() {
+            if at > now {
+                return;
+            }
+            self.timers.pop_first();
+            if let Some(entry) = self.ops.get_mut(&id) {
+                entry.armed = Moment::NEVER;
+            }
+            self.step(id, |id, op, world| match op {
+                Op::Acquiring(op) => op.tick(now, id, world),
+                Op::Holding(op) => op.tick(now, id, world),
+                Op::Undoing(op) => op.tick(now, id, world),
+                Op::Surveying(survey) => finish(id, survey.tick(now), world),
+            });
+        }
+    }
+
+    /// Lets one operation react, and sets its timer anew.
+    fn step(&mut self, id: OpId, react: impl FnOnce(OpId, &mut Op, &mut World<E>) -> Next) {
+        let Some(entry) = self.ops.get_mut(&id) else {
+            return; // a late reply to something that is over
+        };
+        match react(id, &mut entry.op, &mut self.world) {
+            Next::Same => {}
+            Next::Becomes(op) => entry.op = op,
+            Next::Over => {
+                self.timers.remove(&(entry.armed, id));
+                self.ops.remove(&id);
+                return;
+            }
+        }
+        let due = entry.op.due();
+        if due < entry.armed {
+            self.timers.remove(&(entry.armed, id));
+            self.timers.insert((due, id));
+            entry.armed = due;
+        }
+    }
+
+    fn insert(&mut self, id: OpId, op: Op) {
+        let armed = op.due();
+        self.timers.insert((armed, id));
+        self.ops.insert(id, Entry { op, armed });
+    }
+
+    fn survey(&mut self, now: Moment, id: OpId, command: &Command, timeout: Duration) {
+        for node in 0..self.world.nodes {
+            let tag = Tag { op: id, round: 0 };
+            self.world.send(node, tag, command.clone());
+        }
+        let survey = Survey::new(now, self.world.nodes, timeout);
+        self.insert(id, Op::Surveying(survey));
+    }
+
+    fn adopt_spawned(&mut self, now: Moment) {
+        while let Some(mut undoing) = self.world.spawned.pop() {
+            let id = OpId(self.internal);
+            self.internal += 1;
+            undoing.ask(now, id, &mut self.world);
+            self.insert(id, Op::Undoing(undoing));
+        }
+    }
+}
+
+impl Op {
+    fn due(&self) -> Moment {
+        match self {
+            Op::Acquiring(op) => op.due(),
+            Op::Holding(op) => op.due(),
+            Op::Undoing(op) => op.undo.due(),
+            Op::Surveying(survey) => survey.deadline(),
+        }
+    }
+}
+
+impl<E> World<E> {
+    fn send(&mut self, node: usize, tag: Tag, command: Command) {
+        self.outbox.push_back(Output::Send { node, tag, command });
+    }
+}
+
+fn finish<E>(id: OpId, replies: Option<Box<[Reply]>>, world: &mut World<E>) -> Next {
+    let Some(replies) = replies else {
+        return Next::Same;
+    };
+    world.outbox.push_back(Output::Surveyed(id, replies));
+    Next::Over
+}
+
+/// An undo under way: the decisions are [`Undo`]'s, the sending is here.
+#[derive(Debug, Clone)]
+struct Undoing {
+    resources: Resources,
+    token: Token,
+    undo: Undo,
+    /// Replies of earlier rounds are about something else.
+    round: u32,
+}
+
+impl Undoing {
+    fn ask<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+        for node in self.undo.ask(now) {
+            let tag = Tag {
+                op: id,
+                round: self.round,
+            };
+            let command = Command::Release {
+                resources: self.resources.clone(),
+                token: self.token.clone(),
+            };
+            world.send(node, tag, command);
+        }
+    }
+
+    fn vote<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        tag: Tag,
+        node: usize,
+        vote: Vote,
+        world: &mut World<E>,
+    ) -> Next {
+        if tag.round != self.round {
+            return Next::Same;
+        }
+        let decision = self.undo.vote(now, node, vote);
+        self.proceed(now, id, decision, world)
+    }
+
+    fn tick<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        let decision = self.undo.tick(now);
+        self.ask(now, id, world);
+        self.proceed(now, id, decision, world)
+    }
+
+    fn proceed<E>(
+        &self,
+        now: Moment,
+        id: OpId,
+        decision: Option<release::Decision>,
+        world: &mut World<E>,
+    ) -> Next {
+        if let Some(decision) = decision {
+            world.outbox.push_back(Output::Released(id, decision));
+        }
+        if self.undo.is_over(now) {
+            Next::Over
+        } else {
+            Next::Same
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A lock that is wanted: attempts, each with a token of its own, and pauses.
+
+use super::{Grant, Holding, Next, Op, OpId, Order, Output, Tag, Undoing, World};
+use crate::{
+    acquire::{AcquireError, Attempt, Decision},
+    command::Command,
+    moment::Moment,
+    quorum::Vote,
+    release::Undo,
+    resource::Resources,
+    retry::Backoff,
+    token::{Entropy, Token},
+};
+
+#[derive(Debug, Clone)]
+pub(super) struct Acquiring {
+    order: Order,
+    backoff: Backoff,
+    round: u32,
+    state: State,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Pausing { until: Moment },
+    Taking { attempt: Attempt, token: Token },
+}
+
+impl Acquiring {
+    pub(super) fn start<E: Entropy>(
+        now: Moment,
+        id: OpId,
+        order: Order,
+        world: &mut World<E>,
+    ) -> Self {
+        let backoff = Backoff::new(order.terms.ttl);
+        let mut acquiring = Acquiring {
+            order,
+            backoff,
+            round: 0,
+            state: State::Pausing { until: now },
+        };
+        acquiring.take(now, id, world);
+        acquiring
+    }
+
+    pub(super) fn due(&self) -> Moment {
+        match &self.state {
+            State::Pausing { until } => *until,
+            State::Taking { attempt, .. } => attempt.deadline(),
+        }
+    }
+
+    /// What the attempt under way may have put on the nodes.
+    pub(super) fn at_stake(&self) -> Option<(&Resources, &Token)> {
+        match &self.state {
+            State::Pausing { .. } => None,
+            State::Taking { token, .. } => Some((&self.order.resources, token)),
+        }
+    }
+
+    pub(super) fn tick<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        match &mut self.state {
+            State::Pausing { until } if now < *until => Next::Same,
+            State::Pausing { .. } => {
+                self.take(now, id, world);
+                Next::Same
+            }
+            State::Taking { attempt, .. } => {
+                let decision = attempt.tick(now);
+                self.proceed(now, id, decision, world)
+            }
+        }
+    }
+
+    pub(super) fn vote<E: Entropy>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        tag: Tag,
+        node: usize,
+        vote: Vote,
+        world: &mut World<E>,
+    ) -> Next {
+        match &mut self.state {
+            State::Taking { attempt, .. } if tag.round == self.round => {
+                let decision = attempt.vote(now, node, vote);
+                self.proceed(now, id, decision, world)
+            }
+            // An earlier attempt's: it is lost, and its undo is on the way.
+            _ => Next::Same,
+        }
+    }
+
+    pub(super) fn cancel<E>(&mut self, now: Moment, world: &mut World<E>) -> Next {
+        self.undo(now, world);
+        Next::Over
+    }
+
+    fn take<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+        self.round += 1;
+        let token = Token::fresh(&mut world.entropy, &self.order.owner);
+        for node in 0..world.nodes {
+            let command = Command::Take {
+                resources: self.order.resources.clone(),
+                token: token.clone(),
+                ttl: self.order.terms.ttl,
+            };
+            world.send(
+                node,
+                Tag {
+                    op: id,
+                    round: self.round,
+                },
+                command,
+            );
+        }
+        let attempt = Attempt::new(now, world.nodes, &self.order.terms);
+        self.state = State::Taking { attempt, token };
+    }
+
+    fn proceed<E: Entropy>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        decision: Option<Decision>,
+        world: &mut World<E>,
+    ) -> Next {
+        match decision {
+            None => Next::Same,
+            Some(Ok(usable_until)) => self.won(now, id, usable_until, world),
+            Some(Err(error)) => self.lost(now, id, error, world),
+        }
+    }
+
+    fn won<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        usable_until: Moment,
+        world: &mut World<E>,
+    ) -> Next {
+        let State::Taking { attempt, token } = &self.state else {
+            return Next::Same;
+        };
+        let ballot = attempt.ballot().clone();
+        let grant = Grant {
+            token: token.clone(),
+            usable_until,
+            ballot: ballot.clone(),
+        };
+        world.outbox.push_back(Output::Acquired(id, Ok(grant)));
+        let holding = Holding::new(
+            now,
+            &self.order,
+            token.clone(),
+            usable_until,
+            ballot,
+            self.round,
+        );
+        Next::Becomes(Op::Holding(holding))
+    }
+
+    fn lost<E: Entropy>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        error: AcquireError,
+        world: &mut World<E>,
+    ) -> Next {
+        let elapsed = match &self.state {
+            State::Taking { attempt, .. } => attempt.elapsed(now),
+            State::Pausing { .. } => return Next::Same,
+        };
+        self.undo(now, world);
+        if now >= self.order.wait_until {
+            world.outbox.push_back(Output::Acquired(id, Err(error)));
+            return Next::Over;
+        }
+        let pause = self.backoff.pause(elapsed, &mut world.entropy);
+        let until = now.after(pause).min(self.order.wait_until);
+        world
+            .outbox
+            .push_back(Output::Retrying(id, error, until.since(now)));
+        self.state = State::Pausing { until };
+        Next::Same
+    }
+
+    /// Removes what the attempt under way may have put on the nodes: also where
+    /// it was refused, since a take the network repeated is refused by our own key.
+    fn undo<E>(&self, now: Moment, world: &mut World<E>) {
+        if let State::Taking { attempt, token } = &self.state {
+            world.spawned.push(Undoing {
+                resources: self.order.resources.clone(),
+                token: token.clone(),
+                undo: Undo::new(now, attempt.ballot(), self.order.terms.ttl, None),
+                round: 0,
+            });
+        }
+    }
+}

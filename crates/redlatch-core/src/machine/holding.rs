@@ -1,0 +1,347 @@
+//! A lock that is held: renewal, extension, loss, release.
+
+use super::{Adopted, Next, Op, OpId, Order, Output, Tag, Undoing, World};
+use crate::{
+    command::Command,
+    config::Terms,
+    extend::{Decision, ExtendError, Extension},
+    lease::Loss,
+    moment::Moment,
+    quorum::{Ballot, Vote},
+    release::Undo,
+    resource::Resources,
+    token::Token,
+};
+use core::time::Duration;
+
+#[derive(Debug, Clone)]
+pub(super) struct Holding {
+    resources: Resources,
+    token: Token,
+    terms: Terms,
+    /// Who may have our key: the votes on the take, and on planting it again.
+    planted: Ballot,
+    /// The last vote: on the take, later on the latest extension.
+    ballot: Ballot,
+    since: Moment,
+    usable_until: Moment,
+    /// Renewal ends here; `NEVER` without a cap.
+    hold_until: Moment,
+    next_renewal: Moment,
+    extension: Option<Extension>,
+    /// The caller waits for an extension by this TTL.
+    asked: Option<Duration>,
+    /// The extension under way is the one the caller asked for.
+    answering: bool,
+    lost: bool,
+    round: u32,
+    /// Grants of this round that come late belong to the lease all the same.
+    planted_in: u32,
+}
+
+impl Holding {
+    pub(super) fn new(
+        now: Moment,
+        order: &Order,
+        token: Token,
+        usable_until: Moment,
+        ballot: Ballot,
+        round: u32,
+    ) -> Self {
+        let adopted = Adopted {
+            resources: order.resources.clone(),
+            terms: order.terms.clone(),
+            token,
+            usable_until,
+        };
+        let mut holding = Holding::adopt(now, adopted, ballot.casts().len());
+        holding.planted = ballot.clone();
+        holding.ballot = ballot;
+        holding.round = round;
+        holding.planted_in = round;
+        holding
+    }
+
+    pub(super) fn adopt(now: Moment, adopted: Adopted, nodes: usize) -> Self {
+        let Adopted {
+            resources,
+            terms,
+            token,
+            usable_until,
+        } = adopted;
+        let max_hold = terms
+            .renewal
+            .as_ref()
+            .map_or(Duration::MAX, |renewal| renewal.max_hold);
+        // Counted from the start of the lease, which may be a moment ago.
+        let started = usable_until.before(terms.usable());
+        let mut holding = Holding {
+            resources,
+            token,
+            planted: Ballot::of(nodes),
+            ballot: Ballot::of(nodes),
+            since: now,
+            usable_until,
+            hold_until: now.after(max_hold),
+            next_renewal: Moment::NEVER,
+            extension: None,
+            asked: None,
+            answering: false,
+            lost: false,
+            round: 0,
+            planted_in: 0,
+            terms,
+        };
+        holding.schedule_renewal(started.after(holding.every()));
+        holding
+    }
+
+    pub(super) fn at_stake(&self) -> (&Resources, &Token) {
+        (&self.resources, &self.token)
+    }
+
+    pub(super) fn due(&self) -> Moment {
+        if self.lost {
+            return self.end();
+        }
+        let extending = self
+            .extension
+            .as_ref()
+            .filter(|extension| !extension.is_decided());
+        let next = extending.map_or(self.next_renewal, Extension::deadline);
+        next.min(self.notice_at())
+    }
+
+    pub(super) fn tick<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        if now >= self.notice_at() {
+            self.lose(id, self.cause_of_end(), world);
+        }
+        if self.lost {
+            // Until the end somebody may still be acting on the lease.
+            let over = now >= self.end();
+            return if over {
+                self.release(now, id, false, world)
+            } else {
+                Next::Same
+            };
+        }
+        if let Some(extension) = self
+            .extension
+            .as_mut()
+            .filter(|extension| !extension.is_decided())
+        {
+            let decision = extension.tick(now);
+            return self.proceed(now, id, decision, world);
+        }
+        if now >= self.next_renewal {
+            self.send_extension(now, id, self.terms.ttl, world);
+        }
+        Next::Same
+    }
+
+    pub(super) fn extend<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        ttl: Duration,
+        world: &mut World<E>,
+    ) -> Next {
+        if self.lost || now >= self.usable_until {
+            let error = ExtendError::Lost(self.ballot.clone());
+            world.outbox.push_back(Output::Extended(id, Err(error)));
+            return Next::Same;
+        }
+        self.asked = Some(ttl);
+        if self.extension.as_ref().is_none_or(Extension::is_decided) {
+            self.send_asked(now, id, world);
+        }
+        Next::Same
+    }
+
+    pub(super) fn extended_elsewhere(&mut self, now: Moment, until: Moment) -> Next {
+        if !self.lost && until > self.usable_until {
+            self.usable_until = until;
+            self.schedule_renewal(now.after(self.every()));
+        }
+        Next::Same
+    }
+
+    pub(super) fn vote<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        tag: Tag,
+        node: usize,
+        vote: Vote,
+        world: &mut World<E>,
+    ) -> Next {
+        if tag.round == self.planted_in {
+            let after = now.since(self.since);
+            self.ballot.cast(node, vote.clone(), after);
+            self.planted.cast(node, vote, after);
+            return Next::Same;
+        }
+        let Some(extension) = self.extension.as_mut().filter(|_| tag.round == self.round) else {
+            return Next::Same;
+        };
+        let decision = extension.vote(now, node, vote);
+        let late = decision.is_none() && extension.is_decided();
+        self.ballot = extension.ballot().clone();
+        if late && !self.lost {
+            self.replant(id, node, world);
+        }
+        self.proceed(now, id, decision, world)
+    }
+
+    pub(super) fn release<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        answer: bool,
+        world: &mut World<E>,
+    ) -> Next {
+        if self.asked.take().is_some() || self.answering {
+            let error = ExtendError::Lost(self.ballot.clone());
+            world.outbox.push_back(Output::Extended(id, Err(error)));
+        }
+        let answer_by = answer.then(|| now.after(self.terms.node_timeout));
+        let mut undoing = Undoing {
+            resources: self.resources.clone(),
+            token: self.token.clone(),
+            undo: Undo::new(now, &self.planted, self.terms.ttl, answer_by),
+            round: self.round + 1,
+        };
+        undoing.ask(now, id, world);
+        Next::Becomes(Op::Undoing(undoing))
+    }
+
+    /// The lease ends here, whatever the votes say.
+    fn end(&self) -> Moment {
+        self.usable_until.min(self.hold_until)
+    }
+
+    fn notice_at(&self) -> Moment {
+        self.end().before(self.terms.notice)
+    }
+
+    fn cause_of_end(&self) -> Loss {
+        if self.hold_until < self.usable_until {
+            Loss::MaxHold
+        } else {
+            Loss::Expired
+        }
+    }
+
+    fn lose<E>(&mut self, id: OpId, loss: Loss, world: &mut World<E>) {
+        if !self.lost {
+            self.lost = true;
+            world.outbox.push_back(Output::Lost(id, loss));
+        }
+    }
+
+    fn send_asked<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+        if let Some(ttl) = self.asked.take() {
+            self.answering = true;
+            self.send_extension(now, id, ttl, world);
+        }
+    }
+
+    fn send_extension<E>(&mut self, now: Moment, id: OpId, ttl: Duration, world: &mut World<E>) {
+        self.round += 1;
+        for node in 0..world.nodes {
+            let command = Command::Extend {
+                resources: self.resources.clone(),
+                token: self.token.clone(),
+                ttl,
+            };
+            world.send(
+                node,
+                Tag {
+                    op: id,
+                    round: self.round,
+                },
+                command,
+            );
+        }
+        let timeout = self.terms.node_timeout;
+        self.extension = Some(Extension::new(
+            now,
+            world.nodes,
+            ttl,
+            timeout,
+            self.usable_until,
+        ));
+    }
+
+    fn proceed<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        decision: Option<Decision>,
+        world: &mut World<E>,
+    ) -> Next {
+        let Some(decision) = decision else {
+            return Next::Same;
+        };
+        if core::mem::take(&mut self.answering) {
+            world
+                .outbox
+                .push_back(Output::Extended(id, decision.clone()));
+        }
+        match decision {
+            _ if self.lost => return Next::Same,
+            Ok(usable_until) => {
+                self.usable_until = self.usable_until.max(usable_until);
+                let started = self.extension.as_ref().map_or(now, Extension::started);
+                self.schedule_renewal(started.after(self.every()));
+                let kept = Output::Kept(id, self.usable_until, self.ballot.clone());
+                world.outbox.push_back(kept);
+                for node in 0..world.nodes {
+                    self.replant(id, node, world);
+                }
+            }
+            Err(ExtendError::Unknown(_)) => {
+                self.schedule_renewal(now.after(self.terms.node_timeout))
+            }
+            Err(ExtendError::Lost(ballot)) => {
+                self.lose(id, Loss::Gone(ballot), world);
+                return self.release(now, id, false, world);
+            }
+        }
+        self.send_asked(now, id, world);
+        Next::Same
+    }
+
+    /// Renews at `at`, unless renewal is off or the lease reaches its cap already.
+    fn schedule_renewal(&mut self, at: Moment) {
+        let wanted = self.terms.renewal.is_some() && self.usable_until < self.hold_until;
+        self.next_renewal = if wanted { at } else { Moment::NEVER };
+    }
+
+    fn every(&self) -> Duration {
+        self.terms
+            .renewal
+            .as_ref()
+            .map_or(Duration::MAX, |renewal| renewal.every)
+    }
+
+    /// Puts the key back where it is missing, after the vote was won without
+    /// that node: a restarted node rejoins a lease that is being renewed.
+    fn replant<E>(&mut self, id: OpId, node: usize, world: &mut World<E>) {
+        if *self.ballot.vote(node) == Vote::Gone {
+            let command = Command::Take {
+                resources: self.resources.clone(),
+                token: self.token.clone(),
+                ttl: self.terms.ttl,
+            };
+            world.send(
+                node,
+                Tag {
+                    op: id,
+                    round: self.planted_in,
+                },
+                command,
+            );
+        }
+    }
+}

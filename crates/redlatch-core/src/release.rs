@@ -1,0 +1,279 @@
+//! Takes our keys away from every node, whatever became of the caller.
+//!
+//! In:  votes and the time.
+//! Out: which nodes to ask (again), and one answer for the caller, if any.
+//!
+//! Promise: every node that may have seen our key is asked until it has
+//! answered, or until the key has died by itself. Compare-and-delete does
+//! nothing where the key is not ours, so asking once more is harmless.
+
+use crate::{
+    lease,
+    moment::Moment,
+    quorum::{Ballot, Verdict, Vote},
+};
+use alloc::{boxed::Box, vec::Vec};
+use core::time::Duration;
+
+/// The pause before a node that failed is asked again, at first.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The removal of one lock from all nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Undo {
+    started: Moment,
+    ballot: Ballot,
+    asked: Box<[Asked]>,
+    pause: Duration,
+    /// By then the keys are gone by themselves.
+    expires: Moment,
+    /// Until when a caller waits for the outcome, if one does.
+    answer_by: Option<Moment>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Asked {
+    Waiting,
+    AgainAt(Moment),
+    Done,
+}
+
+impl Undo {
+    /// Starts the removal. `taken` are the votes on what is to be removed: a
+    /// node that a command never reached has nothing to remove.
+    #[must_use]
+    pub fn new(now: Moment, taken: &Ballot, ttl: Duration, answer_by: Option<Moment>) -> Self {
+        let mut ballot = Ballot::of(taken.casts().len());
+        let mut asked = Vec::with_capacity(taken.casts().len());
+        for (node, cast) in taken.casts().iter().enumerate() {
+            asked.push(match &cast.vote {
+                Vote::Failed(fault) if fault.never_sent() => {
+                    ballot.cast(node, cast.vote.clone(), Duration::ZERO);
+                    Asked::Done
+                }
+                _ => Asked::AgainAt(now),
+            });
+        }
+        Undo {
+            started: now,
+            ballot,
+            asked: asked.into(),
+            pause: FIRST_PAUSE,
+            expires: lease::forgotten_by(now, ttl),
+            answer_by,
+        }
+    }
+
+    /// The nodes to ask now. Each is asked once until it answers.
+    pub fn ask(&mut self, now: Moment) -> Vec<usize> {
+        let mut nodes = Vec::with_capacity(self.asked.len());
+        for (node, asked) in self.asked.iter_mut().enumerate() {
+            if matches!(asked, Asked::AgainAt(at) if *at <= now) {
+                *asked = Asked::Waiting;
+                nodes.push(node);
+            }
+        }
+        nodes
+    }
+
+    /// Takes in one node's answer, and answers the caller if that settles it.
+    pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
+        self.asked[node] = match &vote {
+            Vote::Failed(_) => {
+                let again = now.after(self.pause);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                Asked::AgainAt(again)
+            }
+            _ => Asked::Done,
+        };
+        self.ballot.cast(node, vote, now.since(self.started));
+        self.decide(now)
+    }
+
+    /// Answers the caller once it has waited long enough.
+    pub fn tick(&mut self, now: Moment) -> Option<Decision> {
+        self.decide(now)
+    }
+
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub fn is_over(&self, now: Moment) -> bool {
+        let settled = self.asked.iter().all(|asked| *asked == Asked::Done);
+        self.answer_by.is_none() && (settled || now >= self.expires)
+    }
+
+    /// When to call [`tick`](Self::tick) and [`ask`](Self::ask) again.
+    #[must_use]
+    pub fn due(&self) -> Moment {
+        let again = self.asked.iter().filter_map(|asked| match asked {
+            Asked::AgainAt(at) => Some(*at),
+            _ => None,
+        });
+        again.chain(self.answer_by).fold(self.expires, Moment::min)
+    }
+
+    /// The votes so far.
+    #[must_use]
+    pub fn ballot(&self) -> &Ballot {
+        &self.ballot
+    }
+
+    fn decide(&mut self, now: Moment) -> Option<Decision> {
+        let answer_by = self.answer_by?;
+        let tally = self.ballot.tally();
+        let late = now >= answer_by;
+        let decision = match tally.verdict() {
+            Verdict::Won => Ok(Released::Now),
+            _ if tally.refusals_decide() => Ok(Released::AlreadyGone),
+            _ if tally.pending > 0 && !late => return None,
+            // A majority answered, but fewer than a majority had it still.
+            _ if tally.granted + tally.refused >= tally.majority() => Ok(Released::AlreadyGone),
+            _ => {
+                let mut ballot = self.ballot.clone();
+                ballot.close(now.since(self.started));
+                Err(ReleaseError::Unknown(ballot))
+            }
+        };
+        self.answer_by = None;
+        Some(decision)
+    }
+}
+
+/// What became of a release.
+pub type Decision = Result<Released, ReleaseError>;
+
+/// A release that a majority answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// A majority had the lock and gave it up.
+    Now,
+    /// The lock was gone already: expired, lost or removed by hand.
+    AlreadyGone,
+}
+
+/// A release whose outcome is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// Too few nodes answered. The release goes on in the background; at the
+    /// latest the lock is free when its TTL ends.
+    #[error("not known: {} of {} nodes did not answer the release", .0.tally().failed, .0.tally().nodes)]
+    Unknown(Ballot),
+}
+
+impl ReleaseError {
+    /// Every node's vote.
+    #[must_use]
+    pub fn ballot(&self) -> &Ballot {
+        let ReleaseError::Unknown(ballot) = self;
+        ballot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quorum::{Fault, Holder};
+
+    const MS: Duration = Duration::from_millis(1);
+    const TTL: Duration = Duration::from_secs(1);
+
+    fn at(millis: u32) -> Moment {
+        Moment::START.after(millis * MS)
+    }
+
+    fn broken() -> Vote {
+        Vote::Failed(Fault::Disconnected("reset".into()))
+    }
+
+    fn undo_of(votes: [Vote; 3]) -> Undo {
+        let mut taken = Ballot::of(3);
+        for (node, vote) in votes.into_iter().enumerate() {
+            taken.cast(node, vote, MS);
+        }
+        Undo::new(at(0), &taken, TTL, Some(at(50)))
+    }
+
+    fn undo() -> Undo {
+        undo_of([Vote::Granted, Vote::Granted, Vote::Granted])
+    }
+
+    #[test]
+    fn every_node_is_asked_even_one_that_refused_failed_or_was_silent() {
+        let mut undo = undo_of([Vote::Held(Holder::default()), broken(), Vote::Pending]);
+
+        assert_eq!(undo.ask(at(0)), [0, 1, 2]);
+        assert_eq!(undo.ask(at(0)), [0; 0], "once each");
+    }
+
+    #[test]
+    fn a_node_the_take_never_reached_has_nothing_to_undo() {
+        let refused = Vote::Failed(Fault::Unreachable("connection refused".into()));
+        let mut undo = undo_of([Vote::Granted, refused, Vote::Granted]);
+
+        assert_eq!(undo.ask(at(0)), [0, 2]);
+    }
+
+    #[test]
+    fn released_at_the_majoritys_answers() {
+        let mut undo = undo();
+        undo.ask(at(0));
+
+        assert_eq!(undo.vote(at(1), 0, Vote::Granted), None);
+        assert_eq!(undo.vote(at(2), 1, Vote::Granted), Some(Ok(Released::Now)));
+        assert!(!undo.is_over(at(2)), "the third node still has the key");
+        assert_eq!(undo.vote(at(3), 2, Vote::Granted), None);
+        assert!(undo.is_over(at(3)));
+    }
+
+    #[test]
+    fn releasing_an_expired_lock_is_an_outcome_not_an_error() {
+        let mut undo = undo();
+        undo.ask(at(0));
+        undo.vote(at(1), 0, Vote::Gone);
+
+        assert_eq!(
+            undo.vote(at(2), 1, Vote::Gone),
+            Some(Ok(Released::AlreadyGone))
+        );
+    }
+
+    #[test]
+    fn silence_of_the_majority_is_unknown_and_the_undo_goes_on() {
+        let mut undo = undo();
+        undo.ask(at(0));
+        undo.vote(at(1), 0, Vote::Granted);
+        undo.vote(at(1), 1, broken());
+
+        let decision = undo.tick(at(50));
+
+        assert!(
+            matches!(decision, Some(Err(ReleaseError::Unknown(_)))),
+            "{decision:?}"
+        );
+        assert_eq!(undo.ask(at(51)), [1], "asked again after a pause");
+        assert!(!undo.is_over(at(51)));
+    }
+
+    #[test]
+    fn it_ends_when_the_keys_have_died_by_themselves() {
+        let mut undo = undo();
+        undo.ask(at(0));
+        undo.tick(at(50));
+
+        assert!(!undo.is_over(at(1011)));
+        assert!(undo.is_over(at(1012)), "TTL and drift have passed");
+    }
+
+    #[test]
+    fn one_yes_one_no_and_one_silence_is_settled_once_waiting_ends() {
+        let mut undo = undo();
+        undo.ask(at(0));
+        undo.vote(at(1), 0, Vote::Granted);
+        assert_eq!(undo.vote(at(1), 1, Vote::Gone), None);
+
+        assert_eq!(undo.tick(at(50)), Some(Ok(Released::AlreadyGone)));
+    }
+}
