@@ -1,1 +1,46 @@
-//! Placeholder of the crate root; filled in the next commits.
+//! Real servers and bad networks for the tests of Redlatch.
+//!
+//! - [`Server`]: one real Redis or Valkey on loopback, which can be killed,
+//!   frozen and restarted; [`Servers`]: several at once.
+//! - [`Flavour`]: which servers there are, and where they are found.
+//! - [`eventually`]: waits for a condition, with a deadline.
+//!
+//! Starting something returns a `Result`: whether a server is installed is not
+//! up to the test. Everything afterwards panics with the reason when it fails,
+//! because a test would have nothing to decide.
+//!
+//! Nothing here outlives the process that started it: not when a test panics,
+//! not when the process is killed with `SIGKILL`.
+//!
+//! ```
+//! use redlatch_testbed::Servers;
+//!
+//! let servers = Servers::start(3)?;
+//! servers[0].run(&["SET", "invoice:42", "me"]);
+//! servers.freeze(&[1]);
+//! servers[2].kill();
+//!
+//! assert_eq!(servers[0].keys(), ["invoice:42"]);
+//! # Ok::<(), redlatch_testbed::StartError>(())
+//! ```
+
+mod error;
+mod eventually;
+mod faketime;
+mod flavour;
+mod options;
+mod port;
+mod process;
+mod resp;
+mod scratch;
+mod server;
+mod servers;
+
+pub use error::StartError;
+pub use eventually::{eventually, wait_until};
+pub use faketime::faketime_library;
+pub use flavour::{Flavour, Found, Missing};
+pub use options::ServerOptions;
+pub use resp::Reply;
+pub use server::Server;
+pub use servers::Servers;

@@ -1,0 +1,70 @@
+//! A clock of its own for a server, by way of libfaketime.
+//!
+//! Only the wall clock is faked. The monotonic clock stays, or the server's
+//! event loop would go mad.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const NAME: &str = "libfaketime.so.1";
+
+/// Where libfaketime is on this machine: `REDLATCH_FAKETIME`, or where the
+/// distributions put it.
+#[must_use]
+pub fn faketime_library() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("REDLATCH_FAKETIME") {
+        return Some(PathBuf::from(named)).filter(|path| path.is_file());
+    }
+    let below_lib =
+        fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    ["/usr/lib", "/usr/local/lib", "/usr/lib64"]
+        .into_iter()
+        .map(PathBuf::from)
+        .chain(below_lib)
+        .map(|lib| lib.join("faketime").join(NAME))
+        .find(|path| path.is_file())
+}
+
+/// The clock of one server, moved by writing into a file.
+#[derive(Debug)]
+pub(crate) struct FakeClock {
+    library: PathBuf,
+    file: PathBuf,
+}
+
+impl FakeClock {
+    pub(crate) fn new(library: PathBuf, dir: &Path) -> io::Result<Self> {
+        let clock = Self { library, file: dir.join("clock") };
+        clock.ahead(Duration::ZERO)?;
+        Ok(clock)
+    }
+
+    pub(crate) fn ahead(&self, by: Duration) -> io::Result<()> {
+        self.write(&format!("+{}", by.as_secs_f64()))
+    }
+
+    pub(crate) fn behind(&self, by: Duration) -> io::Result<()> {
+        self.write(&format!("-{}", by.as_secs_f64()))
+    }
+
+    pub(crate) fn preload(&self, command: &mut Command) {
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("FAKETIME_TIMESTAMP_FILE", &self.file)
+            .env("FAKETIME_NO_CACHE", "1")
+            // The name changed between versions of the library.
+            .env("DONT_FAKE_MONOTONIC", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
+
+    /// Renamed into place: the server must never read half a number.
+    fn write(&self, offset: &str) -> io::Result<()> {
+        let next = self.file.with_extension("next");
+        fs::write(&next, format!("{offset}\n"))?;
+        fs::rename(next, &self.file)
+    }
+}

@@ -1,0 +1,382 @@
+//! One real server, and all that can be done to it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::error::StartError;
+use crate::eventually::wait_until;
+use crate::faketime::{FakeClock, faketime_library};
+use crate::flavour::Flavour;
+use crate::options::ServerOptions;
+use crate::port::Port;
+use crate::process::Process;
+use crate::resp::{Client, Reply};
+use crate::scratch::Scratch;
+
+/// How long a server may take to start.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// How often another port is tried when somebody was faster.
+const PORT_TRIES: u32 = 5;
+/// Name and password of the user that the testbed itself logs in as, so that
+/// it gets in whatever a test does to the others.
+const CONTROL: &str = "redlatch-testbed";
+
+/// A real server on loopback. Dropped, it is gone without a trace.
+///
+/// All methods take `&self`, so a server can be killed from one thread while
+/// others use it.
+///
+/// The testbed looks at the server over one connection of its own, as a user
+/// of its own. It counts against `maxclients`, but not in
+/// [`connected_clients`](Self::connected_clients).
+#[derive(Debug)]
+pub struct Server {
+    // Dropped in this order: the process before its files and its port.
+    process: Mutex<Option<Process>>,
+    // Apart from the process, so that a frozen server can be thawed while
+    // somebody waits for its answer.
+    client: Mutex<Option<Client>>,
+    flavour: Flavour,
+    program: PathBuf,
+    options: ServerOptions,
+    clock: Option<FakeClock>,
+    scratch: Scratch,
+    port: Port,
+}
+
+impl Server {
+    /// Starts the first flavour found, with the default options.
+    pub fn start() -> Result<Self, StartError> {
+        Self::options().start()
+    }
+
+    /// Options for a server that is to be different.
+    #[must_use]
+    pub fn options() -> ServerOptions {
+        ServerOptions::default()
+    }
+
+    pub(crate) fn with(options: &ServerOptions) -> Result<Self, StartError> {
+        let (flavour, found) = options.chosen()?;
+        let scratch = Scratch::new().map_err(StartError::system("make a directory"))?;
+        let clock = fake_clock(options, &scratch)?;
+        let port = Port::reserve().map_err(|_| StartError::NoPort)?;
+        let mut server = Self {
+            process: Mutex::default(),
+            client: Mutex::default(),
+            flavour,
+            program: found.program,
+            options: options.clone(),
+            clock,
+            scratch,
+            port,
+        };
+        for _ in 1..PORT_TRIES {
+            match server.launch() {
+                Err(StartError::Ended { log, .. }) if log.contains("Address already in use") => {
+                    server.port = Port::reserve().map_err(|_| StartError::NoPort)?;
+                }
+                result => return result.map(|()| server),
+            }
+        }
+        server.launch().map(|()| server)
+    }
+
+    /// Which server this is.
+    #[must_use]
+    pub fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// The address: `redis://127.0.0.1:PORT`, with the password if there is one.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.options.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{}", self.port()),
+            None => format!("redis://127.0.0.1:{}", self.port()),
+        }
+    }
+
+    /// The address for logging in as an ACL user.
+    #[must_use]
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        format!("redis://{user}:{password}@127.0.0.1:{}", self.port())
+    }
+
+    /// The address of the unix socket: `redis+unix:///…`.
+    ///
+    /// # Panics
+    /// If the server was started without [`ServerOptions::unix_socket`].
+    #[must_use]
+    pub fn unix_url(&self) -> String {
+        format!("redis+unix://{}", self.unix_path().display())
+    }
+
+    /// The path of the unix socket.
+    ///
+    /// # Panics
+    /// If the server was started without [`ServerOptions::unix_socket`].
+    #[must_use]
+    pub fn unix_path(&self) -> PathBuf {
+        assert!(self.options.unix_socket, "this server was started without a unix socket");
+        self.scratch.path().join("socket")
+    }
+
+    /// The port for plain connections. It stays the same across restarts.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// The process id, or `None` while the server is down.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        lock(&self.process).as_ref().map(Process::id)
+    }
+
+    /// The directory that the server works in.
+    #[must_use]
+    pub fn dir(&self) -> PathBuf {
+        self.scratch.path().to_owned()
+    }
+
+    /// What the server has logged since it was last started.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
+    }
+
+    /// Kills the server (`SIGKILL`); returns when it is gone. Killing a dead
+    /// server does nothing.
+    pub fn kill(&self) {
+        // The process first: it ends a command that somebody still waits for.
+        lock(&self.process).take();
+        lock(&self.client).take();
+    }
+
+    /// Freezes the server (`SIGSTOP`): it keeps its connections and answers
+    /// nothing.
+    ///
+    /// # Panics
+    /// If the server is down.
+    pub fn freeze(&self) {
+        self.with_process("freeze", Process::freeze);
+    }
+
+    /// Lets a frozen server go on (`SIGCONT`).
+    ///
+    /// # Panics
+    /// If the server is down.
+    pub fn thaw(&self) {
+        self.with_process("thaw", Process::thaw);
+    }
+
+    /// Kills the server and starts it again on the same port, with what is on
+    /// its disk: nothing by default, everything with
+    /// [`ServerOptions::appendonly`].
+    ///
+    /// # Panics
+    /// If it does not start again.
+    pub fn restart(&self) {
+        self.kill();
+        if let Err(error) = self.launch() {
+            panic!("restart: {error}");
+        }
+    }
+
+    /// Kills the server, deletes its files and starts it again on the same
+    /// port.
+    ///
+    /// # Panics
+    /// If it does not start again.
+    pub fn restart_empty(&self) {
+        self.kill();
+        for left in ["dump.rdb", "appendonly.aof", "appendonlydir"] {
+            let path = self.scratch.path().join(left);
+            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+        }
+        self.restart();
+    }
+
+    /// Saves the data, kills the server and starts it again on the same port
+    /// with that data. The dump stays: a later [`restart`](Self::restart)
+    /// brings it back, old as it is then.
+    ///
+    /// # Panics
+    /// If it cannot save or does not start again.
+    pub fn restart_with_data(&self) {
+        let saved = self.run(&["SAVE"]);
+        assert!(saved.is_ok(), "restart with data: SAVE answered {saved:?}");
+        self.restart();
+    }
+
+    /// Sets the server's wall clock ahead of the real one.
+    ///
+    /// # Panics
+    /// If the server was started without [`ServerOptions::fake_clock`].
+    pub fn clock_ahead(&self, by: Duration) {
+        self.fake_clock().ahead(by).expect("write the offset of the clock");
+    }
+
+    /// Sets the server's wall clock behind the real one.
+    ///
+    /// # Panics
+    /// If the server was started without [`ServerOptions::fake_clock`].
+    pub fn clock_behind(&self, by: Duration) {
+        self.fake_clock().behind(by).expect("write the offset of the clock");
+    }
+
+    /// Runs one command, such as `["SET", "a", "b"]`. An error the server
+    /// answers with is a [`Reply::Error`].
+    ///
+    /// # Panics
+    /// If the server does not answer within five seconds.
+    #[track_caller]
+    pub fn run<Part: AsRef<[u8]>>(&self, command: &[Part]) -> Reply {
+        match self.try_run(command) {
+            Ok(reply) => reply,
+            Err(error) => {
+                panic!("{} on port {} does not answer: {error}", self.flavour, self.port())
+            }
+        }
+    }
+
+    /// Runs one command on a server that may be down or frozen.
+    pub fn try_run<Part: AsRef<[u8]>>(&self, command: &[Part]) -> io::Result<Reply> {
+        let mut slot = lock(&self.client);
+        let mut client = match slot.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => self.log_in()?,
+        };
+        // After an error the connection is out of step and not put back.
+        let reply = client.run(command)?;
+        *slot = Some(client);
+        Ok(reply)
+    }
+
+    /// The names of all keys in database 0, sorted. Expired keys don't count.
+    #[track_caller]
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<_> =
+            self.run(&["KEYS", "*"]).items().iter().filter_map(Reply::text).collect();
+        keys.sort();
+        keys
+    }
+
+    /// How many keys there are in database 0. Expired keys don't count, as
+    /// they do in `DBSIZE`.
+    #[track_caller]
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.keys().len()
+    }
+
+    /// How many clients are connected, the testbed's own connection not
+    /// counted.
+    #[track_caller]
+    #[must_use]
+    pub fn connected_clients(&self) -> usize {
+        let list = self.run(&["CLIENT", "LIST"]).text().unwrap_or_default();
+        let own = format!("user={CONTROL}");
+        list.lines().filter(|client| !client.split(' ').any(|field| field == own)).count()
+    }
+
+    /// One field of `INFO`, such as `run_id`.
+    #[track_caller]
+    #[must_use]
+    pub fn info(&self, field: &str) -> Option<String> {
+        field_of(&self.run(&["INFO"]), field)
+    }
+
+    /// Starts the process and waits until it answers.
+    fn launch(&self) -> Result<(), StartError> {
+        let mut process = self.spawn()?;
+        let ready = |pid| {
+            let mut client = self.log_in().ok()?;
+            is_ready(&mut client, pid).ok()?.then_some(client)
+        };
+        let mut client = None;
+        wait_until(START_LIMIT, || {
+            client = ready(process.id());
+            client.is_some() || process.has_ended()
+        });
+        if client.is_some() {
+            *lock(&self.process) = Some(process);
+            *lock(&self.client) = client;
+            return Ok(());
+        }
+        let (flavour, log) = (self.flavour, self.log());
+        if process.has_ended() {
+            Err(StartError::Ended { flavour, log })
+        } else {
+            Err(StartError::Mute { flavour, limit: START_LIMIT, log })
+        }
+    }
+
+    fn spawn(&self) -> Result<Process, StartError> {
+        let dir = self.scratch.path();
+        let config = dir.join("server.conf");
+        let text = self.options.file(self.port(), dir, CONTROL);
+        fs::write(&config, text).map_err(StartError::system("write the configuration"))?;
+        let log = File::create(dir.join("log")).map_err(StartError::system("write the log"))?;
+        let errors = log.try_clone().map_err(StartError::system("write the log"))?;
+        let mut command = Command::new(&self.program);
+        command.arg(config).current_dir(dir).stdin(Stdio::null()).stdout(log).stderr(errors);
+        if let Some(clock) = &self.clock {
+            clock.preload(&mut command);
+        }
+        Process::spawn(command).map_err(StartError::system("start the server"))
+    }
+
+    fn log_in(&self) -> io::Result<Client> {
+        let mut client = Client::connect(self.port())?;
+        match client.run(&["AUTH", CONTROL, CONTROL])? {
+            reply if reply.is_ok() => Ok(client),
+            reply => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("AUTH answered {reply:?}"),
+            )),
+        }
+    }
+
+    fn with_process(&self, what: &str, act: impl Fn(&Process) -> io::Result<()>) {
+        match &*lock(&self.process) {
+            Some(process) => act(process).unwrap_or_else(|error| panic!("{what}: {error}")),
+            None => panic!("{what}: the server on port {} is down", self.port()),
+        }
+    }
+
+    fn fake_clock(&self) -> &FakeClock {
+        self.clock.as_ref().expect("a server started with `fake_clock`")
+    }
+}
+
+fn fake_clock(options: &ServerOptions, scratch: &Scratch) -> Result<Option<FakeClock>, StartError> {
+    if !options.fake_clock {
+        return Ok(None);
+    }
+    let library = faketime_library().ok_or(StartError::NoFaketime)?;
+    FakeClock::new(library, scratch.path()).map(Some).map_err(StartError::system("write the clock"))
+}
+
+/// Whether the server on the other end is the process we started, not one that
+/// took the port before it, and has loaded its data.
+fn is_ready(client: &mut Client, pid: u32) -> io::Result<bool> {
+    let info = client.run(&["INFO"])?;
+    let field = |name| field_of(&info, name);
+    Ok(field("process_id") == Some(pid.to_string()) && field("loading").as_deref() == Some("0"))
+}
+
+fn field_of(info: &Reply, field: &str) -> Option<String> {
+    let text = info.text()?;
+    text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::to_owned)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
