@@ -23,6 +23,8 @@ use self::command::Tokens;
 use self::node::{Node, Reply, Ticket};
 use super::{Contender, Load, Sample};
 
+pub(crate) const NAME: &str = "floor";
+
 /// Nothing from any node for this long: a majority is gone.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -73,10 +75,8 @@ impl Floor {
 
     /// Waits for replies and collects them. `false` if none came in time.
     fn read(&mut self, patience: Duration) -> anyhow::Result<bool> {
-        const NONE: epoll::Event = epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        };
+        const NONE: epoll::Event =
+            epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
         let mut events = [NONE; EVENTS];
         let timeout = Timespec::try_from(patience)?;
         let ready = match epoll::wait(&self.epoll, &mut events, Some(&timeout)) {
@@ -101,7 +101,7 @@ impl Floor {
 
 impl Contender for Floor {
     fn name(&self) -> &'static str {
-        "floor"
+        NAME
     }
 
     fn run(&mut self, load: Load) -> anyhow::Result<Sample> {

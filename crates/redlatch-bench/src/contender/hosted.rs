@@ -18,7 +18,8 @@ pub(crate) trait AsyncLock: Clone + Send + Sync + 'static {
 }
 
 /// Where the tasks run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Flavour {
     /// Callers and library share one thread.
     Current,
@@ -91,12 +92,11 @@ async fn call<L: AsyncLock>(lock: L, prefix: String, started: Instant, load: Loa
     while begun < started + load.slice {
         let cycle = cycle(&lock, &resource, begun, load.limit).await;
         begun = Instant::now();
-        match cycle {
-            Ok(cycle) => sample.cycles.push(cycle),
-            Err(_) => {
-                sample.failures += 1;
-                resource = format!("{prefix}:{}", sample.failures);
-            }
+        if let Ok(cycle) = cycle {
+            sample.cycles.push(cycle);
+        } else {
+            sample.failures += 1;
+            resource = format!("{prefix}:{}", sample.failures);
         }
     }
     sample

@@ -13,6 +13,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::TTL;
 use super::hosted::AsyncLock;
 
+pub(crate) const NAME: &str = "redis";
+
 const COMPARE_AND_DELETE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 

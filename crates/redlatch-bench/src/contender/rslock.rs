@@ -5,12 +5,15 @@ use ::rslock::{Lock, LockManager};
 use super::TTL;
 use super::hosted::AsyncLock;
 
+pub(crate) const NAME: &str = "rslock";
+
 #[derive(Clone)]
 pub(crate) struct Rslock(LockManager);
 
 impl Rslock {
     pub(crate) fn new(urls: &[String]) -> anyhow::Result<Self> {
-        let clients: anyhow::Result<Vec<_>> = urls.iter().map(|url| super::redis::client(url)).collect();
+        let clients: anyhow::Result<Vec<_>> =
+            urls.iter().map(|url| super::redis::client(url)).collect();
         Ok(Self(LockManager::from_clients(clients?)))
     }
 }

@@ -19,7 +19,9 @@ pub(super) struct Caller {
 
 enum Stage {
     Taking,
-    Releasing { held: Instant },
+    Releasing {
+        held: Instant,
+    },
     /// The take failed; its release tidies up.
     Undoing,
 }
@@ -77,10 +79,9 @@ impl Caller {
                 self.send(nodes);
                 Outcome::Open
             }
-            Stage::Releasing { held } if won => Outcome::Done(Cycle {
-                acquire: held - self.started,
-                whole: self.started.elapsed(),
-            }),
+            Stage::Releasing { held } if won => {
+                Outcome::Done(Cycle { acquire: held - self.started, whole: self.started.elapsed() })
+            }
             Stage::Releasing { .. } | Stage::Undoing => Outcome::Failed,
         }
     }

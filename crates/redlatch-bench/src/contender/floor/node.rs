@@ -129,15 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_are_read_one_by_one() {
+    fn replies_are_read_one_by_one() -> anyhow::Result<()> {
         let bytes = b"+OK\r\n$-1\r\n:1\r";
 
-        let (first, length) = parse(bytes).unwrap().unwrap();
-        let (second, _) = parse(&bytes[length..]).unwrap().unwrap();
-        let cut_off = parse(b":1\r").unwrap();
+        let (first, length) = parse(bytes)?.expect("a whole reply");
+        let (second, _) = parse(&bytes[length..])?.expect("a whole reply");
+        let cut_off = parse(b":1\r")?;
 
         assert_eq!((first, second), (Reply::Yes, Reply::No));
         assert_eq!(cut_off, None);
+        Ok(())
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! What was typed.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::contender::hosted::Flavour;
+
+/// Measures Redlatch beside its peers and a bare event loop.
+#[derive(Debug, Parser)]
+#[command(after_help = "\
+Exit status: 0 measured (and, with --check, all bounds met), 1 a bound was missed,
+2 nothing was measured or wrong usage.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Acquire and release on healthy servers: latency and throughput.
+    Compare(ComparePlan),
+    /// Acquire with some servers frozen against acquire with all of them up.
+    Frozen(FrozenPlan),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ComparePlan {
+    #[command(flatten)]
+    pub(crate) setup: Setup,
+    /// How many callers at once, one workload for each number.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 256])]
+    pub(crate) tasks: Vec<usize>,
+    /// With one caller: p50 of redlatch at most this many times the floor's.
+    #[arg(long, default_value_t = 1.4)]
+    pub(crate) max_latency: f64,
+    /// With many callers: locks per second at least this many times the floor's.
+    #[arg(long, default_value_t = 0.6)]
+    pub(crate) min_throughput: f64,
+    /// With many callers: locks per second at least this many times rslock's.
+    #[arg(long, default_value_t = 2.0)]
+    pub(crate) min_over_rslock: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FrozenPlan {
+    #[command(flatten)]
+    pub(crate) setup: Setup,
+    /// How many servers to freeze; less than half of them.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) frozen: usize,
+    /// How many callers at once.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) tasks: usize,
+    /// Gives up an acquire or a release after this long.
+    #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
+    pub(crate) limit: Duration,
+    /// p99 of redlatch with frozen servers at most this many times p99 without.
+    #[arg(long, default_value_t = 1.5)]
+    pub(crate) max_p99: f64,
+}
+
+/// What both have in common.
+#[derive(Debug, Args)]
+pub(crate) struct Setup {
+    /// How many servers to start.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) nodes: usize,
+    /// How often every contender has its turn [default: 20; with --short: 4].
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// How long a turn lasts [default: 500ms; with --short: 200ms].
+    #[arg(long, value_parser = humantime::parse_duration)]
+    slice: Option<Duration>,
+    /// Ends within some 20 seconds.
+    #[arg(long)]
+    short: bool,
+    /// The tokio runtime of the contenders that need one.
+    #[arg(long, value_enum, default_value_t = Flavour::Current)]
+    pub(crate) runtime: Flavour,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Fails when a bound is missed.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+impl Setup {
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.short { 4 } else { 20 })
+    }
+
+    pub(crate) fn slice(&self) -> Duration {
+        self.slice.unwrap_or(Duration::from_millis(if self.short { 200 } else { 500 }))
+    }
+
+    /// What a reader of the figures must know.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "nodes": self.nodes,
+            "rounds": self.rounds(),
+            "slice_ms": self.slice().as_millis(),
+            "runtime": self.runtime,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn short_gives_way_to_what_is_spelled_out() {
+        let typed = ["redlatch-bench", "compare", "--short", "--rounds", "7"];
+
+        let Task::Compare(plan) = Cli::parse_from(typed).task else {
+            panic!("`compare` was typed");
+        };
+
+        assert_eq!(plan.setup.rounds(), 7);
+        assert_eq!(plan.setup.slice(), Duration::from_millis(200));
+    }
+}
