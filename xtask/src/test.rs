@@ -1,0 +1,79 @@
+//! `cargo xtask test`: everything that is executed to see whether it works.
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use crate::metadata::Metadata;
+use crate::servers;
+use crate::shell::{self, Outcome};
+use crate::stages::Stages;
+
+const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
+/// The package whose examples are run.
+const LIBRARY: &str = "redlatch";
+/// An example shows something; it does not make its reader wait.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// The command.
+pub(crate) fn run() -> ExitCode {
+    let mut stages = Stages::default();
+    let servers = stages.run("servers", servers::provide);
+    if servers.is_err() {
+        stages.skip("tests, examples", "they need the servers");
+        return stages.finish();
+    }
+    let _ = stages.run("tests", tests);
+    let _ = stages.run("doctests", doctests);
+    match built_examples() {
+        Ok(examples) if examples.is_empty() => stages.skip("examples", "there are none"),
+        Ok(examples) => {
+            for (name, mut command) in examples {
+                let _ = stages.run(&format!("example {name}"), || {
+                    shell::run_within(EXAMPLE_LIMIT, &mut command)
+                });
+            }
+        }
+        Err(why) => {
+            let _ = stages.run("examples", || Err(why));
+        }
+    }
+    stages.finish()
+}
+
+fn tests() -> Outcome {
+    if shell::on_path("cargo-nextest") {
+        return shell::run(shell::cargo(["nextest", "run", "--no-fail-fast"]).args(EVERYTHING));
+    }
+    eprintln!("cargo-nextest is not installed: `cargo test` does the same, only slower");
+    let targets = ["test", "--no-fail-fast", "--lib", "--bins", "--tests"];
+    shell::run(shell::cargo(targets).args(EVERYTHING))
+}
+
+fn doctests() -> Outcome {
+    shell::run(shell::cargo(["test", "--doc", "--no-fail-fast"]).args(EVERYTHING))
+}
+
+/// Builds the examples and returns how to start each. They are started without
+/// cargo in between, which would survive the time limit.
+fn built_examples() -> Outcome<Vec<(String, Command)>> {
+    let metadata = Metadata::of(&["--no-deps"])?;
+    let names = metadata.examples(LIBRARY);
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    shell::run(&mut shell::cargo([
+        "build",
+        "--examples",
+        "--package",
+        LIBRARY,
+        "--all-features",
+        "--locked",
+    ]))?;
+    let dir = metadata.target_dir()?.join("debug/examples");
+    let command = |name: &str| {
+        let mut command = Command::new(dir.join(name));
+        command.current_dir(shell::workspace());
+        command
+    };
+    Ok(names.into_iter().map(|name| (name.to_owned(), command(name))).collect())
+}
