@@ -11,8 +11,6 @@
 
 mod acquiring;
 mod holding;
-#[cfg(test)]
-mod tests;
 
 use crate::{
     acquire,
@@ -115,6 +113,9 @@ pub struct Adopted {
     pub token: Token,
     /// Until when it is known to be held.
     pub usable_until: Moment,
+    /// Whether its key is put back on nodes that lost it. Only one place may do
+    /// that, or a key is planted behind its release.
+    pub replants: bool,
 }
 
 /// What shall be done.
@@ -202,12 +203,7 @@ impl<E: Entropy> Machine<E> {
         Machine {
             ops: BTreeMap::new(),
             timers: BTreeSet::new(),
-            world: World {
-                nodes,
-                entropy,
-                outbox: VecDeque::new(),
-                spawned: Vec::new(),
-            },
+            world: World { nodes, entropy, outbox: VecDeque::new(), spawned: Vec::new() },
             internal: OpId::INTERNAL,
         }
     }
@@ -286,10 +282,7 @@ impl<E: Entropy> Machine<E> {
     /// How many undos are still under way.
     #[must_use]
     pub fn undos(&self) -> usize {
-        let undos = self
-            .ops
-            .values()
-            .filter(|entry| matches!(entry.op, Op::Undoing(_)));
+        let undos = self.ops.values().filter(|entry| matches!(entry.op, Op::Undoing(_)));
         undos.count()
     }
 
@@ -407,14 +400,9 @@ struct Undoing {
 impl Undoing {
     fn ask<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
         for node in self.undo.ask(now) {
-            let tag = Tag {
-                op: id,
-                round: self.round,
-            };
-            let command = Command::Release {
-                resources: self.resources.clone(),
-                token: self.token.clone(),
-            };
+            let tag = Tag { op: id, round: self.round };
+            let command =
+                Command::Release { resources: self.resources.clone(), token: self.token.clone() };
             world.send(node, tag, command);
         }
     }
@@ -451,10 +439,6 @@ impl Undoing {
         if let Some(decision) = decision {
             world.outbox.push_back(Output::Released(id, decision));
         }
-        if self.undo.is_over(now) {
-            Next::Over
-        } else {
-            Next::Same
-        }
+        if self.undo.is_over(now) { Next::Over } else { Next::Same }
     }
 }

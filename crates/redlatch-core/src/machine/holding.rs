@@ -34,6 +34,7 @@ pub(super) struct Holding {
     /// The extension under way is the one the caller asked for.
     answering: bool,
     lost: bool,
+    replants: bool,
     round: u32,
     /// Grants of this round that come late belong to the lease all the same.
     planted_in: u32,
@@ -53,6 +54,7 @@ impl Holding {
             terms: order.terms.clone(),
             token,
             usable_until,
+            replants: true,
         };
         let mut holding = Holding::adopt(now, adopted, ballot.casts().len());
         holding.planted = ballot.clone();
@@ -63,16 +65,8 @@ impl Holding {
     }
 
     pub(super) fn adopt(now: Moment, adopted: Adopted, nodes: usize) -> Self {
-        let Adopted {
-            resources,
-            terms,
-            token,
-            usable_until,
-        } = adopted;
-        let max_hold = terms
-            .renewal
-            .as_ref()
-            .map_or(Duration::MAX, |renewal| renewal.max_hold);
+        let Adopted { resources, terms, token, usable_until, replants } = adopted;
+        let max_hold = terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.max_hold);
         // Counted from the start of the lease, which may be a moment ago.
         let started = usable_until.before(terms.usable());
         let mut holding = Holding {
@@ -88,6 +82,7 @@ impl Holding {
             asked: None,
             answering: false,
             lost: false,
+            replants,
             round: 0,
             planted_in: 0,
             terms,
@@ -104,10 +99,7 @@ impl Holding {
         if self.lost {
             return self.end();
         }
-        let extending = self
-            .extension
-            .as_ref()
-            .filter(|extension| !extension.is_decided());
+        let extending = self.extension.as_ref().filter(|extension| !extension.is_decided());
         let next = extending.map_or(self.next_renewal, Extension::deadline);
         next.min(self.notice_at())
     }
@@ -119,16 +111,9 @@ impl Holding {
         if self.lost {
             // Until the end somebody may still be acting on the lease.
             let over = now >= self.end();
-            return if over {
-                self.release(now, id, false, world)
-            } else {
-                Next::Same
-            };
+            return if over { self.release(now, id, false, world) } else { Next::Same };
         }
-        if let Some(extension) = self
-            .extension
-            .as_mut()
-            .filter(|extension| !extension.is_decided())
+        if let Some(extension) = self.extension.as_mut().filter(|extension| !extension.is_decided())
         {
             let decision = extension.tick(now);
             return self.proceed(now, id, decision, world);
@@ -225,11 +210,7 @@ impl Holding {
     }
 
     fn cause_of_end(&self) -> Loss {
-        if self.hold_until < self.usable_until {
-            Loss::MaxHold
-        } else {
-            Loss::Expired
-        }
+        if self.hold_until < self.usable_until { Loss::MaxHold } else { Loss::Expired }
     }
 
     fn lose<E>(&mut self, id: OpId, loss: Loss, world: &mut World<E>) {
@@ -254,23 +235,10 @@ impl Holding {
                 token: self.token.clone(),
                 ttl,
             };
-            world.send(
-                node,
-                Tag {
-                    op: id,
-                    round: self.round,
-                },
-                command,
-            );
+            world.send(node, Tag { op: id, round: self.round }, command);
         }
         let timeout = self.terms.node_timeout;
-        self.extension = Some(Extension::new(
-            now,
-            world.nodes,
-            ttl,
-            timeout,
-            self.usable_until,
-        ));
+        self.extension = Some(Extension::new(now, world.nodes, ttl, timeout, self.usable_until));
     }
 
     fn proceed<E>(
@@ -284,9 +252,7 @@ impl Holding {
             return Next::Same;
         };
         if core::mem::take(&mut self.answering) {
-            world
-                .outbox
-                .push_back(Output::Extended(id, decision.clone()));
+            world.outbox.push_back(Output::Extended(id, decision.clone()));
         }
         match decision {
             _ if self.lost => return Next::Same,
@@ -319,29 +285,19 @@ impl Holding {
     }
 
     fn every(&self) -> Duration {
-        self.terms
-            .renewal
-            .as_ref()
-            .map_or(Duration::MAX, |renewal| renewal.every)
+        self.terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.every)
     }
 
     /// Puts the key back where it is missing, after the vote was won without
     /// that node: a restarted node rejoins a lease that is being renewed.
     fn replant<E>(&mut self, id: OpId, node: usize, world: &mut World<E>) {
-        if *self.ballot.vote(node) == Vote::Gone {
+        if self.replants && *self.ballot.vote(node) == Vote::Gone {
             let command = Command::Take {
                 resources: self.resources.clone(),
                 token: self.token.clone(),
                 ttl: self.terms.ttl,
             };
-            world.send(
-                node,
-                Tag {
-                    op: id,
-                    round: self.planted_in,
-                },
-                command,
-            );
+            world.send(node, Tag { op: id, round: self.planted_in }, command);
         }
     }
 }
