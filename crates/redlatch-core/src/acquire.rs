@@ -213,10 +213,7 @@ mod tests {
 
         let decision = attempt.vote(at(2), 2, held());
 
-        assert!(
-            matches!(decision, Some(Err(AcquireError::Held(_)))),
-            "{decision:?}"
-        );
+        assert!(matches!(decision, Some(Err(AcquireError::Held(_)))), "{decision:?}");
     }
 
     #[test]
@@ -233,21 +230,10 @@ mod tests {
     /// each answer early, late or after the lease: one result, the right one.
     #[test]
     fn every_history_of_three_nodes_ends_in_the_one_right_result() {
-        let votes = [
-            Vote::Granted,
-            held(),
-            Vote::Failed(Fault::Unreachable("x".into())),
-            Vote::Pending,
-        ];
+        let votes =
+            [Vote::Granted, held(), Vote::Failed(Fault::Unreachable("x".into())), Vote::Pending];
         let times = [1, 400, 9898];
-        let orders = [
-            [0, 1, 2],
-            [0, 2, 1],
-            [1, 0, 2],
-            [1, 2, 0],
-            [2, 0, 1],
-            [2, 1, 0],
-        ];
+        let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
         let mut histories = 0;
         for code in 0..4_usize.pow(3) * 3_usize.pow(3) {
             for order in orders {
@@ -285,9 +271,7 @@ mod tests {
         results.extend(attempt.tick(at(9999)));
 
         let in_time = |wanted: &dyn Fn(&Vote) -> bool| {
-            cast.iter()
-                .filter(|(_, time, vote)| *time < 500 && wanted(vote))
-                .count()
+            cast.iter().filter(|(_, time, vote)| *time < 500 && wanted(vote)).count()
         };
         let granted = in_time(&|vote| *vote == Vote::Granted);
         let refused = in_time(&|vote| *vote == held());

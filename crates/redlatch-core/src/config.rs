@@ -49,10 +49,7 @@ impl Default for Wanted {
             node_timeout: None,
             min_validity: None,
             notice: None,
-            renewal: Some(WantedRenewal {
-                every: None,
-                max_hold: DEFAULT_MAX_HOLD,
-            }),
+            renewal: Some(WantedRenewal { every: None, max_hold: DEFAULT_MAX_HOLD }),
         }
     }
 }
@@ -90,9 +87,7 @@ impl Terms {
         let usable = lease::usable(ttl);
         let terms = Terms {
             ttl,
-            node_timeout: wanted
-                .node_timeout
-                .unwrap_or_else(|| default_node_timeout(ttl)),
+            node_timeout: wanted.node_timeout.unwrap_or_else(|| default_node_timeout(ttl)),
             min_validity: wanted.min_validity.unwrap_or(usable / 2),
             notice: wanted.notice.unwrap_or_else(|| default_notice(ttl)),
             renewal: wanted.renewal.as_ref().map(|renewal| Renewal {
@@ -111,23 +106,12 @@ impl Terms {
     }
 
     fn cross_check(&self, usable: Duration) -> Result<(), TermsError> {
-        let Terms {
-            node_timeout,
-            min_validity,
-            notice,
-            ..
-        } = *self;
+        let Terms { node_timeout, min_validity, notice, .. } = *self;
         if node_timeout.is_zero() || node_timeout >= usable {
-            return Err(TermsError::NodeTimeout {
-                node_timeout,
-                usable,
-            });
+            return Err(TermsError::NodeTimeout { node_timeout, usable });
         }
         if min_validity > usable {
-            return Err(TermsError::MinValidity {
-                min_validity,
-                usable,
-            });
+            return Err(TermsError::MinValidity { min_validity, usable });
         }
         if notice >= usable {
             return Err(TermsError::Notice { notice, usable });
@@ -137,11 +121,7 @@ impl Terms {
         };
         if every.is_zero() || every.saturating_add(node_timeout) >= usable - notice {
             let needed = every.saturating_add(node_timeout);
-            return Err(TermsError::Renewal {
-                every,
-                needed,
-                usable: usable - notice,
-            });
+            return Err(TermsError::Renewal { every, needed, usable: usable - notice });
         }
         if max_hold.is_zero() {
             return Err(TermsError::MaxHold);
@@ -159,10 +139,7 @@ pub fn check_ttl(ttl: Duration, max_ttl: Duration) -> Result<Duration, TermsErro
     let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     let ttl = Duration::from_millis(millis);
     if lease::usable(ttl).is_zero() {
-        return Err(TermsError::TtlTooShort {
-            ttl,
-            drift: lease::drift(ttl),
-        });
+        return Err(TermsError::TtlTooShort { ttl, drift: lease::drift(ttl) });
     }
     Ok(ttl)
 }
@@ -248,10 +225,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn with_ttl(ttl: Duration) -> Wanted {
-        Wanted {
-            ttl,
-            ..Wanted::default()
-        }
+        Wanted { ttl, ..Wanted::default() }
     }
 
     #[test]
@@ -268,10 +242,7 @@ mod tests {
         for ttl in [Duration::ZERO, Duration::from_micros(999), MS, 2 * MS] {
             let refused = Terms::check(&with_ttl(ttl));
 
-            assert!(
-                matches!(refused, Err(TermsError::TtlTooShort { .. })),
-                "{ttl:?}"
-            );
+            assert!(matches!(refused, Err(TermsError::TtlTooShort { .. })), "{ttl:?}");
         }
     }
 
@@ -281,13 +252,7 @@ mod tests {
 
         let refused = Terms::check(&with_ttl(ttl));
 
-        assert_eq!(
-            refused,
-            Err(TermsError::TtlTooLong {
-                ttl,
-                max_ttl: DEFAULT_MAX_TTL
-            })
-        );
+        assert_eq!(refused, Err(TermsError::TtlTooLong { ttl, max_ttl: DEFAULT_MAX_TTL }));
         assert!(matches!(
             Terms::check(&with_ttl(Duration::MAX)),
             Err(TermsError::TtlTooLong { .. })
@@ -304,19 +269,10 @@ mod tests {
     #[test]
     fn renewal_that_would_come_too_late_is_refused() {
         let every = Some(9_000 * MS);
-        let renewal = Some(WantedRenewal {
-            every,
-            max_hold: Duration::MAX,
-        });
-        let refused = Terms::check(&Wanted {
-            renewal,
-            ..Wanted::default()
-        });
+        let renewal = Some(WantedRenewal { every, max_hold: Duration::MAX });
+        let refused = Terms::check(&Wanted { renewal, ..Wanted::default() });
 
-        assert!(
-            matches!(refused, Err(TermsError::Renewal { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(TermsError::Renewal { .. })), "{refused:?}");
     }
 
     #[test]
@@ -324,39 +280,18 @@ mod tests {
         let zero = Some(Duration::ZERO);
         let huge = Some(Duration::MAX);
         let cases = [
-            Wanted {
-                node_timeout: zero,
-                ..Wanted::default()
-            },
-            Wanted {
-                node_timeout: huge,
-                ..Wanted::default()
-            },
-            Wanted {
-                min_validity: huge,
-                ..Wanted::default()
-            },
-            Wanted {
-                notice: huge,
-                ..Wanted::default()
-            },
+            Wanted { node_timeout: zero, ..Wanted::default() },
+            Wanted { node_timeout: huge, ..Wanted::default() },
+            Wanted { min_validity: huge, ..Wanted::default() },
+            Wanted { notice: huge, ..Wanted::default() },
         ];
         for wanted in cases {
             assert!(Terms::check(&wanted).is_err(), "{wanted:?}");
         }
-        let every = WantedRenewal {
-            every: zero,
-            max_hold: Duration::MAX,
-        };
-        let hold = WantedRenewal {
-            every: None,
-            max_hold: Duration::ZERO,
-        };
+        let every = WantedRenewal { every: zero, max_hold: Duration::MAX };
+        let hold = WantedRenewal { every: None, max_hold: Duration::ZERO };
         for renewal in [every, hold] {
-            let wanted = Wanted {
-                renewal: Some(renewal),
-                ..Wanted::default()
-            };
+            let wanted = Wanted { renewal: Some(renewal), ..Wanted::default() };
             assert!(Terms::check(&wanted).is_err(), "{wanted:?}");
         }
     }

@@ -155,10 +155,7 @@ mod tests {
         let mut extension = extension(3);
         extension.vote(at(301), 0, Vote::Granted);
 
-        assert_eq!(
-            extension.vote(at(302), 2, Vote::Granted),
-            Some(Ok(at(1288)))
-        );
+        assert_eq!(extension.vote(at(302), 2, Vote::Granted), Some(Ok(at(1288))));
     }
 
     #[test]
@@ -168,10 +165,7 @@ mod tests {
 
         let decision = extension.vote(at(988), 1, Vote::Granted);
 
-        assert!(
-            matches!(decision, Some(Err(ExtendError::Lost(_)))),
-            "{decision:?}"
-        );
+        assert!(matches!(decision, Some(Err(ExtendError::Lost(_)))), "{decision:?}");
     }
 
     #[test]
@@ -186,10 +180,7 @@ mod tests {
 
         let decision = extension.vote(at(301), 4, Vote::Gone);
 
-        assert!(
-            matches!(decision, Some(Err(ExtendError::Lost(_)))),
-            "{decision:?}"
-        );
+        assert!(matches!(decision, Some(Err(ExtendError::Lost(_)))), "{decision:?}");
     }
 
     #[test]

@@ -112,19 +112,13 @@ impl Ballot {
     /// An empty ballot: every vote is pending.
     #[must_use]
     pub fn of(nodes: usize) -> Self {
-        let pending = Cast {
-            vote: Vote::Pending,
-            after: None,
-        };
+        let pending = Cast { vote: Vote::Pending, after: None };
         Ballot(vec![pending; nodes].into())
     }
 
     /// Writes down one node's answer. A later answer replaces a time-out.
     pub fn cast(&mut self, node: usize, vote: Vote, after: Duration) {
-        self.0[node] = Cast {
-            vote,
-            after: Some(after),
-        };
+        self.0[node] = Cast { vote, after: Some(after) };
     }
 
     /// Turns what is still pending into time-outs.
@@ -149,10 +143,7 @@ impl Ballot {
     /// The votes, counted.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let mut tally = Tally {
-            nodes: self.0.len(),
-            ..Tally::default()
-        };
+        let mut tally = Tally { nodes: self.0.len(), ..Tally::default() };
         for cast in &self.0 {
             match cast.vote {
                 Vote::Pending => tally.pending += 1,

@@ -234,10 +234,7 @@ mod tests {
         undo.ask(at(0));
         undo.vote(at(1), 0, Vote::Gone);
 
-        assert_eq!(
-            undo.vote(at(2), 1, Vote::Gone),
-            Some(Ok(Released::AlreadyGone))
-        );
+        assert_eq!(undo.vote(at(2), 1, Vote::Gone), Some(Ok(Released::AlreadyGone)));
     }
 
     #[test]
@@ -249,10 +246,7 @@ mod tests {
 
         let decision = undo.tick(at(50));
 
-        assert!(
-            matches!(decision, Some(Err(ReleaseError::Unknown(_)))),
-            "{decision:?}"
-        );
+        assert!(matches!(decision, Some(Err(ReleaseError::Unknown(_)))), "{decision:?}");
         assert_eq!(undo.ask(at(51)), [1], "asked again after a pause");
         assert!(!undo.is_over(at(51)));
     }

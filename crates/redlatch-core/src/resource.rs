@@ -57,10 +57,7 @@ pub struct Resources(Arc<[Resource]>);
 impl Resources {
     /// Checks a set of names: at least one, at most [`MAX_RESOURCES`], none twice.
     pub fn new<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> Result<Self, ResourceError> {
-        let resources = names
-            .into_iter()
-            .map(Resource::new)
-            .collect::<Result<Vec<_>, _>>()?;
+        let resources = names.into_iter().map(Resource::new).collect::<Result<Vec<_>, _>>()?;
         if resources.is_empty() {
             return Err(ResourceError::None);
         }
@@ -166,9 +163,7 @@ mod tests {
         assert!(Resource::new(vec![b'x'; MAX_NAME]).is_ok());
         assert_eq!(
             Resource::new(vec![b'x'; MAX_NAME + 1]),
-            Err(ResourceError::TooLong {
-                bytes: MAX_NAME + 1
-            })
+            Err(ResourceError::TooLong { bytes: MAX_NAME + 1 })
         );
         for odd in [&b"\0"[..], b"{a}%s\n", b"\xff\xfe", b" "] {
             assert_eq!(Resource::new(odd).unwrap().as_bytes(), odd);
@@ -192,11 +187,6 @@ mod tests {
             Err(ResourceError::Twice(name)) if name.as_bytes() == b"a"
         ));
         let many = (0..=MAX_RESOURCES).map(|i| i.to_string());
-        assert_eq!(
-            Resources::new(many),
-            Err(ResourceError::TooMany {
-                count: MAX_RESOURCES + 1
-            })
-        );
+        assert_eq!(Resources::new(many), Err(ResourceError::TooMany { count: MAX_RESOURCES + 1 }));
     }
 }

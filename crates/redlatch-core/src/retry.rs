@@ -25,10 +25,7 @@ impl Backoff {
     #[must_use]
     pub fn new(ttl: Duration) -> Self {
         let cap = (ttl / 4).clamp(LEAST_BOUND, LONGEST_PAUSE);
-        Backoff {
-            bound: Duration::ZERO,
-            cap,
-        }
+        Backoff { bound: Duration::ZERO, cap }
     }
 
     /// The pause after an attempt that took `elapsed`.
@@ -62,9 +59,8 @@ mod tests {
         let mut backoff = Backoff::new(Duration::from_secs(10));
         let elapsed = Duration::from_millis(10);
 
-        let longest: Vec<u128> = (0..8)
-            .map(|_| backoff.pause(elapsed, &mut Always(0xff)).as_millis())
-            .collect();
+        let longest: Vec<u128> =
+            (0..8).map(|_| backoff.pause(elapsed, &mut Always(0xff)).as_millis()).collect();
 
         assert_eq!(longest, [39, 79, 159, 319, 639, 999, 999, 999]);
     }
@@ -73,10 +69,7 @@ mod tests {
     fn the_delay_can_be_nothing_so_that_clients_spread_over_all_of_it() {
         let mut backoff = Backoff::new(Duration::from_secs(10));
 
-        assert_eq!(
-            backoff.pause(Duration::ZERO, &mut Always(0)),
-            Duration::ZERO
-        );
+        assert_eq!(backoff.pause(Duration::ZERO, &mut Always(0)), Duration::ZERO);
     }
 
     #[test]

@@ -17,11 +17,7 @@ impl Survey {
     #[must_use]
     pub fn new(now: Moment, nodes: usize, node_timeout: Duration) -> Self {
         let deadline = now.after(node_timeout);
-        Survey {
-            started: now,
-            deadline,
-            replies: vec![None; nodes].into(),
-        }
+        Survey { started: now, deadline, replies: vec![None; nodes].into() }
     }
 
     /// When nodes that have not answered no longer count.

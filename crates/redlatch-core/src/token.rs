@@ -135,10 +135,7 @@ mod tests {
         let first = Token::fresh(&mut entropy, &owner);
         let second = Token::fresh(&mut entropy, &owner);
 
-        assert_eq!(
-            first.as_bytes(),
-            b"000102030405060708090a0b0c0d0e0f10111213@web-1/4711"
-        );
+        assert_eq!(first.as_bytes(), b"000102030405060708090a0b0c0d0e0f10111213@web-1/4711");
         assert_ne!(first, second);
         assert_eq!(owner_of(first.as_bytes()).as_deref(), Some("web-1/4711"));
     }

@@ -34,12 +34,8 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Self {
         let backoff = Backoff::new(order.terms.ttl);
-        let mut acquiring = Acquiring {
-            order,
-            backoff,
-            round: 0,
-            state: State::Pausing { until: now },
-        };
+        let mut acquiring =
+            Acquiring { order, backoff, round: 0, state: State::Pausing { until: now } };
         acquiring.take(now, id, world);
         acquiring
     }
@@ -106,14 +102,7 @@ impl Acquiring {
                 token: token.clone(),
                 ttl: self.order.terms.ttl,
             };
-            world.send(
-                node,
-                Tag {
-                    op: id,
-                    round: self.round,
-                },
-                command,
-            );
+            world.send(node, Tag { op: id, round: self.round }, command);
         }
         let attempt = Attempt::new(now, world.nodes, &self.order.terms);
         self.state = State::Taking { attempt, token };
@@ -144,20 +133,10 @@ impl Acquiring {
             return Next::Same;
         };
         let ballot = attempt.ballot().clone();
-        let grant = Grant {
-            token: token.clone(),
-            usable_until,
-            ballot: ballot.clone(),
-        };
+        let grant = Grant { token: token.clone(), usable_until, ballot: ballot.clone() };
         world.outbox.push_back(Output::Acquired(id, Ok(grant)));
-        let holding = Holding::new(
-            now,
-            &self.order,
-            token.clone(),
-            usable_until,
-            ballot,
-            self.round,
-        );
+        let holding =
+            Holding::new(now, &self.order, token.clone(), usable_until, ballot, self.round);
         Next::Becomes(Op::Holding(holding))
     }
 
@@ -179,9 +158,7 @@ impl Acquiring {
         }
         let pause = self.backoff.pause(elapsed, &mut world.entropy);
         let until = now.after(pause).min(self.order.wait_until);
-        world
-            .outbox
-            .push_back(Output::Retrying(id, error, until.since(now)));
+        world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
         self.state = State::Pausing { until };
         Next::Same
     }
