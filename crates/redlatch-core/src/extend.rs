@@ -23,6 +23,7 @@ pub struct Extension {
     deadline: Moment,
     ballot: Ballot,
     decided: bool,
+    kept: bool,
 }
 
 impl Extension {
@@ -43,6 +44,7 @@ impl Extension {
             deadline: started.after(node_timeout).min(old_until),
             ballot: Ballot::of(nodes),
             decided: false,
+            kept: false,
         }
     }
 
@@ -52,16 +54,21 @@ impl Extension {
         self.deadline
     }
 
-    /// When the first command was about to be sent.
-    #[must_use]
-    pub fn started(&self) -> Moment {
-        self.started
+    /// Somebody else extended the lease meanwhile: answers count until then.
+    pub fn lease_lasts_until(&mut self, until: Moment) {
+        self.old_until = self.old_until.max(until);
     }
 
     /// Whether there has been a result.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.decided
+    }
+
+    /// Whether the result was that the lease is kept.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.kept
     }
 
     /// The votes so far.
@@ -105,6 +112,7 @@ impl Extension {
             Verdict::Won | Verdict::Lost => Err(ExtendError::Lost(self.ballot.clone())),
         };
         self.decided = true;
+        self.kept = decision.is_ok();
         Some(decision)
     }
 }

@@ -11,6 +11,7 @@
 
 mod acquiring;
 mod holding;
+mod undoing;
 
 use crate::{
     acquire,
@@ -19,8 +20,8 @@ use crate::{
     extend,
     lease::Loss,
     moment::Moment,
-    quorum::{Ballot, Vote},
-    release::{self, Undo},
+    quorum::Ballot,
+    release,
     resource::Resources,
     survey::Survey,
     token::{Entropy, Owner, Token},
@@ -33,6 +34,7 @@ use alloc::{
 };
 use core::time::Duration;
 use holding::Holding;
+use undoing::Undoing;
 
 /// One operation. The driver counts them up from zero and never reuses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -235,18 +237,12 @@ impl<E: Entropy> Machine<E> {
                     (_, Reply::Keys(_) | Reply::Identity(_)) => Next::Same,
                 })
             }
-            Input::Extend(id, ttl) => self.step(id, |id, op, world| match op {
-                Op::Holding(op) => op.extend(now, id, ttl, world),
-                _ => Next::Same,
-            }),
+            Input::Extend(id, ttl) => self.extend(now, id, ttl),
             Input::Extended(id, until) => self.step(id, |_, op, _| match op {
-                Op::Holding(op) => op.extended_elsewhere(now, until),
+                Op::Holding(op) => op.extended_elsewhere(until),
                 _ => Next::Same,
             }),
-            Input::Release(id) => self.step(id, |id, op, world| match op {
-                Op::Holding(op) => op.release(now, id, true, world),
-                _ => Next::Same,
-            }),
+            Input::Release(id) => self.release(now, id),
             Input::Cancel(id) => self.step(id, |id, op, world| match op {
                 Op::Acquiring(op) => op.cancel(now, world),
                 Op::Holding(op) => op.release(now, id, false, world),
@@ -292,9 +288,39 @@ impl<E: Entropy> Machine<E> {
         self.ops.values().filter_map(|entry| match &entry.op {
             Op::Acquiring(op) => op.at_stake(),
             Op::Holding(op) => Some(op.at_stake()),
-            Op::Undoing(op) => Some((&op.resources, &op.token)),
+            Op::Undoing(op) => Some(op.at_stake()),
             Op::Surveying(_) => None,
         })
+    }
+
+    /// Extends a lease; one that is over is answered too, whoever ended it.
+    fn extend(&mut self, now: Moment, id: OpId, ttl: Duration) {
+        let lost = |ballot| Output::Extended(id, Err(extend::ExtendError::Lost(ballot)));
+        if !self.ops.contains_key(&id) {
+            let nobody = Ballot::of(self.world.nodes);
+            return self.world.outbox.push_back(lost(nobody));
+        }
+        self.step(id, |id, op, world| match op {
+            Op::Holding(op) => op.extend(now, id, ttl, world),
+            Op::Undoing(op) => {
+                world.outbox.push_back(lost(op.ballot().clone()));
+                Next::Same
+            }
+            Op::Acquiring(_) | Op::Surveying(_) => Next::Same,
+        });
+    }
+
+    /// Releases a lease; one that is over is answered too, whoever ended it.
+    fn release(&mut self, now: Moment, id: OpId) {
+        if !self.ops.contains_key(&id) {
+            let gone = Output::Released(id, Ok(release::Released::AlreadyGone));
+            return self.world.outbox.push_back(gone);
+        }
+        self.step(id, |id, op, world| match op {
+            Op::Holding(op) => op.release(now, id, true, world),
+            Op::Undoing(op) => op.answer(now, id, world),
+            Op::Acquiring(_) | Op::Surveying(_) => Next::Same,
+        });
     }
 
     fn tick(&mut self, now: Moment) {
@@ -312,6 +338,8 @@ impl<E: Entropy> Machine<E> {
                 Op::Undoing(op) => op.tick(now, id, world),
                 Op::Surveying(survey) => finish(id, survey.tick(now), world),
             });
+            // At once: an attempt without a pause would overtake the undo of the last.
+            self.adopt_spawned(now);
         }
     }
 
@@ -367,7 +395,7 @@ impl Op {
         match self {
             Op::Acquiring(op) => op.due(),
             Op::Holding(op) => op.due(),
-            Op::Undoing(op) => op.undo.due(),
+            Op::Undoing(op) => op.due(),
             Op::Surveying(survey) => survey.deadline(),
         }
     }
@@ -385,60 +413,4 @@ fn finish<E>(id: OpId, replies: Option<Box<[Reply]>>, world: &mut World<E>) -> N
     };
     world.outbox.push_back(Output::Surveyed(id, replies));
     Next::Over
-}
-
-/// An undo under way: the decisions are [`Undo`]'s, the sending is here.
-#[derive(Debug, Clone)]
-struct Undoing {
-    resources: Resources,
-    token: Token,
-    undo: Undo,
-    /// Replies of earlier rounds are about something else.
-    round: u32,
-}
-
-impl Undoing {
-    fn ask<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
-        for node in self.undo.ask(now) {
-            let tag = Tag { op: id, round: self.round };
-            let command =
-                Command::Release { resources: self.resources.clone(), token: self.token.clone() };
-            world.send(node, tag, command);
-        }
-    }
-
-    fn vote<E>(
-        &mut self,
-        now: Moment,
-        id: OpId,
-        tag: Tag,
-        node: usize,
-        vote: Vote,
-        world: &mut World<E>,
-    ) -> Next {
-        if tag.round != self.round {
-            return Next::Same;
-        }
-        let decision = self.undo.vote(now, node, vote);
-        self.proceed(now, id, decision, world)
-    }
-
-    fn tick<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        let decision = self.undo.tick(now);
-        self.ask(now, id, world);
-        self.proceed(now, id, decision, world)
-    }
-
-    fn proceed<E>(
-        &self,
-        now: Moment,
-        id: OpId,
-        decision: Option<release::Decision>,
-        world: &mut World<E>,
-    ) -> Next {
-        if let Some(decision) = decision {
-            world.outbox.push_back(Output::Released(id, decision));
-        }
-        if self.undo.is_over(now) { Next::Over } else { Next::Same }
-    }
 }

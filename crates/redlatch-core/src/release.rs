@@ -92,6 +92,12 @@ impl Undo {
         self.decide(now)
     }
 
+    /// Somebody waits for the outcome after all, until `answer_by`.
+    pub fn answer(&mut self, now: Moment, answer_by: Moment) -> Option<Decision> {
+        self.answer_by = Some(answer_by);
+        self.decide(now)
+    }
+
     /// Answers the caller once it has waited long enough.
     pub fn tick(&mut self, now: Moment) -> Option<Decision> {
         self.decide(now)

@@ -133,10 +133,10 @@ impl Acquiring {
             return Next::Same;
         };
         let ballot = attempt.ballot().clone();
-        let grant = Grant { token: token.clone(), usable_until, ballot: ballot.clone() };
-        world.outbox.push_back(Output::Acquired(id, Ok(grant)));
         let holding =
-            Holding::new(now, &self.order, token.clone(), usable_until, ballot, self.round);
+            Holding::new(now, &self.order, token.clone(), usable_until, ballot.clone(), self.round);
+        let grant = Grant { token: token.clone(), usable_until: holding.end(), ballot };
+        world.outbox.push_back(Output::Acquired(id, Ok(grant)));
         Next::Becomes(Op::Holding(holding))
     }
 
@@ -171,6 +171,7 @@ impl Acquiring {
                 resources: self.order.resources.clone(),
                 token: token.clone(),
                 undo: Undo::new(now, attempt.ballot(), self.order.terms.ttl, None),
+                patience: self.order.terms.node_timeout,
                 round: 0,
             });
         }

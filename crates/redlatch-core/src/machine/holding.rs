@@ -19,6 +19,8 @@ pub(super) struct Holding {
     resources: Resources,
     token: Token,
     terms: Terms,
+    /// The longest that any command so far lets the keys live.
+    key_ttl: Duration,
     /// Who may have our key: the votes on the take, and on planting it again.
     planted: Ballot,
     /// The last vote: on the take, later on the latest extension.
@@ -67,11 +69,10 @@ impl Holding {
     pub(super) fn adopt(now: Moment, adopted: Adopted, nodes: usize) -> Self {
         let Adopted { resources, terms, token, usable_until, replants } = adopted;
         let max_hold = terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.max_hold);
-        // Counted from the start of the lease, which may be a moment ago.
-        let started = usable_until.before(terms.usable());
         let mut holding = Holding {
             resources,
             token,
+            key_ttl: terms.ttl,
             planted: Ballot::of(nodes),
             ballot: Ballot::of(nodes),
             since: now,
@@ -87,7 +88,7 @@ impl Holding {
             planted_in: 0,
             terms,
         };
-        holding.schedule_renewal(started.after(holding.every()));
+        holding.schedule_renewal(holding.renewal_before_end());
         holding
     }
 
@@ -143,10 +144,13 @@ impl Holding {
         Next::Same
     }
 
-    pub(super) fn extended_elsewhere(&mut self, now: Moment, until: Moment) -> Next {
+    pub(super) fn extended_elsewhere(&mut self, until: Moment) -> Next {
         if !self.lost && until > self.usable_until {
             self.usable_until = until;
-            self.schedule_renewal(now.after(self.every()));
+            if let Some(extension) = &mut self.extension {
+                extension.lease_lasts_until(until);
+            }
+            self.schedule_renewal(self.renewal_before_end());
         }
         Next::Same
     }
@@ -170,7 +174,7 @@ impl Holding {
             return Next::Same;
         };
         let decision = extension.vote(now, node, vote);
-        let late = decision.is_none() && extension.is_decided();
+        let late = decision.is_none() && extension.is_kept();
         self.ballot = extension.ballot().clone();
         if late && !self.lost {
             self.replant(id, node, world);
@@ -193,7 +197,8 @@ impl Holding {
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
-            undo: Undo::new(now, &self.planted, self.terms.ttl, answer_by),
+            undo: Undo::new(now, &self.planted, self.key_ttl, answer_by),
+            patience: self.terms.node_timeout,
             round: self.round + 1,
         };
         undoing.ask(now, id, world);
@@ -201,7 +206,7 @@ impl Holding {
     }
 
     /// The lease ends here, whatever the votes say.
-    fn end(&self) -> Moment {
+    pub(super) fn end(&self) -> Moment {
         self.usable_until.min(self.hold_until)
     }
 
@@ -229,6 +234,7 @@ impl Holding {
 
     fn send_extension<E>(&mut self, now: Moment, id: OpId, ttl: Duration, world: &mut World<E>) {
         self.round += 1;
+        self.key_ttl = self.key_ttl.max(ttl);
         for node in 0..world.nodes {
             let command = Command::Extend {
                 resources: self.resources.clone(),
@@ -251,17 +257,15 @@ impl Holding {
         let Some(decision) = decision else {
             return Next::Same;
         };
+        let decision = decision.and_then(|until| self.prolong(until));
         if core::mem::take(&mut self.answering) {
             world.outbox.push_back(Output::Extended(id, decision.clone()));
         }
         match decision {
             _ if self.lost => return Next::Same,
-            Ok(usable_until) => {
-                self.usable_until = self.usable_until.max(usable_until);
-                let started = self.extension.as_ref().map_or(now, Extension::started);
-                self.schedule_renewal(started.after(self.every()));
-                let kept = Output::Kept(id, self.usable_until, self.ballot.clone());
-                world.outbox.push_back(kept);
+            Ok(until) => {
+                self.schedule_renewal(self.renewal_before_end());
+                world.outbox.push_back(Output::Kept(id, until, self.ballot.clone()));
                 for node in 0..world.nodes {
                     self.replant(id, node, world);
                 }
@@ -270,12 +274,24 @@ impl Holding {
                 self.schedule_renewal(now.after(self.terms.node_timeout))
             }
             Err(ExtendError::Lost(ballot)) => {
-                self.lose(id, Loss::Gone(ballot), world);
+                let gone = ballot.tally().refusals_decide();
+                let loss = if gone { Loss::Gone(ballot) } else { self.cause_of_end() };
+                self.lose(id, loss, world);
                 return self.release(now, id, false, world);
             }
         }
         self.send_asked(now, id, world);
         Next::Same
+    }
+
+    /// Moves the end of the lease, unless its loss was signalled: nobody counts
+    /// on it any more then, and its keys are about to go.
+    fn prolong(&mut self, until: Moment) -> Decision {
+        if self.lost {
+            return Err(ExtendError::Lost(self.ballot.clone()));
+        }
+        self.usable_until = self.usable_until.max(until);
+        Ok(self.end())
     }
 
     /// Renews at `at`, unless renewal is off or the lease reaches its cap already.
@@ -284,8 +300,11 @@ impl Holding {
         self.next_renewal = if wanted { at } else { Moment::NEVER };
     }
 
-    fn every(&self) -> Duration {
-        self.terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.every)
+    /// When to renew, counted back from the end: whatever moved it last, by how
+    /// much and how long ago, the renewal still comes in time.
+    fn renewal_before_end(&self) -> Moment {
+        let every = self.terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.every);
+        self.usable_until.before(self.terms.usable()).after(every)
     }
 
     /// Puts the key back where it is missing, after the vote was won without
@@ -298,6 +317,8 @@ impl Holding {
                 ttl: self.terms.ttl,
             };
             world.send(node, Tag { op: id, round: self.planted_in }, command);
+            // Whatever became of the take: from here on the key may be there.
+            self.planted.cast(node, Vote::Pending, Duration::ZERO);
         }
     }
 }

@@ -1,0 +1,87 @@
+//! A lock that is being removed: the decisions are [`Undo`]'s, the sending is here.
+
+use super::{Next, OpId, Output, Tag, World};
+use crate::{
+    command::Command,
+    moment::Moment,
+    quorum::{Ballot, Vote},
+    release::{Decision, Undo},
+    resource::Resources,
+    token::Token,
+};
+use core::time::Duration;
+
+#[derive(Debug, Clone)]
+pub(super) struct Undoing {
+    pub(super) resources: Resources,
+    pub(super) token: Token,
+    pub(super) undo: Undo,
+    /// How long a caller who asks for the outcome waits for it.
+    pub(super) patience: Duration,
+    /// Replies of earlier rounds are about something else.
+    pub(super) round: u32,
+}
+
+impl Undoing {
+    pub(super) fn at_stake(&self) -> (&Resources, &Token) {
+        (&self.resources, &self.token)
+    }
+
+    pub(super) fn due(&self) -> Moment {
+        self.undo.due()
+    }
+
+    pub(super) fn ballot(&self) -> &Ballot {
+        self.undo.ballot()
+    }
+
+    /// A caller asks for the outcome of what began without one.
+    pub(super) fn answer<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        let decision = self.undo.answer(now, now.after(self.patience));
+        self.proceed(now, id, decision, world)
+    }
+
+    pub(super) fn ask<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+        for node in self.undo.ask(now) {
+            let tag = Tag { op: id, round: self.round };
+            let command =
+                Command::Release { resources: self.resources.clone(), token: self.token.clone() };
+            world.send(node, tag, command);
+        }
+    }
+
+    pub(super) fn vote<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        tag: Tag,
+        node: usize,
+        vote: Vote,
+        world: &mut World<E>,
+    ) -> Next {
+        if tag.round != self.round {
+            return Next::Same;
+        }
+        let decision = self.undo.vote(now, node, vote);
+        self.proceed(now, id, decision, world)
+    }
+
+    pub(super) fn tick<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        let decision = self.undo.tick(now);
+        self.ask(now, id, world);
+        self.proceed(now, id, decision, world)
+    }
+
+    fn proceed<E>(
+        &self,
+        now: Moment,
+        id: OpId,
+        decision: Option<Decision>,
+        world: &mut World<E>,
+    ) -> Next {
+        if let Some(decision) = decision {
+            world.outbox.push_back(Output::Released(id, decision));
+        }
+        if self.undo.is_over(now) { Next::Over } else { Next::Same }
+    }
+}

@@ -1,0 +1,198 @@
+//! Extending a lease: kept, lost or unknown, and nothing in between.
+
+use crate::support::{MS, Mode, NODE_TIMEOUT, TTL, USABLE, World, at, renewed};
+use core::time::Duration;
+use redlatch_core::{ExtendError, lease::Loss};
+
+#[test]
+fn an_extension_is_answered_with_the_new_end() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.pass(500 * MS);
+
+    world.extend(lock, TTL);
+
+    let until = at(10_500).after(USABLE);
+    assert_eq!(world.extended(lock), [&Ok(until)]);
+    assert_eq!(world.kept(lock), [until]);
+    assert_eq!(world.key_dies(0), Some(at(11_500)));
+}
+
+#[test]
+fn an_extension_never_shortens_lease_or_key() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    let until = world.grant(lock).usable_until;
+
+    world.extend(lock, 100 * MS);
+
+    assert_eq!(world.extended(lock), [&Ok(until)]);
+    assert_eq!(world.key_dies(0), Some(at(11_000)));
+}
+
+#[test]
+fn an_extension_refused_by_a_majority_is_lost_at_once_and_undone() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+    world.nodes[0].forget();
+    world.nodes[1].forget();
+
+    world.pass(333 * MS);
+
+    let (when, loss) = world.lost(lock).unwrap();
+    assert_eq!(when, at(10_333));
+    assert!(matches!(loss, Loss::Gone(_)));
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn a_majority_is_of_all_nodes_not_of_those_that_granted() {
+    let mut world = World::of(5);
+    world.line(3, Mode::Down);
+    world.line(4, Mode::Down);
+    let lock = world.acquire();
+    world.line(2, Mode::Down);
+
+    world.extend(lock, TTL);
+
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Unknown(_))]));
+}
+
+#[test]
+fn an_unknown_extension_leaves_the_lease_as_it_was() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    let end = world.grant(lock).usable_until;
+    world.line(1, Mode::Lossy);
+    world.line(2, Mode::Lossy);
+
+    world.extend(lock, TTL);
+    world.pass(NODE_TIMEOUT);
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Unknown(_))]));
+    world.pass_until(end);
+
+    assert_eq!(world.kept(lock), []);
+    assert!(matches!(world.lost(lock), Some((_, Loss::Expired))));
+}
+
+#[test]
+fn answers_that_come_after_the_old_end_prove_nothing() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.pass(800 * MS);
+    world.all_lines(Mode::Mute);
+    world.extend(lock, TTL);
+
+    world.freeze(USABLE);
+    world.all_lines(Mode::Open);
+
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Lost(_))]));
+    assert_eq!(world.kept(lock), []);
+    assert_eq!(
+        world.lost(lock),
+        Some((world.now, &Loss::Expired)),
+        "the keys were there: it was time that ran out"
+    );
+}
+
+#[test]
+fn an_extension_answered_after_the_loss_was_signalled_is_not_kept() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.pass(880 * MS);
+    world.all_lines(Mode::Mute);
+    world.extend(lock, TTL);
+
+    world.pass(20 * MS);
+    assert!(world.lost(lock).is_some());
+    world.all_lines(Mode::Open);
+
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Lost(_))]));
+}
+
+#[test]
+fn an_extension_of_a_lost_lease_is_answered_lost() {
+    for late in [900 * MS, 990 * MS, 3 * TTL] {
+        let mut world = World::of(3);
+        let lock = world.acquire();
+        world.pass(late);
+
+        world.extend(lock, TTL);
+
+        assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Lost(_))]));
+        assert_eq!(world.extensions(), [0; 0]);
+    }
+}
+
+#[test]
+fn an_extension_of_a_lease_being_undone_is_answered_lost() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.line(2, Mode::Held);
+    world.pass(USABLE);
+    assert!(!world.is_idle());
+
+    world.extend(lock, TTL);
+
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Lost(_))]));
+}
+
+#[test]
+fn keys_are_never_created_to_win_the_vote() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.nodes[0].forget();
+    world.nodes[1].forget();
+
+    world.extend(lock, TTL);
+
+    assert_eq!(world.takes(), [0, 1, 2], "the first attempt only");
+    assert_eq!(world.kept(lock), []);
+}
+
+#[test]
+fn an_extension_by_hand_follows_the_renewal_under_way() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+    world.all_lines(Mode::Held);
+    world.pass(333 * MS);
+
+    world.extend(lock, 5 * TTL);
+    assert_eq!(world.extensions(), [0, 1, 2], "one at a time");
+    world.all_lines(Mode::Open);
+
+    assert_eq!(world.extensions(), [0, 1, 2, 0, 1, 2]);
+    assert_eq!(world.extended(lock), [&Ok(at(10_333).after(4948 * MS))]);
+}
+
+#[test]
+fn an_extension_by_hand_follows_a_renewal_that_got_no_answer() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+    world.all_lines(Mode::Lossy);
+    world.pass(333 * MS);
+    world.all_lines(Mode::Open);
+
+    world.extend(lock, TTL);
+    world.pass(NODE_TIMEOUT);
+
+    assert_eq!(world.extended(lock), [&Ok(at(10_383).after(USABLE))]);
+}
+
+#[test]
+fn an_extension_under_way_learns_that_the_lease_was_extended_elsewhere() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.pass(880 * MS);
+    world.all_lines(Mode::Mute);
+    world.extend(lock, TTL);
+
+    let until = at(10_880).after(USABLE);
+    world.extended_elsewhere(lock, until);
+    world.freeze(200 * MS);
+    world.all_lines(Mode::Open);
+
+    assert_eq!(world.extended(lock), [&Ok(until)]);
+    assert_eq!(world.lost(lock), None);
+}

@@ -1,0 +1,139 @@
+//! Giving a lock back.
+
+use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, World};
+use redlatch_core::{ExtendError, ReleaseError, Released};
+
+#[test]
+fn a_release_answers_at_the_majority_and_goes_on_on_the_rest() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.line(2, Mode::Held);
+
+    world.release(lock);
+
+    assert_eq!(world.released(lock), Some(&Ok(Released::Now)));
+    assert_eq!(world.locked(), [2]);
+    assert!(!world.is_idle());
+    world.line(2, Mode::Open);
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn a_release_is_repeated_where_its_connection_broke() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.line(2, Mode::Held);
+    world.release(lock);
+
+    world.cut(2, Cut::NotCarriedOut);
+    world.line(2, Mode::Open);
+    assert_eq!(world.locked(), [2]);
+    world.pass(50 * MS);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn releasing_an_expired_lock_is_an_outcome() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+
+    world.freeze(TTL);
+    world.release(lock);
+
+    assert_eq!(world.released(lock), Some(&Ok(Released::AlreadyGone)));
+}
+
+#[test]
+fn a_release_that_a_majority_does_not_answer_is_unknown_and_goes_on() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.line(1, Mode::Held);
+    world.line(2, Mode::Held);
+
+    world.release(lock);
+    world.pass(NODE_TIMEOUT - MS);
+    assert_eq!(world.released(lock), None);
+    world.pass(MS);
+
+    assert!(matches!(world.released(lock), Some(Err(ReleaseError::Unknown(_)))));
+    world.all_lines(Mode::Open);
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn releasing_a_lock_that_was_lost_long_ago_is_answered() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.pass(2 * TTL);
+    assert!(world.is_idle());
+
+    world.release(lock);
+
+    assert_eq!(world.released(lock), Some(&Ok(Released::AlreadyGone)));
+}
+
+#[test]
+fn releasing_a_lock_whose_undo_is_under_way_is_answered_by_that_undo() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.line(1, Mode::Held);
+    world.line(2, Mode::Held);
+    world.pass(990 * MS);
+    assert!(world.lost(lock).is_some());
+
+    world.release(lock);
+    assert_eq!(world.released(lock), None);
+    world.let_through(1);
+
+    assert_eq!(world.released(lock), Some(&Ok(Released::Now)));
+    assert_eq!(world.undone(), [0, 1, 2], "no need to ask twice");
+}
+
+#[test]
+fn releasing_a_lock_whose_undo_is_under_way_is_answered_in_time() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.all_lines(Mode::Lossy);
+    world.pass(990 * MS);
+
+    world.release(lock);
+    world.pass(NODE_TIMEOUT);
+
+    assert!(matches!(world.released(lock), Some(Err(ReleaseError::Unknown(_)))));
+}
+
+#[test]
+fn an_extension_that_the_release_overtook_is_answered() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.all_lines(Mode::Held);
+    world.extend(lock, TTL);
+
+    world.release(lock);
+
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Lost(_))]));
+    world.all_lines(Mode::Open);
+    assert_eq!(world.extended(lock).len(), 1);
+    assert_eq!(world.locked(), [0; 0]);
+}
+
+#[test]
+fn a_release_goes_on_for_as_long_as_the_longest_extension_lets_keys_live() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.extend(lock, 10 * TTL);
+    world.line(2, Mode::Down);
+
+    world.release(lock);
+    world.pass(3 * TTL);
+    assert_eq!(world.locked(), [2], "the key lives on there");
+    world.line(2, Mode::Open);
+    world.pass(TTL);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}

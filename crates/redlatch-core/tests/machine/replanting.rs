@@ -1,0 +1,144 @@
+//! A node that lost the key gets it back, once the vote is won without it.
+
+use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, World, at, renewed};
+use core::time::Duration;
+
+#[test]
+fn a_missing_key_is_planted_again_after_the_vote_is_won() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.nodes[2].forget();
+
+    world.extend(lock, TTL);
+
+    assert_eq!(world.kept(lock).len(), 1);
+    assert_eq!(world.locked(), [0, 1, 2]);
+}
+
+#[test]
+fn a_node_that_says_so_late_gets_its_key_back_too() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.nodes[2].forget();
+    world.line(2, Mode::Held);
+    world.extend(lock, TTL);
+    assert_eq!(world.kept(lock).len(), 1);
+
+    world.line(2, Mode::Open);
+
+    assert_eq!(world.locked(), [0, 1, 2]);
+}
+
+#[test]
+fn nothing_is_planted_after_an_extension_that_was_not_won() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+    world.line(1, Mode::Held);
+    world.line(2, Mode::Held);
+    world.nodes[1].forget();
+    world.nodes[2].forget();
+    world.pass(333 * MS);
+    world.pass(NODE_TIMEOUT);
+
+    world.line(1, Mode::Open);
+    world.line(2, Mode::Open);
+    world.pass(200 * MS);
+
+    assert_eq!(world.takes(), [0, 1, 2], "the first attempt only");
+    assert!(world.lost(lock).is_some(), "a majority has lost the key");
+}
+
+#[test]
+fn planting_does_not_push_out_another_owner() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.nodes[2].forget();
+    world.occupy(2);
+
+    world.extend(lock, TTL);
+
+    assert_eq!(world.locked(), [0, 1]);
+    assert_eq!(world.value(2), Some(&b"a stranger"[..]));
+}
+
+#[test]
+fn a_long_lock_survives_a_rolling_restart_of_every_node() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+
+    for node in [0, 1, 2, 0, 1, 2] {
+        world.nodes[node].forget();
+        world.pass(350 * MS);
+        assert_eq!(world.locked(), [0, 1, 2]);
+    }
+
+    assert_eq!(world.lost(lock), None);
+}
+
+#[test]
+fn planting_and_then_releasing_leaves_nothing() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.nodes[2].forget();
+    world.line(2, Mode::Held);
+    world.extend(lock, TTL);
+    world.let_through(2);
+    assert_eq!(world.takes(), [0, 1, 2, 2], "planted again");
+
+    world.release(lock);
+    world.line(2, Mode::Open);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn planting_on_a_node_the_take_never_reached_is_undone_like_any_other() {
+    let mut world = World::of(3);
+    world.line(2, Mode::Down);
+    let lock = world.acquire();
+    world.line(2, Mode::Held);
+    world.extend(lock, TTL);
+    world.carry_out(0, 2);
+    world.answer_one(0, 2);
+    assert_eq!(world.takes(), [0, 1, 2, 2], "planted, not yet answered");
+
+    world.release(lock);
+    world.line(2, Mode::Open);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn planting_whose_connection_broke_is_undone_with_the_release() {
+    let mut world = World::of(3);
+    world.line(2, Mode::Down);
+    let lock = world.acquire();
+    world.line(2, Mode::Held);
+    world.extend(lock, TTL);
+    world.carry_out(0, 2);
+    world.answer_one(0, 2);
+
+    world.cut(2, Cut::CarriedOut);
+    assert_eq!(world.locked(), [0, 1, 2]);
+    world.line(2, Mode::Open);
+    world.release(lock);
+
+    assert_eq!(world.locked(), [0; 0]);
+}
+
+#[test]
+fn a_lease_that_is_over_plants_nothing_more() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.nodes[2].forget();
+    world.line(2, Mode::Held);
+    world.extend(lock, TTL);
+    world.pass_until(at(10_950));
+    assert!(world.lost(lock).is_some());
+
+    world.line(2, Mode::Open);
+
+    assert_eq!(world.locked(), [0, 1]);
+}

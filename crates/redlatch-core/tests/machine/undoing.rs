@@ -1,0 +1,143 @@
+//! A lost attempt leaves nothing behind.
+
+use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, World};
+use redlatch_core::AcquireError;
+
+#[test]
+fn a_lost_attempt_undoes_every_node_even_one_that_refused_or_was_silent() {
+    let mut world = World::of(3);
+    world.occupy(1);
+    world.line(2, Mode::Lossy);
+
+    let lock = world.acquire();
+    world.pass(NODE_TIMEOUT);
+
+    assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+    assert_eq!(world.undone(), [0, 1, 2]);
+    assert_eq!(world.locked(), [0; 0]);
+}
+
+#[test]
+fn an_undo_goes_behind_its_take() {
+    let mut world = World::of(3);
+    world.line(0, Mode::Held);
+    world.occupy(1);
+    world.occupy(2);
+    world.acquire();
+
+    world.carry_out_one(0, 0);
+    assert_eq!(world.locked(), [0], "the late take");
+    world.carry_out_one(0, 0);
+
+    assert_eq!(world.locked(), [0; 0], "its undo was waiting behind it");
+}
+
+#[test]
+fn an_undo_whose_connection_broke_is_asked_again_until_the_node_answered() {
+    let mut world = World::of(3);
+    world.occupy(1);
+    world.occupy(2);
+    world.line(0, Mode::Held);
+    world.acquire();
+    world.carry_out_one(0, 0);
+
+    world.cut(0, Cut::NotCarriedOut);
+    world.line(0, Mode::Down);
+    world.pass(300 * MS);
+    assert_eq!(world.locked(), [0], "the node cannot be reached");
+    assert!(!world.is_idle());
+    world.line(0, Mode::Open);
+    world.pass(500 * MS);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn an_undo_that_nobody_answers_ends_when_the_key_has_died_by_itself() {
+    let mut world = World::of(3);
+    world.occupy(1);
+    world.occupy(2);
+    world.line(0, Mode::Held);
+    world.acquire();
+    world.carry_out_one(0, 0);
+    world.cut(0, Cut::NotCarriedOut);
+    world.line(0, Mode::Down);
+
+    world.pass(TTL);
+    assert!(!world.is_idle(), "drift is not over");
+    world.pass(12 * MS);
+
+    assert!(world.is_idle());
+    assert_eq!(world.locked(), [0; 0]);
+}
+
+#[test]
+fn an_undo_is_not_sent_to_a_node_the_take_never_reached() {
+    let mut world = World::of(3);
+    world.line(0, Mode::Down);
+    world.occupy(1);
+    world.occupy(2);
+
+    world.acquire();
+    world.pass(2 * TTL);
+
+    assert_eq!(world.undone(), [1, 2]);
+}
+
+#[test]
+fn an_undo_is_sent_once_to_a_node_that_is_only_slow() {
+    let mut world = World::of(3);
+    world.line(0, Mode::Held);
+    world.occupy(1);
+    world.occupy(2);
+
+    world.acquire();
+    world.pass(900 * MS);
+    world.line(0, Mode::Open);
+
+    assert_eq!(world.undone(), [0, 1, 2]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn an_attempt_whose_grants_came_too_late_is_undone() {
+    let mut world = World::of(3);
+    world.all_lines(Mode::Mute);
+    let lock = world.acquire();
+
+    world.freeze(990 * MS);
+    world.all_lines(Mode::Open);
+
+    assert!(matches!(world.refusal(lock), Some(AcquireError::TooSlow { .. })));
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn a_late_grant_belongs_to_the_lease_and_is_released_with_it() {
+    let mut world = World::of(3);
+    world.line(2, Mode::Held);
+    let lock = world.acquire();
+    world.grant(lock);
+
+    world.line(2, Mode::Open);
+    assert_eq!(world.locked(), [0, 1, 2]);
+    world.release(lock);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn a_grant_that_comes_after_the_release_is_released_too() {
+    let mut world = World::of(3);
+    world.line(2, Mode::Held);
+    let lock = world.acquire();
+
+    world.release(lock);
+    world.line(2, Mode::Open);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}

@@ -1,0 +1,114 @@
+//! A node in memory: carries out one command at a time, all or nothing.
+
+use core::time::Duration;
+use redlatch_core::{
+    Command, Holder, Identity, KeyState, Moment, Reply, Resource, Resources, Token, Vote,
+};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, Default, Hash)]
+pub(crate) struct Node {
+    keys: BTreeMap<Resource, Key>,
+}
+
+#[derive(Debug, Clone, Hash)]
+struct Key {
+    value: Vec<u8>,
+    dies: Moment,
+}
+
+impl Node {
+    pub(crate) fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
+        self.keys.retain(|_, key| now < key.dies);
+        let vote = match command {
+            Command::Take { resources, token, ttl } => self.take(now, resources, token, *ttl),
+            Command::Extend { resources, token, ttl } => self.extend(now, resources, token, *ttl),
+            Command::Release { resources, token } => self.release(resources, token),
+            Command::Inspect { resources } => return self.inspect(now, resources),
+            _ => return identity(),
+        };
+        Reply::Vote(vote)
+    }
+
+    /// Forgets everything, as a server without a disk does when it restarts.
+    pub(crate) fn forget(&mut self) {
+        self.keys.clear();
+    }
+
+    /// Gives the lock to somebody the machines know nothing of.
+    pub(crate) fn occupy(&mut self, resources: &Resources, dies: Moment) {
+        let value = b"a stranger".to_vec();
+        for resource in resources {
+            let value = value.clone();
+            self.keys.insert(resource.clone(), Key { value, dies });
+        }
+    }
+
+    /// What stands under the key, if it has not died.
+    pub(crate) fn value(&self, now: Moment, resource: &Resource) -> Option<&[u8]> {
+        let key = self.keys.get(resource).filter(|key| now < key.dies)?;
+        Some(&key.value)
+    }
+
+    pub(crate) fn dies(&self, resource: &Resource) -> Option<Moment> {
+        Some(self.keys.get(resource)?.dies)
+    }
+
+    pub(crate) fn drop_dead(&mut self, now: Moment) {
+        self.keys.retain(|_, key| now < key.dies);
+    }
+
+    fn take(&mut self, now: Moment, resources: &Resources, token: &Token, ttl: Duration) -> Vote {
+        let taken = resources.iter().find_map(|name| self.keys.get(name));
+        if let Some(key) = taken {
+            return Vote::Held(Holder::new(None, Some(key.dies.since(now))));
+        }
+        for resource in resources {
+            let value = token.as_bytes().to_vec();
+            let dies = now.after(ttl);
+            self.keys.insert(resource.clone(), Key { value, dies });
+        }
+        Vote::Granted
+    }
+
+    fn extend(&mut self, now: Moment, resources: &Resources, token: &Token, ttl: Duration) -> Vote {
+        if !resources.iter().all(|name| self.has(name, token)) {
+            return Vote::Gone;
+        }
+        for resource in resources {
+            if let Some(key) = self.keys.get_mut(resource) {
+                key.dies = key.dies.max(now.after(ttl));
+            }
+        }
+        Vote::Granted
+    }
+
+    fn release(&mut self, resources: &Resources, token: &Token) -> Vote {
+        let ours = resources.iter().filter(|name| self.has(name, token));
+        let ours: Vec<Resource> = ours.cloned().collect();
+        for resource in &ours {
+            self.keys.remove(resource);
+        }
+        if ours.len() == resources.count() { Vote::Granted } else { Vote::Gone }
+    }
+
+    fn inspect(&self, now: Moment, resources: &Resources) -> Reply {
+        let states = resources.iter().map(|name| match self.keys.get(name) {
+            None => KeyState::Free,
+            Some(key) => KeyState::Held {
+                value: Some(key.value.as_slice().into()),
+                remaining: Some(key.dies.since(now)),
+            },
+        });
+        Reply::Keys(states.collect())
+    }
+
+    fn has(&self, resource: &Resource, token: &Token) -> bool {
+        let key = self.keys.get(resource);
+        key.is_some_and(|key| key.value == token.as_bytes())
+    }
+}
+
+fn identity() -> Reply {
+    Reply::Identity(Identity { run: "one run".into(), version: "memory 1".into() })
+}

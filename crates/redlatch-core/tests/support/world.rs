@@ -1,0 +1,262 @@
+//! The world itself: clients, nodes, lines and the time.
+
+use super::{Dice, MS, at, client::Client, line::Cut, line::Mode, node::Node, plain, resource};
+use core::time::Duration;
+use redlatch_core::{
+    Command, Input, Machine, Moment, OpId, Output, Owner, Terms, Token,
+    machine::{Adopted, Order},
+};
+
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) now: Moment,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clients: Vec<Client>,
+}
+
+/// One operation of one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Lock {
+    pub(crate) client: usize,
+    pub(crate) op: OpId,
+}
+
+impl World {
+    /// One client and that many nodes, at 10 s on the client's clock.
+    pub(crate) fn of(nodes: usize) -> Self {
+        World::with(1, nodes)
+    }
+
+    pub(crate) fn with(clients: usize, nodes: usize) -> Self {
+        let clients = 0..clients;
+        World {
+            now: at(10_000),
+            nodes: vec![Node::default(); nodes],
+            clients: clients.map(|number| Client::new(number, nodes)).collect(),
+        }
+    }
+
+    /// Fixes the pauses between attempts: 0 for the shortest, 255 the longest.
+    pub(crate) fn pauses_of(&mut self, byte: u8) {
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            let mut dice = Dice::of(number);
+            dice.pauses = Some(byte);
+            client.machine = Machine::new(self.nodes.len(), dice);
+        }
+    }
+}
+
+/// What clients want.
+impl World {
+    /// The first client wants the lock, tries once and does not renew it.
+    pub(crate) fn acquire(&mut self) -> Lock {
+        self.acquire_as(0, plain(), Duration::ZERO)
+    }
+
+    pub(crate) fn acquire_on(&mut self, terms: Terms) -> Lock {
+        self.acquire_as(0, terms, Duration::ZERO)
+    }
+
+    pub(crate) fn acquire_as(&mut self, client: usize, terms: Terms, wait: Duration) -> Lock {
+        let order = Order {
+            resources: resource(),
+            terms,
+            owner: Owner::new(format!("client/{client}")).expect("a good label"),
+            wait_until: self.now.after(wait),
+        };
+        self.start(client, |op| Input::Acquire(op, order))
+    }
+
+    pub(crate) fn adopt(&mut self, terms: Terms, token: &Token, usable_until: Moment) -> Lock {
+        let adopted = Adopted {
+            resources: resource(),
+            terms,
+            token: token.clone(),
+            usable_until,
+            replants: true,
+        };
+        self.start(0, |op| Input::Adopt(op, adopted))
+    }
+
+    pub(crate) fn survey(&mut self, command: Command, timeout: Duration) -> Lock {
+        self.start(0, |op| Input::Survey(op, command, timeout))
+    }
+
+    pub(crate) fn release(&mut self, lock: Lock) {
+        self.hand_in(lock.client, Input::Release(lock.op));
+    }
+
+    pub(crate) fn cancel(&mut self, lock: Lock) {
+        self.hand_in(lock.client, Input::Cancel(lock.op));
+    }
+
+    pub(crate) fn extend(&mut self, lock: Lock, ttl: Duration) {
+        self.hand_in(lock.client, Input::Extend(lock.op, ttl));
+    }
+
+    pub(crate) fn forget(&mut self, lock: Lock) {
+        self.hand_in(lock.client, Input::Forget(lock.op));
+    }
+
+    pub(crate) fn extended_elsewhere(&mut self, lock: Lock, until: Moment) {
+        self.hand_in(lock.client, Input::Extended(lock.op, until));
+    }
+
+    fn start(&mut self, client: usize, input: impl FnOnce(OpId) -> Input) -> Lock {
+        let op = OpId::new(self.clients[client].ops);
+        self.clients[client].ops += 1;
+        self.hand_in(client, input(op));
+        Lock { client, op }
+    }
+
+    pub(crate) fn hand_in(&mut self, client: usize, input: Input) {
+        self.clients[client].machine.handle(self.now, input);
+        self.settle();
+    }
+}
+
+/// What happens to lines and nodes.
+impl World {
+    /// From now on every client's line to the node is like that. What waits
+    /// on a line that opens is delivered.
+    pub(crate) fn line(&mut self, node: usize, mode: Mode) {
+        for client in 0..self.clients.len() {
+            self.line_of(client, node, mode);
+        }
+    }
+
+    pub(crate) fn all_lines(&mut self, mode: Mode) {
+        for node in 0..self.nodes.len() {
+            self.line(node, mode);
+        }
+    }
+
+    pub(crate) fn line_of(&mut self, client: usize, node: usize, mode: Mode) {
+        self.clients[client].lines[node].mode = mode;
+        if mode == Mode::Open {
+            self.deliver(client, node);
+        }
+    }
+
+    /// Carries out and answers what waits on the first client's line.
+    pub(crate) fn let_through(&mut self, node: usize) {
+        self.deliver(0, node);
+    }
+
+    pub(crate) fn carry_out(&mut self, client: usize, node: usize) {
+        self.clients[client].lines[node].carry_out(self.now, &mut self.nodes[node]);
+    }
+
+    pub(crate) fn carry_out_one(&mut self, client: usize, node: usize) {
+        self.clients[client].lines[node].carry_out_one(self.now, &mut self.nodes[node]);
+    }
+
+    /// Hands the oldest reply over.
+    pub(crate) fn answer_one(&mut self, client: usize, node: usize) {
+        if let Some((tag, reply)) = self.clients[client].lines[node].answer() {
+            self.hand_in(client, Input::Reply { node, tag, reply });
+        }
+    }
+
+    /// Breaks every client's connection to the node; the next command finds a
+    /// new one.
+    pub(crate) fn cut(&mut self, node: usize, cut: Cut) {
+        for client in 0..self.clients.len() {
+            let line = &mut self.clients[client].lines[node];
+            for (tag, reply) in line.cut(self.now, cut, &mut self.nodes[node]) {
+                self.hand_in(client, Input::Reply { node, tag, reply });
+            }
+        }
+    }
+
+    /// A stranger takes the lock on that node for a minute.
+    pub(crate) fn occupy(&mut self, node: usize) {
+        let dies = self.now.after(60_000 * MS);
+        self.nodes[node].occupy(&resource(), dies);
+    }
+
+    fn deliver(&mut self, client: usize, node: usize) {
+        self.carry_out(client, node);
+        while self.clients[client].lines[node].has_answer() {
+            self.answer_one(client, node);
+        }
+    }
+
+    /// Sends what the machines want sent and hands in what comes back at once,
+    /// until nothing moves any more.
+    fn settle(&mut self) {
+        while self.send() || self.answer() {}
+    }
+
+    fn send(&mut self) -> bool {
+        let mut moved = false;
+        for client in &mut self.clients {
+            while let Some(output) = client.machine.poll() {
+                moved = true;
+                let Output::Send { node, tag, command } = output else {
+                    client.said.push((self.now, output));
+                    continue;
+                };
+                client.sent.push((self.now, node, command.clone()));
+                client.lines[node].send(self.now, tag, command, &mut self.nodes[node]);
+            }
+        }
+        moved
+    }
+
+    fn answer(&mut self) -> bool {
+        let mut moved = false;
+        for client in &mut self.clients {
+            for (node, line) in client.lines.iter_mut().enumerate() {
+                if let Some((tag, reply)) = line.due() {
+                    moved = true;
+                    let input = Input::Reply { node, tag, reply };
+                    client.machine.handle(self.now, input);
+                }
+            }
+        }
+        moved
+    }
+}
+
+/// Time.
+impl World {
+    /// Lets time pass. Every client is ticked when it is due, and only then.
+    pub(crate) fn pass(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        while let Some(due) = self.next_due().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.tick();
+        }
+        self.now = end;
+    }
+
+    pub(crate) fn pass_until(&mut self, moment: Moment) {
+        self.pass(moment.since(self.now));
+    }
+
+    /// Lets time pass while every client is paused: nothing is ticked.
+    pub(crate) fn freeze(&mut self, duration: Duration) {
+        self.now = self.now.after(duration);
+    }
+
+    /// When the first client wants to be called.
+    pub(crate) fn next_due(&self) -> Option<Moment> {
+        let dues = self.clients.iter().filter_map(|c| c.machine.due());
+        dues.min()
+    }
+
+    /// Ticks every client that is due.
+    pub(crate) fn tick(&mut self) {
+        for client in 0..self.clients.len() {
+            if self.clients[client].is_due(self.now) {
+                self.clients[client].tick(self.now);
+                self.settle();
+            }
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.clients.iter().all(|client| client.machine.is_idle())
+    }
+}
