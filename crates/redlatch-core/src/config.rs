@@ -99,7 +99,14 @@ impl Terms {
         Ok(terms)
     }
 
-    /// The same times for an extension to another TTL.
+    /// The same times, with extension left to the caller.
+    #[must_use]
+    pub fn without_renewal(mut self) -> Self {
+        self.renewal = None;
+        self
+    }
+
+    /// How much of the TTL a lease may be used.
     #[must_use]
     pub fn usable(&self) -> Duration {
         lease::usable(self.ttl)
@@ -119,9 +126,10 @@ impl Terms {
         let Some(Renewal { every, max_hold }) = self.renewal else {
             return Ok(());
         };
-        if every.is_zero() || every.saturating_add(node_timeout) >= usable - notice {
-            let needed = every.saturating_add(node_timeout);
-            return Err(TermsError::Renewal { every, needed, usable: usable - notice });
+        let needed = every.saturating_add(node_timeout);
+        let usable = usable.saturating_sub(notice);
+        if every.is_zero() || needed >= usable {
+            return Err(TermsError::Renewal { every, needed, usable });
         }
         if max_hold.is_zero() {
             return Err(TermsError::MaxHold);

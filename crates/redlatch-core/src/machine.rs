@@ -193,6 +193,7 @@ struct World<E> {
 }
 
 /// What an operation is after an event.
+#[expect(clippy::large_enum_variant, reason = "unpacked as soon as it is made")]
 enum Next {
     Same,
     Becomes(Op),
@@ -235,7 +236,7 @@ impl<E: Entropy> Machine<E> {
                         op.vote(now, id, tag, node, vote, world)
                     }
                     (_, Reply::Keys(_) | Reply::Identity(_)) => Next::Same,
-                })
+                });
             }
             Input::Extend(id, ttl) => self.extend(now, id, ttl),
             Input::Extended(id, until) => self.step(id, |_, op, _| match op {

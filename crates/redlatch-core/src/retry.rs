@@ -34,10 +34,10 @@ impl Backoff {
         self.bound = self.bound.saturating_mul(2).max(first).min(self.cap);
         let mut random = [0; 8];
         entropy.fill(&mut random);
-        // The top 32 bits as a fraction of the bound.
+        // The top 32 bits as a fraction of the bound, which is below 2^32 ns.
         let fraction = u64::from_le_bytes(random) >> 32;
         let nanos = u64::try_from(self.bound.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos((u128::from(nanos) * u128::from(fraction) >> 32) as u64)
+        Duration::from_nanos(nanos.saturating_mul(fraction) >> 32)
     }
 }
 

@@ -271,7 +271,7 @@ impl Holding {
                 }
             }
             Err(ExtendError::Unknown(_)) => {
-                self.schedule_renewal(now.after(self.terms.node_timeout))
+                self.schedule_renewal(now.after(self.terms.node_timeout));
             }
             Err(ExtendError::Lost(ballot)) => {
                 let gone = ballot.tally().refusals_decide();
