@@ -3,6 +3,9 @@
 //! - [`Server`]: one real Redis or Valkey on loopback, which can be killed,
 //!   frozen and restarted; [`Servers`]: several at once.
 //! - [`Flavour`]: which servers there are, and where they are found.
+//! - [`Proxy`]: the bad network in front of a server: late, lost, held, reset.
+//! - [`Nonsense`]: a server that answers whatever it is told to.
+//! - `Certificates`: for servers that speak TLS (feature `tls`, on by default).
 //! - [`eventually`]: waits for a condition, with a deadline.
 //!
 //! Starting something returns a `Result`: whether a server is installed is not
@@ -28,19 +31,27 @@ mod error;
 mod eventually;
 mod faketime;
 mod flavour;
+mod nonsense;
 mod options;
 mod port;
 mod process;
+mod proxy;
 mod resp;
 mod scratch;
 mod server;
 mod servers;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use error::StartError;
 pub use eventually::{eventually, wait_until};
 pub use faketime::faketime_library;
 pub use flavour::{Flavour, Found, Missing};
+pub use nonsense::Nonsense;
 pub use options::ServerOptions;
+pub use proxy::{Direction, Proxy};
 pub use resp::Reply;
 pub use server::Server;
 pub use servers::Servers;
+#[cfg(feature = "tls")]
+pub use tls::Certificates;

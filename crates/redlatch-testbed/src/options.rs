@@ -1,11 +1,13 @@
 //! What a server should be like.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
 use crate::flavour::{Flavour, Found};
-use crate::server::Server;
+use crate::server::{Ports, Server};
 
 /// What a server should be like; [`start`](Self::start) makes one.
 ///
@@ -31,6 +33,8 @@ pub struct ServerOptions {
     pub(crate) password: Option<String>,
     pub(crate) unix_socket: bool,
     pub(crate) fake_clock: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::Certificates>,
 }
 
 impl ServerOptions {
@@ -66,6 +70,15 @@ impl ServerOptions {
     #[must_use]
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
+        self
+    }
+
+    /// Also listens for TLS on a port of its own: see [`Server::tls_url`]. Only
+    /// Debian's Redis was built with TLS.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, certificates: crate::tls::Certificates) -> Self {
+        self.tls = Some(certificates);
         self
     }
 
@@ -120,8 +133,32 @@ impl ServerOptions {
         Ok(())
     }
 
-    /// The configuration file. What the test asked for comes last and wins.
-    pub(crate) fn file(&self, port: u16, dir: &Path, control: &str) -> String {
+    #[cfg(feature = "tls")]
+    pub(crate) fn wants_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "the same call with and without the feature")]
+    pub(crate) fn wants_tls(&self) -> bool {
+        false
+    }
+
+    /// Writes the configuration file, and those that it names.
+    pub(crate) fn install(&self, ports: &Ports, dir: &Path, control: &str) -> io::Result<PathBuf> {
+        let file = dir.join("server.conf");
+        #[cfg_attr(not(feature = "tls"), expect(unused_mut, reason = "only TLS adds to it"))]
+        let mut text = self.text(ports.plain.number(), dir, control);
+        #[cfg(feature = "tls")]
+        if let (Some(certificates), Some(port)) = (&self.tls, &ports.tls) {
+            let _ = write!(text, "tls-port {}\n{}", port.number(), certificates.install(dir)?);
+        }
+        fs::write(&file, text)?;
+        Ok(file)
+    }
+
+    /// The configuration. What the test asked for comes last and wins.
+    fn text(&self, port: u16, dir: &Path, control: &str) -> String {
         let dir = dir.display();
         let mut text = format!(
             "bind 127.0.0.1\nport {port}\ndir {dir}\nlogfile \"\"\ndaemonize no\n\

@@ -29,13 +29,20 @@ pub(crate) struct Port {
 impl Port {
     /// Reserves a port that nobody listens on.
     pub(crate) fn reserve() -> io::Result<Self> {
+        Self::listen().map(|(port, _)| port)
+    }
+
+    /// Reserves a port and listens on it.
+    pub(crate) fn listen() -> io::Result<(Self, TcpListener)> {
         let dir = scratch::root().join("ports");
         fs::create_dir_all(&dir)?;
         for _ in 0..TRIES {
             let number = next_candidate();
             let lock = File::create(dir.join(number.to_string()))?;
-            if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-                return Ok(Self { number, _lock: lock });
+            if lock.try_lock().is_ok()
+                && let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, number))
+            {
+                return Ok((Self { number, _lock: lock }, listener));
             }
         }
         Err(io::Error::new(io::ErrorKind::AddrInUse, "no free port on loopback"))

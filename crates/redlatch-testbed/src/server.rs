@@ -45,7 +45,14 @@ pub struct Server {
     options: ServerOptions,
     clock: Option<FakeClock>,
     scratch: Scratch,
-    port: Port,
+    ports: Ports,
+}
+
+/// Where a server listens.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    pub(crate) plain: Port,
+    pub(crate) tls: Option<Port>,
 }
 
 impl Server {
@@ -64,7 +71,7 @@ impl Server {
         let (flavour, found) = options.chosen()?;
         let scratch = Scratch::new().map_err(StartError::system("make a directory"))?;
         let clock = fake_clock(options, &scratch)?;
-        let port = Port::reserve().map_err(|_| StartError::NoPort)?;
+        let ports = Ports::reserve(options)?;
         let mut server = Self {
             process: Mutex::default(),
             client: Mutex::default(),
@@ -73,12 +80,12 @@ impl Server {
             options: options.clone(),
             clock,
             scratch,
-            port,
+            ports,
         };
         for _ in 1..PORT_TRIES {
             match server.launch() {
                 Err(StartError::Ended { log, .. }) if log.contains("Address already in use") => {
-                    server.port = Port::reserve().map_err(|_| StartError::NoPort)?;
+                    server.ports = Ports::reserve(options)?;
                 }
                 result => return result.map(|()| server),
             }
@@ -95,10 +102,26 @@ impl Server {
     /// The address: `redis://127.0.0.1:PORT`, with the password if there is one.
     #[must_use]
     pub fn url(&self) -> String {
-        match &self.options.password {
-            Some(password) => format!("redis://:{password}@127.0.0.1:{}", self.port()),
-            None => format!("redis://127.0.0.1:{}", self.port()),
-        }
+        self.url_to("redis", self.port())
+    }
+
+    /// The address for TLS: `rediss://127.0.0.1:PORT`, with the password if
+    /// there is one.
+    ///
+    /// # Panics
+    /// If the server was started without `ServerOptions::tls`.
+    #[must_use]
+    pub fn tls_url(&self) -> String {
+        self.url_to("rediss", self.tls_port())
+    }
+
+    /// The port for TLS.
+    ///
+    /// # Panics
+    /// If the server was started without `ServerOptions::tls`.
+    #[must_use]
+    pub fn tls_port(&self) -> u16 {
+        self.ports.tls.as_ref().expect("a server started with `tls`").number()
     }
 
     /// The address for logging in as an ACL user.
@@ -129,7 +152,7 @@ impl Server {
     /// The port for plain connections. It stays the same across restarts.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port.number()
+        self.ports.plain.number()
     }
 
     /// The process id, or `None` while the server is down.
@@ -311,6 +334,9 @@ impl Server {
             return Ok(());
         }
         let (flavour, log) = (self.flavour, self.log());
+        if self.options.wants_tls() && lacks_tls(&log) {
+            return Err(StartError::Unsupported { flavour, what: "TLS" });
+        }
         if process.has_ended() {
             Err(StartError::Ended { flavour, log })
         } else {
@@ -320,9 +346,8 @@ impl Server {
 
     fn spawn(&self) -> Result<Process, StartError> {
         let dir = self.scratch.path();
-        let config = dir.join("server.conf");
-        let text = self.options.file(self.port(), dir, CONTROL);
-        fs::write(&config, text).map_err(StartError::system("write the configuration"))?;
+        let config = self.options.install(&self.ports, dir, CONTROL);
+        let config = config.map_err(StartError::system("write the configuration"))?;
         let log = File::create(dir.join("log")).map_err(StartError::system("write the log"))?;
         let errors = log.try_clone().map_err(StartError::system("write the log"))?;
         let mut command = Command::new(&self.program);
@@ -331,6 +356,13 @@ impl Server {
             clock.preload(&mut command);
         }
         Process::spawn(command).map_err(StartError::system("start the server"))
+    }
+
+    fn url_to(&self, scheme: &str, port: u16) -> String {
+        match &self.options.password {
+            Some(password) => format!("{scheme}://:{password}@127.0.0.1:{port}"),
+            None => format!("{scheme}://127.0.0.1:{port}"),
+        }
     }
 
     fn log_in(&self) -> io::Result<Client> {
@@ -356,6 +388,13 @@ impl Server {
     }
 }
 
+impl Ports {
+    fn reserve(options: &ServerOptions) -> Result<Self, StartError> {
+        let port = || Port::reserve().map_err(|_| StartError::NoPort);
+        Ok(Self { plain: port()?, tls: options.wants_tls().then(port).transpose()? })
+    }
+}
+
 fn fake_clock(options: &ServerOptions, scratch: &Scratch) -> Result<Option<FakeClock>, StartError> {
     if !options.fake_clock {
         return Ok(None);
@@ -370,6 +409,11 @@ fn is_ready(client: &mut Client, pid: u32) -> io::Result<bool> {
     let info = client.run(&["INFO"])?;
     let field = |name| field_of(&info, name);
     Ok(field("process_id") == Some(pid.to_string()) && field("loading").as_deref() == Some("0"))
+}
+
+/// What Redis and what Valkey say when they were built without TLS.
+fn lacks_tls(log: &str) -> bool {
+    log.contains(">>> 'tls-") || log.contains("Failed finding TLS support")
 }
 
 fn field_of(info: &Reply, field: &str) -> Option<String> {
