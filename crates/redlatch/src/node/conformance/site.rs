@@ -1,0 +1,294 @@
+//! Where a check is carried out: random names, links, questions, time limits.
+
+use super::{Problem, tag};
+use crate::{
+    clock::Clock,
+    node::{Link, Node},
+};
+use redlatch_core::{
+    Command, Entropy, Identity, KeyState, Owner, Reply, Resources, Token, Vote, resource::MAX_NAME,
+};
+use std::{
+    future::poll_fn,
+    sync::{Mutex, PoisonError},
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+/// Longer than any check takes.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+/// Short enough to wait for.
+pub(super) const SHORT: Duration = Duration::from_millis(200);
+/// How long a node may take for an answer, or to notice that a lock expired.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The label in all tokens of the suite.
+pub(super) const OWNER: &str = "redlatch-conformance";
+
+pub(super) type Outcome<T = ()> = Result<T, Problem>;
+
+/// The place of one check.
+pub(super) struct Site<'a> {
+    node: &'a dyn Node,
+    prefix: String,
+    patience: Duration,
+    claims: Mutex<Vec<Claim>>,
+}
+
+impl<'a> Site<'a> {
+    pub(super) fn new(node: &'a dyn Node, patience: Duration) -> Self {
+        let mut random = [0; 8];
+        System.fill(&mut random);
+        let prefix = format!("redlatch:conformance:{:016x}:", u64::from_ne_bytes(random));
+        Site { node, prefix, patience, claims: Mutex::default() }
+    }
+
+    pub(super) fn link(&self) -> Line {
+        let link = self.node.open(Clock::System);
+        Line { link, patience: self.patience, asked: 0, told: Vec::new() }
+    }
+
+    /// Somebody who wants these resources.
+    pub(super) fn claim<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> Claim {
+        let owner = Owner::new(OWNER).expect("a good label");
+        self.claim_by(names, Token::fresh(&mut System, &owner))
+    }
+
+    pub(super) fn claim_by<N: AsRef<[u8]>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+        token: Token,
+    ) -> Claim {
+        let full = |name: N| [self.prefix.as_bytes(), name.as_ref()].concat();
+        let resources = Resources::new(names.into_iter().map(full)).expect("good names");
+        let claim = Claim { resources, token };
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).push(claim.clone());
+        claim
+    }
+
+    /// How long a name may be here.
+    pub(super) fn room(&self) -> usize {
+        MAX_NAME - self.prefix.len()
+    }
+
+    /// Gives back whatever was taken.
+    pub(super) async fn clear(self) {
+        let mut link = self.link();
+        let claims = self.claims.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // A node that cannot even do this has failed its checks before.
+        let _ = link.ask_all(claims.iter().map(Claim::release)).await;
+    }
+}
+
+/// Resources and a token for them.
+#[derive(Clone)]
+pub(super) struct Claim {
+    resources: Resources,
+    token: Token,
+}
+
+impl Claim {
+    pub(super) fn take(&self, ttl: Duration) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Take { resources, token, ttl }
+    }
+
+    pub(super) fn extend(&self, ttl: Duration) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Extend { resources, token, ttl }
+    }
+
+    pub(super) fn release(&self) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Release { resources, token }
+    }
+
+    pub(super) fn inspect(&self) -> Command {
+        Command::Inspect { resources: self.resources.clone() }
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        self.token.as_bytes()
+    }
+}
+
+/// A link that is asked, and checked for one answer each, in order.
+pub(super) struct Line {
+    link: Box<dyn Link>,
+    patience: Duration,
+    asked: u64,
+    /// Commands in words, for the case that one is not answered.
+    told: Vec<String>,
+}
+
+impl Line {
+    /// Hands over a command without waiting.
+    pub(super) fn send(&mut self, command: Command) {
+        self.told.push(in_words(&command));
+        self.link.send(tag(self.asked), command);
+        self.asked += 1;
+    }
+
+    /// The answers to all that was sent.
+    pub(super) async fn answers(&mut self) -> Outcome<Vec<Reply>> {
+        let first = self.asked - self.told.len() as u64;
+        let told = std::mem::take(&mut self.told);
+        let mut replies = Vec::new();
+        let all = poll_fn(|cx| {
+            self.link.poll(cx, &mut replies);
+            if replies.len() < told.len() { Poll::Pending } else { Poll::Ready(()) }
+        });
+        if tokio::time::timeout(self.patience, all).await.is_err() {
+            let silent = &told[replies.len()];
+            let patience = self.patience;
+            return problem(format!("there was no answer to {silent} within {patience:?}"));
+        }
+        if replies.len() > told.len() {
+            return problem(format!("{} commands got {} answers", told.len(), replies.len()));
+        }
+        for (number, (answered, _)) in (first..).zip(&replies) {
+            if *answered != tag(number) {
+                return problem("the answers came in another order than the commands");
+            }
+        }
+        Ok(replies.into_iter().map(|(_, reply)| reply).collect())
+    }
+
+    pub(super) async fn ask_all(
+        &mut self,
+        commands: impl IntoIterator<Item = Command>,
+    ) -> Outcome<Vec<Reply>> {
+        commands.into_iter().for_each(|command| self.send(command));
+        self.answers().await
+    }
+
+    async fn ask(&mut self, command: Command) -> Outcome<Reply> {
+        let mut replies = self.ask_all([command]).await?;
+        Ok(replies.remove(0))
+    }
+
+    pub(super) async fn granted(&mut self, command: Command) -> Outcome {
+        self.vote(command, "granted", |vote| *vote == Vote::Granted).await.map(drop)
+    }
+
+    pub(super) async fn gone(&mut self, command: Command) -> Outcome {
+        self.vote(command, "gone", |vote| *vote == Vote::Gone).await.map(drop)
+    }
+
+    pub(super) async fn held(&mut self, command: Command) -> Outcome<Vote> {
+        self.vote(command, "held", |vote| matches!(vote, Vote::Held(_))).await
+    }
+
+    async fn vote(
+        &mut self,
+        command: Command,
+        expected: &str,
+        is_good: fn(&Vote) -> bool,
+    ) -> Outcome<Vote> {
+        let words = in_words(&command);
+        match self.ask(command).await? {
+            Reply::Vote(vote) if is_good(&vote) => Ok(vote),
+            reply => problem(format!("{words} was answered with {reply:?} instead of {expected}")),
+        }
+    }
+
+    /// What stands under the names of a claim.
+    pub(super) async fn states(&mut self, claim: &Claim) -> Outcome<Vec<KeyState>> {
+        match self.ask(claim.inspect()).await? {
+            Reply::Keys(keys) if keys.len() == claim.resources.count() => Ok(keys.into()),
+            reply => problem(format!(
+                "{} was answered with {reply:?} instead of one state per name",
+                in_words(&claim.inspect())
+            )),
+        }
+    }
+
+    /// Makes sure that the claim has all its resources, and returns for how
+    /// long at least.
+    pub(super) async fn owned(&mut self, claim: &Claim) -> Outcome<Duration> {
+        let mut shortest = Duration::MAX;
+        for state in self.states(claim).await? {
+            match state {
+                KeyState::Held { value: Some(value), remaining: Some(remaining) }
+                    if *value == *claim.value() =>
+                {
+                    shortest = shortest.min(remaining);
+                }
+                other => {
+                    return problem(format!("{} should be ours, but is {other:?}", names(claim)));
+                }
+            }
+        }
+        Ok(shortest)
+    }
+
+    pub(super) async fn free(&mut self, claim: &Claim) -> Outcome {
+        if self.is_free(claim).await? {
+            return Ok(());
+        }
+        problem(format!("{} should be free, but is held", names(claim)))
+    }
+
+    /// Waits until the claim's resources are all free.
+    pub(super) async fn expired(&mut self, claim: &Claim) -> Outcome {
+        let start = Instant::now();
+        while !self.is_free(claim).await? {
+            let waited = start.elapsed();
+            if waited > self.patience {
+                return problem(format!("{} has not expired after {waited:?}", names(claim)));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Ok(())
+    }
+
+    async fn is_free(&mut self, claim: &Claim) -> Outcome<bool> {
+        Ok(self.states(claim).await?.iter().all(|state| *state == KeyState::Free))
+    }
+
+    pub(super) async fn identity(&mut self) -> Outcome<Identity> {
+        match self.ask(Command::Identify).await? {
+            Reply::Identity(identity) => Ok(identity),
+            reply => problem(format!("the question who it is was answered with {reply:?}")),
+        }
+    }
+}
+
+pub(super) fn problem<T>(sentence: impl Into<String>) -> Outcome<T> {
+    Err(Problem(sentence.into()))
+}
+
+fn names(claim: &Claim) -> String {
+    abridged(&claim.resources)
+}
+
+fn in_words(command: &Command) -> String {
+    match command {
+        Command::Take { resources, ttl, .. } => {
+            format!("the take of {} for {ttl:?}", abridged(resources))
+        }
+        Command::Extend { resources, ttl, .. } => {
+            format!("the extension of {} to {ttl:?}", abridged(resources))
+        }
+        Command::Release { resources, .. } => format!("the release of {}", abridged(resources)),
+        Command::Inspect { resources } => format!("the question for {}", abridged(resources)),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The first name, cut short, and how many more there are.
+fn abridged(resources: &Resources) -> String {
+    let shown: Vec<_> = resources.iter().take(1).map(|name| format!("{name:.80}")).collect();
+    match resources.count() {
+        1 => shown.concat(),
+        count => format!("{} and {} more", shown.concat(), count - 1),
+    }
+}
+
+/// The system's randomness.
+struct System;
+
+impl Entropy for System {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the system has randomness");
+    }
+}

@@ -1,0 +1,470 @@
+//! A node inside the process, for tests.
+//!
+//! In:  commands, and the mishaps a test asks for.
+//! Out: replies, by keys that live in memory and expire by the link's clock.
+//!
+//! Promise: what the other kinds of node promise; and on tokio's clock, paused,
+//! every run of a test is the same.
+
+use super::{Link, Node};
+use crate::clock::Clock;
+use redlatch_core::{
+    Command, Fault, Holder, Identity, KeyState, Moment, Reply, Resource, Resources, Tag, Token,
+    Vote, token::owner_of,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Waker},
+    time::Duration,
+};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A node inside the process, for tests.
+///
+/// All links and clones of a node share its keys. Tests can make it fail in
+/// the ways that servers do.
+///
+/// # Example
+///
+/// ```
+/// use redlatch::node::{Memory, Node};
+///
+/// let node = Memory::new("memory:a");
+/// node.pause(); // from here on it is mute, as if the server were frozen
+///
+/// assert_eq!(node.name(), "memory:a");
+/// assert!(node.keys().is_empty());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Memory {
+    name: Arc<str>,
+    server: Arc<Mutex<Server>>,
+}
+
+impl Memory {
+    /// A node without keys. The name is for people: two nodes of one name are
+    /// two nodes.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Memory { name: name.into(), server: Arc::new(Mutex::new(Server::new())) }
+    }
+
+    /// From now on commands wait: they are neither carried out nor answered,
+    /// as on a frozen server.
+    pub fn pause(&self) {
+        lock(&self.server).paused = true;
+    }
+
+    /// Carries out and answers what waited, in order.
+    pub fn resume(&self) {
+        let mut server = lock(&self.server);
+        server.paused = false;
+        let waiting = std::mem::take(&mut server.waiting);
+        drop(server);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Loses all keys, as a server without persistence does in a restart. The
+    /// node's identity changes with it.
+    pub fn forget(&self) {
+        let mut server = lock(&self.server);
+        server.keys.clear();
+        server.run = fresh_run();
+    }
+
+    /// Carries out each command this long after it was sent; the commands
+    /// before it are not affected. Default: at once.
+    ///
+    /// Waits on tokio's clock, in the runtime of whoever sends the command.
+    pub fn slow(&self, delay: Duration) {
+        lock(&self.server).delay = delay;
+    }
+
+    /// From now on answers every command with [`Fault::Unreachable`], or no
+    /// longer so. The keys stay.
+    pub fn fail(&self, failing: bool) {
+        lock(&self.server).failing = failing;
+    }
+
+    /// Loses one key, as if somebody had deleted it by hand. Says whether it
+    /// was there.
+    pub fn remove(&self, resource: impl AsRef<[u8]>) -> bool {
+        let Ok(resource) = Resource::new(resource) else {
+            return false; // no key has such a name
+        };
+        let key = lock(&self.server).keys.remove(&resource);
+        key.is_some_and(|key| key.remaining().is_some())
+    }
+
+    /// The names of all keys that have not expired, sorted.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Resource> {
+        let server = lock(&self.server);
+        let live = server.keys.iter().filter(|(_, key)| key.remaining().is_some());
+        live.map(|(resource, _)| resource.clone()).collect()
+    }
+}
+
+impl Node for Memory {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, clock: Clock) -> Box<dyn Link> {
+        let server = Arc::clone(&self.server);
+        Box::new(Line { server, clock, queue: VecDeque::new(), alarm: None })
+    }
+}
+
+/// A link: commands wait in it until they are due.
+struct Line {
+    server: Arc<Mutex<Server>>,
+    clock: Clock,
+    queue: VecDeque<Queued>,
+    /// For the first in the queue.
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+struct Queued {
+    tag: Tag,
+    command: Command,
+    /// When to carry it out; none for at once.
+    due: Option<Instant>,
+}
+
+impl Link for Line {
+    fn send(&mut self, tag: Tag, command: Command) {
+        let delay = lock(&self.server).delay;
+        let due = (!delay.is_zero()).then(|| Instant::now() + delay);
+        self.queue.push_back(Queued { tag, command, due });
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+        while let Some(next) = self.queue.front() {
+            if let Some(due) = next.due {
+                let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
+                if alarm.as_mut().poll(cx).is_pending() {
+                    return;
+                }
+            }
+            let mut server = lock(&self.server);
+            if server.paused {
+                return server.wake_on_resume(cx.waker());
+            }
+            replies.push((next.tag, server.execute(self.clock, &next.command)));
+            self.alarm = None;
+            self.queue.pop_front();
+        }
+    }
+}
+
+/// What all links of a node share.
+#[derive(Debug)]
+struct Server {
+    keys: BTreeMap<Resource, Key>,
+    /// At how many keys the expired ones are looked for and dropped.
+    sweep_at: usize,
+    run: Arc<str>,
+    paused: bool,
+    failing: bool,
+    delay: Duration,
+    /// Links with something to do on resume.
+    waiting: Vec<Waker>,
+}
+
+#[derive(Debug)]
+struct Key {
+    token: Token,
+    deadline: Moment,
+    /// Whose moment the deadline is.
+    clock: Clock,
+}
+
+impl Key {
+    /// How long the key lives on; none once it has expired.
+    fn remaining(&self) -> Option<Duration> {
+        let remaining = self.deadline.since(self.clock.now());
+        (!remaining.is_zero()).then_some(remaining)
+    }
+}
+
+/// Below this it is not worth looking for expired keys.
+const FEW: usize = 64;
+
+impl Server {
+    fn new() -> Self {
+        Server {
+            keys: BTreeMap::new(),
+            sweep_at: FEW,
+            run: fresh_run(),
+            paused: false,
+            failing: false,
+            delay: Duration::ZERO,
+            waiting: Vec::new(),
+        }
+    }
+
+    fn wake_on_resume(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+
+    fn execute(&mut self, clock: Clock, command: &Command) -> Reply {
+        if self.failing {
+            return Reply::failed(Fault::Unreachable("it was told to fail".into()));
+        }
+        match command {
+            Command::Take { resources, token, ttl } => {
+                let deadline = clock.now().after(*ttl);
+                Reply::Vote(self.take(resources, token, clock, deadline))
+            }
+            Command::Extend { resources, token, ttl } => {
+                let deadline = clock.now().after(*ttl);
+                Reply::Vote(self.extend(resources, token, clock, deadline))
+            }
+            Command::Release { resources, token } => Reply::Vote(self.release(resources, token)),
+            Command::Inspect { resources } => {
+                Reply::Keys(resources.iter().map(|resource| self.state(resource)).collect())
+            }
+            Command::Identify => Reply::Identity(Identity {
+                run: Arc::clone(&self.run),
+                version: concat!("memory ", env!("CARGO_PKG_VERSION")).into(),
+            }),
+            _ => Reply::failed(Fault::Unfit("it does not know this command".into())),
+        }
+    }
+
+    fn take(
+        &mut self,
+        resources: &Resources,
+        token: &Token,
+        clock: Clock,
+        deadline: Moment,
+    ) -> Vote {
+        let held = resources.iter().filter_map(|resource| self.live(resource));
+        if let Some((key, remaining)) = held.max_by_key(|(_, remaining)| *remaining) {
+            let owner = owner_of(key.token.as_bytes()).map(Arc::from);
+            return Vote::Held(Holder::new(owner, Some(remaining)));
+        }
+        for resource in resources {
+            let key = Key { token: token.clone(), deadline, clock };
+            self.keys.insert(resource.clone(), key);
+        }
+        if self.keys.len() >= self.sweep_at {
+            self.keys.retain(|_, key| key.remaining().is_some());
+            self.sweep_at = FEW.max(2 * self.keys.len());
+        }
+        Vote::Granted
+    }
+
+    fn extend(
+        &mut self,
+        resources: &Resources,
+        token: &Token,
+        clock: Clock,
+        deadline: Moment,
+    ) -> Vote {
+        if !resources.iter().all(|resource| self.is_ours(resource, token)) {
+            return Vote::Gone;
+        }
+        for resource in resources {
+            if let Some(key) = self.keys.get_mut(resource)
+                && key.deadline < deadline
+            {
+                (key.deadline, key.clock) = (deadline, clock);
+            }
+        }
+        Vote::Granted
+    }
+
+    fn release(&mut self, resources: &Resources, token: &Token) -> Vote {
+        let mut released = 0;
+        for resource in resources {
+            if self.is_ours(resource, token) {
+                self.keys.remove(resource);
+                released += 1;
+            }
+        }
+        if released == resources.count() { Vote::Granted } else { Vote::Gone }
+    }
+
+    fn state(&self, resource: &Resource) -> KeyState {
+        match self.live(resource) {
+            None => KeyState::Free,
+            Some((key, remaining)) => KeyState::Held {
+                value: Some(key.token.as_bytes().into()),
+                remaining: Some(remaining),
+            },
+        }
+    }
+
+    fn is_ours(&self, resource: &Resource, token: &Token) -> bool {
+        self.live(resource).is_some_and(|(key, _)| key.token == *token)
+    }
+
+    fn live(&self, resource: &Resource) -> Option<(&Key, Duration)> {
+        let key = self.keys.get(resource)?;
+        Some((key, key.remaining()?))
+    }
+}
+
+/// Different for every node of the process, and for every restart of one.
+fn fresh_run() -> Arc<str> {
+    static RUNS: AtomicU64 = AtomicU64::new(1);
+    format!("memory-{}", RUNS.fetch_add(1, Ordering::Relaxed)).into()
+}
+
+fn lock(server: &Mutex<Server>) -> MutexGuard<'_, Server> {
+    server.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::conformance::{resources, tag};
+    use std::{future::poll_fn, task::Poll};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Fixture {
+        node: Memory,
+        link: Box<dyn Link>,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let node = Memory::new("memory:test");
+            let link = node.open(Clock::Tokio);
+            Fixture { node, link }
+        }
+
+        fn take(&mut self, number: u64, name: &str, ttl: Duration) {
+            let token = Token::from_bytes(&number.to_be_bytes());
+            self.link.send(tag(number), Command::Take { resources: resources([name]), token, ttl });
+        }
+
+        /// The next replies, none if there are none for an hour.
+        async fn replies(&mut self) -> Vec<(Tag, Reply)> {
+            let mut replies = Vec::new();
+            let any = poll_fn(|cx| {
+                self.link.poll(cx, &mut replies);
+                if replies.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+            });
+            let _ = tokio::time::timeout(3600 * SECOND, any).await;
+            replies
+        }
+
+        fn keys(&self) -> Vec<String> {
+            self.node.keys().iter().map(ToString::to_string).collect()
+        }
+    }
+
+    fn granted(number: u64) -> (Tag, Reply) {
+        (tag(number), Reply::Vote(Vote::Granted))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_lives_exactly_as_long_as_it_was_told_on_the_clock_of_the_link() {
+        let mut test = Fixture::new();
+        test.take(0, "a", SECOND);
+        assert_eq!(test.replies().await, [granted(0)]);
+
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert_eq!(test.keys(), ["a"]);
+
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(test.keys(), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_node_does_and_answers_nothing_until_it_is_resumed() {
+        let mut test = Fixture::new();
+        test.node.pause();
+        test.take(0, "a", SECOND);
+        test.take(1, "b", SECOND);
+
+        assert_eq!(test.replies().await, []);
+        assert_eq!(test.keys(), [""; 0]);
+
+        let node = test.node.clone();
+        let later = tokio::spawn(async move {
+            tokio::time::sleep(SECOND).await;
+            node.resume();
+        });
+        assert_eq!(test.replies().await, [granted(0), granted(1)]);
+        later.await.unwrap();
+        assert_eq!(test.keys(), ["a", "b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_node_carries_out_each_command_that_long_after_it_was_sent() {
+        let mut test = Fixture::new();
+        let start = Instant::now();
+        test.node.slow(SECOND);
+        test.take(0, "a", 60 * SECOND);
+        tokio::time::advance(SECOND / 2).await;
+        test.take(1, "b", 60 * SECOND);
+        test.node.slow(Duration::ZERO);
+        test.take(2, "c", 60 * SECOND);
+
+        assert_eq!(test.keys(), [""; 0]);
+        assert_eq!((test.replies().await, start.elapsed()), (vec![granted(0)], SECOND));
+        assert_eq!(test.keys(), ["a"]);
+        let in_order = vec![granted(1), granted(2)];
+        assert_eq!((test.replies().await, start.elapsed()), (in_order, SECOND * 3 / 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_node_keeps_its_keys_and_a_forgetful_one_its_name_alone() {
+        let mut test = Fixture::new();
+        test.take(0, "a", SECOND);
+        test.link.send(tag(1), Command::Identify);
+        let before = test.replies().await;
+
+        test.node.fail(true);
+        test.take(2, "b", SECOND);
+        let failed = test.replies().await;
+        assert!(matches!(&failed[..], [(_, Reply::Vote(Vote::Failed(Fault::Unreachable(_))))]));
+        assert_eq!(test.keys(), ["a"]);
+
+        test.node.fail(false);
+        test.node.forget();
+        test.link.send(tag(1), Command::Identify);
+        assert_ne!(test.replies().await[0], before[1], "it must not pass for the same run");
+        assert_eq!(test.keys(), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_key_can_be_removed_by_hand() {
+        let mut test = Fixture::new();
+        test.take(0, "a", SECOND);
+        test.take(1, "b", SECOND);
+        test.replies().await;
+
+        assert!(test.node.remove("a"));
+        assert!(!test.node.remove("a"));
+        assert!(!test.node.remove(""));
+
+        assert_eq!(test.keys(), ["b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expired_keys_do_not_pile_up() {
+        let mut test = Fixture::new();
+
+        for number in 0..10_000 {
+            test.take(number, &number.to_string(), Duration::from_millis(1));
+            test.replies().await;
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+
+        let keys = lock(&test.node.server).keys.len();
+        assert!(keys <= FEW, "{keys} keys");
+    }
+}
