@@ -15,7 +15,7 @@ pub(crate) fn check(what: &[&str]) -> Outcome {
     let program = provide()?;
     let mut command = Command::new(program);
     command.current_dir(shell::workspace()).args(["--workspace", "--all-features", "--locked"]);
-    shell::run(command.arg("check").args(what))
+    shell::run(command.args(["check", "--hide-inclusion-graph"]).args(what))
 }
 
 /// The one on `PATH`, or else our own in `target/tools`.
