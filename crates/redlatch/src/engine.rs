@@ -1,0 +1,342 @@
+//! The thin loop around the core: one task that owns every connection.
+//!
+//! In:  requests of callers, replies of nodes, the time.
+//! Out: commands to nodes, answers to callers, changes of leases.
+//!
+//! All commands that are ready in one turn go to a node as one write, and all
+//! answers come back in one read. The engine decides nothing: the core's
+//! [`Machine`] does.
+
+mod cell;
+mod entropy;
+mod handle;
+mod trace;
+
+use crate::{keeper, node::Link};
+use redlatch_core::{Input, Machine, Moment, OpId, Output, Reply, Tag, machine::Grant};
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, Sleep},
+};
+
+pub(crate) use cell::{LeaseCell, LeaseEnd};
+pub(crate) use entropy::SystemEntropy;
+pub(crate) use handle::{Ask, Handle, Place, spawn_here, spawn_thread};
+
+/// The loop itself: a future that ends when every handle is gone and nothing is
+/// left to undo.
+pub(crate) struct Engine {
+    place: Arc<Place>,
+    machine: Machine<SystemEntropy>,
+    links: Vec<Box<dyn Link>>,
+    asks: mpsc::UnboundedReceiver<Ask>,
+    replies: Vec<(Tag, Reply)>,
+    callers: HashMap<OpId, Callers>,
+    settling: Vec<oneshot::Sender<()>>,
+    timer: Pin<Box<Sleep>>,
+    timer_at: Moment,
+    closed: bool,
+}
+
+/// Who waits for what of one operation.
+#[derive(Default)]
+struct Callers {
+    acquire: Option<Acquirer>,
+    extend: Vec<oneshot::Sender<redlatch_core::extend::Decision>>,
+    release: Option<oneshot::Sender<redlatch_core::release::Decision>>,
+    survey: Option<oneshot::Sender<Box<[Reply]>>>,
+    cell: Option<Arc<LeaseCell>>,
+}
+
+struct Acquirer {
+    order: redlatch_core::machine::Order,
+    answer: oneshot::Sender<Result<Arc<LeaseCell>, redlatch_core::AcquireError>>,
+}
+
+impl Engine {
+    /// An engine for the nodes of `place`, and the handle to talk to it.
+    pub(crate) fn new(place: Place) -> (Engine, Handle) {
+        let place = Arc::new(place);
+        let (asking, asks) = mpsc::unbounded_channel();
+        let clock = place.clock;
+        let engine = Engine {
+            machine: Machine::new(place.nodes.len(), SystemEntropy::default()),
+            links: place.nodes.iter().map(|node| node.open(clock)).collect(),
+            asks,
+            replies: Vec::new(),
+            callers: HashMap::new(),
+            settling: Vec::new(),
+            timer: Box::pin(tokio::time::sleep_until(Instant::now())),
+            timer_at: Moment::START,
+            closed: false,
+            place: place.clone(),
+        };
+        (engine, Handle::new(place, asking))
+    }
+
+    fn now(&self) -> Moment {
+        self.place.clock.now()
+    }
+
+    /// Takes in what callers ask. The time is read before anything is sent.
+    fn take_asks(&mut self, cx: &mut Context<'_>) {
+        let now = self.now();
+        while let Poll::Ready(ask) = self.asks.poll_recv(cx) {
+            let Some(ask) = ask else {
+                self.closed = true;
+                return;
+            };
+            self.take_ask(now, ask);
+        }
+    }
+
+    fn take_ask(&mut self, now: Moment, ask: Ask) {
+        let input = match ask {
+            Ask::Acquire { op, order, answer } => {
+                let acquire = Some(Acquirer { order: order.clone(), answer });
+                self.callers.insert(op, Callers { acquire, ..Callers::default() });
+                Input::Acquire(op, order)
+            }
+            Ask::Adopt { op, adopted, cell } => {
+                if let Some(cell) = &cell {
+                    keeper::watch(cell);
+                }
+                self.callers.insert(op, Callers { cell, ..Callers::default() });
+                Input::Adopt(op, adopted)
+            }
+            Ask::Extend { op, ttl, answer } => {
+                // Without callers the lease is gone, and so is `answer`.
+                let Some(callers) = self.callers.get_mut(&op) else { return };
+                callers.extend.push(answer);
+                Input::Extend(op, ttl)
+            }
+            Ask::Release { op, answer } => {
+                let Some(callers) = self.callers.get_mut(&op) else { return };
+                callers.release = Some(answer);
+                self.end_lease(op, LeaseEnd::Released);
+                Input::Release(op)
+            }
+            Ask::Survey { op, command, timeout, answer } => {
+                let survey = Some(answer);
+                self.callers.insert(op, Callers { survey, ..Callers::default() });
+                Input::Survey(op, command, timeout)
+            }
+            Ask::Cancel(op) => {
+                self.end_lease(op, LeaseEnd::Released);
+                self.callers.remove(&op);
+                Input::Cancel(op)
+            }
+            Ask::Forget(op) => {
+                self.end_lease(op, LeaseEnd::Released);
+                self.callers.remove(&op);
+                Input::Forget(op)
+            }
+            Ask::Settle(answer) => {
+                self.settling.push(answer);
+                return;
+            }
+        };
+        self.machine.handle(now, input);
+        self.carry_out();
+    }
+
+    /// Moves bytes. Whether replies came.
+    fn take_replies(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut moved = false;
+        for node in 0..self.links.len() {
+            self.links[node].poll(cx, &mut self.replies);
+            if self.replies.is_empty() {
+                continue;
+            }
+            moved = true;
+            // Read after the replies came: what they prove, they prove by now.
+            let now = self.now();
+            let mut replies = std::mem::take(&mut self.replies);
+            for (tag, reply) in replies.drain(..) {
+                self.machine.handle(now, Input::Reply { node, tag, reply });
+                self.carry_out();
+            }
+            self.replies = replies;
+        }
+        moved
+    }
+
+    /// Does what the machine says.
+    fn carry_out(&mut self) {
+        while let Some(output) = self.machine.poll() {
+            match output {
+                Output::Send { node, tag, command } => self.links[node].send(tag, command),
+                Output::Acquired(op, Ok(grant)) => self.granted(op, grant),
+                Output::Acquired(op, Err(error)) => {
+                    let callers = self.callers.remove(&op);
+                    if let Some(Acquirer { order, answer }) = callers.and_then(|c| c.acquire) {
+                        self.place.trace_failed(&order.resources, &error);
+                        let _ = answer.send(Err(error));
+                    }
+                }
+                Output::Retrying(op, error, pause) => {
+                    if let Some(Callers { acquire: Some(Acquirer { order, .. }), .. }) =
+                        self.callers.get(&op)
+                    {
+                        self.place.trace_retrying(&order.resources, &error, pause);
+                    }
+                }
+                Output::Extended(op, decision) => {
+                    let callers = self.callers.get_mut(&op).map(|c| std::mem::take(&mut c.extend));
+                    for answer in callers.into_iter().flatten() {
+                        let _ = answer.send(decision.clone());
+                    }
+                }
+                Output::Released(op, decision) => {
+                    let callers = self.callers.remove(&op);
+                    if let Some(Callers { release: Some(answer), cell, .. }) = callers {
+                        if let Some(cell) = cell {
+                            self.place.trace_released(&cell.resources, &decision);
+                        }
+                        let _ = answer.send(decision);
+                    }
+                }
+                Output::Surveyed(op, replies) => {
+                    if let Some(answer) = self.callers.remove(&op).and_then(|c| c.survey) {
+                        let _ = answer.send(replies);
+                    }
+                }
+                Output::Kept(op, until, ballot) => {
+                    if let Some(cell) = self.cell(op) {
+                        self.place.trace_kept(&cell.resources, &ballot);
+                        cell.extend(until, Some(ballot));
+                    }
+                }
+                Output::Lost(op, loss) => {
+                    if let Some(cell) = self.cell(op) {
+                        self.place.trace_lost(&cell.resources, &loss);
+                    }
+                    self.end_lease(op, LeaseEnd::Lost(loss));
+                    self.callers.remove(&op);
+                }
+            }
+        }
+    }
+
+    /// Learns what the keeper extended while this thread was blocked: before
+    /// the time, so that no lease that was kept counts as run out.
+    fn take_news(&mut self) {
+        for (op, until) in self.place.news() {
+            let now = self.now();
+            self.machine.handle(now, Input::Extended(op, until));
+            self.carry_out();
+        }
+    }
+
+    fn cell(&self, op: OpId) -> Option<&Arc<LeaseCell>> {
+        self.callers.get(&op).and_then(|callers| callers.cell.as_ref())
+    }
+
+    fn granted(&mut self, op: OpId, grant: Grant) {
+        let Some(callers) = self.callers.get_mut(&op) else { return };
+        let Some(Acquirer { order, answer }) = callers.acquire.take() else { return };
+        self.place.trace_granted(&order.resources, &grant.ballot);
+        let cell =
+            Arc::new(LeaseCell::new(op, order.resources, order.terms, grant, self.place.clone()));
+        callers.cell = Some(cell.clone());
+        keeper::watch(&cell);
+        if answer.send(Ok(cell)).is_err() {
+            // Nobody waits for it any more: give it back.
+            let now = self.now();
+            self.take_ask(now, Ask::Cancel(op));
+        }
+    }
+
+    fn end_lease(&mut self, op: OpId, end: LeaseEnd) {
+        if let Some(cell) = self.callers.get(&op).and_then(|callers| callers.cell.as_ref()) {
+            cell.end(end);
+            keeper::unwatch(cell);
+        }
+    }
+
+    /// Sets the timer; whether it has gone off already.
+    fn timer_is_up(&mut self, cx: &mut Context<'_>) -> bool {
+        let due = self.machine.due().unwrap_or(Moment::NEVER);
+        self.place.due.store(due.as_nanos(), Ordering::Release);
+        if due == Moment::NEVER {
+            return false;
+        }
+        let now = self.now();
+        if due <= now {
+            return true;
+        }
+        // A timer that is set too early does no harm: the next turn sets it anew.
+        if due < self.timer_at || self.timer_at <= now {
+            self.timer_at = due;
+            self.timer.as_mut().reset(Instant::now() + due.since(now));
+        }
+        self.timer.as_mut().poll(cx).is_ready() && {
+            self.timer_at = Moment::START;
+            true
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.machine.handle(now, Input::Tick);
+        self.carry_out();
+    }
+
+    fn answer_settled(&mut self) {
+        if !self.settling.is_empty() && self.machine.undos() == 0 {
+            for answer in self.settling.drain(..) {
+                let _ = answer.send(());
+            }
+        }
+    }
+}
+
+impl Future for Engine {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let engine = self.get_mut();
+        loop {
+            engine.take_news();
+            engine.take_asks(cx);
+            let moved = engine.take_replies(cx);
+            let ticked = engine.timer_is_up(cx);
+            if ticked {
+                engine.tick();
+            }
+            if !moved && !ticked {
+                break;
+            }
+        }
+        engine.answer_settled();
+        if engine.closed && engine.machine.is_idle() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Engine {
+    /// A runtime that shuts down drops the engine in the middle of its work.
+    /// The keeper has a thread of its own and carries out what is left.
+    fn drop(&mut self) {
+        let left: Vec<_> = self
+            .machine
+            .left_behind()
+            .map(|(resources, token)| (resources.clone(), token.clone()))
+            .collect();
+        for callers in self.callers.values() {
+            if let Some(cell) = &callers.cell {
+                cell.end(LeaseEnd::Stopped);
+                keeper::unwatch(cell);
+            }
+        }
+        if !left.is_empty() {
+            keeper::carry_out_will(&self.place, left);
+        }
+    }
+}

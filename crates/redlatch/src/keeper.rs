@@ -1,0 +1,243 @@
+//! One sleeping thread per process that knows when each lease ends.
+//!
+//! It signals the loss of a lease in time whatever the caller's runtime is
+//! doing. When an engine is late with a renewal, because its thread is blocked,
+//! it extends the lease over connections of its own, opened then: it never
+//! plants keys, so it cannot race a release. When a runtime is shut down with
+//! locks still on the nodes, it takes them away.
+
+use crate::{
+    clock::Clock,
+    engine::{Ask, Engine, LeaseCell, LeaseEnd, Place},
+};
+use redlatch_core::{
+    Moment, OpId, Resources, Terms, Token, config::Wanted, extend::ExtendError, lease::Loss,
+    machine::Adopted,
+};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc as answers,
+    },
+    thread,
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+/// The longest sleep while any lease is held: a machine that was suspended, or
+/// whose wall clock was set, is noticed within this time.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+/// How long a runtime that shuts down waits for its locks to be taken away.
+const LAST_WILL: Duration = Duration::from_millis(500);
+/// An engine this far behind its own timer is blocked.
+const LATE: Duration = Duration::from_millis(10);
+
+/// Looks after a lease until [`unwatch`] or its end.
+pub(crate) fn watch(cell: &Arc<LeaseCell>) {
+    if cell.place.clock != Clock::System {
+        return; // virtual time has no thread; the engine's own timers do
+    }
+    let Some(keeper) = keeper() else { return };
+    keeper.leases().insert(key(cell), cell.clone());
+    if Watch::of(cell).next() < keeper.wakes_at() {
+        let _ = keeper.jobs.send(Job::Look);
+    }
+}
+
+/// Stops looking after a lease.
+pub(crate) fn unwatch(cell: &Arc<LeaseCell>) {
+    if cell.place.clock == Clock::System
+        && let Some(keeper) = keeper()
+    {
+        keeper.leases().remove(&key(cell));
+    }
+}
+
+/// Takes away what an engine that is being dropped still has on its nodes, and
+/// waits for it a little: the process may be about to end.
+pub(crate) fn carry_out_will(place: &Arc<Place>, left: Vec<(Resources, Token)>) {
+    if place.clock != Clock::System {
+        return; // nodes in memory end with the process
+    }
+    let Some(keeper) = keeper() else { return };
+    let (done, waiting) = answers::channel();
+    let job = Job::Will { place: place.clone(), left, done };
+    if keeper.jobs.send(job).is_ok() {
+        let _ = waiting.recv_timeout(LAST_WILL);
+    }
+}
+
+struct Keeper {
+    leases: Mutex<HashMap<usize, Arc<LeaseCell>>>,
+    jobs: mpsc::UnboundedSender<Job>,
+    /// When the thread looks next by itself, in ns.
+    wakes_at: AtomicU64,
+}
+
+enum Job {
+    /// A lease needs a look earlier than planned.
+    Look,
+    Will {
+        place: Arc<Place>,
+        left: Vec<(Resources, Token)>,
+        done: answers::Sender<()>,
+    },
+}
+
+/// The keeper, started with the first lease. None where no thread can be had:
+/// then the engine's own timers are all there is.
+fn keeper() -> Option<&'static Keeper> {
+    static KEEPER: OnceLock<Option<Keeper>> = OnceLock::new();
+    KEEPER.get_or_init(start).as_ref()
+}
+
+fn start() -> Option<Keeper> {
+    let (jobs, inbox) = mpsc::unbounded_channel();
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(keep(inbox)),
+            Err(error) => tracing::error!("the keeper cannot run: {error}"),
+        }
+    };
+    thread::Builder::new().name("redlatch-keeper".into()).spawn(run).ok()?;
+    let wakes_at = AtomicU64::new(Moment::NEVER.as_nanos());
+    Some(Keeper { leases: Mutex::default(), jobs, wakes_at })
+}
+
+fn key(cell: &Arc<LeaseCell>) -> usize {
+    Arc::as_ptr(cell) as usize
+}
+
+impl Keeper {
+    fn leases(&self) -> MutexGuard<'_, HashMap<usize, Arc<LeaseCell>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wakes_at(&self) -> Moment {
+        Moment::from_nanos(self.wakes_at.load(Ordering::Acquire))
+    }
+
+    /// Ends what ran out, rescues what is late. Returns when to look again.
+    fn look(&self) -> Moment {
+        let now = Clock::System.now();
+        let mut leases = self.leases();
+        let mut next = if leases.is_empty() { Moment::NEVER } else { now.after(LONGEST_SLEEP) };
+        leases.retain(|_, cell| {
+            let watch = Watch::of(cell);
+            if now >= watch.notice_at {
+                cell.end(LeaseEnd::Lost(cell.cause_of_end()));
+                return false;
+            }
+            if now >= watch.rescue_at && cell.place.due() < now.before(LATE) && cell.begin_rescue()
+            {
+                tokio::spawn(rescue(cell.clone()));
+            }
+            next = next.min(watch.next_after(now));
+            true
+        });
+        // Still under the lock: a lease that comes now sees when we wake.
+        self.wakes_at.store(next.as_nanos(), Ordering::Release);
+        next
+    }
+}
+
+/// The two moments at which a lease needs a look.
+struct Watch {
+    rescue_at: Moment,
+    notice_at: Moment,
+}
+
+impl Watch {
+    fn of(cell: &LeaseCell) -> Self {
+        let notice_at = cell.ends_at().before(cell.terms.notice);
+        let rescue_at = match &cell.terms.renewal {
+            // Half-way between when renewal is due and when loss is signalled.
+            Some(renewal) if cell.ends_at() == cell.usable_until() => {
+                let slack = cell.terms.usable().saturating_sub(cell.terms.notice);
+                notice_at.before(slack.saturating_sub(renewal.every) / 2)
+            }
+            _ => Moment::NEVER,
+        };
+        Watch { rescue_at, notice_at }
+    }
+
+    fn next(&self) -> Moment {
+        self.rescue_at.min(self.notice_at)
+    }
+
+    fn next_after(&self, now: Moment) -> Moment {
+        if self.rescue_at > now { self.next() } else { self.notice_at }
+    }
+}
+
+async fn keep(mut jobs: mpsc::UnboundedReceiver<Job>) {
+    // The keeper is in its place once `start` has returned.
+    while let Some(job) = wait(&mut jobs).await {
+        if let Job::Will { place, left, done } = job {
+            tokio::spawn(carry_out(place, left, done));
+        }
+    }
+}
+
+/// The next job; while there is none, looks after the leases.
+async fn wait(jobs: &mut mpsc::UnboundedReceiver<Job>) -> Option<Job> {
+    loop {
+        let Some(keeper) = keeper() else { return None };
+        let next = keeper.look();
+        if next == Moment::NEVER {
+            return jobs.recv().await;
+        }
+        let sleep = next.since(Clock::System.now());
+        if let Ok(job) = tokio::time::timeout(sleep, jobs.recv()).await {
+            return job;
+        }
+    }
+}
+
+/// Extends a lease whose engine is blocked.
+async fn rescue(cell: Arc<LeaseCell>) {
+    let place = Place::new(cell.place.nodes.clone(), Clock::System);
+    let (engine, handle) = Engine::new(place);
+    tokio::spawn(engine);
+    let op = handle.next_op();
+    let adopted = Adopted {
+        resources: cell.resources.clone(),
+        terms: cell.terms.clone().without_renewal(),
+        token: cell.token.clone(),
+        usable_until: cell.usable_until(),
+        replants: false,
+    };
+    handle.tell(Ask::Adopt { op, adopted, cell: None });
+    match handle.extend(op, cell.terms.ttl).await {
+        Ok(Ok(until)) => {
+            tracing::warn!(resources = %cell.resources, "lease extended for a blocked runtime");
+            cell.place.leave_news(cell.op, until);
+            cell.extend(until, None);
+        }
+        Ok(Err(ExtendError::Lost(ballot))) => cell.end(LeaseEnd::Lost(Loss::Gone(ballot))),
+        // Not known: there will be another look before the lease ends.
+        Ok(Err(_)) | Err(_) => {}
+    }
+    handle.tell(Ask::Forget(op));
+    cell.end_rescue();
+}
+
+/// Takes away locks whose engine is gone.
+async fn carry_out(place: Arc<Place>, left: Vec<(Resources, Token)>, done: answers::Sender<()>) {
+    let Ok(terms) = Terms::check(&Wanted::default()) else { return };
+    let (engine, handle) = Engine::new(Place::new(place.nodes.clone(), Clock::System));
+    tokio::spawn(engine);
+    for (resources, token) in left {
+        let op: OpId = handle.next_op();
+        let terms = terms.clone();
+        let usable_until = Clock::System.now();
+        let adopted = Adopted { resources, terms, token, usable_until, replants: false };
+        handle.tell(Ask::Adopt { op, adopted, cell: None });
+        handle.tell(Ask::Cancel(op));
+    }
+    handle.settled().await;
+    let _ = done.send(());
+}

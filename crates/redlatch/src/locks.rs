@@ -1,0 +1,425 @@
+//! The nodes, connected, and the locks on them.
+
+use crate::{
+    clock::Clock,
+    engine::{Ask, Handle, LeaseCell, Place, spawn_here, spawn_thread},
+    error::{ConnectError, InvalidRequest, LockError, StatusError},
+    guard::{Guard, LeaseParts},
+    node::{self, Node},
+    request::{Defaults, Limits, LockRequest, Try, Wait},
+    status::Status,
+    votes::Votes,
+};
+use redlatch_core::{
+    Ballot, Command, Fault, Owner, Reply, Resource, Resources, Terms, Token, Vote,
+    config::{DEFAULT_TTL, Wanted, WantedRenewal},
+    machine::{Adopted, Grant},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// How long nodes may take to answer for the first time, and to tell a status.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+
+/// Locks on N nodes. Cheap to clone; all clones share one engine.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlatch::Locks;
+/// use std::time::Duration;
+///
+/// let nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let locks = Locks::connect(nodes).await?;
+/// let guard = locks.lock("invoice:42").wait(Duration::from_secs(5)).await?;
+/// // … charge the invoice …
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Locks {
+    handle: Handle,
+    defaults: Arc<Defaults>,
+}
+
+impl Locks {
+    /// Connects to nodes by their addresses (see [`node::parse`]).
+    ///
+    /// Nodes that cannot be reached are no error while a majority can. A server
+    /// that can never be a node is: a wrong password, a cluster, a replica.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future closes what was opened.
+    pub async fn connect<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Locks, ConnectError> {
+        Locks::builder().nodes(urls).connect().await
+    }
+
+    /// Settings for all locks of these nodes.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Locks on `nodes` nodes in memory, for tests: with virtual time where the
+    /// runtime's is paused. [`testing`](crate::testing) can break the nodes.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and with no nodes.
+    #[must_use]
+    pub fn memory(nodes: usize) -> Locks {
+        crate::testing::Nodes::new(nodes).locks()
+    }
+
+    /// Asks for a lock. Nothing happens before the request is awaited.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future undoes what there is of the lock, on every node.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// # use std::time::Duration;
+    /// let guard = locks.lock("report").ttl(Duration::from_secs(5)).await?;
+    /// # drop(guard);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lock(&self, resource: impl AsRef<[u8]>) -> LockRequest<Wait> {
+        self.request(one(resource))
+    }
+
+    /// Asks for a lock without waiting: none if another owner has it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future undoes what there is of the lock, on every node.
+    pub fn try_lock(&self, resource: impl AsRef<[u8]>) -> LockRequest<Try> {
+        self.request(one(resource))
+    }
+
+    /// Asks for several resources at once: all of them or none, one lease.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future undoes what there is of the lock, on every node.
+    pub fn lock_all<N: AsRef<[u8]>>(
+        &self,
+        resources: impl IntoIterator<Item = N>,
+    ) -> LockRequest<Wait> {
+        self.request(Resources::new(resources).map_err(Into::into))
+    }
+
+    /// As [`lock_all`](Locks::lock_all), without waiting.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future undoes what there is of the lock, on every node.
+    pub fn try_lock_all<N: AsRef<[u8]>>(
+        &self,
+        resources: impl IntoIterator<Item = N>,
+    ) -> LockRequest<Try> {
+        self.request(Resources::new(resources).map_err(Into::into))
+    }
+
+    /// Who holds a lock, by every node, without taking it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is changed.
+    pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, StatusError> {
+        let resources = one(resource)?;
+        let question = Command::Inspect { resources };
+        let replies = self.handle.survey(question, FIRST_ANSWER).await;
+        let replies = replies.map_err(|_| StatusError::Stopped)?;
+        Ok(Status::new(&self.handle.place.nodes, &replies))
+    }
+
+    /// Goes on with a lease that another process took apart with
+    /// [`Guard::into_parts`]. A majority must still have it, and must say so
+    /// before its old end, by this machine's wall clock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the lock as it was, perhaps extended.
+    pub async fn resume(&self, parts: &LeaseParts) -> Result<Guard, LockError> {
+        let resources = Resources::new(&parts.resources).map_err(InvalidRequest::from)?;
+        let wanted = Wanted { ttl: parts.ttl, ..self.defaults.wanted.clone() };
+        let terms = Terms::check(&wanted).map_err(InvalidRequest::from)?;
+        let place = &self.handle.place;
+        let left = parts.usable_until.duration_since(SystemTime::now()).unwrap_or_default();
+        let started = place.clock.now();
+        // A clock that is behind must not make the lease longer than it can be.
+        let usable_until = started.after(left.min(terms.usable()));
+        let token = Token::from_bytes(&parts.token);
+        let ballot = Ballot::of(place.nodes.len());
+        let grant = Grant { token: token.clone(), usable_until, ballot };
+        let op = self.handle.next_op();
+        let cell = LeaseCell::new(op, resources.clone(), terms.clone(), grant, place.clone());
+        let cell = Arc::new(cell);
+        let adopted = Adopted { resources, terms, token, usable_until, replants: true };
+        self.handle.tell(Ask::Adopt { op, adopted, cell: Some(cell.clone()) });
+        let mut unless_kept = ForgetOnDrop { handle: &self.handle, op: Some(op) };
+        let ttl = cell.terms.ttl;
+        let decision = self.handle.extend(op, ttl).await.map_err(|_| LockError::Stopped)?;
+        match decision {
+            Ok(until) if place.clock.now() < until => {
+                unless_kept.op = None;
+                Ok(Guard::new(cell, self.handle.clone(), Limits { max_ttl: wanted.max_ttl }))
+            }
+            Ok(_) => Err(LockError::TooSlow {
+                elapsed: place.clock.now().since(started),
+                votes: place.votes(&cell.ballot()),
+            }),
+            Err(redlatch_core::ExtendError::Lost(ballot)) => {
+                Err(LockError::Held { votes: place.votes(&ballot) })
+            }
+            Err(error) => Err(LockError::NoQuorum { votes: place.votes(error.ballot()) }),
+        }
+    }
+
+    /// Waits until nothing is left to undo: every lost, cancelled or released
+    /// lock is off every node that answers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the undoing goes on.
+    pub async fn settled(&self) {
+        self.handle.settled().await;
+    }
+
+    pub(crate) fn request<M>(
+        &self,
+        resources: Result<Resources, InvalidRequest>,
+    ) -> LockRequest<M> {
+        LockRequest::new(self.handle.clone(), &self.defaults, resources)
+    }
+
+    /// Locks on nodes that need no checks, with the engine on this runtime.
+    pub(crate) fn on(nodes: Arc<[Arc<dyn Node>]>, clock: Clock) -> Locks {
+        let handle = spawn_here(Place::new(nodes, clock)).expect("a tokio runtime is needed here");
+        Locks { handle, defaults: Arc::new(Builder::default().defaults()) }
+    }
+}
+
+pub(crate) fn one(resource: impl AsRef<[u8]>) -> Result<Resources, InvalidRequest> {
+    Ok(Resource::new(resource)?.into())
+}
+
+struct ForgetOnDrop<'a> {
+    handle: &'a Handle,
+    op: Option<redlatch_core::OpId>,
+}
+
+impl Drop for ForgetOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(op) = self.op {
+            self.handle.tell(Ask::Forget(op));
+        }
+    }
+}
+
+/// Settings for all locks of some nodes.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let locks = redlatch::Locks::builder()
+///     .nodes(["redis://a", "redis://b", "redis://c"])
+///     .ttl(Duration::from_secs(5))
+///     .owner("billing-7")
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Builder {
+    nodes: Vec<Result<Arc<dyn Node>, node::UrlError>>,
+    wanted: Wanted,
+    wait: Duration,
+    owner: Option<Result<Owner, InvalidRequest>>,
+    dedicated_thread: bool,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            nodes: Vec::new(),
+            wanted: Wanted::default(),
+            wait: DEFAULT_TTL,
+            owner: None,
+            dedicated_thread: false,
+        }
+    }
+}
+
+impl Builder {
+    /// Adds a node by its address (see [`node::parse`]).
+    #[must_use]
+    pub fn node(mut self, url: impl AsRef<str>) -> Self {
+        self.nodes.push(node::parse(url.as_ref()));
+        self
+    }
+
+    /// Adds nodes by their addresses.
+    #[must_use]
+    pub fn nodes<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Self {
+        urls.into_iter().fold(self, Builder::node)
+    }
+
+    /// Adds a node of a kind of your own.
+    #[must_use]
+    pub fn custom_node(mut self, node: Arc<dyn Node>) -> Self {
+        self.nodes.push(Ok(node));
+        self
+    }
+
+    /// The TTL unless a lock asks for another. Default 10 s.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.wanted.ttl = ttl;
+        self
+    }
+
+    /// The longest TTL any lock may ask for. Default 30 s. All clients of the
+    /// same nodes should agree on it.
+    #[must_use]
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.wanted.max_ttl = max_ttl;
+        self
+    }
+
+    /// How long to wait for a lock unless it asks otherwise. Default 10 s.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// How long a lock may be held unless it asks otherwise. Default one hour.
+    #[must_use]
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        let every = self.wanted.renewal.take().and_then(|renewal| renewal.every);
+        self.wanted.renewal = Some(WantedRenewal { every, max_hold });
+        self
+    }
+
+    /// How long one node may take to answer. Default `ttl / 20`, between 5 and
+    /// 500 ms.
+    #[must_use]
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.wanted.node_timeout = Some(timeout);
+        self
+    }
+
+    /// The label that operators see on the nodes. Default `host/pid`.
+    #[must_use]
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.owner = Some(Owner::new(label).map_err(Into::into));
+        self
+    }
+
+    /// Runs the engine on a thread of its own instead of the caller's runtime.
+    /// It costs two thread hops per call, and does not depend on how busy the
+    /// runtime is. Dropping the last clone waits until nothing is left to undo,
+    /// for half a second at most.
+    #[must_use]
+    pub fn dedicated_thread(mut self) -> Self {
+        self.dedicated_thread = true;
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future closes what was opened.
+    pub async fn connect(self) -> Result<Locks, ConnectError> {
+        let nodes = self.checked_nodes()?;
+        let defaults = self.defaults();
+        if let Some(Err(error)) = self.owner {
+            return Err(error.into());
+        }
+        Terms::check(&defaults.wanted).map_err(InvalidRequest::from)?;
+        let place = Place::new(nodes, Clock::System);
+        let handle = if self.dedicated_thread { spawn_thread(place) } else { spawn_here(place) };
+        let handle = handle.map_err(|error| ConnectError::NoRuntime(error.to_string().into()))?;
+        check_servers(&handle).await?;
+        Ok(Locks { handle, defaults: Arc::new(defaults) })
+    }
+
+    fn checked_nodes(&self) -> Result<Arc<[Arc<dyn Node>]>, ConnectError> {
+        let nodes = self.nodes.iter().cloned().collect::<Result<Vec<_>, _>>()?;
+        if nodes.is_empty() {
+            return Err(ConnectError::NoNodes);
+        }
+        for (at, node) in nodes.iter().enumerate() {
+            let name = node.name();
+            let private = name == "memory:"; // each of these is one of its own
+            if !private && nodes[..at].iter().any(|earlier| earlier.name() == name) {
+                return Err(ConnectError::Twice(name.into()));
+            }
+        }
+        Ok(nodes.into())
+    }
+
+    fn defaults(&self) -> Defaults {
+        let owner = self.owner.clone().and_then(Result::ok).unwrap_or_else(host_and_pid);
+        Defaults { wanted: self.wanted.clone(), wait: self.wait, owner }
+    }
+}
+
+/// `host/pid`, with what cannot stand in a label left out.
+fn host_and_pid() -> Owner {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let host: String = host.chars().filter(|c| c.is_ascii_graphic()).take(200).collect();
+    let label = format!("{host}/{}", std::process::id());
+    Owner::new(label).expect("graphic ASCII of at most 211 bytes is a label")
+}
+
+/// Asks every node who it is; refuses what cannot be a set of nodes.
+async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
+    let nodes = &handle.place.nodes;
+    let replies = handle.survey(Command::Identify, FIRST_ANSWER).await;
+    let replies = replies.map_err(|_| ConnectError::Stopped)?;
+    let mut ballot = Ballot::of(nodes.len());
+    let mut runs: Vec<(&str, Arc<str>)> = Vec::new();
+    for (node, reply) in replies.iter().enumerate() {
+        let vote = match reply {
+            Reply::Identity(identity) => {
+                let name = nodes[node].name();
+                if let Some((first, _)) = runs.iter().find(|(_, run)| *run == identity.run) {
+                    let (first, second) = (Arc::from(*first), Arc::from(name));
+                    return Err(ConnectError::SameServer { first, second });
+                }
+                runs.push((name, identity.run.clone()));
+                Vote::Granted
+            }
+            Reply::Vote(vote) => vote.clone(),
+            _ => Vote::Failed(Fault::Nonsense("not an answer to who it is".into())),
+        };
+        ballot.cast(node, vote, Duration::ZERO);
+    }
+    let tally = ballot.tally();
+    let votes = Votes::new(nodes, &ballot);
+    if votes.iter().any(|vote| matches!(vote.vote, Vote::Failed(Fault::Unfit(_)))) {
+        return Err(ConnectError::Unfit(votes));
+    }
+    if tally.granted < tally.majority() {
+        return Err(ConnectError::NoQuorum(votes));
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! The locks in one `SQLite` database.
+//!
+//! In:  commands, one at a time. Out: replies.
+//!
+//! Promise: each command is one transaction, and the time is read inside it,
+//! when nobody else can write any more. Expired rows count as free.
+//! Needs: a path that leads to the same file for all users. A file that was
+//! deleted or replaced is noticed with the next command, which fails.
+
+use super::{
+    boot::Boot,
+    opening::{self, Watched, fault, in_transaction, is_busy, unfit},
+};
+use crate::node::Store;
+use redlatch_core::{
+    Command, Fault, Holder, Identity, KeyState, Reply, Resource, Resources, Token, Vote,
+    resource::MAX_RESOURCES, token::owner_of,
+};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How many expired locks a take cleans up: more than it may make, so that they
+/// cannot pile up.
+const SWEEP: usize = MAX_RESOURCES + 8;
+
+/// An open database.
+#[derive(Debug)]
+pub(super) struct Database {
+    connection: Connection,
+    path: PathBuf,
+    files: [Watched; 3],
+    boot: Boot,
+    identity: Identity,
+}
+
+type Outcome<T> = rusqlite::Result<T>;
+
+impl Database {
+    /// Opens the database, made if there is none yet.
+    pub(super) fn open(path: &Path) -> Result<Self, Fault> {
+        let boot = Boot::present()?;
+        let (connection, id) = opening::open(path, &boot)?;
+        let identity = Identity {
+            run: format!("{}/{id}", boot.id).into(),
+            version: format!("file, SQLite {}", rusqlite::version()).into(),
+        };
+        let files = Watched::database(path)?;
+        Ok(Database { connection, path: path.into(), files, boot, identity })
+    }
+
+    fn carry_out(&self, command: &Command) -> Outcome<Reply> {
+        // Reading needs no lock: a writer that hangs must not hide the locks.
+        let begin = match command {
+            Command::Inspect { .. } | Command::Identify => "BEGIN",
+            _ => "BEGIN IMMEDIATE",
+        };
+        in_transaction(&self.connection, begin, || {
+            if !self.is_of_this_boot()? {
+                return Ok(Reply::failed(self.shared_by_machines()));
+            }
+            let now = self.boot.now();
+            Ok(match command {
+                Command::Take { resources, token, ttl } => {
+                    Reply::Vote(self.take(now, resources, token, *ttl)?)
+                }
+                Command::Extend { resources, token, ttl } => {
+                    Reply::Vote(self.extend(now, resources, token, *ttl)?)
+                }
+                Command::Release { resources, token } => {
+                    Reply::Vote(self.release(now, resources, token)?)
+                }
+                Command::Inspect { resources } => self.inspect(now, resources)?,
+                Command::Identify => Reply::Identity(self.identity.clone()),
+                _ => Reply::failed(unfit(&self.path, "does not know this command")),
+            })
+        })
+    }
+
+    fn take(&self, now: i64, resources: &Resources, token: &Token, ttl: Duration) -> Outcome<Vote> {
+        let held = resources.iter().filter_map(|resource| self.find(now, resource).transpose());
+        let held = held.collect::<Outcome<Vec<_>>>()?;
+        if let Some(row) = held.into_iter().max_by_key(|row| row.deadline) {
+            let owner = owner_of(&row.value).map(Arc::from);
+            return Ok(Vote::Held(Holder::new(owner, Some(row.remaining(now)))));
+        }
+        let mut insert = self.statement("REPLACE INTO locks VALUES (?1, ?2, ?3)")?;
+        for resource in resources {
+            insert.execute(params![resource.as_bytes(), token.as_bytes(), after(now, ttl)])?;
+        }
+        self.sweep(now)?;
+        Ok(Vote::Granted)
+    }
+
+    fn extend(
+        &self,
+        now: i64,
+        resources: &Resources,
+        token: &Token,
+        ttl: Duration,
+    ) -> Outcome<Vote> {
+        for resource in resources {
+            match self.find(now, resource)? {
+                Some(row) if row.value == token.as_bytes() => {}
+                _ => return Ok(Vote::Gone),
+            }
+        }
+        let longer = "UPDATE locks SET deadline = max(deadline, ?2) WHERE name = ?1";
+        let mut lengthen = self.statement(longer)?;
+        for resource in resources {
+            lengthen.execute(params![resource.as_bytes(), after(now, ttl)])?;
+        }
+        Ok(Vote::Granted)
+    }
+
+    fn release(&self, now: i64, resources: &Resources, token: &Token) -> Outcome<Vote> {
+        let ours = "DELETE FROM locks WHERE name = ?1 AND value = ?2 AND deadline > ?3";
+        let mut delete = self.statement(ours)?;
+        let mut deleted = 0;
+        for resource in resources {
+            deleted += delete.execute(params![resource.as_bytes(), token.as_bytes(), now])?;
+        }
+        Ok(if deleted == resources.count() { Vote::Granted } else { Vote::Gone })
+    }
+
+    fn inspect(&self, now: i64, resources: &Resources) -> Outcome<Reply> {
+        let state = |resource| {
+            Ok(self.find(now, resource)?.map_or(KeyState::Free, |row| KeyState::Held {
+                remaining: Some(row.remaining(now)),
+                value: Some(row.value.into()),
+            }))
+        };
+        Ok(Reply::Keys(resources.iter().map(state).collect::<Outcome<_>>()?))
+    }
+
+    /// The lock of that name, unless it has expired.
+    fn find(&self, now: i64, resource: &Resource) -> Outcome<Option<Row>> {
+        let live = "SELECT value, deadline FROM locks WHERE name = ?1 AND deadline > ?2";
+        self.statement(live)?
+            .query_row(params![resource.as_bytes(), now], |row| {
+                Ok(Row { value: row.get(0)?, deadline: row.get(1)? })
+            })
+            .optional()
+    }
+
+    /// Deletes expired locks, the oldest first.
+    fn sweep(&self, now: i64) -> Outcome<()> {
+        let expired = "DELETE FROM locks WHERE name IN \
+                       (SELECT name FROM locks WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2)";
+        self.statement(expired)?.execute(params![now, SWEEP.cast_signed()])?;
+        Ok(())
+    }
+
+    fn statement(&self, sql: &str) -> Outcome<CachedStatement<'_>> {
+        self.connection.prepare_cached(sql)
+    }
+
+    fn is_of_this_boot(&self) -> Outcome<bool> {
+        self.statement("SELECT boot FROM node")?
+            .query_row([], |row| Ok(row.get_ref(0)?.as_str()? == &*self.boot.id))
+    }
+
+    /// The present start of the machine was written down when the database was
+    /// opened, and cannot have changed since: the file has users elsewhere.
+    fn shared_by_machines(&self) -> Fault {
+        let reason = "is used from two machines, or from containers with boot ids of their own, \
+                      at the same time: give each its own file, or use a Redis node";
+        unfit(&self.path, reason)
+    }
+}
+
+impl Store for Database {
+    fn execute(&mut self, command: &Command) -> Result<Reply, Fault> {
+        let outcome = self.carry_out(command);
+        // Afterwards, so that what was written is in the file that others see.
+        self.files.iter().try_for_each(Watched::check)?;
+        match outcome {
+            Ok(reply) => Ok(reply),
+            Err(error) if is_busy(&error) => Ok(Reply::failed(fault(&self.path, &error))),
+            Err(error) => Err(fault(&self.path, &error)),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Row {
+    value: Vec<u8>,
+    deadline: i64,
+}
+
+impl Row {
+    fn remaining(&self, now: i64) -> Duration {
+        Duration::from_nanos(self.deadline.saturating_sub(now).max(0).unsigned_abs())
+    }
+}
+
+fn after(now: i64, ttl: Duration) -> i64 {
+    now.saturating_add(i64::try_from(ttl.as_nanos()).unwrap_or(i64::MAX))
+}

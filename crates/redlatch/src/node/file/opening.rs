@@ -1,0 +1,286 @@
+//! Makes, checks and opens the file of an embedded node.
+//!
+//! In:  a path. Out: a connection to a database of ours, or what is wrong with
+//! the path and what to do about it.
+//!
+//! Promise: what is not ours stays as it is.
+
+use super::boot::Boot;
+use redlatch_core::Fault;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long to wait for other processes' transactions, which take microseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What we call our files, so as not to touch another program's: `RdLt`.
+const APPLICATION: i32 = 0x5264_4C74;
+/// Counts up with every change of the tables.
+const VERSION: i32 = 1;
+
+const SCHEMA: &str = "
+    -- One row. The boot id is that of the machine's start that all locks are of.
+    CREATE TABLE node (id TEXT NOT NULL, boot TEXT NOT NULL) STRICT;
+    -- The deadline is in nanoseconds of the boot clock.
+    CREATE TABLE locks (
+        name BLOB PRIMARY KEY, value BLOB NOT NULL, deadline INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX deadlines ON locks (deadline);
+";
+
+/// A connection to the database at `path`, made if there is none yet, and the
+/// random id of that database. Locks of an earlier start of the machine are
+/// gone.
+pub(super) fn open(path: &Path, boot: &Boot) -> Result<(Connection, String), Fault> {
+    // Closing a file gives up all locks of the process on it, those of other
+    // connections, too: nobody here may use it before it was made and closed.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    make(path)?;
+    drop(making);
+
+    let opened = connect(path).map_err(Obstacle::from).and_then(|connection| {
+        let id = patiently(|| prepare(&connection, boot))?;
+        Ok((connection, id))
+    });
+    opened.map_err(|obstacle| match obstacle {
+        Obstacle::Error(error) => fault(path, &error),
+        Obstacle::Unfit(reason) => unfit(path, &reason),
+    })
+}
+
+/// What stands in the way of using a database.
+enum Obstacle {
+    Error(rusqlite::Error),
+    Unfit(String),
+}
+
+impl From<rusqlite::Error> for Obstacle {
+    fn from(error: rusqlite::Error) -> Self {
+        Obstacle::Error(error)
+    }
+}
+
+impl Obstacle {
+    fn unfit<T>(reason: impl Into<String>) -> Result<T, Self> {
+        Err(Obstacle::Unfit(reason.into()))
+    }
+}
+
+/// Makes the file, and the directories on the way, unless it is there.
+fn make(path: &Path) -> Result<(), Fault> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => return Ok(()),
+        Ok(found) if found.is_dir() => {
+            let inside = path.join("locks.db");
+            let reason = format!("is a directory: name a file, such as {}", inside.display());
+            return Err(unfit(path, &reason));
+        }
+        Ok(_) => return Err(unfit(path, "is not a regular file: name one, or a new one")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(no_way(path, &error)),
+    }
+    if let Some(parent) = path.parent() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
+        made.map_err(|error| no_way(path, &error))?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(no_way(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    // Without `CREATE`: SQLite would make the file readable for everybody.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    let mut since = Instant::now();
+    // SQLite's own handler soon sleeps for 100 ms at a time: longer than many a
+    // lock lives.
+    connection.busy_handler(Some(move |tries: i32| {
+        if tries == 0 {
+            since = Instant::now();
+        }
+        thread::sleep(Duration::from_micros(50 << tries.clamp(0, 5)));
+        since.elapsed() < PATIENCE
+    }))?;
+    Ok(connection)
+}
+
+/// Tries again while other processes are in the way: `SQLite` does not wait by
+/// itself where two of them make a database at the same time.
+fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Obstacle>) -> Result<T, Obstacle> {
+    let since = Instant::now();
+    loop {
+        match attempt() {
+            Err(Obstacle::Error(error)) if is_busy(&error) && since.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Brings the database into shape and returns its id.
+fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
+    if connection.is_readonly("main")? {
+        return Obstacle::unfit("is not writable for this user: change its owner or its mode");
+    }
+    is_new(connection)?; // looked at before it is touched
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        return Obstacle::unfit(
+            "is on a file system where processes cannot share memory: use a local one",
+        );
+    }
+    // With a write-ahead log, NORMAL syncs when the log is folded in, not with
+    // every transaction. A power loss may then undo the last transactions, but
+    // it frees every lock anyway, by the new boot id; and it damages nothing,
+    // as OFF might.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    in_transaction(connection, "BEGIN IMMEDIATE", || {
+        if is_new(connection)? {
+            connection.execute_batch(SCHEMA)?;
+            connection.pragma_update(None, "application_id", APPLICATION)?;
+            connection.pragma_update(None, "user_version", VERSION)?;
+            connection.execute("INSERT INTO node VALUES (?1, ?2)", [&fresh_id()?, &*boot.id])?;
+        }
+        let of_earlier_boot = "UPDATE node SET boot = ?1 WHERE boot <> ?1";
+        if connection.execute(of_earlier_boot, [&*boot.id])? > 0 {
+            connection.execute("DELETE FROM locks", [])?;
+        }
+        Ok(connection.query_row("SELECT id FROM node", [], |row| row.get(0))?)
+    })
+}
+
+/// Whether the database is still empty; if not, it must be one of ours.
+fn is_new(connection: &Connection) -> Result<bool, Obstacle> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let things: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (number("application_id")?, number("user_version")?) {
+        (0, 0) if things == 0 => Ok(true),
+        (APPLICATION, VERSION) => Ok(false),
+        (APPLICATION, newer @ VERSION..) => Obstacle::unfit(format!(
+            "was made by a newer Redlatch (format {newer}, this one knows {VERSION}): \
+             update this program, or name another file"
+        )),
+        (APPLICATION, other) => Obstacle::unfit(format!(
+            "has a format that nobody writes ({other}): delete it, or name another file"
+        )),
+        _ => Obstacle::unfit("is the database of another program: name a file of its own"),
+    }
+}
+
+fn fresh_id() -> Result<String, Obstacle> {
+    match getrandom::u64() {
+        Ok(id) => Ok(format!("{id:016x}")),
+        Err(error) => {
+            Obstacle::unfit(format!("cannot be given an id, for want of chance: {error}"))
+        }
+    }
+}
+
+/// All of `work` or nothing. After an error of `SQLite`'s that is not [`is_busy`],
+/// close the connection.
+pub(super) fn in_transaction<T, E: From<rusqlite::Error>>(
+    connection: &Connection,
+    begin: &str,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let run = |sql| connection.prepare_cached(sql)?.execute([]);
+    run(begin)?;
+    let result = work().and_then(|value| {
+        run("COMMIT")?;
+        Ok(value)
+    });
+    if result.is_err() {
+        let _ = run("ROLLBACK");
+    }
+    result
+}
+
+/// A file, and whether it is still the one its path leads to.
+#[derive(Debug)]
+pub(super) struct Watched {
+    path: PathBuf,
+    device_and_inode: (u64, u64),
+}
+
+impl Watched {
+    /// The database and the two files `SQLite` keeps beside it: whoever works on
+    /// another one of the three works on another database, or on a broken one.
+    pub(super) fn database(path: &Path) -> Result<[Self; 3], Fault> {
+        // SQLite looks for its files where a link leads to.
+        let real = path.canonicalize().map_err(|error| no_way(path, &error))?;
+        let beside = |suffix: &str| {
+            let mut name = real.clone().into_os_string();
+            name.push(suffix);
+            Watched::new(name.into())
+        };
+        Ok([Watched::new(path.into())?, beside("-wal")?, beside("-shm")?])
+    }
+
+    fn new(path: PathBuf) -> Result<Self, Fault> {
+        let found = fs::metadata(&path).map_err(|error| no_way(&path, &error))?;
+        Ok(Watched { path, device_and_inode: (found.dev(), found.ino()) })
+    }
+
+    /// A fault if the path leads elsewhere, or nowhere, by now.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        match fs::metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) == self.device_and_inode => Ok(()),
+            _ => {
+                let path = self.path.display();
+                let text = format!("{path} was deleted or replaced: the locks in it are forgotten");
+                Err(Fault::Disconnected(text.into()))
+            }
+        }
+    }
+}
+
+/// Whether another process was in the way for longer than we wait.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// An error of `SQLite`'s in our words.
+pub(super) fn fault(path: &Path, error: &rusqlite::Error) -> Fault {
+    let beside = "SQLite needs to write there and to make two files beside it";
+    match error.sqlite_error_code() {
+        _ if is_busy(error) => {
+            let path = path.display();
+            let text = format!("{path} has been locked by another process for {PATIENCE:?}");
+            Fault::Refused(text.into())
+        }
+        Some(ErrorCode::NotADatabase) => {
+            unfit(path, "is not a SQLite database: name a file of its own")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => unfit(
+            path,
+            "is damaged: stop all who use it, then delete it and the files `-wal` and `-shm` \
+             beside it",
+        ),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            unfit(path, &format!("cannot be used ({error}): {beside}"))
+        }
+        _ => Fault::Refused(format!("{}: {error}", path.display()).into()),
+    }
+}
+
+pub(super) fn unfit(path: &Path, reason: &str) -> Fault {
+    Fault::Unfit(format!("{} {reason}", path.display()).into())
+}
+
+fn no_way(path: &Path, error: &io::Error) -> Fault {
+    unfit(path, &format!("cannot be reached ({error}): check the path and who may write there"))
+}

@@ -1,0 +1,102 @@
+//! A Redis or Valkey server as a node.
+
+mod connect;
+mod link;
+mod resp;
+#[cfg(feature = "tls")]
+mod tls;
+mod translate;
+
+use super::{Link, Node};
+use crate::clock::Clock;
+use std::{fmt, path::PathBuf, sync::Arc};
+
+/// A Redis (6.2 or newer) or Valkey server: a master of its own, not a cluster.
+#[derive(Debug)]
+pub struct Redis {
+    name: String,
+    address: Arc<Address>,
+}
+
+impl Redis {
+    pub(super) fn new(address: Address) -> Result<Self, String> {
+        #[cfg(feature = "tls")]
+        if let Some(files) = &address.tls {
+            tls::client_config(files)?;
+        }
+        Ok(Redis { name: address.to_string(), address: Arc::new(address) })
+    }
+}
+
+impl Node for Redis {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, _clock: Clock) -> Box<dyn Link> {
+        Box::new(link::RedisLink::new(self.address.clone()))
+    }
+}
+
+/// Where a server is and how to log in.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) transport: Transport,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<Secret>,
+    pub(super) database: u32,
+    pub(super) tls: Option<TlsFiles>,
+}
+
+#[derive(Debug)]
+pub(super) enum Transport {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+/// The files of a TLS connection; the system's roots where there is no `ca`.
+#[derive(Debug, Default)]
+pub(super) struct TlsFiles {
+    pub(super) ca: Option<PathBuf>,
+    pub(super) cert: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+}
+
+/// A text that no log and no error shows.
+pub(super) struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Secret(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl Address {
+    pub(super) fn new(transport: Transport) -> Self {
+        Address { transport, user: None, password: None, database: 0, tls: None }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
+        match &self.transport {
+            Transport::Tcp { host, port } if host.contains(':') => {
+                write!(f, "{scheme}://[{host}]:{port}")?;
+            }
+            Transport::Tcp { host, port } => write!(f, "{scheme}://{host}:{port}")?,
+            Transport::Unix(path) => write!(f, "redis+unix://{}", path.display())?,
+        }
+        match (&self.transport, self.database) {
+            (_, 0) => Ok(()),
+            (Transport::Tcp { .. }, database) => write!(f, "/{database}"),
+            (Transport::Unix(_), database) => write!(f, "?db={database}"),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! From an address to a connection that may vote.
+//!
+//! Connect, TLS, login, database, a look at what kind of server it is, and the
+//! scripts: one round trip after the connection stands.
+
+use super::{
+    Address, Transport,
+    resp::{Value, read_reply, write_command},
+    translate::{Hashes, Script, text_of},
+};
+use redlatch_core::{Fault, Identity};
+use rustix::net::sockopt;
+use std::{io, pin::Pin, sync::Arc, task, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    net::{TcpStream, UnixStream},
+};
+
+/// The longest it may take until a server is ready to vote. Callers wait no
+/// longer than their own node timeout; this only ends the attempt itself.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A connection whose bytes are not even acknowledged is dead after this. A
+/// server that is merely frozen still acknowledges: its connection, and with it
+/// the order of its commands, is kept.
+const UNACKNOWLEDGED: u32 = 10_000;
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// A server that is ready to vote.
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    pub(super) identity: Identity,
+    pub(super) hashes: Hashes,
+}
+
+/// The bytes to and from a server.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+}
+
+pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
+    match tokio::time::timeout(PATIENCE, greet(&address)).await {
+        Ok(result) => result,
+        Err(_) => Err(Fault::Unreachable(format!("not ready within {PATIENCE:?}").into())),
+    }
+}
+
+async fn greet(address: &Address) -> Result<Connection, Fault> {
+    let mut stream = dial(address).await?;
+    let mut out = Vec::new();
+    let mut logins = 0;
+    if let Some(password) = &address.password {
+        logins += 1;
+        match &address.user {
+            Some(user) => {
+                write_command(&mut out, &[b"AUTH", user.as_bytes(), password.0.as_bytes()]);
+            }
+            None => write_command(&mut out, &[b"AUTH", password.0.as_bytes()]),
+        }
+    }
+    if address.database != 0 {
+        logins += 1;
+        write_command(&mut out, &[b"SELECT", address.database.to_string().as_bytes()]);
+    }
+    write_command(&mut out, &[b"INFO"]);
+    for script in Script::ALL {
+        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
+    }
+    stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
+
+    let mut replies = Replies { stream: &mut stream, buffer: Vec::new(), at: 0 };
+    for _ in 0..logins {
+        replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
+    }
+    let identity = replies.next(identify).await?;
+    let mut hashes = Hashes::default();
+    for hash in &mut hashes {
+        *hash = replies.next(script_hash).await?;
+    }
+    Ok(Connection { stream, identity, hashes })
+}
+
+async fn dial(address: &Address) -> Result<Stream, Fault> {
+    let (host, port) = match &address.transport {
+        Transport::Unix(path) => {
+            let stream = UnixStream::connect(path).await.map_err(|error| unreachable(&error))?;
+            return Ok(Stream::Unix(stream));
+        }
+        Transport::Tcp { host, port } => (host.as_str(), *port),
+    };
+    let tcp = TcpStream::connect((host, port)).await.map_err(|error| unreachable(&error))?;
+    tune(&tcp).map_err(|error| unreachable(&error))?;
+    #[cfg(feature = "tls")]
+    if let Some(files) = &address.tls {
+        let tls = super::tls::handshake(files, host, tcp).await?;
+        return Ok(Stream::Tls(Box::new(tls)));
+    }
+    Ok(Stream::Tcp(tcp))
+}
+
+fn tune(tcp: &TcpStream) -> io::Result<()> {
+    tcp.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(tcp, true)?;
+    #[cfg(target_os = "linux")]
+    {
+        sockopt::set_tcp_keepidle(tcp, KEEPALIVE)?;
+        sockopt::set_tcp_user_timeout(tcp, UNACKNOWLEDGED)?;
+    }
+    Ok(())
+}
+
+pub(super) fn unreachable(error: &io::Error) -> Fault {
+    Fault::Unreachable(error.to_string().into())
+}
+
+/// The answers to what was sent, one by one.
+struct Replies<'a> {
+    stream: &'a mut Stream,
+    buffer: Vec<u8>,
+    at: usize,
+}
+
+impl Replies<'_> {
+    async fn next<T>(
+        &mut self,
+        understand: impl FnOnce(&Value<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        loop {
+            match read_reply(&self.buffer[self.at..]) {
+                Ok(Some((value, length))) => {
+                    self.at += length;
+                    return understand(&value);
+                }
+                Ok(None) => {}
+                Err(nonsense) => return Err(unfit(&format!("not a Redis server: {nonsense}"))),
+            }
+            let read = self.stream.read_buf(&mut self.buffer).await;
+            if read.map_err(|error| unreachable(&error))? == 0 {
+                return Err(Fault::Unreachable("the server closed the connection".into()));
+            }
+        }
+    }
+}
+
+/// The fault in an answer that says no, if it does.
+fn refusal(value: &Value<'_>) -> Option<Fault> {
+    let Value::Error(text) = value else {
+        return None;
+    };
+    let shown = text_of(text);
+    Some(match text.split(|byte| *byte == b' ').next() {
+        // It will pass: the server is starting, or busy with a script.
+        Some(b"LOADING" | b"BUSY" | b"MASTERDOWN") => Fault::Unreachable(shown),
+        Some(b"NOAUTH") => {
+            unfit("it wants a password; put it into the address: redis://:PASSWORD@…")
+        }
+        Some(b"NOPERM") => unfit(&format!("{shown}; {ACL_HINT}")),
+        _ => Fault::Unfit(shown),
+    })
+}
+
+/// The least permissions that suffice.
+const ACL_HINT: &str = "grant it: ACL SETUSER … resetchannels -@all +eval +evalsha +script|load \
+    +get +getrange +set +del +exists +pexpire +pttl +ping +info +select ~RESOURCES";
+
+fn script_hash(value: &Value<'_>) -> Result<Box<[u8]>, Fault> {
+    match value {
+        Value::Text(hash) if hash.len() == 40 => Ok((*hash).into()),
+        other => Err(refusal(other).unwrap_or_else(|| unfit("it cannot load scripts"))),
+    }
+}
+
+/// Refuses what cannot be a node, before it votes.
+fn identify(value: &Value<'_>) -> Result<Identity, Fault> {
+    let Value::Text(info) = value else {
+        return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));
+    };
+    let info = String::from_utf8_lossy(info);
+    let field = |name: &str| {
+        let find = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(':').map(str::to_string);
+        info.lines().find_map(find)
+    };
+    let missing = || unfit("it does not tell its run_id (INFO server)");
+    if field("cluster_enabled").as_deref() == Some("1") {
+        return Err(unfit(
+            "it is part of a Redis Cluster, which forgets locks on failover; use masters of their own",
+        ));
+    }
+    if field("role").as_deref() == Some("slave") {
+        return Err(unfit("it is a replica; use masters of their own"));
+    }
+    let version = field("redis_version").unwrap_or_default();
+    if !is_supported(&version) {
+        return Err(unfit(&format!("its version is {version}; 6.2 is the oldest that will do")));
+    }
+    let name = match field("valkey_version") {
+        Some(version) => format!("valkey {version}"),
+        None => format!("redis {version}"),
+    };
+    Ok(Identity { run: field("run_id").ok_or_else(missing)?.into(), version: name.into() })
+}
+
+fn is_supported(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next(), parts.next()) >= (Some(6), Some(2))
+}
+
+fn unfit(reason: &str) -> Fault {
+    Fault::Unfit(reason.into())
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> task::Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+        bytes: &[u8],
+    ) -> task::Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> task::Poll<io::Result<()>> {
+        match self.get_mut() {
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            // The system sends at once.
+            _ => task::Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(
+        self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+    ) -> task::Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(lines: &str) -> Result<Identity, Fault> {
+        let text = format!("redis_version:7.0.1\r\nrun_id:abc\r\n{lines}");
+        identify(&Value::Text(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_master_of_its_own_is_a_node() {
+        let identity = info("role:master\r\ncluster_enabled:0\r\n").unwrap();
+
+        assert_eq!((&*identity.run, &*identity.version), ("abc", "redis 7.0.1"));
+    }
+
+    #[test]
+    fn a_cluster_a_replica_and_an_old_server_are_not() {
+        for (lines, word) in [("cluster_enabled:1", "Cluster"), ("role:slave", "replica")] {
+            let Err(Fault::Unfit(reason)) = info(lines) else {
+                panic!("{lines} was accepted");
+            };
+            assert!(reason.contains(word), "{reason}");
+        }
+        assert!(!is_supported("6.0.16") && !is_supported("") && is_supported("6.2.0"));
+        assert!(is_supported("7.0.15") && is_supported("10.1.0"));
+    }
+}

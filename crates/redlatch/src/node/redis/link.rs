@@ -1,0 +1,258 @@
+//! One connection to a server, made when it is needed.
+//!
+//! Promise: commands go out in order and each is answered once. A connection is
+//! kept after a time-out, so that an undo stays behind its take; a command that
+//! was under way when a connection broke is *not* sent again: it failed, with
+//! an unknown outcome. After a failed connect, commands fail at once for a
+//! while that grows to a second.
+
+use super::{
+    Address,
+    connect::{Connection, connect},
+    resp::{LARGEST, Nonsense, Value, read_reply},
+    translate::{self, Naming},
+};
+use crate::node::Link;
+use redlatch_core::{Command, Fault, Reply, Tag};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Instant,
+};
+
+/// The most commands that wait for a connection.
+const MOST_WAITING: usize = 1024;
+/// The most commands under way: a server that is frozen does not eat our memory.
+const MOST_UNDER_WAY: usize = 65_536;
+const FIRST_REST: Duration = Duration::from_millis(20);
+const LONGEST_REST: Duration = Duration::from_secs(1);
+/// How much is read at once.
+const READ: usize = 16 * 1024;
+
+pub(super) struct RedisLink {
+    address: Arc<Address>,
+    state: State,
+    /// Handed over, not yet written into a connection.
+    waiting: VecDeque<(Tag, Command)>,
+    /// Answered without the server.
+    refused: Vec<(Tag, Reply)>,
+    rest: Duration,
+}
+
+enum State {
+    Idle,
+    Connecting(Pin<Box<dyn Future<Output = Result<Connection, Fault>> + Send>>),
+    Ready(Ready),
+    /// The last connect failed: so does every command until then.
+    Resting {
+        until: Instant,
+        fault: Fault,
+    },
+}
+
+struct Ready {
+    connection: Connection,
+    under_way: VecDeque<(Tag, Command)>,
+    out: Vec<u8>,
+    written: usize,
+    /// What was read and not yet understood is `read[start..end]`.
+    read: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl RedisLink {
+    pub(super) fn new(address: Arc<Address>) -> Self {
+        RedisLink {
+            address,
+            state: State::Idle,
+            waiting: VecDeque::new(),
+            refused: Vec::new(),
+            rest: FIRST_REST,
+        }
+    }
+
+    fn refuse(&mut self, tag: Tag, fault: Fault) {
+        self.refused.push((tag, Reply::failed(fault)));
+    }
+
+    /// The connect came to an end: write what waits, or fail it.
+    fn connected(&mut self, result: Result<Connection, Fault>) {
+        match result {
+            Ok(connection) => {
+                self.rest = FIRST_REST;
+                let mut ready = Ready::new(connection);
+                for (tag, command) in self.waiting.drain(..) {
+                    ready.send(tag, command);
+                }
+                self.state = State::Ready(ready);
+            }
+            Err(fault) => {
+                for (tag, _) in self.waiting.drain(..) {
+                    self.refused.push((tag, Reply::failed(fault.clone())));
+                }
+                let until = Instant::now() + self.rest;
+                self.rest = (self.rest * 2).min(LONGEST_REST);
+                self.state = State::Resting { until, fault };
+            }
+        }
+    }
+}
+
+impl Link for RedisLink {
+    fn send(&mut self, tag: Tag, command: Command) {
+        match &mut self.state {
+            State::Ready(ready) if ready.under_way.len() >= MOST_UNDER_WAY => {
+                let reason = format!("{MOST_UNDER_WAY} commands are unanswered");
+                self.refuse(tag, Fault::Unreachable(reason.into()));
+            }
+            State::Ready(ready) => ready.send(tag, command),
+            State::Resting { until, fault } if Instant::now() < *until => {
+                let fault = fault.clone();
+                self.refuse(tag, fault);
+            }
+            State::Connecting(_) if self.waiting.len() >= MOST_WAITING => {
+                let reason = format!("{MOST_WAITING} commands wait for a connection");
+                self.refuse(tag, Fault::Unreachable(reason.into()));
+            }
+            State::Connecting(_) => self.waiting.push_back((tag, command)),
+            State::Idle | State::Resting { .. } => {
+                self.waiting.push_back((tag, command));
+                self.state = State::Connecting(Box::pin(connect(self.address.clone())));
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+        if let State::Connecting(connecting) = &mut self.state
+            && let Poll::Ready(result) = connecting.as_mut().poll(cx)
+        {
+            self.connected(result);
+        }
+        replies.append(&mut self.refused);
+        if let State::Ready(ready) = &mut self.state
+            && let Poll::Ready(fault) = ready.poll(cx, replies)
+        {
+            for (tag, _) in ready.under_way.drain(..) {
+                replies.push((tag, Reply::failed(fault.clone())));
+            }
+            self.state = State::Idle;
+        }
+    }
+}
+
+impl Ready {
+    fn new(connection: Connection) -> Self {
+        Ready {
+            connection,
+            under_way: VecDeque::new(),
+            out: Vec::with_capacity(READ),
+            written: 0,
+            read: vec![0; READ],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    fn send(&mut self, tag: Tag, command: Command) {
+        translate::write(&mut self.out, &command, Naming::Hash(&self.connection.hashes));
+        self.under_way.push_back((tag, command));
+    }
+
+    /// Ready when the connection has ended, with the reason.
+    fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) -> Poll<Fault> {
+        loop {
+            if let Poll::Ready(Err(error)) = self.poll_write(cx) {
+                return Poll::Ready(disconnected(&error.to_string()));
+            }
+            match ready!(self.poll_read(cx)) {
+                Ok(0) => return Poll::Ready(disconnected("closed by the server")),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(disconnected(&error.to_string())),
+            }
+            if let Err(fault) = self.understand(replies) {
+                return Poll::Ready(fault);
+            }
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut stream = Pin::new(&mut self.connection.stream);
+        while self.written < self.out.len() {
+            match ready!(stream.as_mut().poll_write(cx, &self.out[self.written..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.written += written,
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        stream.poll_flush(cx)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.end == self.read.len() {
+            self.read.copy_within(self.start.., 0);
+            self.end -= self.start;
+            self.start = 0;
+            let enough = self.read.len().max(self.end + READ);
+            self.read.resize(enough, 0);
+        }
+        let mut buffer = ReadBuf::new(&mut self.read[self.end..]);
+        ready!(Pin::new(&mut self.connection.stream).poll_read(cx, &mut buffer))?;
+        let got = buffer.filled().len();
+        self.end += got;
+        Poll::Ready(Ok(got))
+    }
+
+    /// Turns what was read into replies.
+    fn understand(&mut self, replies: &mut Vec<(Tag, Reply)>) -> Result<(), Fault> {
+        let nonsense = |nonsense: Nonsense| Fault::Nonsense(nonsense.to_string().into());
+        while let Some((value, length)) =
+            read_reply(&self.read[self.start..self.end]).map_err(nonsense)?
+        {
+            let Some((tag, command)) = self.under_way.pop_front() else {
+                return Err(Fault::Nonsense("an answer to nothing".into()));
+            };
+            self.start += length;
+            if is_no_script(&value) && !self.released_since(&command) {
+                // The server forgot the script (SCRIPT FLUSH), so it did nothing.
+                translate::write(&mut self.out, &command, Naming::Source);
+                self.under_way.push_back((tag, command));
+                continue;
+            }
+            let reply = translate::read(&command, &value, &self.connection.identity);
+            replies.push((tag, reply));
+        }
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let rest = self.end - self.start;
+        if rest > LARGEST { Err(nonsense(Nonsense::TooLarge)) } else { Ok(()) }
+    }
+
+    /// Whether the undo of this take is under way already: sent once more, the
+    /// take would come behind it.
+    fn released_since(&self, command: &Command) -> bool {
+        let Command::Take { token, .. } = command else {
+            return false;
+        };
+        let releases = |(_, later): &(Tag, Command)| matches!(later, Command::Release { token: released, .. } if released == token);
+        self.under_way.iter().any(releases)
+    }
+}
+
+fn is_no_script(value: &Value<'_>) -> bool {
+    matches!(value, Value::Error(text) if text.starts_with(b"NOSCRIPT"))
+}
+
+fn disconnected(reason: &str) -> Fault {
+    Fault::Disconnected(reason.into())
+}

@@ -1,0 +1,236 @@
+//! The servers' wire format (RESP2), as much of it as a lock needs.
+//!
+//! In:  bytes as they come, also half a reply, also nonsense.
+//! Out: one reply at a time, borrowed from the buffer.
+//!
+//! Promise: memory and depth are bounded whatever a server sends.
+
+/// The longest text of a reply: `INFO` has a few thousand bytes.
+const LONGEST: usize = 1 << 20;
+/// The largest reply as a whole.
+pub(super) const LARGEST: usize = 2 * LONGEST;
+/// The most elements of one array.
+const MOST_ELEMENTS: usize = 1024;
+/// The deepest array in an array.
+const DEEPEST: usize = 4;
+/// The longest line: a number, a status or an error.
+const LONGEST_LINE: usize = 16 * 1024;
+
+/// One reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    Status(&'a [u8]),
+    Error(&'a [u8]),
+    Int(i64),
+    Text(&'a [u8]),
+    Array(Vec<Value<'a>>),
+    Nil,
+}
+
+/// What stands there cannot be a reply, or is larger than any we asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Nonsense {
+    #[error("a reply cannot start with byte {0:#04x}")]
+    Kind(u8),
+    #[error("a length or number is malformed")]
+    Number,
+    #[error("a line has no end")]
+    Line,
+    #[error("a reply is larger than any we asked for")]
+    TooLarge,
+    #[error("a text does not end where it should")]
+    NoEnd,
+}
+
+/// Appends a command: its words, each any bytes.
+pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
+    write_header(out, b'*', words.len());
+    for word in words {
+        write_header(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
+    out.push(kind);
+    let mut digits = Digits::default();
+    out.extend_from_slice(digits.of(length as u64));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A number as decimal digits, without a heap allocation.
+#[derive(Default)]
+pub(super) struct Digits([u8; 20]);
+
+impl Digits {
+    pub(super) fn of(&mut self, mut number: u64) -> &[u8] {
+        let mut at = self.0.len();
+        loop {
+            at -= 1;
+            self.0[at] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return &self.0[at..];
+            }
+        }
+    }
+}
+
+/// The first reply in `bytes` and its length, or none if more must come.
+pub(super) fn read_reply(bytes: &[u8]) -> Result<Option<(Value<'_>, usize)>, Nonsense> {
+    let mut reader = Reader { bytes, at: 0 };
+    let value = reader.value(0)?;
+    Ok(value.map(|value| (value, reader.at)))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, depth: usize) -> Result<Option<Value<'a>>, Nonsense> {
+        let Some(&kind) = self.bytes.get(self.at) else {
+            return Ok(None);
+        };
+        if !b"+-:$*".contains(&kind) {
+            return Err(Nonsense::Kind(kind));
+        }
+        let Some(line) = self.line()? else {
+            return Ok(None);
+        };
+        match kind {
+            b'+' => Ok(Some(Value::Status(line))),
+            b'-' => Ok(Some(Value::Error(line))),
+            b':' => Ok(Some(Value::Int(number(line)?))),
+            b'$' => self.text(line),
+            _ => self.array(line, depth),
+        }
+    }
+
+    /// The rest of the line behind the kind byte, without its end.
+    fn line(&mut self) -> Result<Option<&'a [u8]>, Nonsense> {
+        let rest = &self.bytes[self.at + 1..];
+        let Some(end) = rest.iter().take(LONGEST_LINE).position(|byte| *byte == b'\r') else {
+            return if rest.len() < LONGEST_LINE { Ok(None) } else { Err(Nonsense::Line) };
+        };
+        match rest.get(end + 1) {
+            None => Ok(None),
+            Some(b'\n') => {
+                self.at += 1 + end + 2;
+                Ok(Some(&rest[..end]))
+            }
+            Some(_) => Err(Nonsense::Line),
+        }
+    }
+
+    fn text(&mut self, line: &[u8]) -> Result<Option<Value<'a>>, Nonsense> {
+        let Some(length) = length(line, LONGEST)? else {
+            return Ok(Some(Value::Nil));
+        };
+        let rest = &self.bytes[self.at..];
+        if rest.len() < length + 2 {
+            return Ok(None);
+        }
+        if &rest[length..length + 2] != b"\r\n" {
+            return Err(Nonsense::NoEnd);
+        }
+        self.at += length + 2;
+        Ok(Some(Value::Text(&rest[..length])))
+    }
+
+    fn array(&mut self, line: &[u8], depth: usize) -> Result<Option<Value<'a>>, Nonsense> {
+        let Some(length) = length(line, MOST_ELEMENTS)? else {
+            return Ok(Some(Value::Nil));
+        };
+        if depth == DEEPEST {
+            return Err(Nonsense::TooLarge);
+        }
+        let mut values = Vec::new();
+        for _ in 0..length {
+            match self.value(depth + 1)? {
+                Some(value) => values.push(value),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Value::Array(values)))
+    }
+}
+
+/// A length, none for -1, which means "nothing there".
+fn length(line: &[u8], most: usize) -> Result<Option<usize>, Nonsense> {
+    match number(line)? {
+        -1 => Ok(None),
+        length => match usize::try_from(length) {
+            Ok(length) if length <= most => Ok(Some(length)),
+            _ => Err(Nonsense::TooLarge),
+        },
+    }
+}
+
+fn number(line: &[u8]) -> Result<i64, Nonsense> {
+    let text = str::from_utf8(line).map_err(|_| Nonsense::Number)?;
+    text.parse().map_err(|_| Nonsense::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(bytes: &[u8]) -> Value<'_> {
+        let (value, length) = read_reply(bytes).unwrap().unwrap();
+        assert_eq!(length, bytes.len());
+        value
+    }
+
+    #[test]
+    fn commands_are_binary_safe() {
+        let mut out = Vec::new();
+
+        write_command(&mut out, &[b"GET", b"a\r\n\0\xff"]);
+
+        assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$5\r\na\r\n\0\xff\r\n");
+    }
+
+    #[test]
+    fn every_kind_of_reply_is_read() {
+        assert_eq!(whole(b"+OK\r\n"), Value::Status(b"OK"));
+        assert_eq!(whole(b"-ERR no\r\n"), Value::Error(b"ERR no"));
+        assert_eq!(whole(b":-2\r\n"), Value::Int(-2));
+        assert_eq!(whole(b"$2\r\n\r\n\r\n"), Value::Text(b"\r\n"));
+        assert_eq!(whole(b"$-1\r\n"), Value::Nil);
+        assert_eq!(whole(b"*-1\r\n"), Value::Nil);
+        let array = Value::Array(vec![Value::Int(1), Value::Nil]);
+        assert_eq!(whole(b"*2\r\n:1\r\n$-1\r\n"), array);
+    }
+
+    #[test]
+    fn half_a_reply_waits_for_the_rest_wherever_it_is_cut() {
+        let reply = b"*3\r\n:1\r\n$3\r\nabc\r\n*1\r\n+OK\r\n";
+
+        for cut in 0..reply.len() {
+            assert_eq!(read_reply(&reply[..cut]), Ok(None), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_costs_no_memory() {
+        let deep = b"*1\r\n".repeat(100);
+        let endless = [b"+".as_slice(), &[b'x'; LONGEST_LINE + 1]].concat();
+        let cases: [(&[u8], Nonsense); 9] = [
+            (b"HTTP/1.1 400\r\n", Nonsense::Kind(b'H')),
+            (b"$9999999999999\r\n", Nonsense::TooLarge),
+            (b"*1000000\r\n", Nonsense::TooLarge),
+            (b"$-7\r\n", Nonsense::TooLarge),
+            (b":1x\r\n", Nonsense::Number),
+            (b"$2\r\nabcd", Nonsense::NoEnd),
+            (b"+a\rb", Nonsense::Line),
+            (&deep, Nonsense::TooLarge),
+            (&endless, Nonsense::Line),
+        ];
+        for (bytes, nonsense) in cases {
+            assert_eq!(read_reply(bytes), Err(nonsense));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Commands to the server's words, and its words back to replies.
+
+use super::resp::{Digits, Value, write_command};
+use redlatch_core::{
+    Command, Fault, Holder, Identity, KeyState, Reply, Resources, Vote, token::owner_of,
+};
+use std::{sync::Arc, time::Duration};
+
+/// A script and the name the server knows it by.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Script {
+    Take,
+    Extend,
+    Release,
+    Inspect,
+}
+
+impl Script {
+    pub(super) const ALL: [Script; 4] =
+        [Script::Take, Script::Extend, Script::Release, Script::Inspect];
+
+    pub(super) fn source(self) -> &'static str {
+        match self {
+            Script::Take => include_str!("scripts/take.lua"),
+            Script::Extend => include_str!("scripts/extend.lua"),
+            Script::Release => include_str!("scripts/release.lua"),
+            Script::Inspect => include_str!("scripts/inspect.lua"),
+        }
+    }
+}
+
+/// What the server calls our scripts, told by `SCRIPT LOAD`.
+pub(super) type Hashes = [Box<[u8]>; Script::ALL.len()];
+
+/// Whether a script is named by its hash, or sent in full since the server has
+/// forgotten it.
+#[derive(Clone, Copy)]
+pub(super) enum Naming<'a> {
+    Hash(&'a Hashes),
+    Source,
+}
+
+/// Appends `command` in the server's words.
+pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
+    let mut digits = Digits::default();
+    match command {
+        Command::Take { resources, token, ttl } => {
+            let ttl = digits.of(millis(*ttl));
+            match resources.single() {
+                // Plain Redlock, to the letter.
+                Some(only) => {
+                    let key = only.as_bytes();
+                    write_command(out, &[b"SET", key, token.as_bytes(), b"NX", b"PX", ttl]);
+                }
+                None => {
+                    write_script(out, naming, Script::Take, resources, &[token.as_bytes(), ttl])
+                }
+            }
+        }
+        Command::Extend { resources, token, ttl } => {
+            let ttl = digits.of(millis(*ttl));
+            write_script(out, naming, Script::Extend, resources, &[token.as_bytes(), ttl]);
+        }
+        Command::Release { resources, token } => {
+            write_script(out, naming, Script::Release, resources, &[token.as_bytes()]);
+        }
+        Command::Inspect { resources } => {
+            write_script(out, naming, Script::Inspect, resources, &[]);
+        }
+        // Who it is was asked when the connection was made; this keeps the order.
+        _ => write_command(out, &[b"PING"]),
+    }
+}
+
+fn write_script(
+    out: &mut Vec<u8>,
+    naming: Naming<'_>,
+    script: Script,
+    resources: &Resources,
+    arguments: &[&[u8]],
+) {
+    let (verb, body): (&[u8], &[u8]) = match naming {
+        Naming::Hash(hashes) => (b"EVALSHA", &hashes[script as usize]),
+        Naming::Source => (b"EVAL", script.source().as_bytes()),
+    };
+    let mut digits = Digits::default();
+    let count = digits.of(resources.count() as u64);
+    if let Some(only) = resources.single() {
+        // The usual case, without a heap allocation.
+        match arguments {
+            [a] => return write_command(out, &[verb, body, count, only.as_bytes(), a]),
+            [a, b] => return write_command(out, &[verb, body, count, only.as_bytes(), a, b]),
+            _ => {}
+        }
+    }
+    let mut words = vec![verb, body, count];
+    words.extend(resources.iter().map(|resource| resource.as_bytes()));
+    words.extend(arguments);
+    write_command(out, &words);
+}
+
+fn millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the server's answer to `command` means.
+pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) -> Reply {
+    if let Value::Error(text) = value {
+        return Reply::failed(Fault::Refused(text_of(text)));
+    }
+    let vote = match (command, value) {
+        (Command::Take { .. }, Value::Status(b"OK") | Value::Int(1)) => Vote::Granted,
+        (Command::Take { .. }, Value::Nil) => Vote::Held(Holder::default()),
+        (Command::Take { .. }, Value::Array(_)) => match held(value) {
+            Some(KeyState::Held { value, remaining }) => {
+                let owner = value.and_then(|value| owner_of(&value));
+                Vote::Held(Holder::new(owner.map(Into::into), remaining))
+            }
+            _ => return unexpected(value),
+        },
+        (Command::Extend { .. } | Command::Release { .. }, Value::Int(1)) => Vote::Granted,
+        (Command::Extend { .. } | Command::Release { .. }, Value::Int(0)) => Vote::Gone,
+        (Command::Inspect { resources }, Value::Array(found))
+            if found.len() == resources.count() =>
+        {
+            let keys: Option<Box<[KeyState]>> = found.iter().map(held).collect();
+            return keys.map_or_else(|| unexpected(value), Reply::Keys);
+        }
+        (Command::Identify, Value::Status(b"PONG")) => return Reply::Identity(identity.clone()),
+        _ => return unexpected(value),
+    };
+    Reply::Vote(vote)
+}
+
+/// `{value or nil, PTTL}`, or nil for a key that is free.
+fn held(value: &Value<'_>) -> Option<KeyState> {
+    let parts = match value {
+        Value::Nil => return Some(KeyState::Free),
+        Value::Array(parts) => parts,
+        _ => return None,
+    };
+    let (value, pttl) = match parts.as_slice() {
+        [Value::Text(value), Value::Int(pttl)] => (Some(Arc::from(*value)), *pttl),
+        [Value::Nil, Value::Int(pttl)] => (None, *pttl),
+        _ => return None,
+    };
+    // Negative: it lives for ever.
+    let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
+    Some(KeyState::Held { value, remaining })
+}
+
+fn unexpected(value: &Value<'_>) -> Reply {
+    let kind = match value {
+        Value::Status(_) => "a status",
+        Value::Error(_) => "an error",
+        Value::Int(_) => "a number",
+        Value::Text(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Nil => "nothing",
+    };
+    Reply::failed(Fault::Nonsense(format!("the answer was {kind} it could not be").into()))
+}
+
+/// A server's text, bounded and without control characters.
+pub(super) fn text_of(bytes: &[u8]) -> Arc<str> {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]);
+    text.escape_debug().to_string().into()
+}
