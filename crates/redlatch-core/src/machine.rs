@@ -159,8 +159,9 @@ pub struct Grant {
     pub ballot: Ballot,
 }
 
-/// The state of all operations.
-#[derive(Debug, Clone)]
+/// The state of all operations. Machines that are equal have the same future,
+/// which is what an explorer of all histories needs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine<E> {
     ops: BTreeMap<OpId, Entry>,
     timers: BTreeSet<(Moment, OpId)>,
@@ -168,14 +169,14 @@ pub struct Machine<E> {
     internal: u64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
     op: Op,
     /// When its timer is set; never later than the operation's own `due`.
     armed: Moment,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Op {
     Acquiring(Acquiring),
     Holding(Holding),
@@ -184,7 +185,7 @@ enum Op {
 }
 
 /// What an operation may touch besides itself.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World<E> {
     nodes: usize,
     entropy: E,

@@ -12,7 +12,7 @@ use crate::{
     token::{Entropy, Token},
 };
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Acquiring {
     order: Order,
     backoff: Backoff,
@@ -20,7 +20,7 @@ pub(super) struct Acquiring {
     state: State,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     Pausing { until: Moment },
     Taking { attempt: Attempt, token: Token },

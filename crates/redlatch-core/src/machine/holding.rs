@@ -14,7 +14,7 @@ use crate::{
 };
 use core::time::Duration;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Holding {
     resources: Resources,
     token: Token,

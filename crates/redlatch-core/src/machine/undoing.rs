@@ -11,7 +11,7 @@ use crate::{
 };
 use core::time::Duration;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Undoing {
     pub(super) resources: Resources,
     pub(super) token: Token,

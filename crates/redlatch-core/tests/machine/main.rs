@@ -1,4 +1,5 @@
 //! What the machine promises, promise by promise.
+#![allow(clippy::unchecked_time_subtraction, reason = "a test may panic")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,7 @@
 //! "Safety Arguments", and property 1, mutual exclusion.
 
 use crate::support::{Lock, MS, Mode, NODE_TIMEOUT, TTL, World, plain};
+use core::time::Duration;
 use redlatch_core::AcquireError;
 
 #[test]
@@ -10,7 +11,7 @@ fn at_any_given_moment_only_one_client_can_hold_a_lock() {
     let end = world.grant(first).usable_until;
 
     while world.now < end.before(2 * MS) {
-        let second = world.acquire_as(1, plain(), 0 * MS);
+        let second = world.acquire_as(1, plain(), Duration::ZERO);
         assert!(matches!(world.refusal(second), Some(AcquireError::Held(_))));
         world.pass(MS);
     }
@@ -69,7 +70,7 @@ fn another_client_cannot_acquire_while_the_majority_of_keys_are_set() {
     let first = world.acquire_as(0, plain(), MS);
     assert_eq!(world.locked(), [0, 1, 2], "a bare majority");
 
-    let second = world.acquire_as(1, plain(), 0 * MS);
+    let second = world.acquire_as(1, plain(), Duration::ZERO);
 
     world.grant(first);
     assert!(matches!(world.refusal(second), Some(AcquireError::Held(_))));
@@ -93,7 +94,7 @@ fn clients_trying_at_the_same_time_cannot_simultaneously_succeed() {
     for first_at in 0..32_u32 {
         let mut world = World::with(2, 5);
         world.all_lines(Mode::Held);
-        let locks = [0, 1].map(|client| world.acquire_as(client, plain(), 0 * MS));
+        let locks = [0, 1].map(|client| world.acquire_as(client, plain(), Duration::ZERO));
         for node in 0..5 {
             let first = usize::from(first_at & (1 << node) != 0);
             world.carry_out_one(first, node);

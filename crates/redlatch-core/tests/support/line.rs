@@ -26,14 +26,14 @@ pub(crate) enum Cut {
     NotCarriedOut,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct Line {
     pub(crate) mode: Mode,
     waiting: VecDeque<Waiting>,
 }
 
 /// A command that was not answered yet; with its reply, it was carried out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 struct Waiting {
     tag: Tag,
     command: Command,
@@ -101,10 +101,15 @@ impl Line {
         waiting.map(|waiting| (waiting.tag, broken())).collect()
     }
 
-    /// The commands that were sent and not carried out.
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Command> {
-        let waiting = self.waiting.iter().filter(|next| next.reply.is_none());
-        waiting.map(|waiting| &waiting.command)
+    /// The first command waits no more: nobody will answer it.
+    pub(crate) fn drop_first(&mut self) -> Option<Tag> {
+        Some(self.waiting.pop_front()?.tag)
+    }
+
+    /// The next command to be carried out.
+    pub(crate) fn next(&self) -> Option<&Command> {
+        let next = self.waiting.iter().find(|next| next.reply.is_none());
+        next.map(|waiting| &waiting.command)
     }
 
     pub(crate) fn has_answer(&self) -> bool {

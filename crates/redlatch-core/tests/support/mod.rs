@@ -57,7 +57,7 @@ pub(crate) fn terms(change: impl FnOnce(&mut Wanted)) -> Terms {
 }
 
 /// Randomness that is the same in every run, and different for every client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct Dice {
     state: u64,
     /// What the pauses between attempts are made of, where a test fixes them.

@@ -54,13 +54,9 @@ impl Node {
         Some(self.keys.get(resource)?.dies)
     }
 
-    pub(crate) fn drop_dead(&mut self, now: Moment) {
-        self.keys.retain(|_, key| now < key.dies);
-    }
-
     fn take(&mut self, now: Moment, resources: &Resources, token: &Token, ttl: Duration) -> Vote {
-        let taken = resources.iter().find_map(|name| self.keys.get(name));
-        if let Some(key) = taken {
+        let found = resources.iter().find_map(|name| self.keys.get(name));
+        if let Some(key) = found {
             return Vote::Held(Holder::new(None, Some(key.dies.since(now))));
         }
         for resource in resources {

@@ -3,7 +3,7 @@
 use super::{Dice, MS, at, client::Client, line::Cut, line::Mode, node::Node, plain, resource};
 use core::time::Duration;
 use redlatch_core::{
-    Command, Input, Machine, Moment, OpId, Output, Owner, Terms, Token,
+    Command, Fault, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms, Token,
     machine::{Adopted, Order},
 };
 
@@ -166,6 +166,20 @@ impl World {
             for (tag, reply) in line.cut(self.now, cut, &mut self.nodes[node]) {
                 self.hand_in(client, Input::Reply { node, tag, reply });
             }
+        }
+    }
+
+    /// The first client's oldest command to the node is lost, or its reply is,
+    /// if it was carried out.
+    pub(crate) fn lose(&mut self, node: usize) {
+        self.clients[0].lines[node].drop_first();
+    }
+
+    /// The first client's oldest command finds no connection after all.
+    pub(crate) fn refuse(&mut self, node: usize) {
+        if let Some(tag) = self.clients[0].lines[node].drop_first() {
+            let reply = Reply::failed(Fault::Unreachable("refused".into()));
+            self.hand_in(0, Input::Reply { node, tag, reply });
         }
     }
 
