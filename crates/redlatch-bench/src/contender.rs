@@ -6,6 +6,7 @@ use std::time::Duration;
 use self::floor::Floor;
 use self::hosted::{Flavour, Hosted};
 use self::redis::Bare;
+use self::redlatch::Redlatch;
 use self::rslock::Rslock;
 
 pub(crate) mod floor;
@@ -24,6 +25,7 @@ pub(crate) const SETTLE: Duration = Duration::from_millis(5);
 pub(crate) fn all(urls: &[String], on: Flavour) -> anyhow::Result<Vec<Box<dyn Contender>>> {
     Ok(vec![
         Box::new(Floor::connect(urls)?),
+        Box::new(Hosted::connect(redlatch::NAME, on, Redlatch::connect(urls))?),
         Box::new(Hosted::connect(redis::NAME, on, Bare::connect(urls))?),
         Box::new(Hosted::connect(rslock::NAME, on, async { Rslock::new(urls) })?),
     ])
