@@ -19,7 +19,7 @@ use std::{
 };
 
 /// How long to wait for other processes' transactions, which take microseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 /// What we call our files, so as not to touch another program's: `RdLt`.
 const APPLICATION: i32 = 0x5264_4C74;
 /// Counts up with every change of the tables.
@@ -133,7 +133,8 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
     if connection.is_readonly("main")? {
         return Obstacle::unfit("is not writable for this user: change its owner or its mode");
     }
-    is_new(connection)?; // looked at before it is touched
+    // Looked at before it is touched, and at one moment, as others may make it.
+    in_transaction(connection, "BEGIN", || is_new(connection))?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {

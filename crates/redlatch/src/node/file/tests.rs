@@ -1,6 +1,411 @@
 use super::*;
+use crate::node::{
+    Store,
+    conformance::{resources, tag},
+};
+use redlatch_core::{Command, Fault, KeyState, Reply, Token, Vote};
+use rusqlite::Connection;
+use std::{
+    env, fs,
+    future::poll_fn,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{self, Child, Stdio},
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    thread,
+    time::{Duration, Instant},
+};
+
+const LONG: Duration = Duration::from_secs(60);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A directory that is gone with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("redlatch-file-{}-{number}", process::id());
+        let path = env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn take(name: &str, token: &str, ttl: Duration) -> Command {
+    let token = Token::from_bytes(token.as_bytes());
+    Command::Take { resources: resources([name]), token, ttl }
+}
+
+fn extend(name: &str, token: &str, ttl: Duration) -> Command {
+    let token = Token::from_bytes(token.as_bytes());
+    Command::Extend { resources: resources([name]), token, ttl }
+}
+
+fn release(name: &str, token: &str) -> Command {
+    let token = Token::from_bytes(token.as_bytes());
+    Command::Release { resources: resources([name]), token }
+}
+
+fn inspect(name: &str) -> Command {
+    Command::Inspect { resources: resources([name]) }
+}
+
+fn granted() -> Reply {
+    Reply::Vote(Vote::Granted)
+}
+
+fn is_held(reply: &Result<Reply, Fault>) -> bool {
+    matches!(reply, Ok(Reply::Vote(Vote::Held(_))))
+}
+
+fn run_of(database: &mut Database) -> String {
+    match database.execute(&Command::Identify) {
+        Ok(Reply::Identity(identity)) => identity.run.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unfit_text(path: &Path) -> String {
+    match Database::open(path) {
+        Err(Fault::Unfit(text)) => text.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_made_is_for_its_owner_alone() {
+    let scratch = Scratch::new();
+    let path = scratch.path("new/newer/locks.db");
+
+    let _database = Database::open(&path).unwrap();
+
+    let mode = |name| fs::metadata(scratch.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(["new", "new/newer"].map(mode), [0o700; 2]);
+    let files = ["new/newer/locks.db", "new/newer/locks.db-wal", "new/newer/locks.db-shm"];
+    assert_eq!(files.map(mode), [0o600; 3]);
+}
+
+#[test]
+fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
+    let scratch = Scratch::new();
+    let text = scratch.path("text");
+    fs::write(&text, "shopping list: bread, butter, cheese and a little more\n".repeat(99))
+        .unwrap();
+    let foreign = scratch.path("foreign.db");
+    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+    let newer = scratch.path("newer.db");
+    drop(Database::open(&newer).unwrap());
+    Connection::open(&newer).unwrap().pragma_update(None, "user_version", 7).unwrap();
+
+    let cases = [
+        (scratch.path("."), "is a directory: name a file, such as"),
+        (PathBuf::from("/dev/null"), "is not a regular file: name one"),
+        (PathBuf::from("/proc/redlatch/locks.db"), "cannot be reached"),
+        (text.join("locks.db"), "cannot be reached"),
+        (text.clone(), "is not a SQLite database: name a file of its own"),
+        (foreign.clone(), "is the database of another program: name a file of its own"),
+        (newer.clone(), "newer Redlatch (format 7, this one knows 1): update this program"),
+    ];
+    for (path, expected) in cases {
+        let text = unfit_text(&path);
+        assert!(text.starts_with(&path.display().to_string()), "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+    let mode: String = Connection::open(&foreign)
+        .unwrap()
+        .pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .unwrap();
+    assert_eq!(mode, "delete", "what is not ours stays as it is");
+}
+
+#[test]
+fn a_link_to_the_file_is_the_same_node() {
+    let scratch = Scratch::new();
+    let (path, link, other) =
+        (scratch.path("locks.db"), scratch.path("link"), scratch.path("other"));
+    symlink(&path, &link).unwrap();
+    let mut here = Database::open(&path).unwrap();
+    let mut there = Database::open(&link).unwrap();
+
+    assert_eq!(here.execute(&take("a", "1", LONG)), Ok(granted()));
+
+    assert!(is_held(&there.execute(&take("a", "2", LONG))));
+    assert_eq!(run_of(&mut here), run_of(&mut there));
+    assert_ne!(run_of(&mut here), run_of(&mut Database::open(&other).unwrap()));
+}
+
+#[test]
+fn a_reboot_frees_every_lock() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
+    let run = run_of(&mut database);
+    drop(database);
+    // What would stand there, had the machine been started anew since.
+    Connection::open(&path).unwrap().execute("UPDATE node SET boot = 'earlier'", []).unwrap();
+
+    let mut database = Database::open(&path).unwrap();
+
+    assert_eq!(database.execute(&take("a", "2", LONG)), Ok(granted()));
+    assert_eq!(run_of(&mut database), run, "the earlier boot was not this one");
+}
+
+#[test]
+fn without_a_reboot_a_lock_outlives_those_who_use_the_file() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    assert_eq!(Database::open(&path).unwrap().execute(&take("a", "1", LONG)), Ok(granted()));
+
+    assert!(is_held(&Database::open(&path).unwrap().execute(&take("a", "2", LONG))));
+}
+
+#[test]
+fn a_file_used_from_two_machines_is_noticed() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
+
+    Connection::open(&path).unwrap().execute("UPDATE node SET boot = 'elsewhere'", []).unwrap();
+
+    for command in [take("b", "1", LONG), inspect("a"), release("a", "1")] {
+        let Ok(Reply::Vote(Vote::Failed(Fault::Unfit(text)))) = database.execute(&command) else {
+            panic!("{command:?} was carried out");
+        };
+        assert!(text.contains("used from two machines"), "{text}");
+    }
+}
+
+#[test]
+fn a_deleted_or_replaced_file_fails_the_command_and_closes_the_database() {
+    let files = ["locks.db", "locks.db-wal", "locks.db-shm"];
+    let sets = [&files[..], &files[..1], &files[1..2], &files[2..]];
+    for (deleted, replaced) in sets.iter().flat_map(|set| [(set, false), (set, true)]) {
+        let scratch = Scratch::new();
+        let path = scratch.path("locks.db");
+        let mut database = Database::open(&path).unwrap();
+        assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
+
+        for name in *deleted {
+            fs::rename(scratch.path(name), scratch.path("old")).unwrap();
+            if replaced {
+                fs::write(scratch.path(name), "").unwrap();
+            }
+        }
+
+        let Err(Fault::Disconnected(text)) = database.execute(&extend("a", "1", LONG)) else {
+            panic!("{deleted:?} was not missed");
+        };
+        assert!(text.contains("was deleted or replaced"), "{text}");
+    }
+}
+
+/// Otherwise the holder would go on in the old file, and others in the new one.
 #[tokio::test]
-async fn conforms() {
-    let dir = std::env::temp_dir().join(format!("redlatch-x-{}", std::process::id()));
-    crate::node::conformance::check(&File::new(dir.join("a/b/locks.db"))).await;
+async fn who_holds_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    let node = File::new(&path);
+    let (mut holder, mut other) = (node.open(Clock::System), node.open(Clock::System));
+    let run = ask(&mut *holder, Command::Identify).await;
+    assert_eq!(ask(&mut *holder, take("a", "1", LONG)).await, granted());
+
+    for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
+        fs::remove_file(scratch.path(name)).unwrap();
+    }
+    assert_eq!(ask(&mut *other, take("a", "2", LONG)).await, granted());
+
+    let fault = ask(&mut *holder, extend("a", "1", LONG)).await;
+    assert!(matches!(fault, Reply::Vote(Vote::Failed(Fault::Disconnected(_)))), "{fault:?}");
+    assert_eq!(ask(&mut *holder, extend("a", "1", LONG)).await, Reply::Vote(Vote::Gone));
+    assert_ne!(ask(&mut *holder, Command::Identify).await, run);
+}
+
+async fn ask(link: &mut dyn Link, command: Command) -> Reply {
+    let mut replies = Vec::new();
+    link.send(tag(0), command);
+    poll_fn(|cx| {
+        link.poll(cx, &mut replies);
+        if replies.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    replies.remove(0).1
+}
+
+#[test]
+fn a_process_that_hangs_in_the_file_costs_a_fault_but_hides_nothing() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
+    let hanging = Connection::open(&path).unwrap();
+    hanging.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+    let Ok(Reply::Vote(Vote::Failed(Fault::Refused(text)))) =
+        database.execute(&take("b", "1", LONG))
+    else {
+        panic!("nobody can write at present");
+    };
+    assert!(text.contains("locked by another process"), "{text}");
+    let Ok(Reply::Keys(keys)) = database.execute(&inspect("a")) else {
+        panic!("everybody can read");
+    };
+    assert!(matches!(*keys, [KeyState::Held { .. }]));
+
+    hanging.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(database.execute(&take("b", "1", LONG)), Ok(granted()));
+}
+
+#[test]
+fn expired_locks_do_not_pile_up() {
+    let scratch = Scratch::new();
+    let mut database = Database::open(&scratch.path("locks.db")).unwrap();
+
+    for number in 0..1_000 {
+        assert_eq!(database.execute(&take(&number.to_string(), "1", MILLISECOND)), Ok(granted()));
+    }
+    thread::sleep(2 * MILLISECOND);
+    for number in 0..20 {
+        assert_eq!(database.execute(&take(&number.to_string(), "1", LONG)), Ok(granted()));
+    }
+
+    let rows = Connection::open(scratch.path("locks.db"))
+        .unwrap()
+        .query_row("SELECT count(*) FROM locks", [], |row| row.get::<_, i64>(0))
+        .unwrap();
+    assert_eq!(rows, 20);
+}
+
+#[test]
+fn many_may_make_the_file_at_once() {
+    const MANY: usize = 8;
+    for _ in 0..50 {
+        let scratch = Scratch::new();
+        let path = scratch.path("locks.db");
+        let start = Barrier::new(MANY);
+        let open = || {
+            start.wait();
+            Database::open(&path).map(|mut database| run_of(&mut database))
+        };
+
+        let runs: Vec<_> = thread::scope(|scope| {
+            let openers: Vec<_> = (0..MANY).map(|_| scope.spawn(open)).collect();
+            openers.into_iter().map(|opener| opener.join().unwrap()).collect()
+        });
+
+        assert_eq!(runs, vec![runs[0].clone(); MANY]);
+        assert!(runs[0].is_ok(), "{runs:?}");
+    }
+}
+
+#[test]
+fn processes_that_count_under_the_lock_lose_nothing() {
+    const PROCESSES: usize = 8;
+    const EACH: usize = 200;
+    let scratch = Scratch::new();
+    fs::write(scratch.path("counter"), "0").unwrap();
+
+    // All at once, so that they also race to make the file.
+    let started: Vec<_> = (0..PROCESSES).map(|_| worker(&scratch, EACH, LONG)).collect();
+    for mut child in started {
+        assert!(child.wait().unwrap().success());
+    }
+
+    let counted = fs::read_to_string(scratch.path("counter")).unwrap();
+    assert_eq!(counted, (PROCESSES * EACH).to_string());
+}
+
+#[test]
+fn processes_killed_at_any_time_leave_a_sound_file_and_no_lock_for_ever() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    fs::write(scratch.path("counter"), "0").unwrap();
+
+    let mut workers: Vec<_> =
+        (0..3).map(|_| worker(&scratch, usize::MAX, 20 * MILLISECOND)).collect();
+    for round in 0..45_u64 {
+        thread::sleep(Duration::from_millis(5 + round * 7 % 20));
+        let mut victim = workers.remove(0);
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        workers.push(worker(&scratch, usize::MAX, 20 * MILLISECOND));
+    }
+    for mut worker in workers {
+        worker.kill().unwrap();
+        worker.wait().unwrap();
+    }
+
+    let mut database = Database::open(&path).unwrap();
+    let start = Instant::now();
+    while is_held(&database.execute(&take("counter", "1", LONG))) {
+        assert!(start.elapsed() < Duration::from_secs(5), "a lock of the dead is still there");
+        thread::sleep(MILLISECOND);
+    }
+    let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    let connection = Connection::open(&path).unwrap();
+    let verdict = connection.pragma_query_value(None, "integrity_check", check).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+/// Tells this program that it is a worker, and how much to count, under what TTL, where.
+const WORK: &str = "REDLATCH_TEST_FILE_WORKER";
+
+fn worker(scratch: &Scratch, count: usize, ttl: Duration) -> Child {
+    process::Command::new(env::current_exe().unwrap())
+        .args(["--exact", "node::file::tests::a_worker", "--ignored"])
+        .env(WORK, format!("{count}:{}:{}", ttl.as_millis(), scratch.0.display()))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+#[ignore = "it is a part of other tests, which start it as a process"]
+fn a_worker() {
+    let Ok(work) = env::var(WORK) else { return };
+    let [count, ttl, dir] = work.splitn(3, ':').collect::<Vec<_>>().try_into().unwrap();
+    let (count, ttl) = (count.parse().unwrap(), Duration::from_millis(ttl.parse().unwrap()));
+    let counter = Path::new(dir).join("counter");
+    let open = || Database::open(&Path::new(dir).join("locks.db")).unwrap();
+    let mut database = open();
+    let orphaned = Instant::now() + LONG / 2;
+    for number in 0..count {
+        assert!(Instant::now() < orphaned, "whoever started this would have ended it by now");
+        let token = format!("{}-{number}", process::id());
+        loop {
+            match database.execute(&take("counter", &token, ttl)) {
+                Ok(Reply::Vote(Vote::Granted)) => break,
+                Ok(Reply::Vote(Vote::Held(_))) => thread::sleep(Duration::from_micros(100)),
+                other => panic!("{other:?}"),
+            }
+            assert!(Instant::now() < orphaned, "the lock was never free");
+            // The last one to close the file cleans up while others open it.
+            if number % 4 == 0 {
+                drop(database);
+                database = open();
+            }
+        }
+        let value: u64 = fs::read_to_string(&counter).unwrap().parse().unwrap_or(0);
+        thread::yield_now();
+        fs::write(&counter, (value + 1).to_string()).unwrap();
+        let released = database.execute(&release("counter", &token));
+        assert!(matches!(released, Ok(Reply::Vote(Vote::Granted | Vote::Gone))), "{released:?}");
+    }
 }
