@@ -20,6 +20,7 @@ use std::{
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -49,15 +50,33 @@ pub(crate) struct Engine {
 #[derive(Default)]
 struct Callers {
     acquire: Option<Acquirer>,
-    extend: Vec<oneshot::Sender<redlatch_core::extend::Decision>>,
+    /// Those who wait for the extension under way.
+    extend: Vec<Extender>,
+    /// Those who asked meanwhile, and for how much: theirs comes next.
+    extend_next: Vec<(Duration, Extender)>,
     release: Option<oneshot::Sender<redlatch_core::release::Decision>>,
     survey: Option<oneshot::Sender<Box<[Reply]>>>,
     cell: Option<Arc<LeaseCell>>,
 }
 
+type Extender = oneshot::Sender<redlatch_core::extend::Decision>;
+
 struct Acquirer {
     order: redlatch_core::machine::Order,
     answer: oneshot::Sender<Result<Arc<LeaseCell>, redlatch_core::AcquireError>>,
+}
+
+impl Callers {
+    /// Starts the next extension, if one is wanted and none is under way: one
+    /// for all who asked, by the longest TTL among them.
+    fn next_extension(&mut self) -> Option<Duration> {
+        if !self.extend.is_empty() {
+            return None;
+        }
+        let longest = self.extend_next.iter().map(|(ttl, _)| *ttl).max();
+        self.extend = self.extend_next.drain(..).map(|(_, answer)| answer).collect();
+        longest
+    }
 }
 
 impl Engine {
@@ -114,7 +133,8 @@ impl Engine {
             Ask::Extend { op, ttl, answer } => {
                 // Without callers the lease is gone, and so is `answer`.
                 let Some(callers) = self.callers.get_mut(&op) else { return };
-                callers.extend.push(answer);
+                callers.extend_next.push((ttl, answer));
+                let Some(ttl) = callers.next_extension() else { return };
                 Input::Extend(op, ttl)
             }
             Ask::Release { op, answer } => {
@@ -189,9 +209,13 @@ impl Engine {
                     }
                 }
                 Output::Extended(op, decision) => {
-                    let callers = self.callers.get_mut(&op).map(|c| std::mem::take(&mut c.extend));
-                    for answer in callers.into_iter().flatten() {
+                    let Some(callers) = self.callers.get_mut(&op) else { continue };
+                    for answer in callers.extend.drain(..) {
                         let _ = answer.send(decision.clone());
+                    }
+                    if let Some(ttl) = callers.next_extension() {
+                        let now = self.now();
+                        self.machine.handle(now, Input::Extend(op, ttl));
                     }
                 }
                 Output::Released(op, decision) => {
@@ -243,8 +267,11 @@ impl Engine {
         let Some(callers) = self.callers.get_mut(&op) else { return };
         let Some(Acquirer { order, answer }) = callers.acquire.take() else { return };
         self.place.trace_granted(&order.resources, &grant.ballot);
-        let cell =
-            Arc::new(LeaseCell::new(op, order.resources, order.terms, grant, self.place.clone()));
+        // No later than what the machine counts from.
+        let taken = grant.usable_until.before(order.terms.usable());
+        let place = self.place.clone();
+        let cell = LeaseCell::new(op, order.resources, order.terms, grant, taken, place);
+        let cell = Arc::new(cell);
         callers.cell = Some(cell.clone());
         keeper::watch(&cell);
         if answer.send(Ok(cell)).is_err() {

@@ -164,7 +164,8 @@ impl Locks {
         let ballot = Ballot::of(place.nodes.len());
         let grant = Grant { token: token.clone(), usable_until, ballot };
         let op = self.handle.next_op();
-        let cell = LeaseCell::new(op, resources.clone(), terms.clone(), grant, place.clone());
+        let (names, times) = (resources.clone(), terms.clone());
+        let cell = LeaseCell::new(op, names, times, grant, started, place.clone());
         let cell = Arc::new(cell);
         let adopted = Adopted { resources, terms, token, usable_until, replants: true };
         self.handle.tell(Ask::Adopt { op, adopted, cell: Some(cell.clone()) });

@@ -45,6 +45,7 @@ impl LeaseCell {
         resources: Resources,
         terms: Terms,
         grant: Grant,
+        taken: Moment,
         place: Arc<Place>,
     ) -> Self {
         LeaseCell {
@@ -52,7 +53,7 @@ impl LeaseCell {
             resources,
             terms,
             token: grant.token,
-            taken: place.clock.now(),
+            taken,
             usable_until: AtomicU64::new(grant.usable_until.as_nanos()),
             ended: AtomicBool::new(false),
             end: Mutex::new(None),
@@ -69,17 +70,19 @@ impl LeaseCell {
 
     /// Where the lease ends for its owner: the cap counts, too.
     pub(crate) fn ends_at(&self) -> Moment {
-        let cap = self
-            .terms
-            .renewal
-            .as_ref()
-            .map_or(Moment::NEVER, |renewal| self.taken.after(renewal.max_hold));
-        self.usable_until().min(cap)
+        self.usable_until().min(self.cap())
+    }
+
+    /// The end that `max_hold` sets. It is never later than the machine's own:
+    /// an extension up to the machine's cap reaches this one, too.
+    fn cap(&self) -> Moment {
+        let renewal = self.terms.renewal.as_ref();
+        renewal.map_or(Moment::NEVER, |renewal| self.taken.after(renewal.max_hold))
     }
 
     /// What to call it when the time is over.
     pub(crate) fn cause_of_end(&self) -> Loss {
-        if self.ends_at() < self.usable_until() { Loss::MaxHold } else { Loss::Expired }
+        if self.cap() <= self.usable_until() { Loss::MaxHold } else { Loss::Expired }
     }
 
     /// Whether the keeper may start to extend it: one rescue at a time.

@@ -1,0 +1,265 @@
+//! Nothing stays on the nodes, however a guard, a runtime or a process ends;
+//! and the blocking locks, whose engine has a thread of its own.
+
+mod support;
+
+use redlatch::{LockError, LockState, Locks, Lost, Released, RunError, blocking};
+use std::thread;
+use support::child::Child;
+use support::{Fleet, LIMIT, MS, NAME, SEC, soon};
+use tokio::runtime::{Builder, Runtime};
+
+#[tokio::test]
+async fn a_guard_that_is_dropped_gives_the_lock_back() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).await.unwrap();
+    let lease = guard.lease();
+
+    drop(guard);
+    let lost = support::in_time(lease.lost()).await;
+    locks.settled().await;
+
+    assert_eq!(lost, Lost::Released);
+    assert!(!lease.is_held());
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn locks_that_are_dropped_first_still_take_the_key_away() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).await.unwrap();
+
+    drop(locks);
+    assert!(guard.is_held());
+    drop(guard);
+
+    fleet.is_tidy_soon().await;
+    soon("no connection is left", || fleet.servers.iter().all(|s| s.connected_clients() == 0))
+        .await;
+}
+
+#[tokio::test]
+async fn a_future_dropped_while_it_waits_leaves_nothing() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    fleet.plant(0, NAME);
+    fleet.plant(1, NAME);
+
+    let waited = tokio::time::timeout(200 * MS, locks.lock(NAME).wait(LIMIT).into_future()).await;
+    locks.settled().await;
+
+    assert!(waited.is_err());
+    assert_eq!(fleet.keys(), [NAME; 2], "the foreign ones alone");
+}
+
+#[test]
+fn a_runtime_that_is_dropped_with_a_guard_alive_leaves_no_key() {
+    let runtimes: [fn() -> Runtime; 2] = [
+        || Builder::new_current_thread().enable_all().build().expect("a runtime"),
+        || Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime"),
+    ];
+    for runtime in runtimes {
+        let fleet = Fleet::of(3);
+        let runtime = runtime();
+        let guard = runtime.block_on(async {
+            let guard = fleet.locks().await.lock(NAME).await.unwrap();
+            soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+            guard
+        });
+
+        drop(runtime);
+
+        assert_eq!(fleet.keys(), [""; 0]);
+        assert!(!guard.is_held());
+    }
+}
+
+#[test]
+fn a_runtime_dropped_in_the_middle_of_a_take_leaves_no_key() {
+    let fleet = Fleet::of(3);
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let locks = runtime.block_on(fleet.locks());
+    for number in 0..200 {
+        runtime.spawn(locks.lock(format!("{NAME}/{number}")).into_future());
+    }
+
+    drop(runtime);
+
+    redlatch_testbed::eventually(LIMIT, || fleet.keys().is_empty());
+}
+
+#[test]
+fn an_engine_whose_runtime_is_gone_says_so() {
+    let fleet = Fleet::of(1);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let (locks, guard) = runtime.block_on(async {
+        let locks = fleet.locks().await;
+        let guard = locks.lock(NAME).await.unwrap();
+        (locks, guard)
+    });
+    drop(runtime);
+
+    let other = Builder::new_current_thread().enable_all().build().unwrap();
+    other.block_on(async {
+        assert_eq!(support::in_time(guard.lost()).await, Lost::Stopped);
+        let refused = support::in_time(locks.lock(NAME).into_future()).await;
+        assert!(matches!(refused, Err(LockError::Stopped)), "{refused:?}");
+        support::in_time(locks.settled()).await;
+        assert!(support::in_time(guard.release()).await.is_err());
+    });
+}
+
+#[test]
+fn a_process_that_ends_with_a_blocking_guard_leaves_no_key() {
+    let fleet = Fleet::of(3);
+
+    let child = Child::start("child_ends_with_a_guard", &fleet.servers.urls().join(" "));
+    let status = child.end();
+
+    assert!(status.success(), "{status}");
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[test]
+#[ignore = "a process of its own, started by another test"]
+fn child_ends_with_a_guard() {
+    let Some(urls) = Child::handed() else { return };
+    let locks = support::patient().nodes(urls.split(' ')).connect_blocking().unwrap();
+    let guard = locks.lock(NAME).acquire().unwrap();
+    assert!(guard.is_held());
+    // As at the end of `main`: the guard goes, the locks go, the process goes.
+    drop((guard, locks));
+    std::process::exit(0);
+}
+
+#[test]
+fn blocking_locks_take_exclude_extend_and_release() {
+    let fleet = Fleet::of(3);
+    let (one, other) = (fleet.blocking(), fleet.blocking());
+
+    let guard = one.lock(NAME).owner("billing-7").acquire().unwrap();
+    assert!(other.try_lock(NAME).acquire().unwrap().is_none());
+    assert!(matches!(other.lock(NAME).acquire(), Err(LockError::Held { .. })));
+    assert!(other.try_lock_all([NAME, "b"]).acquire().unwrap().is_none());
+    guard.extend_by(25 * SEC).unwrap();
+    guard.ensure(SEC).unwrap();
+    guard.extend().unwrap();
+    assert!(guard.remaining() > 15 * SEC);
+    let state = other.status(NAME).unwrap().state;
+    assert!(matches!(state, LockState::Held { owner: Some(owner), .. } if owner == "billing-7"));
+    assert_eq!(guard.release().unwrap(), Released::Now);
+
+    let set = other.lock_all([NAME, "b"]).wait(LIMIT).acquire().unwrap();
+    assert_eq!(set.resources().count(), 2);
+    drop(set);
+    other.settled();
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[test]
+fn blocking_locks_wait_for_one_that_another_thread_gives_back() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.blocking();
+    let guard = locks.lock(NAME).acquire().unwrap();
+    let lease = guard.lease();
+
+    let others = locks.clone();
+    let waiting = thread::spawn(move || others.lock(NAME).wait(LIMIT).acquire());
+    drop(guard);
+
+    assert_eq!(lease.lost(), Lost::Released);
+    assert!(waiting.join().unwrap().unwrap().is_held());
+}
+
+#[test]
+fn a_blocking_lease_can_be_handed_over() {
+    let fleet = Fleet::of(3);
+    let (one, other) = (fleet.blocking(), fleet.blocking());
+
+    let parts = one.lock(NAME).acquire().unwrap().into_parts();
+    let resumed = other.resume(&parts).unwrap();
+
+    assert_eq!(resumed.release().unwrap(), Released::Now);
+}
+
+#[test]
+fn blocking_work_that_outlives_its_lock_is_an_error() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.blocking();
+
+    assert_eq!(locks.lock(NAME).run(|lease| lease.is_held()).unwrap(), true);
+    locks.settled();
+    let request = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS);
+    let lost = request.run(|lease| {
+        redlatch_testbed::eventually(LIMIT, || fleet.nodes_with(NAME) == 3);
+        for node in 0..3 {
+            fleet.remove(node, NAME);
+        }
+        lease.lost()
+    });
+
+    assert!(matches!(lost, Err(RunError::Lost(Lost::Gone { .. }))), "{lost:?}");
+}
+
+#[test]
+fn a_blocking_lease_ends_in_time_without_renewal() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.blocking();
+    let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS).no_renewal();
+    let guard = request.acquire().unwrap();
+
+    assert_eq!(guard.lost(), Lost::Expired);
+    assert!(!guard.is_held());
+    assert_eq!(guard.release().unwrap(), Released::AlreadyGone);
+}
+
+#[test]
+fn dropping_the_last_blocking_locks_waits_until_nothing_is_left() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.blocking();
+    let guard = locks.lock(NAME).acquire().unwrap();
+
+    drop(locks);
+    drop(guard);
+
+    assert_eq!(fleet.keys(), [""; 0]);
+    redlatch_testbed::eventually(LIMIT, || {
+        fleet.servers.iter().all(|server| server.connected_clients() == 0)
+    });
+}
+
+#[tokio::test]
+async fn an_engine_on_a_thread_of_its_own_serves_async_callers() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.builder().dedicated_thread().connect().await.unwrap();
+
+    let guard = locks.lock(NAME).await.unwrap();
+    assert!(locks.try_lock(NAME).await.unwrap().is_none());
+    guard.extend().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Now);
+    locks.settled().await;
+
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[test]
+fn locks_need_a_runtime_or_a_thread_of_their_own() {
+    let fleet = Fleet::of(1);
+
+    let refused = pollster(Locks::connect(fleet.servers.urls()));
+    let locks = blocking::Locks::connect(fleet.servers.urls()).unwrap();
+
+    assert!(matches!(refused, Err(redlatch::ConnectError::NoRuntime(_))), "{refused:?}");
+    assert!(locks.lock(NAME).acquire().is_ok());
+}
+
+/// Polls a future that must not wait for anything.
+fn pollster<T>(future: impl Future<Output = T>) -> T {
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut cx) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("it waits for something"),
+    }
+}

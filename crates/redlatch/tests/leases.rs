@@ -1,0 +1,303 @@
+//! What a lease does while it is held: extension, renewal, loss, handing over,
+//! and work that runs under it.
+
+mod support;
+
+use redlatch::{ExtendError, InvalidRequest, LockError, Lost, Released, RunError, TermsError};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+use support::{FOREIGN, Fleet, MS, NAME, SEC, held, in_time, soon};
+
+#[tokio::test]
+async fn extend_makes_lease_and_keys_live_longer() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).ttl(10 * SEC).no_renewal().await.unwrap();
+    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+
+    guard.extend_by(25 * SEC).await.unwrap();
+
+    assert!(guard.remaining() > 15 * SEC, "{:?}", guard.remaining());
+    soon("every node extended", || (0..3).all(|n| fleet.time_to_live(n, NAME) > 15 * SEC)).await;
+    let before = guard.remaining();
+    guard.extend().await.unwrap();
+    assert!(guard.remaining() > before.saturating_sub(5 * SEC), "extending never shortens");
+}
+
+#[tokio::test]
+async fn ensure_extends_only_a_lease_that_has_less_left() {
+    let fleet = Fleet::of(1);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).ttl(10 * SEC).no_renewal().await.unwrap();
+    assert!(fleet.servers[0].run(&["PEXPIRE", NAME, "60000"]).int() == Some(1));
+
+    guard.ensure(SEC).await.unwrap();
+    let untouched = fleet.value(0, NAME).is_some() && guard.remaining() <= 10 * SEC;
+    guard.ensure(20 * SEC).await.unwrap();
+
+    assert!(untouched);
+    assert!(guard.remaining() > 15 * SEC, "{:?}", guard.remaining());
+}
+
+#[tokio::test]
+async fn an_extension_above_the_maximum_is_refused_before_it_is_sent() {
+    let fleet = Fleet::of(1);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).no_renewal().await.unwrap();
+
+    let refused = guard.extend_by(31 * SEC).await;
+
+    let Err(ExtendError::Invalid(InvalidRequest::Terms(TermsError::TtlTooLong { .. }))) = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert!(fleet.time_to_live(0, NAME) <= 10 * SEC);
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn two_extensions_at_once_each_get_what_they_asked_for() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).ttl(5 * SEC).node_timeout(SEC).no_renewal().await.unwrap();
+
+    let (short, long) = tokio::join!(guard.extend(), async {
+        guard.extend_by(25 * SEC).await.unwrap();
+        guard.remaining()
+    });
+
+    short.unwrap();
+    assert!(long > 10 * SEC, "extended by 25 s, and {long:?} are left");
+}
+
+#[tokio::test]
+async fn extending_what_another_owner_has_by_now_is_lost_and_touches_nothing() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).no_renewal().await.unwrap();
+    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+    for node in 0..3 {
+        fleet.remove(node, NAME);
+        fleet.plant(node, NAME);
+    }
+
+    let extended = guard.extend().await;
+
+    assert!(matches!(extended, Err(ExtendError::Lost(Lost::Gone { .. }))), "{extended:?}");
+    assert!(!guard.is_held());
+    assert!(matches!(in_time(guard.lost()).await, Lost::Gone { .. }));
+    drop(guard);
+    locks.settled().await;
+    assert!((0..3).all(|node| fleet.value(node, NAME).as_deref() == Some(FOREIGN)));
+}
+
+#[tokio::test]
+async fn renewal_holds_a_lock_for_several_times_its_ttl() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).ttl(1500 * MS).node_timeout(400 * MS).await.unwrap();
+    let begin = std::time::Instant::now();
+
+    soon("three TTLs are over, or the lock is", || begin.elapsed() > 4500 * MS || !guard.is_held())
+        .await;
+
+    assert!(guard.is_held(), "{:?}", guard.votes());
+    assert_eq!(fleet.nodes_with(NAME), 3);
+    assert_eq!(guard.release().await.unwrap(), Released::Now);
+}
+
+#[tokio::test]
+async fn max_hold_ends_a_lock_that_is_renewed_and_says_so() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS);
+    let guard = request.max_hold(3 * SEC).await.unwrap();
+
+    let lost = in_time(guard.lost()).await;
+
+    assert_eq!(lost, Lost::MaxHold);
+    // Told before the cap, and free soon after it although nobody let go.
+    fleet.is_tidy_soon().await;
+    assert_eq!(guard.release().await.unwrap(), Released::AlreadyGone);
+}
+
+#[tokio::test]
+async fn without_renewal_loss_is_signalled_before_the_end_of_the_lease() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS).notice(SEC).no_renewal();
+    let guard = request.await.unwrap();
+
+    let lost = in_time(guard.lost()).await;
+    // A lease that was lost has nothing left; the keys are our clock here.
+    let left = fleet.time_to_live(0, NAME);
+
+    assert_eq!(lost, Lost::Expired);
+    assert!(left > 100 * MS, "{left:?} before the key's end");
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    fleet.is_tidy_soon().await;
+}
+
+#[tokio::test]
+async fn a_deleted_majority_is_noticed_by_the_next_renewal() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS).await.unwrap();
+    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+    for node in [0, 2] {
+        fleet.remove(node, NAME);
+    }
+
+    let Lost::Gone { votes } = in_time(guard.lost()).await else {
+        panic!("it was gone, and the reason is another");
+    };
+
+    assert_eq!(votes.tally().refused, 2, "{votes}");
+    locks.settled().await;
+    assert_eq!(fleet.keys(), [""; 0], "what the third had is taken away");
+}
+
+#[tokio::test]
+async fn a_key_lost_by_a_minority_is_planted_again_by_the_next_renewal() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let guard = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS).await.unwrap();
+    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+
+    fleet.servers[1].restart_empty();
+    soon("the restarted node has it, too", || fleet.nodes_with(NAME) == 3).await;
+
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    locks.settled().await;
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_lease_handed_over_goes_on_in_other_hands() {
+    let fleet = Fleet::of(3);
+    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let guard = one.lock(NAME).await.unwrap();
+    let token = guard.token().to_vec();
+
+    let parts = guard.into_parts();
+    one.settled().await;
+    let resumed = other.resume(&parts).await.unwrap();
+
+    assert!(resumed.is_held());
+    assert_eq!(resumed.token(), token);
+    assert!(one.try_lock(NAME).await.unwrap().is_none());
+    assert_eq!(resumed.release().await.unwrap(), Released::Now);
+    other.settled().await;
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_lease_that_was_handed_over_is_renewed_there_and_not_here() {
+    let fleet = Fleet::of(1);
+    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let request = one.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS);
+    let parts = request.await.unwrap().into_parts();
+
+    let patient = other.resume(&parts).await;
+    // Its own node timeout does not fit the short TTL it was taken with.
+    assert!(matches!(patient, Err(LockError::Invalid(_))), "{patient:?}");
+    let quick = redlatch::Locks::connect(fleet.servers.urls()).await.unwrap();
+    let resumed = quick.resume(&parts).await.unwrap();
+    let begin = std::time::Instant::now();
+    soon("two TTLs are over, or the lock is", || begin.elapsed() > 4 * SEC || !resumed.is_held())
+        .await;
+
+    assert!(resumed.is_held());
+    drop(resumed);
+    fleet.is_tidy_soon().await;
+}
+
+#[tokio::test]
+async fn resuming_a_lease_that_others_have_by_now_is_refused_and_touches_nothing() {
+    let fleet = Fleet::of(3);
+    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let parts = one.lock(NAME).await.unwrap().into_parts();
+    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+    for node in 0..3 {
+        fleet.remove(node, NAME);
+        fleet.plant(node, NAME);
+    }
+
+    let votes = held(other.resume(&parts).await);
+    other.settled().await;
+
+    assert!(votes.tally().refused >= 2 && votes.tally().granted == 0, "{votes}");
+    assert!((0..3).all(|node| fleet.value(node, NAME).as_deref() == Some(FOREIGN)));
+}
+
+#[tokio::test]
+async fn resuming_a_lease_whose_time_is_over_is_refused_even_if_its_keys_live_on() {
+    let fleet = Fleet::of(3);
+    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let mut parts = one.lock(NAME).await.unwrap().into_parts();
+
+    parts.usable_until = SystemTime::now() - SEC;
+    let refused = other.resume(&parts).await;
+
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[tokio::test]
+async fn run_returns_what_the_work_returns_and_gives_the_lock_back() {
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+
+    let done = locks.lock(NAME).run(|lease| async move { lease.is_held() }).await;
+    locks.settled().await;
+
+    assert!(done.unwrap());
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn run_drops_the_work_as_soon_as_the_lock_is_lost() {
+    struct SetOnDrop(Arc<AtomicBool>);
+    impl Drop for SetOnDrop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let fleet = Fleet::of(3);
+    let locks = fleet.locks().await;
+    let dropped = Arc::new(AtomicBool::new(false));
+    let working = SetOnDrop(dropped.clone());
+
+    let request = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS);
+    let run = request.run(|_| async move {
+        let _working = working;
+        std::future::pending::<()>().await;
+    });
+    let lose = async {
+        soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+        for node in 0..3 {
+            fleet.remove(node, NAME);
+        }
+    };
+    let (stopped, ()) = in_time(async { tokio::join!(run, lose) }).await;
+
+    assert!(matches!(stopped, Err(RunError::Lost(Lost::Gone { .. }))), "{stopped:?}");
+    assert!(dropped.load(Ordering::Acquire));
+}
+
+#[tokio::test]
+async fn run_does_not_start_the_work_without_the_lock() {
+    let fleet = Fleet::of(1);
+    let locks = fleet.locks().await;
+    fleet.plant(0, NAME);
+
+    let run = locks.lock(NAME).run(|_| async { unreachable!("there is no lock") });
+
+    assert!(matches!(run.await, Err(RunError::Lock(LockError::Held { .. }))));
+}

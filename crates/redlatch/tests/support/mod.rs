@@ -1,0 +1,154 @@
+//! Real servers with locks on them, and words for what a test does to both.
+//!
+//! Times are generous on purpose: the machine may be busy with other tests. A
+//! test asks in which order things happened, or what the lease's own clock
+//! says, and hardly ever how long something took.
+#![allow(dead_code, reason = "no test needs all of it")]
+
+pub(crate) mod child;
+pub(crate) mod log;
+
+use redlatch::{Builder, Guard, LockError, Locks, NodeKey, Votes};
+use redlatch_testbed::{Flavour, Server, ServerOptions, Servers};
+use std::{future::Future, time::Duration};
+
+pub(crate) const SEC: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+/// Far longer than anything takes that a test waits for.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// The name most tests lock.
+pub(crate) const NAME: &str = "invoice:42";
+/// What another library would write.
+pub(crate) const FOREIGN: &str = "value-of-another-library";
+
+/// Servers that serve as nodes.
+pub(crate) struct Fleet {
+    pub(crate) servers: Servers,
+}
+
+impl Fleet {
+    pub(crate) fn of(nodes: usize) -> Self {
+        Fleet { servers: Servers::start(nodes).expect("servers") }
+    }
+
+    pub(crate) fn with(nodes: usize, options: &ServerOptions) -> Self {
+        Fleet { servers: Servers::start_with(nodes, options).expect("servers") }
+    }
+
+    /// One of each flavour: Redis 7, Redis 6.2 and Valkey.
+    pub(crate) fn mixed() -> Self {
+        let options = Flavour::ALL.map(|flavour| Server::options().flavour(flavour));
+        Fleet { servers: Servers::start_each(options).expect("servers") }
+    }
+
+    /// Locks that are patient with a busy machine.
+    pub(crate) async fn locks(&self) -> Locks {
+        self.builder().connect().await.expect("locks")
+    }
+
+    pub(crate) fn blocking(&self) -> redlatch::blocking::Locks {
+        self.builder().connect_blocking().expect("locks")
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        patient().nodes(self.servers.urls())
+    }
+
+    /// Puts another library's lock on one node.
+    pub(crate) fn plant(&self, node: usize, name: &str) {
+        let planted = self.servers[node].run(&["SET", name, FOREIGN, "NX", "PX", "60000"]);
+        assert!(planted.is_ok(), "{name} on node {node}: {planted:?}");
+    }
+
+    /// Removes a key by hand; whether it was there.
+    pub(crate) fn remove(&self, node: usize, name: &str) -> bool {
+        self.servers[node].run(&["DEL", name]).int() == Some(1)
+    }
+
+    /// On how many nodes the name has a key.
+    pub(crate) fn nodes_with(&self, name: &str) -> usize {
+        let has = |server: &&Server| server.keys().iter().any(|key| key == name);
+        self.servers.iter().filter(has).count()
+    }
+
+    /// What stands under the name on one node.
+    pub(crate) fn value(&self, node: usize, name: &str) -> Option<String> {
+        self.servers[node].run(&["GET", name]).text()
+    }
+
+    /// How long the key lives on, by that node.
+    pub(crate) fn time_to_live(&self, node: usize, name: &str) -> Duration {
+        let pttl = self.servers[node].run(&["PTTL", name]).int().unwrap_or(0);
+        Duration::from_millis(u64::try_from(pttl).unwrap_or(0))
+    }
+
+    /// Every key on every node; nothing when all is tidy.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.servers.keys_everywhere().concat()
+    }
+
+    /// Waits until no node has a key.
+    #[track_caller]
+    pub(crate) fn is_tidy_soon(&self) -> impl Future<Output = ()> {
+        soon("no key is left on any node", || self.keys().is_empty())
+    }
+}
+
+/// Settings under which a slow machine is not taken for a slow node.
+pub(crate) fn patient() -> Builder {
+    Locks::builder().ttl(10 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
+}
+
+/// Waits until something is so. The runtime goes on meanwhile.
+#[track_caller]
+pub(crate) fn soon(what: &str, condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    soon_at(caller, what, condition)
+}
+
+async fn soon_at(
+    caller: &std::panic::Location<'_>,
+    what: &str,
+    mut condition: impl FnMut() -> bool,
+) {
+    let deadline = std::time::Instant::now() + LIMIT;
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "{caller}: not so after {LIMIT:?}: {what}");
+        tokio::time::sleep(5 * MS).await;
+    }
+}
+
+/// Waits for something that must come.
+#[track_caller]
+pub(crate) fn in_time<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let caller = std::panic::Location::caller();
+    async move {
+        match tokio::time::timeout(LIMIT, future).await {
+            Ok(done) => done,
+            Err(_) => panic!("{caller}: nothing within {LIMIT:?}"),
+        }
+    }
+}
+
+/// The votes of a lock that another owner has.
+#[track_caller]
+pub(crate) fn held(result: Result<Guard, LockError>) -> Votes {
+    match result {
+        Err(LockError::Held { votes }) => votes,
+        other => panic!("expected it to be held, got {other:?}"),
+    }
+}
+
+/// The votes of a lock that too few nodes voted on.
+#[track_caller]
+pub(crate) fn no_quorum(result: Result<Guard, LockError>) -> Votes {
+    match result {
+        Err(LockError::NoQuorum { votes }) => votes,
+        other => panic!("expected too few votes, got {other:?}"),
+    }
+}
+
+/// Whether a node said that there is a lock.
+pub(crate) fn is_held(key: &NodeKey) -> bool {
+    matches!(key, NodeKey::Held { .. })
+}
