@@ -49,25 +49,7 @@ pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> 
 
 async fn greet(address: &Address) -> Result<Connection, Fault> {
     let mut stream = dial(address).await?;
-    let mut out = Vec::new();
-    let mut logins = 0;
-    if let Some(password) = &address.password {
-        logins += 1;
-        match &address.user {
-            Some(user) => {
-                write_command(&mut out, &[b"AUTH", user.as_bytes(), password.0.as_bytes()]);
-            }
-            None => write_command(&mut out, &[b"AUTH", password.0.as_bytes()]),
-        }
-    }
-    if address.database != 0 {
-        logins += 1;
-        write_command(&mut out, &[b"SELECT", address.database.to_string().as_bytes()]);
-    }
-    write_command(&mut out, &[b"INFO"]);
-    for script in Script::ALL {
-        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
-    }
+    let (out, logins) = greeting(address);
     stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
 
     let mut replies = Replies { stream: &mut stream, buffer: Vec::new(), at: 0 };
@@ -79,7 +61,39 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     for hash in &mut hashes {
         *hash = replies.next(script_hash).await?;
     }
+    replies.next(permissions).await?;
+    for _ in ["EVALSHA", "PING"] {
+        replies.next(|value| denied(value).map_or(Ok(()), Err)).await?;
+    }
     Ok(Connection { stream, identity, hashes })
+}
+
+/// What to send, and how many of the answers are about logging in.
+fn greeting(address: &Address) -> (Vec<u8>, usize) {
+    let mut out = Vec::new();
+    let mut logins = 0;
+    let password = address.password.as_ref().map(|password| password.0.as_bytes());
+    match (&address.user, password) {
+        (None, None) => {}
+        (None, Some(password)) => write_command(&mut out, &[b"AUTH", password]),
+        // A user without a password logs in, too: the default user is another.
+        (Some(user), password) => {
+            write_command(&mut out, &[b"AUTH", user.as_bytes(), password.unwrap_or_default()]);
+        }
+    }
+    logins += usize::from(!out.is_empty());
+    if address.database != 0 {
+        logins += 1;
+        write_command(&mut out, &[b"SELECT", address.database.to_string().as_bytes()]);
+    }
+    write_command(&mut out, &[b"INFO"]);
+    for script in Script::ALL {
+        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
+    }
+    write_command(&mut out, &[b"EVAL", PERMISSIONS, b"0"]);
+    write_command(&mut out, &[b"EVALSHA", NO_SCRIPT, b"0"]);
+    write_command(&mut out, &[b"PING"]);
+    (out, logins)
 }
 
 async fn dial(address: &Address) -> Result<Stream, Fault> {
@@ -150,6 +164,9 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
         return None;
     };
     let shown = text_of(text);
+    if text.starts_with(b"ERR max number of clients") {
+        return Some(Fault::Unreachable(shown)); // it will pass, too
+    }
     Some(match text.split(|byte| *byte == b' ').next() {
         // It will pass: the server is starting, or busy with a script.
         Some(b"LOADING" | b"BUSY" | b"MASTERDOWN") => Fault::Unreachable(shown),
@@ -164,6 +181,27 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
 /// The least permissions that suffice.
 const ACL_HINT: &str = "grant it: ACL SETUSER … resetchannels -@all +eval +evalsha +script|load \
     +get +getrange +set +del +exists +pexpire +pttl +ping +info +select ~RESOURCES";
+
+/// Asks the server what of all that is needed this user may not run.
+const PERMISSIONS: &[u8] = include_bytes!("scripts/permissions.lua");
+/// The hash of no script: who may ask for it is told that there is none.
+const NO_SCRIPT: &[u8] = &[b'0'; 40];
+
+fn permissions(value: &Value<'_>) -> Result<(), Fault> {
+    match value {
+        Value::Text(b"") => Ok(()),
+        Value::Text(missing) => {
+            Err(unfit(&format!("NOPERM: this user may not run {}; {ACL_HINT}", text_of(missing))))
+        }
+        other => Err(refusal(other).unwrap_or_else(|| unfit("it cannot run scripts"))),
+    }
+}
+
+/// The fault in an answer that says no for want of a permission.
+fn denied(value: &Value<'_>) -> Option<Fault> {
+    let not_permitted = matches!(value, Value::Error(text) if text.starts_with(b"NOPERM"));
+    refusal(value).filter(|_| not_permitted)
+}
 
 fn script_hash(value: &Value<'_>) -> Result<Box<[u8]>, Fault> {
     match value {

@@ -164,5 +164,12 @@ fn unexpected(value: &Value<'_>) -> Reply {
 /// A server's text, bounded and without control characters.
 pub(super) fn text_of(bytes: &[u8]) -> Arc<str> {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]);
-    text.escape_debug().to_string().into()
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\'' | '"' => shown.push(character), // nothing to escape in an error
+            _ => shown.extend(character.escape_debug()),
+        }
+    }
+    shown.into()
 }
