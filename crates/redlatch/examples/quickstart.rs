@@ -1,0 +1,60 @@
+//! A lock from beginning to end on the embedded node: nothing to install.
+//!
+//! `cargo run --release --example quickstart`
+
+use redlatch::{Locks, Lost};
+use std::{path::PathBuf, time::Duration};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let file = Scratch::new()?;
+    let url = format!("file:{}", file.0.join("locks.db").display());
+    println!("The embedded node is a file, shared by all processes of this machine:\n  {url}\n");
+
+    // Two clients, as if they were two processes.
+    let alice = Locks::builder().node(&url).owner("alice").connect().await?;
+    let bob = Locks::builder().node(&url).owner("bob").connect().await?;
+
+    println!("Alice takes the lock `backup`.");
+    let guard = alice.lock("backup").ttl(Duration::from_secs(1)).await?;
+    println!("  held: {}, good for another {:.0?}", guard.is_held(), guard.remaining());
+
+    println!("Bob tries to take it, too.");
+    assert!(bob.try_lock("backup").await?.is_none());
+    println!("  refused. He asks who has it: {}\n", bob.status("backup").await?.state);
+
+    println!("Alice works for three TTLs; the lease is renewed behind her back.");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    println!("  held: {}, good for another {:.0?}", guard.is_held(), guard.remaining());
+    println!("She gives it back: {:?}.\n", guard.release().await?);
+
+    println!("Bob takes it without renewal, for 500 ms, and forgets about it.");
+    let guard = bob.lock("backup").ttl(Duration::from_millis(500)).no_renewal().await?;
+    let lost = guard.lost().await;
+    assert_eq!(lost, Lost::Expired);
+    println!("  lost: {lost}.");
+    println!("  He was told before the lease ended, in time to stop.\n");
+    drop(guard);
+
+    println!("Alice waits for it and takes it over.");
+    let guard = alice.lock("backup").wait(Duration::from_secs(5)).await?;
+    println!("  held by {}. She gives it back: {:?}.", guard.owner(), guard.release().await?);
+    Ok(())
+}
+
+/// A directory that is gone when the example ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("redlatch-quickstart-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
