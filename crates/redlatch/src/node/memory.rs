@@ -101,6 +101,11 @@ impl Memory {
         key.is_some_and(|key| key.remaining().is_some())
     }
 
+    /// Loses the keys of one lock, whatever state the node is in.
+    pub(crate) fn remove_lock(&self, resources: &Resources, token: &Token) {
+        lock(&self.server).release(resources, token);
+    }
+
     /// The names of all keys that have not expired, sorted.
     #[must_use]
     pub fn keys(&self) -> Vec<Resource> {
