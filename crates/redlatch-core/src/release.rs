@@ -12,7 +12,7 @@ use crate::{
     moment::Moment,
     quorum::{Ballot, Verdict, Vote},
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
 
 /// The pause before a node that failed is asked again, at first.
@@ -26,7 +26,8 @@ pub struct Undo {
     started: Moment,
     ballot: Ballot,
     asked: Box<[Asked]>,
-    pause: Duration,
+    /// The next pause of each node, should it fail.
+    pauses: Box<[Duration]>,
     /// By then the keys are gone by themselves.
     expires: Moment,
     /// Until when a caller waits for the outcome, if one does.
@@ -60,7 +61,7 @@ impl Undo {
             started: now,
             ballot,
             asked: asked.into(),
-            pause: FIRST_PAUSE,
+            pauses: vec![FIRST_PAUSE; taken.casts().len()].into(),
             expires: lease::forgotten_by(now, ttl),
             answer_by,
         }
@@ -82,9 +83,9 @@ impl Undo {
     pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
         self.asked[node] = match &vote {
             Vote::Failed(_) => {
-                let again = now.after(self.pause);
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-                Asked::AgainAt(again)
+                let pause = self.pauses[node];
+                self.pauses[node] = (pause * 2).min(LONGEST_PAUSE);
+                Asked::AgainAt(now.after(pause))
             }
             _ => Asked::Done,
         };
@@ -255,6 +256,20 @@ mod tests {
         assert!(matches!(decision, Some(Err(ReleaseError::Unknown(_)))), "{decision:?}");
         assert_eq!(undo.ask(at(51)), [1], "asked again after a pause");
         assert!(!undo.is_over(at(51)));
+    }
+
+    #[test]
+    fn a_node_does_not_wait_longer_because_others_fail_too() {
+        let mut undo = undo();
+        undo.ask(at(0));
+        for node in 0..3 {
+            undo.vote(at(0), node, broken());
+        }
+
+        assert_eq!(undo.ask(at(50)), [0, 1, 2]);
+        undo.vote(at(50), 0, broken());
+        assert_eq!(undo.ask(at(149)), [0; 0]);
+        assert_eq!(undo.ask(at(150)), [0], "twice the pause for the second failure");
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Holding {
         ttl: Duration,
         world: &mut World<E>,
     ) -> Next {
-        if self.lost || now >= self.usable_until {
+        if self.lost || now >= self.end() {
             let error = ExtendError::Lost(self.ballot.clone());
             world.outbox.push_back(Output::Extended(id, Err(error)));
             return Next::Same;

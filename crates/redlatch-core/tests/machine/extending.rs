@@ -126,6 +126,17 @@ fn an_extension_of_a_lost_lease_is_answered_lost() {
 }
 
 #[test]
+fn an_extension_of_a_lease_that_reached_its_cap_is_answered_lost() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(TTL / 2));
+
+    world.freeze(TTL / 2);
+    world.extend(lock, TTL);
+
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Lost(_))]));
+}
+
+#[test]
 fn an_extension_of_a_lease_being_undone_is_answered_lost() {
     let mut world = World::of(3);
     let lock = world.acquire();

@@ -5,6 +5,7 @@
 mod support;
 
 mod cancelling;
+mod counterexamples;
 mod driving;
 mod extending;
 mod handing_over;
