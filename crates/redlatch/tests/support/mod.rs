@@ -7,6 +7,7 @@
 
 pub(crate) mod child;
 pub(crate) mod log;
+pub(crate) mod turncoat;
 
 use redlatch::{Builder, Guard, LockError, Locks, NodeKey, Votes};
 use redlatch_testbed::{Flavour, Server, ServerOptions, Servers};
@@ -82,6 +83,14 @@ impl Fleet {
         Duration::from_millis(u64::try_from(pttl).unwrap_or(0))
     }
 
+    /// How often one node was sent a command, such as `set`.
+    pub(crate) fn calls(&self, node: usize, command: &str) -> u64 {
+        let stats = self.servers[node].run(&["INFO", "commandstats"]).text().unwrap_or_default();
+        let line = format!("cmdstat_{command}:calls=");
+        let found = stats.lines().find_map(|stat| stat.strip_prefix(&line));
+        found.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
+    }
+
     /// Every key on every node; nothing when all is tidy.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.servers.keys_everywhere().concat()
@@ -145,6 +154,22 @@ pub(crate) fn no_quorum(result: Result<Guard, LockError>) -> Votes {
     match result {
         Err(LockError::NoQuorum { votes }) => votes,
         other => panic!("expected too few votes, got {other:?}"),
+    }
+}
+
+/// Takes and gives back until every node has the key.
+pub(crate) async fn until_all_vote(locks: &Locks) {
+    let deadline = std::time::Instant::now() + LIMIT;
+    loop {
+        let taken = locks.lock(NAME).wait(SEC).await;
+        // Asked behind the take, on the same connections.
+        let status = locks.status(NAME).await.expect("a status");
+        if taken.is_ok() && status.nodes.iter().all(|node| is_held(&node.key)) {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "still: {taken:?} {status:?}");
+        drop(taken);
+        tokio::time::sleep(20 * MS).await;
     }
 }
 

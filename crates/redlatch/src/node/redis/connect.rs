@@ -5,7 +5,7 @@
 
 use super::{
     Address, Transport,
-    resp::{Value, read_reply, write_command},
+    resp::{LARGEST, Value, read_reply, write_command},
     translate::{Hashes, Script, text_of},
 };
 use redlatch_core::{Fault, Identity};
@@ -146,6 +146,9 @@ impl Replies<'_> {
                 Ok(Some((value, length))) => {
                     self.at += length;
                     return understand(&value);
+                }
+                Ok(None) if self.buffer.len() - self.at > LARGEST => {
+                    return Err(unfit("not a Redis server: a reply has no end"));
                 }
                 Ok(None) => {}
                 Err(nonsense) => return Err(unfit(&format!("not a Redis server: {nonsense}"))),
