@@ -124,8 +124,8 @@ impl Nodes {
         self.node(node).forget();
     }
 
-    /// Makes a node carry out each command from now on that much after it was
-    /// sent. Zero makes it quick again.
+    /// Makes a node carry out each command that much after it was sent. Zero
+    /// makes it quick again.
     ///
     /// # Panics
     ///
@@ -271,9 +271,14 @@ mod tests {
         assert!(matches!(refused, Err(LockError::NoQuorum { .. })), "{refused:?}");
 
         (0..3).for_each(|node| nodes.recover(node));
+        locks.settled().await;
         let start = tokio::time::Instant::now();
-        let guard = locks.lock("b").wait(Duration::ZERO).await;
-        assert!(guard.unwrap().is_held());
+        let _guard = locks.lock("b").await.unwrap();
+        tokio::task::yield_now().await;
+        for node in 0..5 {
+            let names: Vec<_> = nodes.locked(node).iter().map(ToString::to_string).collect();
+            assert_eq!(names, ["b"], "on node {node}");
+        }
         assert_eq!(start.elapsed(), Duration::ZERO);
     }
 
