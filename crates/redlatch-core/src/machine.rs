@@ -163,7 +163,8 @@ pub struct Grant {
 /// which is what an explorer of all histories needs to know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine<E> {
-    ops: BTreeMap<OpId, Entry>,
+    /// Boxed: a map moves its entries about.
+    ops: BTreeMap<OpId, Box<Entry>>,
     timers: BTreeSet<(Moment, OpId)>,
     world: World<E>,
     internal: u64,
@@ -370,7 +371,7 @@ impl<E: Entropy> Machine<E> {
     fn insert(&mut self, id: OpId, op: Op) {
         let armed = op.due();
         self.timers.insert((armed, id));
-        self.ops.insert(id, Entry { op, armed });
+        self.ops.insert(id, Box::new(Entry { op, armed }));
     }
 
     fn survey(&mut self, now: Moment, id: OpId, command: &Command, timeout: Duration) {

@@ -44,6 +44,9 @@ pub(crate) struct Engine {
     timer: Pin<Box<Sleep>>,
     timer_at: Moment,
     closed: bool,
+    /// Several callers asked in the last turn.
+    crowded: bool,
+    yielded: bool,
 }
 
 /// Who waits for what of one operation.
@@ -95,6 +98,8 @@ impl Engine {
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
             timer_at: Moment::START,
             closed: false,
+            crowded: false,
+            yielded: false,
             place: place.clone(),
         };
         (engine, Handle::new(place, asking))
@@ -105,15 +110,29 @@ impl Engine {
     }
 
     /// Takes in what callers ask. The time is read before anything is sent.
-    fn take_asks(&mut self, cx: &mut Context<'_>) {
+    fn take_asks(&mut self, cx: &mut Context<'_>) -> usize {
         let now = self.now();
+        let mut taken = 0;
         while let Poll::Ready(ask) = self.asks.poll_recv(cx) {
             let Some(ask) = ask else {
                 self.closed = true;
-                return;
+                break;
             };
             self.take_ask(now, ask);
+            taken += 1;
         }
+        taken
+    }
+
+    /// Lets callers go first where there are several: on a runtime with many
+    /// threads the first one to ask wakes the engine on another thread, and
+    /// without this every command would be a write of its own.
+    fn gives_way(&mut self, cx: &mut Context<'_>) -> bool {
+        self.yielded = self.crowded && !self.yielded;
+        if self.yielded {
+            cx.waker().wake_by_ref();
+        }
+        self.yielded
     }
 
     fn take_ask(&mut self, now: Moment, ask: Ask) {
@@ -267,8 +286,11 @@ impl Engine {
         let Some(callers) = self.callers.get_mut(&op) else { return };
         let Some(Acquirer { order, answer }) = callers.acquire.take() else { return };
         self.place.trace_granted(&order.resources, &grant.ballot);
-        // No later than what the machine counts from.
-        let taken = grant.usable_until.before(order.terms.usable());
+        // No later than what the machine counts from: its end is the cap's, where
+        // that is shorter than the TTL.
+        let renewal = order.terms.renewal.as_ref();
+        let cap = renewal.map_or(Duration::MAX, |renewal| renewal.max_hold);
+        let taken = grant.usable_until.before(order.terms.usable().min(cap));
         let place = self.place.clone();
         let cell = LeaseCell::new(op, order.resources, order.terms, grant, taken, place);
         let cell = Arc::new(cell);
@@ -330,9 +352,13 @@ impl Future for Engine {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let engine = self.get_mut();
+        if engine.gives_way(cx) {
+            return Poll::Pending;
+        }
+        let mut asks = 0;
         loop {
             engine.take_news();
-            engine.take_asks(cx);
+            asks += engine.take_asks(cx);
             let moved = engine.take_replies(cx);
             let ticked = engine.timer_is_up(cx);
             if ticked {
@@ -342,6 +368,7 @@ impl Future for Engine {
                 break;
             }
         }
+        engine.crowded = asks > 1;
         engine.answer_settled();
         if engine.closed && engine.machine.is_idle() { Poll::Ready(()) } else { Poll::Pending }
     }
