@@ -215,6 +215,13 @@ impl Lease {
         if self.is_held() { self.remaining_by_clock() } else { Duration::ZERO }
     }
 
+    /// How long until the lease ends, also once its loss was signalled: the
+    /// time that is left to stop in.
+    #[must_use]
+    pub fn ends_in(&self) -> Duration {
+        self.remaining_by_clock()
+    }
+
     fn remaining_by_clock(&self) -> Duration {
         self.cell.ends_at().since(self.cell.place.clock.now())
     }
