@@ -1,0 +1,191 @@
+//! What to do with a running command when something happens to it, its lock or
+//! the one who called it.
+//!
+//! In:  events. Out: what to do, in order.
+//!
+//! Promise: once the lock is ending, the course ends with every process of the
+//! command gone, and says so with the lock's exit status, not the command's.
+
+use crate::{cli::OnLost, exit::Exit};
+use nix::sys::signal::Signal;
+
+/// What can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A signal came for the command.
+    Told(Signal),
+    /// The caller continues us, in the terminal's foreground or not.
+    Continued { foreground: bool },
+    /// The process that the caller started is dead.
+    FrontDied,
+    /// The command was stopped.
+    Stopped,
+    /// The command ended like this.
+    Ended(Exit),
+    /// No process of the command is left.
+    AllGone,
+    /// The lock is about to end.
+    Ending(Cause),
+    /// The time to end by themselves is over.
+    GraceOver,
+}
+
+/// Why the command has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    Lost,
+    MaxHold,
+    FrontDied,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Send the signal to the command's process group.
+    Forward(Signal),
+    /// Ask every process of the command to end, and start the grace.
+    Terminate,
+    /// Kill every process of the command; come back until none is left.
+    Kill,
+    /// The command was stopped: give the terminal back and stop, too.
+    StopToo,
+    /// Let the command go on, with the terminal or without.
+    Resume { foreground: bool },
+    /// The end.
+    Finish(Exit),
+}
+
+/// The state of a running command.
+#[derive(Debug)]
+pub(super) struct Course {
+    on_lost: OnLost,
+    ending: Option<Cause>,
+    /// What to end with if nothing has to be stopped.
+    verdict: Option<Exit>,
+}
+
+impl Course {
+    pub(super) fn new(on_lost: OnLost) -> Self {
+        Course { on_lost, ending: None, verdict: None }
+    }
+
+    pub(super) fn handle(&mut self, event: Event) -> Vec<Act> {
+        match (event, self.ending) {
+            (Event::Told(signal), _) => vec![Act::Forward(signal)],
+            (Event::Continued { foreground }, _) => vec![Act::Resume { foreground }],
+            (Event::Stopped, None) => vec![Act::StopToo],
+            // It was asked to end: it shall be able to.
+            (Event::Stopped, Some(_)) => vec![Act::Forward(Signal::SIGCONT)],
+            (Event::FrontDied, _) => {
+                self.ending = Some(Cause::FrontDied);
+                vec![Act::Kill]
+            }
+            (Event::Ending(cause), None) => self.end(cause),
+            (Event::Ending(_), Some(_)) => vec![],
+            (Event::GraceOver, Some(_)) => vec![Act::Kill],
+            (Event::GraceOver, None) => vec![],
+            (Event::Ended(exit), None) => vec![Act::Finish(self.verdict.unwrap_or(exit))],
+            // Others that it started may still be there.
+            (Event::Ended(_), Some(_)) => vec![],
+            (Event::AllGone, Some(cause)) => vec![Act::Finish(cause.exit())],
+            (Event::AllGone, None) => vec![],
+        }
+    }
+
+    fn end(&mut self, cause: Cause) -> Vec<Act> {
+        match self.on_lost {
+            OnLost::Warn => {
+                self.verdict = Some(cause.exit());
+                vec![]
+            }
+            OnLost::Term => {
+                self.ending = Some(cause);
+                vec![Act::Terminate]
+            }
+            OnLost::Kill => {
+                self.ending = Some(cause);
+                vec![Act::Kill]
+            }
+        }
+    }
+}
+
+impl Cause {
+    fn exit(self) -> Exit {
+        match self {
+            Cause::Lost => Exit::Lost,
+            Cause::MaxHold => Exit::MaxHold,
+            Cause::FrontDied => Exit::Failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(on_lost: OnLost, events: &[Event]) -> Vec<Act> {
+        let mut course = Course::new(on_lost);
+        events.iter().flat_map(|event| course.handle(*event)).collect()
+    }
+
+    #[test]
+    fn a_command_left_alone_ends_with_its_own_status() {
+        let ended = Event::Ended(Exit::Code(7));
+
+        assert_eq!(after(OnLost::Term, &[ended]), [Act::Finish(Exit::Code(7))]);
+    }
+
+    #[test]
+    fn a_lost_lock_ends_in_nothing_but_the_death_of_all() {
+        let lost = Event::Ending(Cause::Lost);
+        // The command itself ends well, but what it started stays.
+        let ended = Event::Ended(Exit::Done);
+
+        let acts = after(OnLost::Term, &[lost, ended, Event::GraceOver, Event::AllGone]);
+
+        assert_eq!(acts, [Act::Terminate, Act::Kill, Act::Finish(Exit::Lost)]);
+    }
+
+    #[test]
+    fn killing_at_once_leaves_no_grace() {
+        let acts = after(OnLost::Kill, &[Event::Ending(Cause::MaxHold), Event::AllGone]);
+
+        assert_eq!(acts, [Act::Kill, Act::Finish(Exit::MaxHold)]);
+    }
+
+    #[test]
+    fn a_warning_leaves_the_command_alone_but_not_the_exit_status() {
+        let lost = Event::Ending(Cause::Lost);
+
+        let acts = after(OnLost::Warn, &[lost, Event::Ended(Exit::Done)]);
+
+        assert_eq!(acts, [Act::Finish(Exit::Lost)]);
+    }
+
+    #[test]
+    fn the_death_of_the_caller_kills_whatever_was_asked_for() {
+        for on_lost in [OnLost::Term, OnLost::Kill, OnLost::Warn] {
+            let acts = after(on_lost, &[Event::FrontDied, Event::AllGone]);
+
+            assert_eq!(acts, [Act::Kill, Act::Finish(Exit::Failed)]);
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_stopped_stops_us_unless_it_has_to_end() {
+        assert_eq!(after(OnLost::Term, &[Event::Stopped]), [Act::StopToo]);
+
+        let acts = after(OnLost::Term, &[Event::Ending(Cause::Lost), Event::Stopped]);
+        assert_eq!(acts, [Act::Terminate, Act::Forward(Signal::SIGCONT)]);
+    }
+
+    #[test]
+    fn what_comes_after_the_loss_changes_nothing() {
+        let lost = Event::Ending(Cause::Lost);
+
+        let acts = after(OnLost::Term, &[lost, Event::Ending(Cause::MaxHold), Event::AllGone]);
+
+        assert_eq!(acts, [Act::Terminate, Act::Finish(Exit::Lost)]);
+    }
+}

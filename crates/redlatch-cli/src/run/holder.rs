@@ -1,0 +1,288 @@
+//! The holder: the process that holds the lock and is the command's parent.
+//!
+//! In:  orders from the front, news of the command, the end of the lease.
+//! Out: an exit status, after the lock was given back.
+//!
+//! Promise: the kill lands before the lease ends, whatever the command does.
+
+use super::{
+    Plan,
+    course::{Act, Cause, Course, Event as Happening},
+    job::{Children, Job},
+    line::Line,
+    signals::Original,
+    terminal::Terminal,
+    waiting::{self, NoLock},
+    wire::{News, Order},
+};
+use crate::{
+    exit::Exit,
+    say::{Event, Say, millis},
+};
+use nix::{
+    sys::{prctl, signal::Signal},
+    unistd::{getpgid, getppid},
+};
+use redlatch::{Guard, Lease, Locks, Lost, Released};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::{ffi::OsStringExt, net::UnixStream},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// How soon after a kill to look for who is still there.
+const KILL_AGAIN: Duration = Duration::from_millis(5);
+/// The front hears this many times per TTL that all is well.
+const WORD_PER_TTL: u32 = 10;
+
+/// Takes the lock, runs the command and returns how to end.
+pub(super) fn run(plan: &Plan, line: UnixStream, original: Original) -> Exit {
+    let work = || -> io::Result<Exit> {
+        prctl::set_child_subreaper(true)?;
+        // Of this process group is the terminal while the front has it.
+        let home = getpgid(Some(getppid()))?;
+        let terminal = Terminal::open(home);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let exit = runtime.block_on(async {
+            let mut line = Line::new(line)?;
+            Ok::<_, io::Error>(hold(plan, &mut line, original, terminal).await)
+        });
+        // Dropping the runtime would wait for nodes that are mute.
+        std::mem::forget(runtime);
+        exit
+    };
+    let exit = work().unwrap_or_else(|error| {
+        plan.say.say(&Event::failed(&error, Exit::Failed));
+        Exit::Failed
+    });
+    plan.say.say(&Event::Finished { code: exit.code() });
+    exit
+}
+
+async fn hold(
+    plan: &Plan,
+    line: &mut Line,
+    original: Original,
+    terminal: Option<Terminal>,
+) -> Exit {
+    let (locks, guard) = match waiting::take(plan, line).await {
+        Ok(taken) => taken,
+        Err(NoLock::Failed(failure)) => {
+            plan.say.say(&Event::failed(&failure.message, failure.exit));
+            return failure.exit;
+        }
+        Err(NoLock::FrontDied) => return Exit::Failed,
+        Err(NoLock::Signal(signal)) => {
+            let at_terminal = terminal.is_some_and(|terminal| terminal.is_home());
+            if signal == Signal::SIGINT && at_terminal {
+                line.tell(News::Interrupted { lent: false });
+            }
+            return waiting::ended_by(signal);
+        }
+    };
+    let taken = Instant::now();
+    plan.say.say(&Event::Taken {
+        resources: guard.resources().map(ToString::to_string).collect(),
+        owner: guard.owner(),
+        usable_ms: millis(guard.remaining()),
+    });
+    let exit = match start(plan, &guard, original, terminal) {
+        Ok((job, children)) => {
+            let exit = watch(plan, line, &guard, job, children).await;
+            line.tell(News::NothingToGuard);
+            if !matches!(exit, Exit::Lost | Exit::MaxHold) {
+                linger(plan, line, &guard, taken).await;
+            }
+            exit
+        }
+        Err(error) => not_started(plan, &error),
+    };
+    give_back(plan.say, &locks, guard).await;
+    exit
+}
+
+fn start(
+    plan: &Plan,
+    lease: &Lease,
+    original: Original,
+    terminal: Option<Terminal>,
+) -> io::Result<(Job, Children)> {
+    let news = Children::listen()?;
+    let job = Job::start(&plan.command, &environment(lease), original, terminal)?;
+    plan.say.say(&Event::Started { pid: job.pid().as_raw() });
+    let children = Children::of(job.pid(), news);
+    Ok((job, children))
+}
+
+/// What the command finds in its environment.
+fn environment(lease: &Lease) -> [(&'static str, OsString); 3] {
+    let names: Vec<&[u8]> = lease.resources().map(redlatch::Resource::as_bytes).collect();
+    let until = SystemTime::now() + lease.remaining();
+    let until = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    [
+        ("REDLATCH_RESOURCE", OsString::from_vec(names.join(&b"\n"[..]))),
+        ("REDLATCH_TOKEN", OsString::from_vec(lease.token().to_vec())),
+        ("REDLATCH_USABLE_UNTIL", until.to_string().into()),
+    ]
+}
+
+fn not_started(plan: &Plan, error: &io::Error) -> Exit {
+    let program = plan.command[0].to_string_lossy();
+    let (words, exit) = match error.kind() {
+        io::ErrorKind::NotFound => ("or the interpreter it names was not found", Exit::NotFound),
+        _ => ("cannot be executed", Exit::NotExecutable),
+    };
+    plan.say.say(&Event::failed(format!("{program} {words}: {error}"), exit));
+    exit
+}
+
+/// Looks after the command until it has ended, one way or another.
+async fn watch(
+    plan: &Plan,
+    line: &mut Line,
+    lease: &Lease,
+    mut job: Job,
+    mut children: Children,
+) -> Exit {
+    let mut course = Course::new(plan.on_lost);
+    let mut watch = Watch { plan, lease, kill_at: None, killed: false };
+    let mut word = tokio::time::interval(plan.settings.ttl() / WORD_PER_TTL);
+    word.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut over = false;
+    let mut is_front_alive = true;
+    loop {
+        let events = tokio::select! {
+            biased;
+            lost = lease.lost(), if !over => {
+                over = true;
+                vec![watch.ending(&lost)]
+            }
+            () = sleep_until(watch.kill_at) => vec![Happening::GraceOver],
+            events = children.changed() => events,
+            order = line.next(), if is_front_alive => vec![match order {
+                Some(Order::Signal(signal)) => Happening::Told(signal),
+                Some(Order::Continue { foreground }) => Happening::Continued { foreground },
+                None => {
+                    is_front_alive = false;
+                    Happening::FrontDied
+                }
+            }],
+            _ = word.tick(), if !over => {
+                line.tell(News::GoodFor(watch.good_for()));
+                continue;
+            }
+        };
+        for act in events.into_iter().flat_map(|event| course.handle(event)) {
+            match act {
+                Act::Forward(signal) => job.signal(signal),
+                Act::Terminate => {
+                    job.terminate();
+                    watch.kill_at = Some(watch.latest_kill());
+                }
+                Act::Kill => {
+                    job.signal_all(Signal::SIGKILL);
+                    watch.killed();
+                }
+                Act::StopToo => {
+                    if job.give_terminal_back() {
+                        line.tell(News::Stop);
+                    }
+                }
+                Act::Resume { foreground } => {
+                    job.resume(foreground);
+                    line.tell(News::GoodFor(watch.good_for()));
+                }
+                Act::Finish(exit) => {
+                    job.give_terminal_back();
+                    if exit == Exit::Signal(Signal::SIGINT as i32) && job.had_terminal() {
+                        line.tell(News::Interrupted { lent: true });
+                    }
+                    return exit;
+                }
+            }
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The times of a running command.
+struct Watch<'a> {
+    plan: &'a Plan,
+    lease: &'a Lease,
+    kill_at: Option<Instant>,
+    killed: bool,
+}
+
+impl Watch<'_> {
+    /// How long the front may hear nothing: until after we should have killed.
+    fn good_for(&self) -> Duration {
+        match self.plan.on_lost {
+            crate::cli::OnLost::Warn => Duration::MAX,
+            _ => self.lease.ends_in().saturating_sub(self.plan.margin() / 2),
+        }
+    }
+
+    fn ending(&self, lost: &Lost) -> Happening {
+        let left_ms = millis(self.lease.ends_in().saturating_sub(self.plan.margin()));
+        let (reason, cause) = match lost {
+            Lost::MaxHold => ("--max-hold is reached".into(), Cause::MaxHold),
+            lost => (format!("the lock is lost: {lost}"), Cause::Lost),
+        };
+        self.plan.say.say(&Event::Ending { reason, left_ms });
+        Happening::Ending(cause)
+    }
+
+    /// After the grace, but before the lease ends.
+    fn latest_kill(&self) -> Instant {
+        let left = self.lease.ends_in().saturating_sub(self.plan.margin());
+        Instant::now() + self.plan.grace.min(left)
+    }
+
+    fn killed(&mut self) {
+        if !self.killed {
+            self.killed = true;
+            self.plan.say.say(&Event::Killed);
+        }
+        self.kill_at = Some(Instant::now() + KILL_AGAIN);
+    }
+}
+
+/// Keeps the lock for as long as `--at-least` says, or until told to end.
+async fn linger(plan: &Plan, line: &mut Line, lease: &Lease, taken: Instant) {
+    let left = plan.at_least.saturating_sub(taken.elapsed());
+    if left.is_zero() {
+        return;
+    }
+    plan.say.say(&Event::Lingering { left_ms: millis(left) });
+    let told_to_end = async {
+        loop {
+            match line.next().await {
+                Some(Order::Signal(signal)) if !super::signals::ends_waiting(signal) => {}
+                Some(Order::Continue { .. }) => {}
+                _ => return,
+            }
+        }
+    };
+    tokio::select! {
+        () = tokio::time::sleep(left) => {}
+        _ = lease.lost() => {}
+        () = told_to_end => {}
+    }
+}
+
+async fn give_back(say: Say, locks: &Locks, guard: Guard) {
+    let outcome = match guard.release().await {
+        Ok(Released::Now) => "the lock is released",
+        Ok(Released::AlreadyGone) => "the lock was gone already",
+        Err(_) => "it is not known whether the lock is released; its TTL ends it",
+    };
+    waiting::settle(Some(locks)).await;
+    say.say(&Event::Released { outcome });
+}

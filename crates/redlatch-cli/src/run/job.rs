@@ -1,0 +1,181 @@
+//! The command as a process: starting it, and what becomes of its processes.
+
+use super::{course::Event, family, signals::Original, terminal::Terminal};
+use crate::exit::Exit;
+use nix::{
+    sys::{
+        prctl,
+        signal::{Signal, killpg},
+    },
+    unistd::{Pid, getppid},
+};
+// A child may die of a signal that `nix` has no name for.
+use rustix::{
+    io::Errno,
+    process::{WaitOptions, wait},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::process::CommandExt,
+    process::Command,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A running command. Its process group has the number of its process.
+pub(super) struct Job {
+    pid: Pid,
+    terminal: Option<Terminal>,
+    lent: bool,
+}
+
+impl Job {
+    /// Starts the command, in the terminal's foreground if the front is there.
+    pub(super) fn start(
+        command: &[OsString],
+        environment: &[(&str, OsString)],
+        original: Original,
+        terminal: Option<Terminal>,
+    ) -> io::Result<Self> {
+        let lent = terminal.as_ref().is_some_and(Terminal::is_home);
+        let lender = terminal.as_ref().filter(|_| lent).map(Terminal::try_clone).transpose()?;
+        let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
+        let mut child = Command::new(program);
+        child.args(&command[1..]).envs(environment.iter().map(|(key, value)| (key, value)));
+        child.process_group(0);
+        let spawned = in_child(&mut child, Pid::this(), lender, original).spawn();
+        match spawned {
+            Ok(child) => {
+                let pid = Pid::from_raw(child.id().cast_signed());
+                Ok(Job { pid, terminal, lent })
+            }
+            Err(error) => {
+                if let Some(terminal) = terminal.filter(|_| lent) {
+                    terminal.bring_home();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether the terminal was the command's at last.
+    pub(super) fn had_terminal(&self) -> bool {
+        self.lent
+    }
+
+    /// Sends a signal to the command's process group.
+    pub(super) fn signal(&self, signal: Signal) {
+        // The group may be gone.
+        let _ = killpg(self.pid, signal);
+    }
+
+    /// Sends a signal to every process that the command has started.
+    pub(super) fn signal_all(&self, signal: Signal) {
+        family::signal_all(self.pid, signal);
+    }
+
+    /// Asks every process to end, also one that is stopped.
+    pub(super) fn terminate(&self) {
+        self.signal_all(Signal::SIGTERM);
+        self.signal_all(Signal::SIGCONT);
+    }
+
+    /// Lets a stopped command go on.
+    pub(super) fn resume(&mut self, foreground: bool) {
+        if let Some(terminal) = &self.terminal {
+            self.lent = foreground && terminal.lend(self.pid).is_ok();
+        }
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Puts the front back into the foreground. Whether there is a terminal.
+    pub(super) fn give_terminal_back(&self) -> bool {
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back(self.pid);
+        }
+        self.terminal.is_some()
+    }
+}
+
+/// What the child does before it becomes the command.
+#[expect(unsafe_code, reason = "std offers no safe way to run code between fork and exec")]
+fn in_child(
+    command: &mut Command,
+    holder: Pid,
+    lender: Option<Terminal>,
+    original: Original,
+) -> &mut Command {
+    let prepare = move || {
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // The holder may have died before the signal was set.
+        if getppid() != holder {
+            return Err(Errno::SRCH.into());
+        }
+        if let Some(terminal) = &lender {
+            // Before it reads from the terminal, which only the foreground may.
+            let _ = terminal.lend(Pid::this());
+        }
+        Ok(original.restore()?)
+    };
+    // SAFETY: between fork and exec only async-signal-safe things may be done.
+    // The closure makes system calls, takes no lock and allocates nothing.
+    unsafe { command.pre_exec(prepare) }
+}
+
+/// News of all processes that the command has started.
+pub(super) struct Children {
+    news: tokio::signal::unix::Signal,
+    job: Pid,
+}
+
+impl Children {
+    /// Listens. Needed before the command is started, or news may be missed.
+    pub(super) fn listen() -> io::Result<tokio::signal::unix::Signal> {
+        signal(SignalKind::child())
+    }
+
+    pub(super) fn of(job: Pid, news: tokio::signal::unix::Signal) -> Self {
+        Children { news, job }
+    }
+
+    /// Waits until something has become of some of them. Cancel safe.
+    pub(super) async fn changed(&mut self) -> Vec<Event> {
+        loop {
+            self.news.recv().await;
+            let events = self.look();
+            if !events.is_empty() {
+                return events;
+            }
+        }
+    }
+
+    /// Buries the dead and tells what became of the command itself.
+    fn look(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        loop {
+            let (pid, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some(change)) => change,
+                Ok(None) => return events,
+                Err(Errno::INTR) => continue,
+                Err(_) => {
+                    events.push(Event::AllGone);
+                    return events;
+                }
+            };
+            if pid.as_raw_nonzero().get() != self.job.as_raw() {
+                continue;
+            }
+            if let Some(code) = status.exit_status() {
+                events.push(Event::Ended(Exit::Code(u8::try_from(code).unwrap_or(u8::MAX))));
+            } else if let Some(number) = status.terminating_signal() {
+                events.push(Event::Ended(Exit::Signal(number)));
+            } else if status.stopped() {
+                events.push(Event::Stopped);
+            }
+        }
+    }
+}

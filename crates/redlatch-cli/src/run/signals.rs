@@ -1,0 +1,88 @@
+//! Which signals are listened to, and what was there before.
+
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use std::fs;
+
+/// What is forwarded to the command.
+const FORWARDED: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGTSTP,
+];
+
+/// Blocked in the front and in the holder: what is forwarded, and what would
+/// stop one who works in the background of a terminal.
+pub(super) fn block() -> nix::Result<Original> {
+    let mut blocked: SigSet = FORWARDED.into_iter().collect();
+    blocked.add(Signal::SIGTTOU);
+    blocked.add(Signal::SIGTTIN);
+    let original = SigSet::thread_get_mask()?;
+    blocked.thread_block()?;
+    Ok(Original(original))
+}
+
+/// Lets the dead wait for us, also if the caller ignores its own.
+#[expect(unsafe_code, reason = "what a signal does cannot be set safely")]
+pub(super) fn expect_children() -> nix::Result<()> {
+    // SAFETY: the default runs no code of ours, in no state of ours.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)
+}
+
+/// The mask that the caller gave us, and the command shall have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Original(SigSet);
+
+impl Original {
+    pub(super) fn restore(self) -> nix::Result<()> {
+        self.0.thread_set_mask()
+    }
+}
+
+/// What the front listens to. A signal that the caller ignores (`nohup`, a job
+/// in the background of a script) stays ignored.
+pub(super) fn listened() -> SigSet {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored_in(&status);
+    FORWARDED.into_iter().filter(|signal| !contains(ignored, *signal)).collect()
+}
+
+/// The mask behind `SigIgn:`.
+fn ignored_in(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn contains(mask: u64, signal: Signal) -> bool {
+    mask >> (signal as i32 - 1) & 1 == 1
+}
+
+/// Whether this signal ends somebody who merely waits.
+pub(super) fn ends_waiting(signal: Signal) -> bool {
+    !matches!(signal, Signal::SIGWINCH | Signal::SIGTSTP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let ignored = ignored_in("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t00\n");
+
+        assert!(contains(ignored, Signal::SIGHUP));
+        assert!(contains(ignored, Signal::SIGPIPE));
+        assert!(!contains(ignored, Signal::SIGINT));
+        assert_eq!(ignored_in("nothing"), 0);
+    }
+
+    #[test]
+    fn a_window_that_changes_its_size_does_not_end_waiting() {
+        assert!(!ends_waiting(Signal::SIGWINCH));
+        assert!(ends_waiting(Signal::SIGTERM) && ends_waiting(Signal::SIGUSR1));
+    }
+}

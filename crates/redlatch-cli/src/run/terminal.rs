@@ -1,0 +1,52 @@
+//! The terminal: whose turn it is.
+
+use nix::unistd::{Pid, tcgetpgrp, tcsetpgrp};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+};
+
+/// The controlling terminal, if there is one.
+///
+/// Needs: `SIGTTOU` is blocked, or setting the foreground group from the
+/// background would stop this process.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    tty: File,
+    /// The process group of the front, which the caller knows.
+    home: Pid,
+}
+
+impl Terminal {
+    pub(super) fn open(home: Pid) -> Option<Self> {
+        let tty = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        Some(Terminal { tty, home })
+    }
+
+    /// Whether the front is in the foreground, so that the command may be.
+    pub(super) fn is_home(&self) -> bool {
+        tcgetpgrp(&self.tty) == Ok(self.home)
+    }
+
+    /// Puts a process group into the foreground.
+    pub(super) fn lend(&self, group: Pid) -> io::Result<()> {
+        Ok(tcsetpgrp(&self.tty, group)?)
+    }
+
+    /// Puts the front back into the foreground, if `group` is there now.
+    pub(super) fn take_back(&self, group: Pid) {
+        if tcgetpgrp(&self.tty) == Ok(group) {
+            self.bring_home();
+        }
+    }
+
+    /// Puts the front back into the foreground.
+    pub(super) fn bring_home(&self) {
+        // The terminal may have been hung up.
+        let _ = tcsetpgrp(&self.tty, self.home);
+    }
+
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Terminal { tty: self.tty.try_clone()?, home: self.home })
+    }
+}

@@ -1,0 +1,158 @@
+//! From a plan to a lock that is held, obeying signals on the way.
+
+use super::{
+    Plan,
+    line::Line,
+    signals::ends_waiting,
+    wire::{News, Order},
+};
+use crate::{exit::Exit, failure::Failure, progress};
+use nix::sys::signal::Signal;
+use redlatch::{ConnectError, Guard, LockError, Locks};
+use std::{
+    future::Future,
+    os::unix::ffi::OsStrExt,
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+/// How long the undo of an attempt may take before redlatch ends without it.
+/// What is sent by then is done, even by a server that is frozen now.
+const UNDO: Duration = Duration::from_millis(500);
+/// How often unreachable nodes are tried again while waiting.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// Why there is no lock.
+pub(super) enum NoLock {
+    Failed(Failure),
+    /// A signal ended the waiting.
+    Signal(Signal),
+    /// The front is dead.
+    FrontDied,
+}
+
+/// What came in between.
+enum Interruption {
+    Signal(Signal),
+    Suspended,
+    FrontDied,
+}
+
+/// Takes the lock. Whatever comes in between, nothing is left locked.
+pub(super) async fn take(plan: &Plan, line: &mut Line) -> Result<(Locks, Guard), NoLock> {
+    let deadline = Instant::now().checked_add(plan.settings.wait());
+    let mut locks = None;
+    loop {
+        let attempt = attempt(plan, &mut locks, deadline);
+        let interruption = match unless_told(line, attempt).await {
+            Ok(Ok(guard)) => {
+                let locks = locks.take().ok_or(NoLock::FrontDied)?;
+                return Ok((locks, guard));
+            }
+            Ok(Err(failure)) => {
+                settle(locks.as_ref()).await;
+                return Err(NoLock::Failed(failure));
+            }
+            Err(interruption) => interruption,
+        };
+        plan.say.end_progress();
+        settle(locks.as_ref()).await;
+        match interruption {
+            Interruption::Signal(signal) => return Err(NoLock::Signal(signal)),
+            Interruption::FrontDied => return Err(NoLock::FrontDied),
+            Interruption::Suspended => {
+                line.tell(News::Stop);
+                continued(line).await?;
+            }
+        }
+    }
+}
+
+async fn attempt(
+    plan: &Plan,
+    locks: &mut Option<Locks>,
+    deadline: Option<Instant>,
+) -> Result<Guard, Failure> {
+    let locks = match locks {
+        Some(locks) => locks,
+        None => locks.insert(connect(plan, deadline).await?),
+    };
+    let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+    let names = plan.names.iter().map(|name| name.as_bytes());
+    let request = locks
+        .lock_all(names)
+        .owner(&plan.owner)
+        .notice(plan.notice())
+        // The command is asked to end at `max_hold`, and has the notice to do so.
+        .max_hold(plan.max_hold.saturating_add(plan.notice()))
+        .wait(left);
+    let watching = progress::show(plan.say, locks, &plan.names, deadline);
+    let result = tokio::select! {
+        result = request => result,
+        () = watching => unreachable!("progress goes on until the request ends"),
+    };
+    plan.say.end_progress();
+    result.map_err(|error| match error {
+        LockError::Held { .. } => Failure { exit: plan.held, ..Failure::from(error) },
+        error => error.into(),
+    })
+}
+
+/// Connects; while waiting is allowed, too few nodes are tried again.
+async fn connect(plan: &Plan, deadline: Option<Instant>) -> Result<Locks, Failure> {
+    loop {
+        match plan.settings.builder().connect().await {
+            Err(ConnectError::NoQuorum(_))
+                if deadline.is_none_or(|at| Instant::now() + AGAIN < at) =>
+            {
+                tokio::time::sleep(AGAIN).await;
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Waits until nothing is left of what was tried, for a little.
+pub(super) async fn settle(locks: Option<&Locks>) {
+    if let Some(locks) = locks {
+        let _ = tokio::time::timeout(UNDO, locks.settled()).await;
+    }
+}
+
+/// The outcome, unless something comes in between.
+async fn unless_told<T>(line: &mut Line, work: impl Future<Output = T>) -> Result<T, Interruption> {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            order = line.next() => match order {
+                None => return Err(Interruption::FrontDied),
+                Some(Order::Signal(Signal::SIGTSTP)) => return Err(Interruption::Suspended),
+                Some(Order::Signal(signal)) if ends_waiting(signal) => {
+                    return Err(Interruption::Signal(signal));
+                }
+                Some(_) => {}
+            },
+            outcome = &mut work => return Ok(outcome),
+        }
+    }
+}
+
+/// Waits until the caller continues us.
+async fn continued(line: &mut Line) -> Result<(), NoLock> {
+    loop {
+        match line.next().await {
+            None => return Err(NoLock::FrontDied),
+            Some(Order::Continue { .. }) => return Ok(()),
+            Some(Order::Signal(signal)) if ends_waiting(signal) => {
+                return Err(NoLock::Signal(signal));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// What to end with when a signal ended the waiting.
+pub(super) fn ended_by(signal: Signal) -> Exit {
+    Exit::Signal(signal as i32)
+}

@@ -1,0 +1,113 @@
+//! What the front and the holder tell each other: nine bytes a message.
+
+use nix::sys::signal::Signal;
+use std::{io, time::Duration};
+
+pub(super) const LENGTH: usize = 9;
+pub(super) type Bytes = [u8; LENGTH];
+
+/// From the front to the holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// This signal came for the command.
+    Signal(Signal),
+    /// The front was stopped and goes on, in the terminal's foreground or not.
+    Continue { foreground: bool },
+}
+
+/// From the holder to the front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// The command may run for this long. No further word by then: the holder
+    /// hangs, and the command must be killed.
+    GoodFor(Duration),
+    /// There is no command that could outlive its lock.
+    NothingToGuard,
+    /// The command stopped, as from Ctrl-Z: stop, too.
+    Stop,
+    /// Ctrl-C in the terminal ended it: end the same way. The terminal was lent
+    /// to the command, so nobody else has seen the signal, or it was not.
+    Interrupted { lent: bool },
+}
+
+impl Order {
+    pub(super) fn to_bytes(self) -> Bytes {
+        match self {
+            Order::Signal(signal) => message(b's', u64::try_from(signal as i32).unwrap_or(0)),
+            Order::Continue { foreground } => message(b'c', u64::from(foreground)),
+        }
+    }
+
+    pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Self> {
+        match parts(bytes) {
+            (b's', number) => {
+                let number = i32::try_from(number).map_err(|_| nonsense())?;
+                Ok(Order::Signal(Signal::try_from(number)?))
+            }
+            (b'c', foreground) => Ok(Order::Continue { foreground: foreground != 0 }),
+            _ => Err(nonsense()),
+        }
+    }
+}
+
+impl News {
+    pub(super) fn to_bytes(self) -> Bytes {
+        match self {
+            News::GoodFor(time) => {
+                message(b'g', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+            }
+            News::NothingToGuard => message(b'n', 0),
+            News::Stop => message(b's', 0),
+            News::Interrupted { lent } => message(b'i', u64::from(lent)),
+        }
+    }
+
+    pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Self> {
+        match parts(bytes) {
+            (b'g', nanos) => Ok(News::GoodFor(Duration::from_nanos(nanos))),
+            (b'n', _) => Ok(News::NothingToGuard),
+            (b's', _) => Ok(News::Stop),
+            (b'i', lent) => Ok(News::Interrupted { lent: lent != 0 }),
+            _ => Err(nonsense()),
+        }
+    }
+}
+
+fn message(kind: u8, number: u64) -> Bytes {
+    let mut bytes = [kind; LENGTH];
+    bytes[1..].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+fn parts([kind, number @ ..]: Bytes) -> (u8, u64) {
+    (kind, u64::from_le_bytes(number))
+}
+
+fn nonsense() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_arrives_as_it_was_sent() {
+        for order in [
+            Order::Signal(Signal::SIGTERM),
+            Order::Continue { foreground: true },
+            Order::Continue { foreground: false },
+        ] {
+            assert_eq!(Order::from_bytes(order.to_bytes()).unwrap(), order);
+        }
+        for news in [
+            News::GoodFor(Duration::from_millis(1234)),
+            News::NothingToGuard,
+            News::Stop,
+            News::Interrupted { lent: true },
+        ] {
+            assert_eq!(News::from_bytes(news.to_bytes()).unwrap(), news);
+        }
+        assert!(News::from_bytes([0; LENGTH]).is_err());
+    }
+}
