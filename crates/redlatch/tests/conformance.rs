@@ -2,9 +2,10 @@
 
 use redlatch::{
     Locks,
-    node::{self, File, Memory, conformance},
+    node::{self, Memory, conformance},
 };
 use redlatch_testbed::{Flavour, Server, ServerOptions};
+#[cfg(feature = "file")]
 use std::{fs, path::PathBuf};
 
 /// What an ACL user needs, as SECURITY.md tells operators.
@@ -25,8 +26,10 @@ async fn check(url: &str) {
 }
 
 /// A directory that is gone with the test.
+#[cfg(feature = "file")]
 struct Scratch(PathBuf);
 
+#[cfg(feature = "file")]
 impl Scratch {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("redlatch-{name}-{}", std::process::id()));
@@ -35,6 +38,7 @@ impl Scratch {
     }
 }
 
+#[cfg(feature = "file")]
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
@@ -51,13 +55,15 @@ async fn memory_by_its_address() {
     check("memory:").await;
 }
 
+#[cfg(feature = "file")]
 #[tokio::test]
 async fn file() {
     let scratch = Scratch::new("conformance");
 
-    conformance::check(&File::new(scratch.0.join("locks.db"))).await;
+    conformance::check(&node::File::new(scratch.0.join("locks.db"))).await;
 }
 
+#[cfg(feature = "file")]
 #[tokio::test]
 async fn file_by_its_address() {
     let scratch = Scratch::new("conformance-address");
