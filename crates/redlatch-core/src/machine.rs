@@ -76,6 +76,8 @@ pub enum Input {
     Forget(OpId),
     /// Somebody else extended the lease; it now ends at that moment.
     Extended(OpId, Moment),
+    /// Somebody else signalled its loss: let it end, whatever the nodes say.
+    GivenUp(OpId),
     /// Ask every node the same and answer with all replies.
     Survey(OpId, Command, Duration),
     /// A node answered.
@@ -243,6 +245,10 @@ impl<E: Entropy> Machine<E> {
             Input::Extend(id, ttl) => self.extend(now, id, ttl),
             Input::Extended(id, until) => self.step(id, |_, op, _| match op {
                 Op::Holding(op) => op.extended_elsewhere(until),
+                _ => Next::Same,
+            }),
+            Input::GivenUp(id) => self.step(id, |id, op, world| match op {
+                Op::Holding(op) => op.give_up(id, world),
                 _ => Next::Same,
             }),
             Input::Release(id) => self.release(now, id),

@@ -29,7 +29,7 @@ use tokio::{
 
 pub(crate) use cell::{LeaseCell, LeaseEnd};
 pub(crate) use entropy::SystemEntropy;
-pub(crate) use handle::{Ask, Handle, Place, spawn_here, spawn_thread};
+pub(crate) use handle::{Ask, Handle, News, Place, spawn_here, spawn_thread};
 
 /// The loop itself: a future that ends when every handle is gone and nothing is
 /// left to undo.
@@ -268,12 +268,17 @@ impl Engine {
         }
     }
 
-    /// Learns what the keeper extended while this thread was blocked: before
-    /// the time, so that no lease that was kept counts as run out.
+    /// Learns what the keeper did while this thread was blocked: before the
+    /// time, so that no lease that was kept counts as run out, and before the
+    /// replies, so that none of them keeps a lease whose loss was signalled.
     fn take_news(&mut self) {
-        for (op, until) in self.place.news() {
+        for news in self.place.news() {
             let now = self.now();
-            self.machine.handle(now, Input::Extended(op, until));
+            let input = match news {
+                News::Extended(op, until) => Input::Extended(op, until),
+                News::Lost(op) => Input::GivenUp(op),
+            };
+            self.machine.handle(now, input);
             self.carry_out();
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::{
     clock::Clock,
-    engine::{Ask, Engine, LeaseCell, LeaseEnd, Place},
+    engine::{Ask, Engine, LeaseCell, LeaseEnd, News, Place},
 };
 use redlatch_core::{
     Moment, OpId, Resources, Terms, Token, config::Wanted, extend::ExtendError, lease::Loss,
@@ -129,6 +129,7 @@ impl Keeper {
             let watch = Watch::of(cell);
             if now >= watch.notice_at {
                 cell.end(LeaseEnd::Lost(cell.cause_of_end()));
+                cell.place.leave_news(News::Lost(cell.op));
                 return false;
             }
             if now >= watch.rescue_at && cell.place.due() < now.before(LATE) && cell.begin_rescue()
@@ -214,10 +215,13 @@ async fn rescue(cell: Arc<LeaseCell>) {
     match handle.extend(op, cell.terms.ttl).await {
         Ok(Ok(until)) => {
             tracing::warn!(resources = %cell.resources, "lease extended for a blocked runtime");
-            cell.place.leave_news(cell.op, until);
+            cell.place.leave_news(News::Extended(cell.op, until));
             cell.extend(until, None);
         }
-        Ok(Err(ExtendError::Lost(ballot))) => cell.end(LeaseEnd::Lost(Loss::Gone(ballot))),
+        Ok(Err(ExtendError::Lost(ballot))) => {
+            cell.end(LeaseEnd::Lost(Loss::Gone(ballot)));
+            cell.place.leave_news(News::Lost(cell.op));
+        }
         // Not known: there will be another look before the lease ends.
         Ok(Err(_)) | Err(_) => {}
     }

@@ -155,6 +155,13 @@ impl Holding {
         Next::Same
     }
 
+    /// An extension that is kept from here on would keep alive a lock that
+    /// nobody believes in.
+    pub(super) fn give_up<E>(&mut self, id: OpId, world: &mut World<E>) -> Next {
+        self.lose(id, self.cause_of_end(), world);
+        Next::Same
+    }
+
     pub(super) fn vote<E>(
         &mut self,
         now: Moment,

@@ -26,9 +26,18 @@ pub(crate) struct Place {
     /// When the engine wants its next turn, in ns of its clock. A keeper that
     /// finds this in the past knows that the engine's thread is blocked.
     pub(crate) due: AtomicU64,
-    /// Leases that the keeper extended, and until when.
-    news: Mutex<Vec<(OpId, Moment)>>,
+    /// What the keeper did, in order.
+    news: Mutex<Vec<News>>,
     has_news: AtomicBool,
+}
+
+/// What the keeper did to a lease.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It is good until then.
+    Extended(OpId, Moment),
+    /// Its loss was signalled.
+    Lost(OpId),
 }
 
 impl Place {
@@ -42,13 +51,13 @@ impl Place {
         }
     }
 
-    /// Leaves word for the engine that a lease was extended elsewhere.
-    pub(crate) fn leave_news(&self, op: OpId, until: Moment) {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).push((op, until));
+    /// Leaves word for the engine of what was done to a lease elsewhere.
+    pub(crate) fn leave_news(&self, news: News) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news);
         self.has_news.store(true, Ordering::Release);
     }
 
-    pub(super) fn news(&self) -> Vec<(OpId, Moment)> {
+    pub(super) fn news(&self) -> Vec<News> {
         if !self.has_news.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }

@@ -1,0 +1,205 @@
+//! Threads and processes that stand still: the lease is renewed or its loss is
+//! signalled in time, and nobody wakes up believing in a lock that is over.
+
+mod support;
+
+use redlatch::{Lease, Lost};
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+use support::{Fleet, LIMIT, MS, NAME, SEC, child::Child};
+use tokio::runtime::Builder;
+
+const TTL: Duration = Duration::from_secs(2);
+
+/// A lock whose whole runtime, engine included, is blocked by its own task.
+struct Blocked {
+    lease: Lease,
+    unblock: mpsc::Sender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Blocked {
+    fn on(fleet: &Fleet) -> Self {
+        let urls = fleet.servers.urls();
+        let (send_lease, leases) = mpsc::channel();
+        let (unblock, blocking) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async move {
+                let locks = support::patient().nodes(urls).connect().await.expect("locks");
+                let request = locks.lock(NAME).ttl(TTL).node_timeout(400 * MS).notice(400 * MS);
+                let guard = request.await.expect("a lock");
+                send_lease.send(guard.lease()).expect("the test listens");
+                // Never yields: nothing else on this thread can go on.
+                while blocking.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                    std::hint::spin_loop();
+                    thread::yield_now();
+                }
+                drop(guard);
+                locks.settled().await;
+            });
+        });
+        let lease = leases.recv().expect("a lease");
+        Blocked { lease, unblock, thread }
+    }
+
+    fn unblock(self) {
+        self.unblock.send(()).expect("it waits for this");
+        self.thread.join().expect("a thread that ends well");
+    }
+}
+
+#[test]
+fn a_lease_whose_runtime_is_blocked_for_three_ttls_is_renewed_all_the_time() {
+    let fleet = Fleet::of(3);
+    let blocked = Blocked::on(&fleet);
+    let begin = Instant::now();
+
+    let mut renewals = 0;
+    let mut before = blocked.lease.remaining();
+    while begin.elapsed() < 3 * TTL {
+        let now = blocked.lease.remaining();
+        renewals += u32::from(now > before);
+        before = now;
+        assert!(blocked.lease.is_held(), "lost after {:?}", begin.elapsed());
+        assert!(fleet.nodes_with(NAME) >= 2, "no majority after {:?}", begin.elapsed());
+        thread::sleep(20 * MS);
+    }
+
+    assert!(renewals >= 3, "{renewals} renewals");
+    assert!((0..3).filter(|node| !fleet.time_to_live(*node, NAME).is_zero()).count() >= 2);
+    blocked.unblock();
+    assert_eq!(fleet.keys(), [""; 0], "the engine, awake again, knows what the keeper did");
+}
+
+#[test]
+fn with_all_nodes_frozen_loss_is_signalled_before_the_lease_of_a_blocked_runtime_ends() {
+    for round in 0..5 {
+        let fleet = Fleet::of(3);
+        let blocked = Blocked::on(&fleet);
+
+        fleet.servers.freeze(&[0, 1, 2]);
+        let (lost, ends) = watch(&blocked.lease);
+        let seen = Instant::now();
+
+        assert_eq!(lost, Lost::Expired, "round {round}");
+        assert!(seen < ends, "round {round}: {:?} too late", seen - ends);
+        assert!(!blocked.lease.is_held());
+        fleet.servers.thaw(&[0, 1, 2]);
+        blocked.unblock();
+    }
+}
+
+/// Waits for the loss from this thread; also the end that the lease last had.
+fn watch(lease: &Lease) -> (Lost, Instant) {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut ends = Instant::now();
+    runtime.block_on(async {
+        loop {
+            match lease.remaining() {
+                Duration::ZERO => {}
+                left => ends = Instant::now() + left,
+            }
+            // Also woken by the signal itself, at once.
+            match tokio::time::timeout(5 * MS, lease.lost()).await {
+                Ok(lost) => return (lost, ends),
+                Err(_) => assert!(ends + LIMIT > Instant::now(), "no signal at all"),
+            }
+        }
+    })
+}
+
+#[test]
+fn a_process_that_was_stopped_past_its_ttl_wakes_up_without_the_lock() {
+    for renewal in ["renewed", "not renewed"] {
+        let fleet = Fleet::of(3);
+        let handed = format!("{renewal};{}", fleet.servers.urls().join(" "));
+        let mut child = Child::start("child_holds_a_lock", &handed);
+        assert_eq!(child.hear().as_deref(), Some("held: true"));
+
+        child.freeze();
+        redlatch_testbed::eventually(LIMIT, || fleet.keys().is_empty());
+        child.go_on();
+        child.thaw();
+
+        // The first thing it does on waking is to look.
+        assert_eq!(child.hear().as_deref(), Some("held: false"), "{renewal}");
+        assert_eq!(child.hear().as_deref(), Some("0ns left"), "{renewal}");
+        assert!(child.end().success());
+    }
+}
+
+#[test]
+#[ignore = "a process of its own, started by another test"]
+fn child_holds_a_lock() {
+    let Some(handed) = Child::handed() else { return };
+    let (renewal, urls) = handed.split_once(';').expect("two parts");
+    let locks = support::patient().nodes(urls.split(' ')).connect_blocking().expect("locks");
+    let request = locks.lock(NAME).ttl(TTL).node_timeout(400 * MS);
+    let request = if renewal == "renewed" { request } else { request.no_renewal() };
+    let guard = request.acquire().expect("a lock");
+    Child::say(&format!("held: {}", guard.is_held()));
+    Child::wait_for_word();
+    let (held, left) = (guard.is_held(), guard.remaining());
+    Child::say(&format!("held: {held}"));
+    Child::say(&format!("{left:?} left"));
+    assert!(guard.extend().is_err());
+}
+
+#[test]
+fn another_client_takes_over_from_a_stopped_process_and_keeps_the_lock_when_it_wakes() {
+    let fleet = Fleet::of(3);
+    let handed = format!("renewed;{}", fleet.servers.urls().join(" "));
+    let mut child = Child::start("child_holds_a_lock", &handed);
+    assert_eq!(child.hear().as_deref(), Some("held: true"));
+    let other = fleet.blocking();
+
+    child.freeze();
+    let guard = other.lock(NAME).wait(LIMIT).acquire().expect("the lock of the stopped process");
+    child.go_on();
+    child.thaw();
+
+    assert_eq!(child.hear().as_deref(), Some("held: false"));
+    assert!(child.end().success());
+    guard.extend().expect("what it undid was its own");
+    assert_eq!(fleet.nodes_with(NAME), 3);
+}
+
+/// A runtime that is late reads, after the loss was signalled, the answer to an
+/// extension it had sent before: by then nobody believes in the lock any more.
+#[test]
+fn a_lease_reported_as_lost_is_not_renewed_for_ever_by_a_late_engine() {
+    let fleet = Fleet::of(3);
+    let proxies: Vec<_> =
+        fleet.servers.iter().map(|server| redlatch_testbed::Proxy::to(server).unwrap()).collect();
+    let urls: Vec<_> = proxies.iter().map(redlatch_testbed::Proxy::url).collect();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let guard = runtime.block_on(async {
+        let locks = support::patient().nodes(urls).connect().await.unwrap();
+        let request = locks.lock(NAME).ttl(4 * SEC).node_timeout(1500 * MS).notice(2 * SEC);
+        let guard = request.renew_every(300 * MS).await.unwrap();
+        for proxy in &proxies {
+            proxy.hold(redlatch_testbed::Direction::Replies);
+        }
+        // One extension leaves, and its answers are on the way …
+        let calls = fleet.calls(0, "evalsha");
+        support::soon("an extension is out", || fleet.calls(0, "evalsha") > calls).await;
+        guard
+    });
+    for proxy in &proxies {
+        proxy.release(redlatch_testbed::Direction::Replies);
+    }
+    // … when the runtime stands still, and the nodes as well.
+    fleet.servers.freeze(&[0, 1, 2]);
+    let (lost, _) = watch(&guard.lease());
+    fleet.servers.thaw(&[0, 1, 2]);
+
+    runtime.block_on(async {
+        assert_eq!(lost, Lost::Expired);
+        assert!(!guard.is_held());
+        fleet.is_tidy_soon().await;
+    });
+}
