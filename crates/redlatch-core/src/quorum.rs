@@ -42,7 +42,7 @@ pub struct Holder {
 #[non_exhaustive]
 pub enum Fault {
     /// No answer in time. The command may still be carried out later.
-    #[error("no answer within {0:?}")]
+    #[error("no answer within {0:.1?}")]
     TimedOut(Duration),
     /// The connection broke with the command under way: it may have been carried out.
     #[error("connection lost: {0}")]
@@ -88,7 +88,7 @@ impl fmt::Display for Holder {
             write!(f, " by {owner}")?;
         }
         if let Some(remaining) = self.remaining {
-            write!(f, " for another {remaining:?}")?;
+            write!(f, " for another {remaining:.1?}")?;
         }
         Ok(())
     }

@@ -115,6 +115,9 @@ pub enum ExtendError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
+    /// What is to be released cannot be a lock. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
     /// Too few nodes answered.
     #[error("not known whether it is released: {votes}")]
     Unknown {

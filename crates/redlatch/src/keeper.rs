@@ -186,7 +186,7 @@ async fn keep(mut jobs: mpsc::UnboundedReceiver<Job>) {
 /// The next job; while there is none, looks after the leases.
 async fn wait(jobs: &mut mpsc::UnboundedReceiver<Job>) -> Option<Job> {
     loop {
-        let Some(keeper) = keeper() else { return None };
+        let keeper = keeper()?;
         let next = keeper.look();
         if next == Moment::NEVER {
             return jobs.recv().await;

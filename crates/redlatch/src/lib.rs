@@ -68,9 +68,11 @@ mod clock;
 mod engine;
 mod error;
 mod guard;
+mod handover;
 mod keeper;
 mod locks;
 pub mod node;
+mod observer;
 mod request;
 mod status;
 pub mod testing;
@@ -81,8 +83,9 @@ pub use error::{
 };
 pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use locks::{Builder, Locks};
+pub use observer::{Examined, Forced, Listed, Listing, Observer, Trial};
 pub use redlatch_core::{
-    Fault, Holder, OwnerError, Resource, ResourceError, Tally, TermsError, Vote,
+    Facts, Fault, Holder, OwnerError, Resource, ResourceError, Tally, TermsError, Vote,
 };
 pub use request::{LockRequest, Try, Wait};
 pub use status::{LockState, NodeKey, NodeStatus, Status};

@@ -41,8 +41,8 @@ const FIRST_ANSWER: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Locks {
-    handle: Handle,
-    defaults: Arc<Defaults>,
+    pub(crate) handle: Handle,
+    pub(crate) defaults: Arc<Defaults>,
 }
 
 impl Locks {
@@ -361,7 +361,7 @@ impl Builder {
         Ok(Locks { handle, defaults: Arc::new(defaults) })
     }
 
-    fn checked_nodes(&self) -> Result<Arc<[Arc<dyn Node>]>, ConnectError> {
+    pub(crate) fn checked_nodes(&self) -> Result<Arc<[Arc<dyn Node>]>, ConnectError> {
         let nodes = self.nodes.iter().cloned().collect::<Result<Vec<_>, _>>()?;
         if nodes.is_empty() {
             return Err(ConnectError::NoNodes);
@@ -386,7 +386,7 @@ impl Builder {
 fn host_and_pid() -> Owner {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy();
-    let host: String = host.chars().filter(|c| c.is_ascii_graphic()).take(200).collect();
+    let host: String = host.chars().filter(char::is_ascii_graphic).take(200).collect();
     let label = format!("{host}/{}", std::process::id());
     Owner::new(label).expect("graphic ASCII of at most 211 bytes is a label")
 }

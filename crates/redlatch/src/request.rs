@@ -2,7 +2,7 @@
 
 use crate::{
     blocking,
-    engine::{Ask, Handle},
+    engine::{Ask, Handle, Place},
     error::{InvalidRequest, LockError, RunError},
     guard::{Guard, Lease},
 };
@@ -13,7 +13,6 @@ use std::{
     future::{Future, IntoFuture},
     marker::PhantomData,
     pin::{Pin, pin},
-    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -144,7 +143,7 @@ impl<M> LockRequest<M> {
         let span = tracing::debug_span!("lock", resources = %order.resources);
         let cell = match self.handle.acquire(order).instrument(span).await {
             Ok(Ok(cell)) => cell,
-            Ok(Err(error)) => return Err(lock_error(&place, error)),
+            Ok(Err(error)) => return Err(lock_error(&place, &error)),
             Err(_) => return Err(LockError::Stopped),
         };
         if !cell.is_held() {
@@ -259,11 +258,11 @@ impl LockRequest<blocking::Wait> {
     }
 }
 
-fn lock_error(place: &Arc<crate::engine::Place>, error: AcquireError) -> LockError {
+fn lock_error(place: &Place, error: &AcquireError) -> LockError {
     let votes = place.votes(error.ballot());
     match error {
         AcquireError::Held(_) => LockError::Held { votes },
-        AcquireError::TooSlow { elapsed, .. } => LockError::TooSlow { elapsed, votes },
+        AcquireError::TooSlow { elapsed, .. } => LockError::TooSlow { elapsed: *elapsed, votes },
         _ => LockError::NoQuorum { votes },
     }
 }

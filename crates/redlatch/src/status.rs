@@ -78,7 +78,7 @@ fn first_key(reply: &Reply) -> Option<&KeyState> {
 }
 
 /// Held if a majority has one and the same value.
-fn held_state(keys: &[&KeyState], majority: usize) -> LockState {
+pub(crate) fn held_state(keys: &[&KeyState], majority: usize) -> LockState {
     for candidate in keys {
         let KeyState::Held { value, .. } = candidate else { continue };
         let mut remaining: Vec<Option<Duration>> = keys
@@ -140,7 +140,7 @@ fn write_held(
 ) -> fmt::Result {
     let owner = owner.map_or("another client", String::as_str);
     match remaining {
-        Some(remaining) => write!(f, "held by {owner} for another {remaining:?}"),
+        Some(remaining) => write!(f, "held by {owner} for another {remaining:.1?}"),
         None => write!(f, "held by {owner} for ever"),
     }
 }

@@ -9,8 +9,8 @@
 use super::{Link, Node};
 use crate::clock::Clock;
 use redlatch_core::{
-    Command, Fault, Holder, Identity, KeyState, Moment, Reply, Resource, Resources, Tag, Token,
-    Vote, token::owner_of,
+    Command, Facts, Fault, HeldKey, Holder, Identity, KeyState, Moment, Page, Reply, Resource,
+    Resources, Tag, Token, Vote, glob, token::owner_of,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -253,10 +253,9 @@ impl Server {
             Command::Inspect { resources } => {
                 Reply::Keys(resources.iter().map(|resource| self.state(resource)).collect())
             }
-            Command::Identify => Reply::Identity(Identity {
-                run: Arc::clone(&self.run),
-                version: concat!("memory ", env!("CARGO_PKG_VERSION")).into(),
-            }),
+            Command::Identify => Reply::Identity(self.identity()),
+            Command::List { pattern, .. } => Reply::Page(self.list(pattern)),
+            Command::Examine => Reply::Facts(Facts::of(self.identity())),
             _ => Reply::failed(Fault::Unfit("it does not know this command".into())),
         }
     }
@@ -313,6 +312,23 @@ impl Server {
             }
         }
         if released == resources.count() { Vote::Granted } else { Vote::Gone }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            run: Arc::clone(&self.run),
+            version: concat!("memory ", env!("CARGO_PKG_VERSION")).into(),
+        }
+    }
+
+    fn list(&self, pattern: &[u8]) -> Page {
+        let like = |name: &&Resource| glob::matches(pattern, name.as_bytes());
+        let locks = self.keys.keys().filter(like).filter_map(|name| {
+            let (key, remaining) = self.live(name)?;
+            let value = key.token.as_bytes().into();
+            Some(HeldKey { name: name.clone(), value, remaining: Some(remaining) })
+        });
+        Page { locks: locks.collect(), next: None }
     }
 
     fn state(&self, resource: &Resource) -> KeyState {

@@ -2,6 +2,7 @@
 
 mod connect;
 mod link;
+mod observe;
 mod resp;
 #[cfg(feature = "tls")]
 mod tls;

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::node::Store;
 use redlatch_core::{
-    Command, Fault, Holder, Identity, KeyState, Reply, Resource, Resources, Token, Vote,
-    resource::MAX_RESOURCES, token::owner_of,
+    Command, Facts, Fault, HeldKey, Holder, Identity, KeyState, Page, Reply, Resource, Resources,
+    Token, Vote, glob, resource::MAX_RESOURCES, token::owner_of,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use std::{
@@ -26,6 +26,9 @@ use std::{
 /// How many expired locks a take cleans up: more than it may make, so that they
 /// cannot pile up.
 const SWEEP: usize = MAX_RESOURCES + 8;
+
+/// How many locks are listed at once.
+const PAGE: i64 = 200;
 
 /// An open database.
 #[derive(Debug)]
@@ -55,7 +58,10 @@ impl Database {
     fn carry_out(&self, command: &Command) -> Outcome<Reply> {
         // Reading needs no lock: a writer that hangs must not hide the locks.
         let begin = match command {
-            Command::Inspect { .. } | Command::Identify => "BEGIN",
+            Command::Inspect { .. }
+            | Command::Identify
+            | Command::List { .. }
+            | Command::Examine => "BEGIN",
             _ => "BEGIN IMMEDIATE",
         };
         in_transaction(&self.connection, begin, || {
@@ -75,6 +81,10 @@ impl Database {
                 }
                 Command::Inspect { resources } => self.inspect(now, resources)?,
                 Command::Identify => Reply::Identity(self.identity.clone()),
+                Command::List { pattern, after } => {
+                    Reply::Page(self.list(now, pattern, after.as_deref())?)
+                }
+                Command::Examine => Reply::Facts(self.facts()),
                 _ => Reply::failed(unfit(&self.path, "does not know this command")),
             })
         })
@@ -134,6 +144,30 @@ impl Database {
             }))
         };
         Ok(Reply::Keys(resources.iter().map(state).collect::<Outcome<_>>()?))
+    }
+
+    fn list(&self, now: i64, pattern: &[u8], after: Option<&[u8]>) -> Outcome<Page> {
+        let live = "SELECT name, value, deadline FROM locks \
+                    WHERE name > ?1 AND deadline > ?2 ORDER BY name LIMIT ?3";
+        let mut select = self.statement(live)?;
+        let mut rows = select.query(params![after.unwrap_or_default(), now, PAGE])?;
+        let (mut locks, mut read, mut last) = (Vec::new(), 0, None);
+        while let Some(row) = rows.next()? {
+            let name: Vec<u8> = row.get(0)?;
+            let held = Row { value: row.get(1)?, deadline: row.get(2)? };
+            if let (Ok(name), true) = (Resource::new(&name), glob::matches(pattern, &name)) {
+                let remaining = Some(held.remaining(now));
+                locks.push(HeldKey { name, value: held.value.into(), remaining });
+            }
+            read += 1;
+            last = Some(Arc::from(name));
+        }
+        Ok(Page { locks: locks.into(), next: last.filter(|_| read == PAGE) })
+    }
+
+    /// The locks survive whoever dies, and end with the machine's uptime.
+    fn facts(&self) -> Facts {
+        Facts { journal: Some(true), ..Facts::of(self.identity.clone()) }
     }
 
     /// The lock of that name, unless it has expired.

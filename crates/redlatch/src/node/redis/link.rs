@@ -50,7 +50,7 @@ pub(super) struct RedisLink {
 enum State {
     Idle,
     Connecting(Pin<Box<dyn Future<Output = Result<Connection, Fault>> + Send>>),
-    Ready(Ready),
+    Ready(Box<Ready>),
     /// The last connect failed: so does every command until then.
     Resting {
         until: Instant,
@@ -89,7 +89,7 @@ impl RedisLink {
         match result {
             Ok(connection) => {
                 self.rest = FIRST_REST;
-                let mut ready = Ready::new(connection);
+                let mut ready = Box::new(Ready::new(connection));
                 for (tag, command) in self.waiting.drain(..) {
                     ready.send(tag, command);
                 }

@@ -1,8 +1,11 @@
 //! Commands to the server's words, and its words back to replies.
 
-use super::resp::{Digits, Value, write_command};
+use super::{
+    observe,
+    resp::{Digits, Value, write_command},
+};
 use redlatch_core::{
-    Command, Fault, Holder, Identity, KeyState, Reply, Resources, Vote, token::owner_of,
+    Command, Fault, Holder, Identity, KeyState, Reply, Resource, Resources, Vote, token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -29,6 +32,9 @@ impl Script {
     }
 }
 
+/// How many keys a server looks at before it turns to others again.
+const LOOKED_AT: &[u8] = b"200";
+
 /// What the server calls our scripts, told by `SCRIPT LOAD`.
 pub(super) type Hashes = [Box<[u8]>; Script::ALL.len()];
 
@@ -53,7 +59,7 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
                     write_command(out, &[b"SET", key, token.as_bytes(), b"NX", b"PX", ttl]);
                 }
                 None => {
-                    write_script(out, naming, Script::Take, resources, &[token.as_bytes(), ttl])
+                    write_script(out, naming, Script::Take, resources, &[token.as_bytes(), ttl]);
                 }
             }
         }
@@ -66,6 +72,14 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
         }
         Command::Inspect { resources } => {
             write_script(out, naming, Script::Inspect, resources, &[]);
+        }
+        Command::List { pattern, after } => {
+            let cursor = after.as_deref().unwrap_or(b"0");
+            let source = include_bytes!("scripts/list.lua");
+            write_command(out, &[b"EVAL", source, b"0", cursor, pattern, LOOKED_AT]);
+        }
+        Command::Examine => {
+            write_command(out, &[b"EVAL", include_bytes!("scripts/examine.lua"), b"0"]);
         }
         // Who it is was asked when the connection was made; this keeps the order.
         _ => write_command(out, &[b"PING"]),
@@ -94,7 +108,7 @@ fn write_script(
         }
     }
     let mut words = vec![verb, body, count];
-    words.extend(resources.iter().map(|resource| resource.as_bytes()));
+    words.extend(resources.iter().map(Resource::as_bytes));
     words.extend(arguments);
     write_command(out, &words);
 }
@@ -109,7 +123,8 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
         return Reply::failed(Fault::Refused(text_of(text)));
     }
     let vote = match (command, value) {
-        (Command::Take { .. }, Value::Status(b"OK") | Value::Int(1)) => Vote::Granted,
+        (Command::Take { .. }, Value::Status(b"OK") | Value::Int(1))
+        | (Command::Extend { .. } | Command::Release { .. }, Value::Int(1)) => Vote::Granted,
         (Command::Take { .. }, Value::Nil) => Vote::Held(Holder::default()),
         (Command::Take { .. }, Value::Array(_)) => match held(value) {
             Some(KeyState::Held { value, remaining }) => {
@@ -118,7 +133,6 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
             }
             _ => return unexpected(value),
         },
-        (Command::Extend { .. } | Command::Release { .. }, Value::Int(1)) => Vote::Granted,
         (Command::Extend { .. } | Command::Release { .. }, Value::Int(0)) => Vote::Gone,
         (Command::Inspect { resources }, Value::Array(found))
             if found.len() == resources.count() =>
@@ -127,6 +141,12 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
             return keys.map_or_else(|| unexpected(value), Reply::Keys);
         }
         (Command::Identify, Value::Status(b"PONG")) => return Reply::Identity(identity.clone()),
+        (Command::List { .. }, Value::Array(parts)) => {
+            return observe::page(parts).map_or_else(|| unexpected(value), Reply::Page);
+        }
+        (Command::Examine, Value::Array(parts)) => {
+            return observe::facts(parts, identity).map_or_else(|| unexpected(value), Reply::Facts);
+        }
         _ => return unexpected(value),
     };
     Reply::Vote(vote)

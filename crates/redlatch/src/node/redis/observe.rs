@@ -1,0 +1,105 @@
+//! What a server answers to those who only look.
+
+use super::resp::Value;
+use redlatch_core::{Facts, HeldKey, Identity, Page, Resource, token::owner_of};
+use std::{sync::Arc, time::Duration};
+
+/// `{cursor, {{name, value, PTTL}, …}}`.
+pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
+    let [Value::Text(cursor), Value::Array(found)] = parts else {
+        return None;
+    };
+    let mut locks = Vec::new();
+    for lock in found {
+        let Value::Array(lock) = lock else { return None };
+        let [Value::Text(name), Value::Text(value), Value::Int(pttl)] = lock.as_slice() else {
+            return None;
+        };
+        // What is not ours was left out by the server as far as it could tell.
+        if let (Ok(name), Some(_)) = (Resource::new(name), owner_of(value)) {
+            let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
+            locks.push(HeldKey { name, value: Arc::from(*value), remaining });
+        }
+    }
+    let next = (*cursor != b"0").then(|| Arc::from(*cursor));
+    Some(Page { locks: locks.into(), next })
+}
+
+/// `{INFO, {seconds, microseconds} or nil}`.
+pub(super) fn facts(parts: &[Value<'_>], identity: &Identity) -> Option<Facts> {
+    let [Value::Text(info), clock] = parts else {
+        return None;
+    };
+    let info = String::from_utf8_lossy(info);
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let number = |name| field(name).and_then(|text| text.parse::<u64>().ok());
+    let is_limited = number("maxmemory").is_some_and(|limit| limit > 0);
+    let no_history = |id: &str| id.bytes().all(|byte| byte == b'0');
+    Some(Facts {
+        clock: time(clock),
+        uptime: number("uptime_in_seconds").map(Duration::from_secs),
+        eviction: field("maxmemory_policy").filter(|_| is_limited).map(Arc::from),
+        evicted: number("evicted_keys"),
+        journal: number("aof_enabled").map(|enabled| enabled == 1),
+        replicas: number("connected_slaves").and_then(|count| count.try_into().ok()),
+        promoted: field("master_replid2").is_some_and(|id| !no_history(id)),
+        ..Facts::of(identity.clone())
+    })
+}
+
+fn time(value: &Value<'_>) -> Option<Duration> {
+    let Value::Array(parts) = value else { return None };
+    let number = |value: &Value<'_>| match value {
+        Value::Text(digits) => str::from_utf8(digits).ok()?.parse().ok(),
+        _ => None,
+    };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    Some(Duration::from_secs(number(seconds)?) + Duration::from_micros(number(micros)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity { run: "a".into(), version: "redis 7".into() }
+    }
+
+    #[test]
+    fn a_page_holds_our_locks_alone() {
+        let ours = [&[b'a'; 40][..], b"@me"].concat();
+        let lock = |name, value| {
+            Value::Array(vec![Value::Text(name), Value::Text(value), Value::Int(1500)])
+        };
+        let found = vec![lock(b"x", &ours), lock(b"y", b"something else"), lock(b"", &ours)];
+
+        let page = page(&[Value::Text(b"17"), Value::Array(found)]).unwrap();
+
+        let names: Vec<_> = page.locks.iter().map(|lock| lock.name.to_string()).collect();
+        assert_eq!(names, ["x"]);
+        assert_eq!(page.locks[0].remaining, Some(Duration::from_millis(1500)));
+        assert_eq!(page.next.as_deref(), Some(&b"17"[..]));
+    }
+
+    #[test]
+    fn a_policy_matters_only_where_memory_is_limited() {
+        let policy = |info: &str| {
+            facts(&[Value::Text(info.as_bytes()), Value::Nil], &identity()).unwrap().eviction
+        };
+
+        assert_eq!(policy("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), None);
+        let limited = policy("maxmemory:9\r\nmaxmemory_policy:allkeys-lru\r\n");
+        assert_eq!(limited.as_deref(), Some("allkeys-lru"));
+    }
+
+    #[test]
+    fn the_clock_is_read_to_the_microsecond() {
+        let clock = Value::Array(vec![Value::Text(b"1700000000"), Value::Text(b"250000")]);
+
+        let facts = facts(&[Value::Text(b""), clock], &identity()).unwrap();
+
+        assert_eq!(facts.clock, Some(Duration::from_millis(1_700_000_000_250)));
+    }
+}
