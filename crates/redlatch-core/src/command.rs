@@ -5,7 +5,7 @@
 
 use crate::{
     quorum::{Fault, Vote},
-    resource::Resources,
+    resource::{Resource, Resources},
     token::Token,
 };
 use alloc::{boxed::Box, sync::Arc};
@@ -50,6 +50,16 @@ pub enum Command {
     },
     /// Tell who you are. Answer: [`Reply::Identity`].
     Identify,
+    /// Tell some of the locks that are held, in small steps that hold up nobody.
+    /// Answer: [`Reply::Page`].
+    List {
+        /// What the names must be like: see [`glob`](crate::glob).
+        pattern: Arc<[u8]>,
+        /// Where the last page ended; none for the first.
+        after: Option<Arc<[u8]>>,
+    },
+    /// Tell what matters to locks. Answer: [`Reply::Facts`].
+    Examine,
 }
 
 /// One node's answer to one command.
@@ -62,6 +72,10 @@ pub enum Reply {
     Keys(Box<[KeyState]>),
     /// To [`Command::Identify`].
     Identity(Identity),
+    /// To [`Command::List`].
+    Page(Page),
+    /// To [`Command::Examine`].
+    Facts(Facts),
 }
 
 impl Reply {
@@ -93,4 +107,65 @@ pub struct Identity {
     pub run: Arc<str>,
     /// Kind and version, for people: `redis 7.0.15`.
     pub version: Arc<str>,
+}
+
+/// Some of the locks that a node holds. Locks of other libraries, whose values
+/// look like any other, are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Page {
+    /// The locks. One may come twice, on two pages.
+    pub locks: Box<[HeldKey]>,
+    /// Where this page ended; none if it was the last.
+    pub next: Option<Arc<[u8]>>,
+}
+
+/// One lock on one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HeldKey {
+    /// What is locked.
+    pub name: Resource,
+    /// What signs it.
+    pub value: Arc<[u8]>,
+    /// How long the key lives on; none if it never expires.
+    pub remaining: Option<Duration>,
+}
+
+/// What matters to locks, as a node tells it; none where it does not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Facts {
+    /// Who it is.
+    pub identity: Identity,
+    /// Its wall clock: the time since 1970.
+    pub clock: Option<Duration>,
+    /// How long it has been up.
+    pub uptime: Option<Duration>,
+    /// What it may do when its memory is full, if that is limited: `noeviction`
+    /// keeps every key.
+    pub eviction: Option<Arc<str>>,
+    /// How many keys it has thrown away for want of memory.
+    pub evicted: Option<u64>,
+    /// Whether every change is written to disk.
+    pub journal: Option<bool>,
+    /// How many replicas it has, which will not be asked.
+    pub replicas: Option<u32>,
+    /// It was a replica of another server: what that one did not pass on in
+    /// time is forgotten.
+    pub promoted: bool,
+}
+
+impl Facts {
+    /// Of a node that tells nothing more.
+    #[must_use]
+    pub fn of(identity: Identity) -> Self {
+        Facts {
+            identity,
+            clock: None,
+            uptime: None,
+            eviction: None,
+            evicted: None,
+            journal: None,
+            replicas: None,
+            promoted: false,
+        }
+    }
 }

@@ -15,6 +15,7 @@ pub mod acquire;
 pub mod command;
 pub mod config;
 pub mod extend;
+pub mod glob;
 pub mod lease;
 pub mod machine;
 pub mod moment;
@@ -26,7 +27,7 @@ pub mod survey;
 pub mod token;
 
 pub use acquire::{AcquireError, Attempt};
-pub use command::{Command, Identity, KeyState, Reply};
+pub use command::{Command, Facts, HeldKey, Identity, KeyState, Page, Reply};
 pub use config::{Renewal, Terms, TermsError};
 pub use extend::{ExtendError, Extension};
 pub use machine::{Input, Machine, OpId, Output, Tag};

@@ -239,7 +239,7 @@ impl<E: Entropy> Machine<E> {
                     (Op::Undoing(op), Reply::Vote(vote)) => {
                         op.vote(now, id, tag, node, vote, world)
                     }
-                    (_, Reply::Keys(_) | Reply::Identity(_)) => Next::Same,
+                    (_, _) => Next::Same,
                 });
             }
             Input::Extend(id, ttl) => self.extend(now, id, ttl),

@@ -182,7 +182,8 @@ impl Observer {
             })
             .await;
         let names = self.nodes.iter().map(|node| Arc::from(node.name()));
-        let forced = names.zip(done).map(|(node, (owner, outcome))| Forced { node, owner, outcome });
+        let forced =
+            names.zip(done).map(|(node, (owner, outcome))| Forced { node, owner, outcome });
         Ok(forced.collect())
     }
 
@@ -273,10 +274,11 @@ impl Line {
         let found = self.ask(Command::Inspect { resources: resources.clone() }).await;
         let value = match &found {
             Reply::Keys(keys) => match keys.first() {
-                Some(KeyState::Held { value: Some(value), .. }) => value.clone(),
+                Some(KeyState::Held { value: Some(value), remaining: Some(_) }) => value.clone(),
                 Some(KeyState::Free) => return (None, Ok(false)),
+                // Somebody's data: of another type, or there for ever.
                 _ => {
-                    let reason = "what stands there is not a lock that can be released";
+                    let reason = "what stands there is no lock: it does not expire, or is no text";
                     return (None, Err(Fault::Refused(reason.into())));
                 }
             },
@@ -352,12 +354,15 @@ impl Listing {
         }
         let listed = locks.into_iter().map(|(name, keys)| {
             let nodes = keys.len();
-            let states = keys.into_values().map(|lock| KeyState::Held {
-                value: Some(lock.value),
-                remaining: lock.remaining,
-            });
+            let states = keys
+                .into_values()
+                .map(|lock| KeyState::Held { value: Some(lock.value), remaining: lock.remaining });
             let states: Vec<KeyState> = states.collect();
-            Listed { name, state: crate::status::held_state(&states.iter().collect::<Vec<_>>(), majority), nodes }
+            Listed {
+                name,
+                state: crate::status::held_state(&states.iter().collect::<Vec<_>>(), majority),
+                nodes,
+            }
         });
         Listing { locks: listed.collect(), failed }
     }
