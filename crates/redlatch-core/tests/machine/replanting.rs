@@ -16,6 +16,21 @@ fn a_missing_key_is_planted_again_after_the_vote_is_won() {
 }
 
 #[test]
+fn a_node_that_says_so_before_the_vote_is_won_gets_its_key_back_too() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.nodes[0].forget();
+    world.line(1, Mode::Held);
+    world.line(2, Mode::Held);
+
+    world.extend(lock, TTL);
+    assert_eq!(world.takes(), [0, 1, 2], "nothing is won yet");
+    world.all_lines(Mode::Open);
+
+    assert_eq!(world.locked(), [0, 1, 2]);
+}
+
+#[test]
 fn a_node_that_says_so_late_gets_its_key_back_too() {
     let mut world = World::of(3);
     let lock = world.acquire();
