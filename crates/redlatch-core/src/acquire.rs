@@ -9,10 +9,12 @@
 
 use crate::{
     config::Terms,
+    fence::FencingToken,
     lease,
     moment::Moment,
-    quorum::{Ballot, Verdict, Vote},
+    quorum::{Ballot, Fault, Verdict, Vote},
 };
+use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
 
 /// One attempt: one token, one ballot, one result.
@@ -24,6 +26,9 @@ pub struct Attempt {
     deadline: Moment,
     ballot: Ballot,
     decided: bool,
+    node_timeout: Duration,
+    /// With fencing: which number each node was asked to raise its register to.
+    raising: Option<Box<[Option<FencingToken>]>>,
 }
 
 impl Attempt {
@@ -37,7 +42,50 @@ impl Attempt {
             deadline: started.after(terms.node_timeout),
             ballot: Ballot::of(nodes),
             decided: false,
+            node_timeout: terms.node_timeout,
+            raising: None,
         }
+    }
+
+    /// The same attempt with fencing: a majority must also agree on a number.
+    #[must_use]
+    pub fn fenced(mut self) -> Self {
+        self.raising = Some(vec![None; self.ballot.casts().len()].into());
+        self
+    }
+
+    /// The number that a majority agreed on, once the attempt is won.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.raising.as_ref()?;
+        self.ballot.greatest_number().map(|(number, _)| number)
+    }
+
+    /// The registers to raise now, and to what: where a majority granted but
+    /// did not answer one and the same number. Each node is asked once for each
+    /// number; its answer is its new vote.
+    pub fn raise(&mut self, now: Moment) -> Vec<(usize, FencingToken)> {
+        let Some(raising) = self.raising.as_mut().filter(|_| !self.decided) else {
+            return Vec::new();
+        };
+        if self.ballot.tally().verdict() != Verdict::Won {
+            return Vec::new();
+        }
+        let Some((greatest, _)) = self.ballot.greatest_number() else {
+            return Vec::new();
+        };
+        let mut raises = Vec::new();
+        for (node, cast) in self.ballot.casts().iter().enumerate() {
+            let lower = cast.vote.number().is_some_and(|number| number < greatest);
+            if lower && raising[node] != Some(greatest) {
+                raising[node] = Some(greatest);
+                raises.push((node, greatest));
+            }
+        }
+        if !raises.is_empty() {
+            self.deadline = now.after(self.node_timeout).min(self.usable_until);
+        }
+        raises
     }
 
     /// When nodes that have not answered no longer count.
@@ -68,9 +116,29 @@ impl Attempt {
     /// Ends the waiting for nodes once the deadline has passed.
     pub fn tick(&mut self, now: Moment) -> Option<Decision> {
         if now >= self.deadline {
-            self.ballot.close(now.since(self.started));
+            let waited = now.since(self.started);
+            self.ballot.close(waited);
+            self.give_up_raising(waited);
         }
         self.decide(now)
+    }
+
+    /// A node that was asked to raise its register and has not answered has
+    /// taken its vote back: it did not confirm the number.
+    fn give_up_raising(&mut self, waited: Duration) {
+        let Some(raising) = &self.raising else { return };
+        for (node, asked) in raising.iter().enumerate() {
+            if asked.is_some() && self.ballot.vote(node).number() < *asked {
+                self.ballot.cast(node, Vote::Failed(Fault::TimedOut(waited)), waited);
+            }
+        }
+    }
+
+    /// Whether a majority confirmed one and the same number, where it must.
+    fn agrees_on_a_number(&self) -> bool {
+        let majority = self.ballot.tally().majority();
+        let agreed = || self.ballot.greatest_number().is_some_and(|(_, nodes)| nodes >= majority);
+        self.raising.is_none() || agreed()
     }
 
     fn decide(&mut self, now: Moment) -> Option<Decision> {
@@ -81,6 +149,8 @@ impl Attempt {
         let validity = self.usable_until.since(now);
         let decision = match tally.verdict() {
             Verdict::Open => return None,
+            // Granted, but the numbers differ: the registers are being raised.
+            Verdict::Won if !self.agrees_on_a_number() && now < self.usable_until => return None,
             // Lost, but wait for what to call it: one dead node must not make
             // a lock that is held look like an outage.
             Verdict::Lost if !tally.refusals_decide() && tally.refusals_may_decide() => {
@@ -141,11 +211,7 @@ impl AcquireError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        config::Wanted,
-        quorum::{Fault, Holder},
-    };
-    use alloc::vec::Vec;
+    use crate::{config::Wanted, quorum::Holder};
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -4,6 +4,7 @@
 //! once. It never decides and never retries.
 
 use crate::{
+    fence::{FencingToken, Proposal},
     quorum::{Fault, Vote},
     resource::{Resource, Resources},
     token::Token,
@@ -24,6 +25,20 @@ pub enum Command {
         token: Token,
         /// How long the keys live, in whole milliseconds.
         ttl: Duration,
+        /// With fencing: move the registers of the resources to one number (see
+        /// [`Proposal::settle`]) and answer it as [`Vote::Numbered`].
+        fence: Option<Proposal>,
+    },
+    /// If every key holds the token, move the registers of the resources to at
+    /// least `to`. Answer: [`Vote::Numbered`] with the greatest of them now, or
+    /// [`Vote::Gone`].
+    Raise {
+        /// What is locked.
+        resources: Resources,
+        /// The value the keys must have.
+        token: Token,
+        /// The number the registers shall reach.
+        to: FencingToken,
     },
     /// If every key holds the token, let each live for at least `ttl` from now;
     /// never shorten one. Answer: [`Vote::Granted`] or [`Vote::Gone`].
@@ -34,6 +49,8 @@ pub enum Command {
         token: Token,
         /// How long the keys shall live, in whole milliseconds.
         ttl: Duration,
+        /// With fencing: the registers of the resources shall be at least this.
+        fence: Option<FencingToken>,
     },
     /// Delete each key that holds the token, and no other. Answer:
     /// [`Vote::Granted`] if every key was ours, otherwise [`Vote::Gone`].

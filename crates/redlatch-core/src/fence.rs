@@ -1,6 +1,13 @@
 //! The number that grows with every grant.
+//!
+//! Each node keeps registers; a take that is granted moves the register of its
+//! resource to `max(register + 1, proposed)` and answers it. The greatest
+//! answer of the granting majority is the token, once a majority of the nodes
+//! has exactly that number.
 
-use core::{fmt, num::NonZeroU64};
+use crate::{moment::Moment, resource::Resources};
+use alloc::vec::Vec;
+use core::{fmt, num::NonZeroU64, time::Duration};
 
 /// A number that is greater for every later grant of a resource.
 ///
@@ -27,6 +34,84 @@ impl FencingToken {
     }
 }
 
+/// How far a proposal may be ahead of a node's clock: one wrong clock cannot
+/// poison a register.
+pub const SKEW: Duration = Duration::from_secs(30);
+
+/// How many registers a node has: bounded memory however many locks there were.
+pub const REGISTERS: u32 = 1 << 16;
+
+/// A wall clock, as far as fencing needs one: what it showed at some moment.
+///
+/// It need not be right. A register that was forgotten does not start again at
+/// one, and clocks that agree to within half of [`SKEW`] make all nodes answer
+/// the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WallClock {
+    /// When it was read.
+    pub read_at: Moment,
+    /// What it showed, in microseconds since 1970.
+    pub micros: u64,
+}
+
+impl WallClock {
+    /// The number to propose for a take that is sent now: ahead of every clock
+    /// that is less than half of [`SKEW`] ahead of ours.
+    #[must_use]
+    pub fn propose(&self, now: Moment) -> Proposal {
+        let ahead = now.since(self.read_at) + SKEW / 2;
+        let micros = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
+        Proposal(self.micros.saturating_add(micros).min(FencingToken::MAX))
+    }
+}
+
+/// The number a client proposes for a grant, in microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Proposal(u64);
+
+impl Proposal {
+    /// A proposal of that many microseconds.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Proposal(micros)
+    }
+
+    /// The number itself.
+    #[must_use]
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// What a node makes of it, by its own clock (in microseconds) and the
+    /// greatest number in the registers concerned. None when no number is left.
+    ///
+    /// Nodes that run a script do the same there.
+    #[must_use]
+    pub fn settle(self, clock: u64, greatest: u64) -> Option<FencingToken> {
+        let skew = u64::try_from(SKEW.as_micros()).unwrap_or(u64::MAX);
+        let clamped = self.0.clamp(clock, clock.saturating_add(skew));
+        FencingToken::new(clamped.max(greatest.saturating_add(1)))
+    }
+}
+
+/// The registers of some resources, each once, ascending. A register serves
+/// every name that hashes to it (FNV-1a, folded to 16 bits).
+#[must_use]
+pub fn registers(resources: &Resources) -> Vec<u32> {
+    let mut registers: Vec<u32> = resources
+        .iter()
+        .map(|resource| {
+            let hash = resource.as_bytes().iter().fold(0x811c_9dc5_u32, |hash, byte| {
+                (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+            });
+            (hash >> 16 ^ hash) % REGISTERS
+        })
+        .collect();
+    registers.sort_unstable();
+    registers.dedup();
+    registers
+}
+
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -43,5 +128,49 @@ mod tests {
         assert_eq!(FencingToken::new(1).map(FencingToken::get), Some(1));
         assert!(FencingToken::new(FencingToken::MAX).is_some());
         assert_eq!(FencingToken::new(FencingToken::MAX + 1), None);
+    }
+
+    const HOUR: u64 = 3600 * 1_000_000;
+
+    fn settled(proposed: u64, clock: u64, greatest: u64) -> Option<u64> {
+        Proposal::from_micros(proposed).settle(clock, greatest).map(FencingToken::get)
+    }
+
+    #[test]
+    fn a_proposal_near_the_nodes_clock_is_taken_as_it_is() {
+        assert_eq!(settled(5 * HOUR + 7, 5 * HOUR, 0), Some(5 * HOUR + 7));
+    }
+
+    #[test]
+    fn a_wrong_clock_is_clamped_both_ways() {
+        let skew = u64::try_from(SKEW.as_micros()).unwrap();
+
+        assert_eq!(settled(9 * HOUR, 5 * HOUR, 0), Some(5 * HOUR + skew));
+        assert_eq!(settled(1, 5 * HOUR, 0), Some(5 * HOUR));
+    }
+
+    #[test]
+    fn the_register_always_grows_and_ends_with_a_named_refusal() {
+        assert_eq!(settled(5 * HOUR, 5 * HOUR, 7 * HOUR), Some(7 * HOUR + 1));
+        assert_eq!(settled(5 * HOUR, 5 * HOUR, FencingToken::MAX), None);
+    }
+
+    #[test]
+    fn clients_propose_ahead_of_nodes_whose_clocks_are_ahead_of_theirs() {
+        let clock = WallClock { read_at: Moment::START, micros: HOUR };
+        let later = Moment::START.after(Duration::from_secs(2));
+
+        assert_eq!(clock.propose(later).micros(), HOUR + 17_000_000);
+    }
+
+    #[test]
+    fn registers_are_bounded_and_the_same_for_everyone() {
+        let names: Vec<_> = (0..2000).map(|n| alloc::format!("job:{n}")).collect();
+        let one = |name: &str| registers(&Resources::new([name]).unwrap());
+
+        assert_eq!(one("invoice:42"), [25_170]);
+        assert!(names.iter().all(|name| one(name)[0] < REGISTERS));
+        let several = registers(&Resources::new(["b", "a", "c"]).unwrap());
+        assert!(several.is_sorted() && several.len() == 3);
     }
 }

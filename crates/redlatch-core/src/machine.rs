@@ -18,6 +18,7 @@ use crate::{
     command::{Command, Reply},
     config::Terms,
     extend,
+    fence::{FencingToken, WallClock},
     lease::Loss,
     moment::Moment,
     quorum::Ballot,
@@ -104,6 +105,8 @@ pub struct Order {
     pub owner: Owner,
     /// Until when to try again; there is one attempt at least.
     pub wait_until: Moment,
+    /// With fencing: the wall clock that numbers are proposed by.
+    pub fencing: Option<WallClock>,
 }
 
 /// A lease that was taken elsewhere.
@@ -120,6 +123,8 @@ pub struct Adopted {
     /// Whether its key is put back on nodes that lost it. Only one place may do
     /// that, or a key is planted behind its release.
     pub replants: bool,
+    /// Its fencing token, which extensions carry along.
+    pub fence: Option<FencingToken>,
 }
 
 /// What shall be done.
@@ -159,6 +164,8 @@ pub struct Grant {
     pub usable_until: Moment,
     /// The votes when the majority was complete.
     pub ballot: Ballot,
+    /// Its number, with fencing.
+    pub fence: Option<FencingToken>,
 }
 
 /// The state of all operations. Machines that are equal have the same future,

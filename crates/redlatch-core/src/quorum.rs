@@ -7,6 +7,7 @@
 //! that answered. "Held" and "failed" are counted apart: the first means wait,
 //! the second means tell an operator.
 
+use crate::fence::FencingToken;
 use alloc::{boxed::Box, sync::Arc, vec};
 use core::{fmt, time::Duration};
 
@@ -18,6 +19,8 @@ pub enum Vote {
     Pending,
     /// The node did what was asked.
     Granted,
+    /// The same, and its fencing register now stands at this number.
+    Numbered(FencingToken),
     /// Take: there is a key already. It may even be our own, from a command
     /// the network repeated: a refusal does not prove another owner.
     Held(Holder),
@@ -69,11 +72,23 @@ impl Fault {
     }
 }
 
+impl Vote {
+    /// The fencing number that came with a grant.
+    #[must_use]
+    pub fn number(&self) -> Option<FencingToken> {
+        match self {
+            Vote::Numbered(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Vote::Pending => f.write_str("no answer yet"),
             Vote::Granted => f.write_str("granted"),
+            Vote::Numbered(number) => write!(f, "granted with {number}"),
             Vote::Held(holder) => write!(f, "{holder}"),
             Vote::Gone => f.write_str("no longer ours"),
             Vote::Failed(fault) => write!(f, "{fault}"),
@@ -140,6 +155,14 @@ impl Ballot {
         &self.0[node].vote
     }
 
+    /// The greatest fencing number, and how many nodes answered exactly it.
+    #[must_use]
+    pub fn greatest_number(&self) -> Option<(FencingToken, usize)> {
+        let numbers = || self.0.iter().filter_map(|cast| cast.vote.number());
+        let greatest = numbers().max()?;
+        Some((greatest, numbers().filter(|number| *number == greatest).count()))
+    }
+
     /// The votes, counted.
     #[must_use]
     pub fn tally(&self) -> Tally {
@@ -147,7 +170,7 @@ impl Ballot {
         for cast in &self.0 {
             match cast.vote {
                 Vote::Pending => tally.pending += 1,
-                Vote::Granted => tally.granted += 1,
+                Vote::Granted | Vote::Numbered(_) => tally.granted += 1,
                 Vote::Held(_) | Vote::Gone => tally.refused += 1,
                 Vote::Failed(_) => tally.failed += 1,
             }

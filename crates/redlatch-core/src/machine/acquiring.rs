@@ -101,10 +101,12 @@ impl Acquiring {
                 resources: self.order.resources.clone(),
                 token: token.clone(),
                 ttl: self.order.terms.ttl,
+                fence: self.order.fencing.map(|clock| clock.propose(now)),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
         let attempt = Attempt::new(now, world.nodes, &self.order.terms);
+        let attempt = if self.order.fencing.is_some() { attempt.fenced() } else { attempt };
         self.state = State::Taking { attempt, token };
     }
 
@@ -116,9 +118,25 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Next {
         match decision {
-            None => Next::Same,
+            None => {
+                self.raise(now, id, world);
+                Next::Same
+            }
             Some(Ok(usable_until)) => self.won(now, id, usable_until, world),
             Some(Err(error)) => self.lost(now, id, error, world),
+        }
+    }
+
+    /// Asks the nodes that answered a lower number to reach the greatest.
+    fn raise<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+        let State::Taking { attempt, token } = &mut self.state else { return };
+        for (node, to) in attempt.raise(now) {
+            let command = Command::Raise {
+                resources: self.order.resources.clone(),
+                token: token.clone(),
+                to,
+            };
+            world.send(node, Tag { op: id, round: self.round }, command);
         }
     }
 
@@ -132,10 +150,10 @@ impl Acquiring {
         let State::Taking { attempt, token } = &self.state else {
             return Next::Same;
         };
-        let ballot = attempt.ballot().clone();
-        let holding =
-            Holding::new(now, &self.order, token.clone(), usable_until, ballot.clone(), self.round);
-        let grant = Grant { token: token.clone(), usable_until: holding.end(), ballot };
+        let (ballot, fence) = (attempt.ballot().clone(), attempt.fencing_token());
+        let taken = Grant { token: token.clone(), usable_until, ballot, fence };
+        let holding = Holding::new(now, &self.order, taken.clone(), self.round);
+        let grant = Grant { usable_until: holding.end(), ..taken };
         world.outbox.push_back(Output::Acquired(id, Ok(grant)));
         Next::Becomes(Op::Holding(holding))
     }

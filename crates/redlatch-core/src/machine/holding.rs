@@ -1,10 +1,11 @@
 //! A lock that is held: renewal, extension, loss, release.
 
-use super::{Adopted, Next, Op, OpId, Order, Output, Tag, Undoing, World};
+use super::{Adopted, Grant, Next, Op, OpId, Order, Output, Tag, Undoing, World};
 use crate::{
     command::Command,
     config::Terms,
     extend::{Decision, ExtendError, Extension},
+    fence::FencingToken,
     lease::Loss,
     moment::Moment,
     quorum::{Ballot, Vote},
@@ -37,26 +38,23 @@ pub(super) struct Holding {
     answering: bool,
     lost: bool,
     replants: bool,
+    /// What extensions carry along.
+    fence: Option<FencingToken>,
     round: u32,
     /// Grants of this round that come late belong to the lease all the same.
     planted_in: u32,
 }
 
 impl Holding {
-    pub(super) fn new(
-        now: Moment,
-        order: &Order,
-        token: Token,
-        usable_until: Moment,
-        ballot: Ballot,
-        round: u32,
-    ) -> Self {
+    pub(super) fn new(now: Moment, order: &Order, grant: Grant, round: u32) -> Self {
+        let Grant { token, usable_until, ballot, fence } = grant;
         let adopted = Adopted {
             resources: order.resources.clone(),
             terms: order.terms.clone(),
             token,
             usable_until,
             replants: true,
+            fence,
         };
         let mut holding = Holding::adopt(now, adopted, ballot.casts().len());
         holding.planted = ballot.clone();
@@ -67,7 +65,7 @@ impl Holding {
     }
 
     pub(super) fn adopt(now: Moment, adopted: Adopted, nodes: usize) -> Self {
-        let Adopted { resources, terms, token, usable_until, replants } = adopted;
+        let Adopted { resources, terms, token, usable_until, replants, fence } = adopted;
         let max_hold = terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.max_hold);
         let mut holding = Holding {
             resources,
@@ -84,6 +82,7 @@ impl Holding {
             answering: false,
             lost: false,
             replants,
+            fence,
             round: 0,
             planted_in: 0,
             terms,
@@ -247,6 +246,7 @@ impl Holding {
                 resources: self.resources.clone(),
                 token: self.token.clone(),
                 ttl,
+                fence: self.fence,
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
@@ -322,6 +322,8 @@ impl Holding {
                 resources: self.resources.clone(),
                 token: self.token.clone(),
                 ttl: self.terms.ttl,
+                // The number is the lease's; the next extension brings it along.
+                fence: None,
             };
             world.send(node, Tag { op: id, round: self.planted_in }, command);
             // Whatever became of the take: from here on the key may be there.

@@ -8,6 +8,7 @@ mod cancelling;
 mod counterexamples;
 mod driving;
 mod extending;
+mod fencing;
 mod handing_over;
 mod releasing;
 mod renewing;

@@ -2,13 +2,16 @@
 
 use core::time::Duration;
 use redlatch_core::{
-    Command, Holder, Identity, KeyState, Moment, Reply, Resource, Resources, Token, Vote,
+    Command, FencingToken, Holder, Identity, KeyState, Moment, Proposal, Reply, Resource,
+    Resources, Token, Vote, fence::registers,
 };
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, Hash)]
 pub(crate) struct Node {
     keys: BTreeMap<Resource, Key>,
+    /// The fencing registers that have ever moved.
+    registers: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug, Clone, Hash)]
@@ -21,8 +24,19 @@ impl Node {
     pub(crate) fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
         self.keys.retain(|_, key| now < key.dies);
         let vote = match command {
-            Command::Take { resources, token, ttl } => self.take(now, resources, token, *ttl),
-            Command::Extend { resources, token, ttl } => self.extend(now, resources, token, *ttl),
+            Command::Take { resources, token, ttl, fence } => {
+                match (self.take(now, resources, token, *ttl), fence) {
+                    (Vote::Granted, Some(proposal)) => self.number(now, resources, *proposal),
+                    (vote, _) => vote,
+                }
+            }
+            Command::Raise { resources, token, to } => self.raise(resources, token, *to),
+            Command::Extend { resources, token, ttl, fence } => {
+                if let Some(to) = fence {
+                    self.raise(resources, token, *to);
+                }
+                self.extend(now, resources, token, *ttl)
+            }
             Command::Release { resources, token } => self.release(resources, token),
             Command::Inspect { resources } => return self.inspect(now, resources),
             _ => return identity(),
@@ -33,6 +47,37 @@ impl Node {
     /// Forgets everything, as a server without a disk does when it restarts.
     pub(crate) fn forget(&mut self) {
         self.keys.clear();
+        self.registers.clear();
+    }
+
+    /// Where the register of these resources stands.
+    pub(crate) fn register(&self, resources: &Resources) -> u64 {
+        let numbers = registers(resources).into_iter().filter_map(|at| self.registers.get(&at));
+        numbers.copied().max().unwrap_or(0)
+    }
+
+    /// Moves the register of these resources by hand.
+    pub(crate) fn set_register(&mut self, resources: &Resources, number: u64) {
+        for at in registers(resources) {
+            self.registers.insert(at, number);
+        }
+    }
+
+    fn number(&mut self, now: Moment, resources: &Resources, proposal: Proposal) -> Vote {
+        let clock = now.as_nanos() / 1000; // right, as far as wall clocks go here
+        let settled = proposal.settle(clock, self.register(resources));
+        let number = settled.expect("a number is left");
+        self.set_register(resources, number.get());
+        Vote::Numbered(number)
+    }
+
+    fn raise(&mut self, resources: &Resources, token: &Token, to: FencingToken) -> Vote {
+        if !resources.iter().all(|name| self.has(name, token)) {
+            return Vote::Gone;
+        }
+        let number = self.register(resources).max(to.get());
+        self.set_register(resources, number);
+        Vote::Numbered(FencingToken::new(number).expect("a number"))
     }
 
     /// Gives the lock to somebody the machines know nothing of.

@@ -3,7 +3,7 @@
 use super::{Dice, MS, at, client::Client, line::Cut, line::Mode, node::Node, plain, resource};
 use core::time::Duration;
 use redlatch_core::{
-    Command, Fault, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms, Token,
+    Command, Fault, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms, Token, WallClock,
     machine::{Adopted, Order},
 };
 
@@ -63,6 +63,20 @@ impl World {
             terms,
             owner: Owner::new(format!("client/{client}")).expect("a good label"),
             wait_until: self.now.after(wait),
+            fencing: None,
+        };
+        self.start(client, |op| Input::Acquire(op, order))
+    }
+
+    /// A client wants the lock with a fencing token.
+    pub(crate) fn acquire_fenced(&mut self, client: usize, terms: Terms) -> Lock {
+        let micros = self.now.as_nanos() / 1000;
+        let order = Order {
+            resources: resource(),
+            terms,
+            owner: Owner::new(format!("client/{client}")).expect("a good label"),
+            wait_until: self.now,
+            fencing: Some(WallClock { read_at: self.now, micros }),
         };
         self.start(client, |op| Input::Acquire(op, order))
     }
@@ -74,6 +88,7 @@ impl World {
             token: token.clone(),
             usable_until,
             replants: true,
+            fence: None,
         };
         self.start(0, |op| Input::Adopt(op, adopted))
     }

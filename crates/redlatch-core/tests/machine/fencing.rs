@@ -1,0 +1,168 @@
+//! Fencing: numbers that grow over independent nodes, and are never shared.
+
+use crate::support::{MS, Mode, NODE_TIMEOUT, TTL, World, plain, renewed, resource};
+use core::time::Duration;
+use redlatch_core::{AcquireError, Command};
+
+/// The number of a lock that was granted.
+fn number(world: &World, lock: crate::support::Lock) -> u64 {
+    world.grant(lock).fence.expect("a fenced lock has a number").get()
+}
+
+fn raises(world: &World, client: usize) -> usize {
+    let sent = world.clients[client].sent.iter();
+    sent.filter(|(_, _, command)| matches!(command, Command::Raise { .. })).count()
+}
+
+#[test]
+fn the_normal_case_is_one_round_trip_and_one_number_on_all_nodes() {
+    let mut world = World::of(5);
+
+    let lock = world.acquire_fenced(0, plain());
+
+    let token = number(&world, lock);
+    assert_eq!(raises(&world, 0), 0);
+    assert!(world.nodes.iter().all(|node| node.register(&resource()) == token));
+}
+
+#[test]
+fn every_later_grant_has_a_greater_number() {
+    let mut world = World::with(2, 3);
+    let mut last = 0;
+    for turn in 0..10 {
+        let client = turn % 2;
+        let lock = world.acquire_fenced(client, plain());
+        let token = number(&world, lock);
+
+        assert!(token > last, "{token} after {last}");
+
+        last = token;
+        world.release(lock);
+        world.pass(MS / 10);
+    }
+}
+
+#[test]
+fn without_fencing_there_is_no_number_and_no_register_moves() {
+    let mut world = World::of(3);
+
+    let lock = world.acquire();
+
+    assert_eq!(world.grant(lock).fence, None);
+    assert_eq!(world.nodes[0].register(&resource()), 0);
+}
+
+#[test]
+fn where_the_numbers_differ_a_majority_is_raised_to_the_greatest() {
+    let mut world = World::of(3);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+
+    let lock = world.acquire_fenced(0, plain());
+
+    assert_eq!(number(&world, lock), (1 << 50) + 1);
+    assert_eq!(raises(&world, 0), 2, "once for each node that was behind");
+    assert_eq!(world.nodes[0].register(&resource()), (1 << 50) + 1);
+}
+
+#[test]
+fn a_node_that_lost_our_key_in_between_does_not_confirm() {
+    let mut world = World::of(3);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+    world.line(0, Mode::Held);
+    world.line(2, Mode::Down);
+    let lock = world.acquire_fenced(0, plain());
+    world.carry_out(0, 0);
+    world.answer_one(0, 0);
+    world.nodes[0].forget();
+
+    world.let_through(0);
+    world.pass(NODE_TIMEOUT);
+
+    assert!(world.refusal(lock).is_some(), "{:?}", world.acquired(lock));
+    assert_eq!(world.nodes[0].register(&resource()), 0, "raised only with our key");
+}
+
+#[test]
+fn a_register_that_is_ahead_by_then_makes_its_number_the_new_one() {
+    let mut world = World::of(3);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+    world.line(0, Mode::Held);
+    world.line(2, Mode::Down);
+    let lock = world.acquire_fenced(0, plain());
+    world.carry_out(0, 0);
+    world.answer_one(0, 0);
+    // Another lock of the same register was granted meanwhile.
+    world.nodes[0].set_register(&resource(), 1 << 51);
+
+    world.line(0, Mode::Open);
+    world.let_through(0);
+
+    assert_eq!(number(&world, lock), 1 << 51);
+    assert_eq!(world.nodes[1].register(&resource()), 1 << 51);
+}
+
+#[test]
+fn validity_is_checked_after_the_last_round() {
+    let mut world = World::of(3);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+    world.line(0, Mode::Held);
+    world.line(2, Mode::Down);
+    let lock = world.acquire_fenced(0, plain());
+    world.carry_out(0, 0);
+    world.answer_one(0, 0);
+    world.carry_out(0, 0);
+
+    world.freeze(2 * TTL);
+    world.answer_one(0, 0);
+
+    assert!(matches!(world.refusal(lock), Some(AcquireError::TooSlow { .. })));
+}
+
+#[test]
+fn silence_in_the_second_round_is_no_confirmation() {
+    let mut world = World::of(3);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+    world.line(0, Mode::Held);
+    world.line(2, Mode::Down);
+    let lock = world.acquire_fenced(0, plain());
+    world.carry_out(0, 0);
+    world.answer_one(0, 0);
+
+    world.pass(NODE_TIMEOUT + MS);
+
+    assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+}
+
+#[test]
+fn an_extension_carries_the_number_to_nodes_that_are_behind() {
+    let mut world = World::of(3);
+    let lock = world.acquire_fenced(0, renewed(Duration::MAX));
+    world.nodes[2].set_register(&resource(), 7);
+
+    world.pass(333 * MS);
+
+    assert_eq!(world.nodes[2].register(&resource()), number(&world, lock));
+}
+
+#[test]
+fn a_release_leaves_the_registers_alone() {
+    let mut world = World::of(3);
+    let lock = world.acquire_fenced(0, plain());
+    let token = number(&world, lock);
+
+    world.release(lock);
+
+    assert!(world.nodes.iter().all(|node| node.register(&resource()) == token));
+}
+
+#[test]
+fn a_minority_that_is_down_does_not_cost_a_round() {
+    let mut world = World::of(5);
+    world.line(0, Mode::Down);
+    world.line(4, Mode::Down);
+
+    let lock = world.acquire_fenced(0, plain());
+
+    assert!(number(&world, lock) > 0);
+    assert_eq!(raises(&world, 0), 0);
+}
