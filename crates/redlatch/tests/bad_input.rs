@@ -380,29 +380,29 @@ async fn passwords_and_tokens_are_in_no_log_no_debug_and_no_error() {
     let log = Log::everything();
     let fleet = Fleet::with(3, &Server::options().password("sesame"));
     let locks = fleet.builder().connect().await.unwrap();
-    let mut shown = format!("{:?} {locks:?}", fleet.builder());
+    let mut shown = vec![format!("{:?} {locks:?}", fleet.builder())];
     let mut tokens = Vec::new();
 
     let guard = locks.lock(NAME).await.unwrap();
     guard.extend().await.unwrap();
     tokens.push(guard.token().to_vec());
-    shown += &format!("{guard:?} {:?} {:?}", guard.lease(), locks.lock(NAME));
-    shown += &format!("{:?}", locks.lock(NAME).wait(100 * MS).await);
-    shown += &format!("{:?} {:?}", locks.try_lock(NAME).await, locks.status(NAME).await);
+    shown.push(format!("{guard:?} {:?} {:?}", guard.lease(), locks.lock(NAME)));
+    shown.push(format!("{:?}", locks.lock(NAME).wait(100 * MS).await));
+    shown.push(format!("{:?} {:?}", locks.try_lock(NAME).await, locks.status(NAME).await));
     let parts = guard.into_parts();
-    shown += &format!("{parts:?}");
+    shown.push(format!("{parts:?}"));
     let guard = locks.resume(&parts).await.unwrap();
     for node in 0..3 {
         fleet.remove(node, NAME);
     }
-    shown += &format!("{:?}", guard.extend().await);
+    shown.push(format!("{:?}", guard.extend().await));
     fleet.servers.kill(&[0, 1]);
     let failed = locks.lock(NAME).await;
-    shown += &format!("{failed:?} {}", failed.as_ref().unwrap_err());
+    shown.push(format!("{failed:?} {}", failed.as_ref().unwrap_err()));
     let wrong = fleet.servers[2].url_as("default", "sesame-not");
-    shown += &format!("{:?}", Locks::connect([wrong]).await);
+    shown.push(format!("{:?}", Locks::connect([wrong]).await));
 
-    let text = log.text();
+    let (text, shown) = (log.text(), shown.concat());
     assert!(text.contains("lock taken") && text.contains("lock not taken"), "{text}");
     for token in &tokens {
         let secret = String::from_utf8_lossy(&token[..40]).into_owned();

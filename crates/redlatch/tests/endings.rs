@@ -189,7 +189,7 @@ fn blocking_work_that_outlives_its_lock_is_an_error() {
     let fleet = Fleet::of(3);
     let locks = fleet.blocking();
 
-    assert_eq!(locks.lock(NAME).run(|lease| lease.is_held()).unwrap(), true);
+    assert!(locks.lock(NAME).run(|lease| lease.is_held()).unwrap());
     locks.settled();
     let request = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS);
     let lost = request.run(|lease| {

@@ -427,6 +427,8 @@ async fn servers_that_close_idle_connections_are_not_noticed() {
 
     let all_closed = || fleet.servers.iter().all(|server| server.connected_clients() == 0);
     soon("the servers closed the connections", all_closed).await;
+    // A turn of the runtime, in which it looks at its sockets.
+    tokio::time::sleep(MS).await;
     let guard = locks.lock(NAME).await.unwrap();
 
     soon("all granted, none by a second attempt", || fleet.nodes_with(NAME) == 3).await;

@@ -175,6 +175,6 @@ impl Random {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         let random = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        u32::try_from(random * u64::from(bound) >> 32).expect("less than the bound")
+        u32::try_from((random * u64::from(bound)) >> 32).expect("less than the bound")
     }
 }

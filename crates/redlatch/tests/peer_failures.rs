@@ -64,7 +64,8 @@ async fn f1_clients_that_split_the_votes_of_four_nodes_all_get_the_lock_in_the_e
         waiting.push(tokio::spawn(async move {
             let guard = locks.lock(NAME).wait(LIMIT).await?;
             guard.release().await.expect("an answer");
-            Ok::<_, LockError>(locks.settled().await)
+            locks.settled().await;
+            Ok::<_, LockError>(())
         }));
     }
 
@@ -139,7 +140,7 @@ async fn f4_loss_is_signalled_in_time_with_two_of_three_nodes_mute() {
 
     let lost = in_time(guard.lost()).await;
 
-    assert!(Instant::now() < ends, "{:?} after the end", Instant::now() - ends);
+    assert!(Instant::now() < ends, "{:?} after the end", ends.elapsed());
     assert_eq!(lost, Lost::Expired);
     assert!(!guard.is_held());
     fleet.servers.thaw(&[0, 2]);

@@ -132,10 +132,8 @@ async fn soon_at(
 pub(crate) fn in_time<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();
     async move {
-        match tokio::time::timeout(LIMIT, future).await {
-            Ok(done) => done,
-            Err(_) => panic!("{caller}: nothing within {LIMIT:?}"),
-        }
+        let done = tokio::time::timeout(LIMIT, future).await;
+        done.unwrap_or_else(|_| panic!("{caller}: nothing within {LIMIT:?}"))
     }
 }
 
