@@ -13,7 +13,7 @@ use std::{
         Mutex, OnceLock,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Where an engine and its nodes read the time.
@@ -43,6 +43,13 @@ impl Clock {
             }
         }
     }
+}
+
+/// The wall clock in microseconds since 1970, for fencing numbers, which need
+/// not be right: before 1970 it shows zero.
+pub(crate) fn wall_micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn system() -> &'static Skips {

@@ -6,7 +6,9 @@ use crate::{
     request::Limits,
     votes::Votes,
 };
-use redlatch_core::{Resource, config::check_ttl, extend, lease::Loss, release, token::owner_of};
+use redlatch_core::{
+    FencingToken, Resource, config::check_ttl, extend, lease::Loss, release, token::owner_of,
+};
 use std::{
     ops::Deref,
     sync::Arc,
@@ -86,6 +88,8 @@ pub struct LeaseParts {
     pub ttl: Duration,
     /// Until when it is known to be held, by this machine's wall clock.
     pub usable_until: SystemTime,
+    /// The number of the grant, with fencing.
+    pub fencing_token: Option<FencingToken>,
 }
 
 impl std::fmt::Debug for LeaseParts {
@@ -96,6 +100,7 @@ impl std::fmt::Debug for LeaseParts {
             .field("owner", &owner_of(&self.token))
             .field("ttl", &self.ttl)
             .field("usable_until", &self.usable_until)
+            .field("fencing_token", &self.fencing_token)
             .finish_non_exhaustive()
     }
 }
@@ -155,6 +160,7 @@ impl Guard {
             token: cell.token.as_bytes().to_vec(),
             ttl: cell.terms.ttl,
             usable_until: SystemTime::now() + self.lease.remaining_by_clock(),
+            fencing_token: cell.fence,
         }
     }
 
@@ -281,6 +287,16 @@ impl Lease {
             return Ok(());
         }
         self.extend_by(least.max(self.cell.terms.ttl)).await
+    }
+
+    /// The number of this grant: greater than that of every grant before it.
+    ///
+    /// Hand it to the resource with each write, and let the resource refuse
+    /// smaller ones than it has seen: then a holder that was paused past its
+    /// lease cannot write late. None only where fencing was switched off.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.cell.fence
     }
 
     /// What is locked.

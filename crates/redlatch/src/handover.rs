@@ -45,6 +45,7 @@ impl Locks {
             token: Token::from_bytes(&parts.token),
             usable_until: place.clock.now(),
             replants: false,
+            fence: None,
         };
         let op = self.handle.next_op();
         self.handle.tell(Ask::Adopt { op, adopted, cell: None });

@@ -210,6 +210,7 @@ async fn rescue(cell: Arc<LeaseCell>) {
         token: cell.token.clone(),
         usable_until: cell.usable_until(),
         replants: false,
+        fence: cell.fence,
     };
     handle.tell(Ask::Adopt { op, adopted, cell: None });
     match handle.extend(op, cell.terms.ttl).await {
@@ -238,7 +239,8 @@ async fn carry_out(place: Arc<Place>, left: Vec<(Resources, Token)>, done: answe
         let op: OpId = handle.next_op();
         let terms = terms.clone();
         let usable_until = Clock::System.now();
-        let adopted = Adopted { resources, terms, token, usable_until, replants: false };
+        let adopted =
+            Adopted { resources, terms, token, usable_until, replants: false, fence: None };
         handle.tell(Ask::Adopt { op, adopted, cell: None });
         handle.tell(Ask::Cancel(op));
     }

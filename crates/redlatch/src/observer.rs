@@ -323,8 +323,8 @@ impl Line {
         let ttl = TRIAL_TTL;
         let (named, signed) = (|| resources.clone(), || token.clone());
         let steps = [
-            ("take", Command::Take { resources: named(), token: signed(), ttl }),
-            ("extend", Command::Extend { resources: named(), token: signed(), ttl }),
+            ("take", Command::Take { resources: named(), token: signed(), ttl, fence: None }),
+            ("extend", Command::Extend { resources: named(), token: signed(), ttl, fence: None }),
             ("release", Command::Release { resources: named(), token: signed() }),
         ];
         for (step, command) in steps {

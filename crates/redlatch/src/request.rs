@@ -2,12 +2,14 @@
 
 use crate::{
     blocking,
+    clock::wall_micros,
     engine::{Ask, Handle, Place},
     error::{InvalidRequest, LockError, RunError},
     guard::{Guard, Lease},
 };
 use redlatch_core::{
-    AcquireError, Owner, Resources, Terms, config::Wanted, config::WantedRenewal, machine::Order,
+    AcquireError, Owner, Resources, Terms, WallClock, config::Wanted, config::WantedRenewal,
+    machine::Order,
 };
 use std::{
     future::{Future, IntoFuture},
@@ -24,6 +26,7 @@ pub(crate) struct Defaults {
     pub(crate) wanted: Wanted,
     pub(crate) wait: Duration,
     pub(crate) owner: Owner,
+    pub(crate) fencing: bool,
 }
 
 /// The bounds that a lease keeps to after it was taken.
@@ -45,6 +48,7 @@ pub struct LockRequest<M = Wait> {
     wanted: Wanted,
     wait: Duration,
     owner: Result<Owner, InvalidRequest>,
+    fencing: bool,
     mode: PhantomData<M>,
 }
 
@@ -68,6 +72,7 @@ impl<M> LockRequest<M> {
             wanted: defaults.wanted.clone(),
             wait: defaults.wait,
             owner: Ok(defaults.owner.clone()),
+            fencing: defaults.fencing,
             mode: PhantomData,
         }
     }
@@ -139,7 +144,9 @@ impl<M> LockRequest<M> {
         let owner = self.owner?;
         let place = self.handle.place.clone();
         let started = place.clock.now();
-        let order = Order { resources, terms, owner, wait_until: started.after(wait) };
+        let fencing = self.fencing.then(|| WallClock { read_at: started, micros: wall_micros() });
+        let wait_until = started.after(wait);
+        let order = Order { resources, terms, owner, wait_until, fencing };
         let span = tracing::debug_span!("lock", resources = %order.resources);
         let cell = match self.handle.acquire(order).instrument(span).await {
             Ok(Ok(cell)) => cell,

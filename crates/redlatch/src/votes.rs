@@ -60,7 +60,8 @@ impl fmt::Display for Votes {
         for (at, NodeVote { node, vote, after }) in self.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
             write!(f, "{separator}{node}: {vote}")?;
-            if let (Vote::Granted | Vote::Held(_) | Vote::Gone, Some(after)) = (vote, after) {
+            let answered = !matches!(vote, Vote::Pending | Vote::Failed(_));
+            if let (true, Some(after)) = (answered, after) {
                 write!(f, " ({after:.1?})")?;
             }
         }

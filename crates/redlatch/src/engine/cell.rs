@@ -4,7 +4,9 @@
 //! whoever sees the lease end first, everyone sees it.
 
 use super::Place;
-use redlatch_core::{Ballot, Moment, OpId, Resources, Terms, Token, lease::Loss, machine::Grant};
+use redlatch_core::{
+    Ballot, FencingToken, Moment, OpId, Resources, Terms, Token, lease::Loss, machine::Grant,
+};
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -17,6 +19,7 @@ pub(crate) struct LeaseCell {
     pub(crate) resources: Resources,
     pub(crate) terms: Terms,
     pub(crate) token: Token,
+    pub(crate) fence: Option<FencingToken>,
     pub(crate) place: Arc<Place>,
     taken: Moment,
     usable_until: AtomicU64,
@@ -53,6 +56,7 @@ impl LeaseCell {
             resources,
             terms,
             token: grant.token,
+            fence: grant.fence,
             taken,
             usable_until: AtomicU64::new(grant.usable_until.as_nanos()),
             ended: AtomicBool::new(false),

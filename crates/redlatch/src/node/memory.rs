@@ -7,10 +7,11 @@
 //! every run of a test is the same.
 
 use super::{Link, Node};
-use crate::clock::Clock;
+use crate::clock::{Clock, wall_micros};
 use redlatch_core::{
-    Command, Facts, Fault, HeldKey, Holder, Identity, KeyState, Moment, Page, Reply, Resource,
-    Resources, Tag, Token, Vote, glob, token::owner_of,
+    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Moment, Page,
+    Proposal, Reply, Resource, Resources, Tag, Token, Vote, fence::registers, glob,
+    token::owner_of,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -70,6 +71,7 @@ impl Memory {
     pub fn forget(&self) {
         self.change(|server| {
             server.keys.clear();
+            server.registers.clear();
             server.run = fresh_run();
         });
     }
@@ -188,6 +190,8 @@ impl Alarm {
 #[derive(Debug)]
 struct Server {
     keys: BTreeMap<Resource, Key>,
+    /// The fencing registers that have ever moved.
+    registers: BTreeMap<u32, u64>,
     /// At how many keys the expired ones are looked for and dropped.
     sweep_at: usize,
     run: Arc<str>,
@@ -221,6 +225,7 @@ impl Server {
     fn new() -> Self {
         Server {
             keys: BTreeMap::new(),
+            registers: BTreeMap::new(),
             sweep_at: FEW,
             run: fresh_run(),
             paused: false,
@@ -241,13 +246,22 @@ impl Server {
             return Reply::failed(Fault::Unreachable("it was told to fail".into()));
         }
         match command {
-            Command::Take { resources, token, ttl } => {
+            Command::Take { resources, token, ttl, fence } => {
                 let deadline = clock.now().after(*ttl);
-                Reply::Vote(self.take(resources, token, clock, deadline))
+                self.numbered(resources, *fence, |server| {
+                    server.take(resources, token, clock, deadline)
+                })
             }
-            Command::Extend { resources, token, ttl } => {
+            Command::Raise { resources, token, to } => {
+                Reply::Vote(self.raise(resources, token, *to))
+            }
+            Command::Extend { resources, token, ttl, fence } => {
                 let deadline = clock.now().after(*ttl);
-                Reply::Vote(self.extend(resources, token, clock, deadline))
+                let vote = self.extend(resources, token, clock, deadline);
+                if let (Vote::Granted, Some(to)) = (&vote, fence) {
+                    self.raise(resources, token, *to);
+                }
+                Reply::Vote(vote)
             }
             Command::Release { resources, token } => Reply::Vote(self.release(resources, token)),
             Command::Inspect { resources } => {
@@ -281,6 +295,48 @@ impl Server {
             self.sweep_at = FEW.max(2 * self.keys.len());
         }
         Vote::Granted
+    }
+
+    /// Gives a grant its number, where one is wanted; refuses it where none is
+    /// left.
+    fn numbered(
+        &mut self,
+        resources: &Resources,
+        proposal: Option<Proposal>,
+        take: impl FnOnce(&mut Self) -> Vote,
+    ) -> Reply {
+        let Some(proposal) = proposal else {
+            return Reply::Vote(take(self));
+        };
+        let Some(number) = proposal.settle(wall_micros(), self.greatest(resources)) else {
+            return Reply::failed(Fault::Refused("no fencing number is left".into()));
+        };
+        let vote = take(self);
+        if vote != Vote::Granted {
+            return Reply::Vote(vote);
+        }
+        self.move_registers(resources, number);
+        Reply::Vote(Vote::Numbered(number))
+    }
+
+    fn raise(&mut self, resources: &Resources, token: &Token, to: FencingToken) -> Vote {
+        if !resources.iter().all(|resource| self.is_ours(resource, token)) {
+            return Vote::Gone;
+        }
+        let number = FencingToken::new(self.greatest(resources)).map_or(to, |is| is.max(to));
+        self.move_registers(resources, number);
+        Vote::Numbered(number)
+    }
+
+    fn greatest(&self, resources: &Resources) -> u64 {
+        let moved = registers(resources).into_iter().filter_map(|at| self.registers.get(&at));
+        moved.copied().max().unwrap_or(0)
+    }
+
+    fn move_registers(&mut self, resources: &Resources, number: FencingToken) {
+        for register in registers(resources) {
+            self.registers.insert(register, number.get());
+        }
     }
 
     fn extend(
@@ -383,7 +439,10 @@ mod tests {
 
         fn take(&mut self, number: u64, name: &str, ttl: Duration) {
             let token = Token::from_bytes(&number.to_be_bytes());
-            self.link.send(tag(number), Command::Take { resources: resources([name]), token, ttl });
+            self.link.send(
+                tag(number),
+                Command::Take { resources: resources([name]), token, ttl, fence: None },
+            );
         }
 
         /// The next replies, none if there are none for an hour.

@@ -6,7 +6,8 @@ use crate::{
     node::{Link, Node},
 };
 use redlatch_core::{
-    Command, Entropy, Identity, KeyState, Owner, Reply, Resources, Token, Vote, resource::MAX_NAME,
+    Command, Entropy, FencingToken, Identity, KeyState, Owner, Proposal, Reply, Resources, Token,
+    Vote, resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -89,12 +90,30 @@ pub(super) struct Claim {
 impl Claim {
     pub(super) fn take(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Take { resources, token, ttl }
+        Command::Take { resources, token, ttl, fence: None }
+    }
+
+    /// A take that proposes a number.
+    pub(super) fn take_fenced(&self, ttl: Duration, proposed: u64) -> Command {
+        let Claim { resources, token } = self.clone();
+        let fence = Some(Proposal::from_micros(proposed));
+        Command::Take { resources, token, ttl, fence }
+    }
+
+    pub(super) fn raise(&self, to: FencingToken) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Raise { resources, token, to }
+    }
+
+    /// An extension that carries a number along.
+    pub(super) fn extend_fenced(&self, ttl: Duration, fence: FencingToken) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Extend { resources, token, ttl, fence: Some(fence) }
     }
 
     pub(super) fn extend(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Extend { resources, token, ttl }
+        Command::Extend { resources, token, ttl, fence: None }
     }
 
     pub(super) fn release(&self) -> Command {
@@ -164,6 +183,15 @@ impl Line {
     async fn ask(&mut self, command: Command) -> Outcome<Reply> {
         let mut replies = self.ask_all([command]).await?;
         Ok(replies.remove(0))
+    }
+
+    /// The number that came with a grant.
+    pub(super) async fn numbered(&mut self, command: Command) -> Outcome<FencingToken> {
+        let vote = self.vote(command, "granted with a number", |vote| vote.number().is_some());
+        match vote.await?.number() {
+            Some(number) => Ok(number),
+            None => problem("a grant has no number"),
+        }
     }
 
     pub(super) async fn granted(&mut self, command: Command) -> Outcome {

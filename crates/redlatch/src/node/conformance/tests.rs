@@ -6,7 +6,10 @@ use crate::{
     clock::Clock,
     node::{Link, Memory, Node, Store, Threaded},
 };
-use redlatch_core::{Command, Fault, Holder, Identity, KeyState, Reply, Resource, Tag, Vote};
+use redlatch_core::{
+    Command, Fault, FencingToken, Holder, Identity, KeyState, Proposal, Reply, Resource, Tag, Vote,
+    fence,
+};
 use std::{
     collections::HashMap,
     sync::{
@@ -52,6 +55,15 @@ enum Bug {
     AnotherRunPerLink,
     NoVersion,
     WipesOnDrop,
+    IgnoresProposals,
+    BelievesProposals,
+    NumbersStandStill,
+    NumbersTheRefused,
+    MovesOneRegister,
+    AnyoneRaises,
+    RaisesDown,
+    ExtendsWithoutNumber,
+    ForgetsNumbersOnRelease,
 }
 
 /// Which check catches which bug: its own, and perhaps others.
@@ -87,6 +99,15 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::AnotherRunPerLink, "all_links_name_the_same_run"),
     (Bug::NoVersion, "all_links_name_the_same_run"),
     (Bug::WipesOnDrop, "a_dropped_link_does_no_harm"),
+    (Bug::IgnoresProposals, "a_proposal_near_the_clock_is_the_number"),
+    (Bug::BelievesProposals, "a_proposal_far_from_the_clock_is_clamped"),
+    (Bug::NumbersStandStill, "numbers_grow_whatever_is_proposed"),
+    (Bug::NumbersTheRefused, "a_refused_take_moves_no_register"),
+    (Bug::MovesOneRegister, "several_get_one_number_above_all_theirs"),
+    (Bug::AnyoneRaises, "only_its_token_raises_a_register"),
+    (Bug::RaisesDown, "a_raise_reaches_at_least_its_number"),
+    (Bug::ExtendsWithoutNumber, "an_extension_brings_its_number_along"),
+    (Bug::ForgetsNumbersOnRelease, "a_release_keeps_the_number"),
 ];
 
 #[tokio::test]
@@ -126,7 +147,7 @@ async fn a_report_says_in_words_what_failed() {
 
     let text = report.to_string();
     assert!(!report.is_passed());
-    assert!(text.starts_with("the node memory:down passes 0 of 25 checks\n"), "{text}");
+    assert!(text.starts_with("the node memory:down passes 0 of 34 checks\n"), "{text}");
     assert!(text.contains("\n  an extension lengthens: the take of redlatch:conf"), "{text}");
     assert!(text.contains("it was told to fail"), "{text}");
 }
@@ -144,8 +165,11 @@ struct Toy {
     name: &'static str,
     bug: Bug,
     keys: Arc<Mutex<Keys>>,
+    registers: Arc<Mutex<Registers>>,
     links: AtomicUsize,
 }
+
+type Registers = HashMap<u32, u64>;
 
 type Keys = HashMap<Vec<u8>, Key>;
 
@@ -157,7 +181,13 @@ struct Key {
 
 impl Toy {
     fn with(bug: Bug) -> Self {
-        Toy { name: "toy", bug, keys: Arc::default(), links: AtomicUsize::new(0) }
+        Toy {
+            name: "toy",
+            bug,
+            keys: Arc::default(),
+            registers: Arc::default(),
+            links: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -173,7 +203,11 @@ impl Node for Toy {
             _ => Arc::clone(&self.keys),
         };
         let copy = Arc::clone(&keys);
-        let inner = Threaded::new(move || Ok(Counter { bug, link, keys: Arc::clone(&keys) }));
+        let registers = Arc::clone(&self.registers);
+        let inner = Threaded::new(move || {
+            let (keys, registers) = (Arc::clone(&keys), Arc::clone(&registers));
+            Ok(Counter { bug, link, keys, registers })
+        });
         Box::new(Wire { bug, inner, keys: copy, held_back: Vec::new() })
     }
 }
@@ -221,10 +255,91 @@ struct Counter {
     bug: Bug,
     link: usize,
     keys: Arc<Mutex<Keys>>,
+    registers: Arc<Mutex<Registers>>,
 }
 
 impl Store for Counter {
     fn execute(&mut self, command: &Command) -> Result<Reply, Fault> {
+        if let Command::Raise { resources, token, to } = command {
+            let (resources, token) = (resources.clone(), token.clone());
+            let ours = Command::Extend { resources, token, ttl: Duration::ZERO, fence: None };
+            let ours = self.plain(&ours)? == vote(true) || self.bug == Bug::AnyoneRaises;
+            return Ok(if ours { self.raise(command, *to) } else { vote(false) });
+        }
+        let reply = self.plain(command)?;
+        Ok(match command {
+            Command::Take { fence: Some(proposal), .. }
+                if reply == vote(true) || self.bug == Bug::NumbersTheRefused =>
+            {
+                let number = self.number(command, *proposal);
+                if reply == vote(true) { Reply::Vote(Vote::Numbered(number)) } else { reply }
+            }
+            Command::Extend { fence: Some(to), .. }
+                if reply == vote(true) && self.bug != Bug::ExtendsWithoutNumber =>
+            {
+                self.raise(command, *to);
+                reply
+            }
+            Command::Release { .. } if self.bug == Bug::ForgetsNumbersOnRelease => {
+                self.registers.lock().unwrap().clear();
+                reply
+            }
+            _ => reply,
+        })
+    }
+}
+
+impl Counter {
+    fn registers(&self, command: &Command) -> Vec<u32> {
+        let (Command::Take { resources, .. }
+        | Command::Raise { resources, .. }
+        | Command::Extend { resources, .. }) = command
+        else {
+            return Vec::new();
+        };
+        let mut registers = fence::registers(resources);
+        if self.bug == Bug::MovesOneRegister {
+            registers.truncate(1);
+        }
+        registers
+    }
+
+    fn greatest(&self, command: &Command) -> u64 {
+        let moved = self.registers.lock().unwrap();
+        let numbers = self.registers(command).into_iter().filter_map(|at| moved.get(&at));
+        numbers.copied().max().unwrap_or(0)
+    }
+
+    fn number(&self, command: &Command, proposal: Proposal) -> FencingToken {
+        let (clock, greatest) = (crate::clock::wall_micros(), self.greatest(command));
+        let number = match self.bug {
+            Bug::IgnoresProposals => FencingToken::new(greatest + 1),
+            Bug::BelievesProposals => FencingToken::new(proposal.micros().max(greatest + 1)),
+            Bug::NumbersStandStill => proposal.settle(clock, 0),
+            _ => proposal.settle(clock, greatest),
+        };
+        let number = number.expect("a number is left");
+        self.set(command, number);
+        number
+    }
+
+    fn raise(&self, command: &Command, to: FencingToken) -> Reply {
+        let is = FencingToken::new(self.greatest(command));
+        let down = self.bug == Bug::RaisesDown;
+        let number = is.filter(|_| !down).map_or(to, |is| is.max(to));
+        self.set(command, number);
+        Reply::Vote(Vote::Numbered(number))
+    }
+
+    fn set(&self, command: &Command, number: FencingToken) {
+        let mut moved = self.registers.lock().unwrap();
+        for register in self.registers(command) {
+            moved.insert(register, number.get());
+        }
+    }
+
+    /// All but fencing.
+    fn plain(&self, command: &Command) -> Result<Reply, Fault> {
         let mut keys = self.keys.lock().unwrap();
         let (bug, now) = (self.bug, Instant::now());
         if bug != Bug::NeverExpires && bug != Bug::ReleasesTheExpired {
@@ -232,7 +347,7 @@ impl Store for Counter {
         }
         let live = |key: &&Key| key.until > now || bug == Bug::NeverExpires;
         Ok(match command {
-            Command::Take { resources, token, ttl } => {
+            Command::Take { resources, token, ttl, .. } => {
                 let mut taken = resources.iter().filter_map(|name| {
                     keys.get(&self.name(name)).filter(live).filter(|key| match bug {
                         Bug::GrantsAlways => false,
@@ -249,7 +364,7 @@ impl Store for Counter {
                 }
                 Reply::Vote(held.map_or(Vote::Granted, |key| Vote::Held(self.holder(now, &key))))
             }
-            Command::Extend { resources, token, ttl } => {
+            Command::Extend { resources, token, ttl, .. } => {
                 let ours = |name: &Resource| {
                     let key = keys.get(&self.name(name)).filter(live);
                     key.is_some_and(|key| {

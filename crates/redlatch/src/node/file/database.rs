@@ -11,10 +11,11 @@ use super::{
     boot::Boot,
     opening::{self, Watched, fault, in_transaction, is_busy, unfit},
 };
-use crate::node::Store;
+use crate::{clock::wall_micros, node::Store};
 use redlatch_core::{
-    Command, Facts, Fault, HeldKey, Holder, Identity, KeyState, Page, Reply, Resource, Resources,
-    Token, Vote, glob, resource::MAX_RESOURCES, token::owner_of,
+    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Page, Proposal,
+    Reply, Resource, Resources, Token, Vote, fence::registers, glob, resource::MAX_RESOURCES,
+    token::owner_of,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use std::{
@@ -70,11 +71,21 @@ impl Database {
             }
             let now = self.boot.now();
             Ok(match command {
-                Command::Take { resources, token, ttl } => {
+                Command::Take { resources, token, ttl, fence: None } => {
                     Reply::Vote(self.take(now, resources, token, *ttl)?)
                 }
-                Command::Extend { resources, token, ttl } => {
-                    Reply::Vote(self.extend(now, resources, token, *ttl)?)
+                Command::Take { resources, token, ttl, fence: Some(proposal) } => {
+                    self.take_fenced(now, resources, token, *ttl, *proposal)?
+                }
+                Command::Raise { resources, token, to } => {
+                    Reply::Vote(self.raise(now, resources, token, *to)?)
+                }
+                Command::Extend { resources, token, ttl, fence } => {
+                    let vote = self.extend(now, resources, token, *ttl)?;
+                    if let (Vote::Granted, Some(to)) = (&vote, fence) {
+                        self.raise(now, resources, token, *to)?;
+                    }
+                    Reply::Vote(vote)
                 }
                 Command::Release { resources, token } => {
                     Reply::Vote(self.release(now, resources, token)?)
@@ -105,6 +116,71 @@ impl Database {
         Ok(Vote::Granted)
     }
 
+    fn take_fenced(
+        &self,
+        now: i64,
+        resources: &Resources,
+        token: &Token,
+        ttl: Duration,
+        proposal: Proposal,
+    ) -> Outcome<Reply> {
+        let greatest = self.greatest(resources)?;
+        let Some(number) = proposal.settle(wall_micros(), greatest) else {
+            return Ok(Reply::failed(unfit(&self.path, "has no fencing number left")));
+        };
+        let vote = self.take(now, resources, token, ttl)?;
+        if vote != Vote::Granted {
+            return Ok(Reply::Vote(vote));
+        }
+        self.move_registers(resources, number)?;
+        Ok(Reply::Vote(Vote::Numbered(number)))
+    }
+
+    fn raise(
+        &self,
+        now: i64,
+        resources: &Resources,
+        token: &Token,
+        to: FencingToken,
+    ) -> Outcome<Vote> {
+        if !self.are_ours(now, resources, token)? {
+            return Ok(Vote::Gone);
+        }
+        let is = FencingToken::new(self.greatest(resources)?);
+        let number = is.map_or(to, |is| is.max(to));
+        self.move_registers(resources, number)?;
+        Ok(Vote::Numbered(number))
+    }
+
+    /// The greatest number in the registers of these resources.
+    fn greatest(&self, resources: &Resources) -> Outcome<u64> {
+        let mut select = self.statement("SELECT number FROM fences WHERE register = ?1")?;
+        let mut greatest = 0;
+        for register in registers(resources) {
+            let number: Option<i64> = select.query_row([register], |row| row.get(0)).optional()?;
+            greatest = greatest.max(number.unwrap_or(0).unsigned_abs());
+        }
+        Ok(greatest)
+    }
+
+    fn move_registers(&self, resources: &Resources, number: FencingToken) -> Outcome<()> {
+        let mut replace = self.statement("REPLACE INTO fences VALUES (?1, ?2)")?;
+        for register in registers(resources) {
+            replace.execute(params![register, number.get().cast_signed()])?;
+        }
+        Ok(())
+    }
+
+    fn are_ours(&self, now: i64, resources: &Resources, token: &Token) -> Outcome<bool> {
+        for resource in resources {
+            match self.find(now, resource)? {
+                Some(row) if row.value == token.as_bytes() => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     fn extend(
         &self,
         now: i64,
@@ -112,11 +188,8 @@ impl Database {
         token: &Token,
         ttl: Duration,
     ) -> Outcome<Vote> {
-        for resource in resources {
-            match self.find(now, resource)? {
-                Some(row) if row.value == token.as_bytes() => {}
-                _ => return Ok(Vote::Gone),
-            }
+        if !self.are_ours(now, resources, token)? {
+            return Ok(Vote::Gone);
         }
         let longer = "UPDATE locks SET deadline = max(deadline, ?2) WHERE name = ?1";
         let mut lengthen = self.statement(longer)?;

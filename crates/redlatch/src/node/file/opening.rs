@@ -33,6 +33,8 @@ const SCHEMA: &str = "
         name BLOB PRIMARY KEY, value BLOB NOT NULL, deadline INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX deadlines ON locks (deadline);
+    -- The fencing registers that have ever moved. They outlive every start.
+    CREATE TABLE fences (register INTEGER PRIMARY KEY, number INTEGER NOT NULL) STRICT;
 ";
 
 /// A connection to the database at `path`, made if there is none yet, and the

@@ -183,7 +183,8 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
 
 /// The least permissions that suffice.
 const ACL_HINT: &str = "grant it: ACL SETUSER … resetchannels -@all +eval +evalsha +script|load \
-    +get +getrange +set +del +exists +pexpire +pttl +ping +info +select ~RESOURCES";
+    +get +getrange +set +del +exists +pexpire +pttl +hmget +hset +time +ping +info +select \
+    ~redlatch:* ~RESOURCES";
 
 /// Asks the server what of all that is needed this user may not run.
 const PERMISSIONS: &[u8] = include_bytes!("scripts/permissions.lua");

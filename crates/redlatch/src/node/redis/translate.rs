@@ -5,7 +5,9 @@ use super::{
     resp::{Digits, Value, write_command},
 };
 use redlatch_core::{
-    Command, Fault, Holder, Identity, KeyState, Reply, Resource, Resources, Vote, token::owner_of,
+    Command, Fault, FencingToken, Holder, Identity, KeyState, Reply, Resource, Resources, Vote,
+    fence::{self, SKEW},
+    token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -13,24 +15,45 @@ use std::{sync::Arc, time::Duration};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Script {
     Take,
+    TakeFenced,
+    Raise,
     Extend,
+    ExtendFenced,
     Release,
     Inspect,
 }
 
 impl Script {
-    pub(super) const ALL: [Script; 4] =
-        [Script::Take, Script::Extend, Script::Release, Script::Inspect];
+    pub(super) const ALL: [Script; 7] = [
+        Script::Take,
+        Script::TakeFenced,
+        Script::Raise,
+        Script::Extend,
+        Script::ExtendFenced,
+        Script::Release,
+        Script::Inspect,
+    ];
 
     pub(super) fn source(self) -> &'static str {
         match self {
             Script::Take => include_str!("scripts/take.lua"),
+            Script::TakeFenced => include_str!("scripts/take_fenced.lua"),
+            Script::Raise => include_str!("scripts/raise.lua"),
             Script::Extend => include_str!("scripts/extend.lua"),
+            Script::ExtendFenced => include_str!("scripts/extend_fenced.lua"),
             Script::Release => include_str!("scripts/release.lua"),
             Script::Inspect => include_str!("scripts/inspect.lua"),
         }
     }
+
+    /// Whether it touches the node's own hash, too.
+    fn is_fenced(self) -> bool {
+        matches!(self, Script::TakeFenced | Script::Raise | Script::ExtendFenced)
+    }
 }
+
+/// Everything of ours on a server but the locks.
+pub(super) const NODE_KEY: &[u8] = b"redlatch:node";
 
 /// How many keys a server looks at before it turns to others again.
 const LOOKED_AT: &[u8] = b"200";
@@ -50,7 +73,7 @@ pub(super) enum Naming<'a> {
 pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
     let mut digits = Digits::default();
     match command {
-        Command::Take { resources, token, ttl } => {
+        Command::Take { resources, token, ttl, fence: None } => {
             let ttl = digits.of(millis(*ttl));
             match resources.single() {
                 // Plain Redlock, to the letter.
@@ -63,9 +86,29 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
                 }
             }
         }
-        Command::Extend { resources, token, ttl } => {
+        Command::Take { resources, token, ttl, fence: Some(proposal) } => {
+            let (mut proposed, mut skew) = (Digits::default(), Digits::default());
+            let arguments = [
+                token.as_bytes(),
+                digits.of(millis(*ttl)),
+                proposed.of(proposal.micros()),
+                skew.of(micros(SKEW)),
+            ];
+            write_script(out, naming, Script::TakeFenced, resources, &arguments);
+        }
+        Command::Raise { resources, token, to } => {
+            let arguments = [token.as_bytes(), digits.of(to.get())];
+            write_script(out, naming, Script::Raise, resources, &arguments);
+        }
+        Command::Extend { resources, token, ttl, fence: None } => {
             let ttl = digits.of(millis(*ttl));
             write_script(out, naming, Script::Extend, resources, &[token.as_bytes(), ttl]);
+        }
+        Command::Extend { resources, token, ttl, fence: Some(fence) } => {
+            let mut number = Digits::default();
+            let ttl = digits.of(millis(*ttl));
+            let arguments = [token.as_bytes(), ttl, number.of(fence.get())];
+            write_script(out, naming, Script::ExtendFenced, resources, &arguments);
         }
         Command::Release { resources, token } => {
             write_script(out, naming, Script::Release, resources, &[token.as_bytes()]);
@@ -97,20 +140,33 @@ fn write_script(
         Naming::Hash(hashes) => (b"EVALSHA", &hashes[script as usize]),
         Naming::Source => (b"EVAL", script.source().as_bytes()),
     };
+    let fenced = script.is_fenced();
     let mut digits = Digits::default();
-    let count = digits.of(resources.count() as u64);
-    if let Some(only) = resources.single() {
-        // The usual case, without a heap allocation.
+    let count = digits.of((resources.count() + usize::from(fenced)) as u64);
+    if let (Some(only), false) = (resources.single(), fenced) {
+        // The usual case of plain Redlock, without a heap allocation.
         match arguments {
             [a] => return write_command(out, &[verb, body, count, only.as_bytes(), a]),
             [a, b] => return write_command(out, &[verb, body, count, only.as_bytes(), a, b]),
             _ => {}
         }
     }
-    let mut words = vec![verb, body, count];
+    let registers: Vec<String> = if fenced {
+        fence::registers(resources).iter().map(u32::to_string).collect()
+    } else {
+        Vec::new()
+    };
+    let mut words = Vec::with_capacity(4 + resources.count() + arguments.len() + registers.len());
+    words.extend([verb, body, count]);
     words.extend(resources.iter().map(Resource::as_bytes));
+    words.extend(fenced.then_some(NODE_KEY));
     words.extend(arguments);
+    words.extend(registers.iter().map(String::as_bytes));
     write_command(out, &words);
+}
+
+fn micros(skew: Duration) -> u64 {
+    u64::try_from(skew.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn millis(ttl: Duration) -> u64 {
@@ -125,6 +181,13 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
     let vote = match (command, value) {
         (Command::Take { .. }, Value::Status(b"OK") | Value::Int(1))
         | (Command::Extend { .. } | Command::Release { .. }, Value::Int(1)) => Vote::Granted,
+        (Command::Take { .. } | Command::Raise { .. }, Value::Text(number)) => {
+            let number = str::from_utf8(number).ok().and_then(|text| text.parse().ok());
+            match number.and_then(FencingToken::new) {
+                Some(number) => Vote::Numbered(number),
+                None => return unexpected(value),
+            }
+        }
         (Command::Take { .. }, Value::Nil) => Vote::Held(Holder::default()),
         (Command::Take { .. }, Value::Array(_)) => match held(value) {
             Some(KeyState::Held { value, remaining }) => {
@@ -133,7 +196,10 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
             }
             _ => return unexpected(value),
         },
-        (Command::Extend { .. } | Command::Release { .. }, Value::Int(0)) => Vote::Gone,
+        (
+            Command::Raise { .. } | Command::Extend { .. } | Command::Release { .. },
+            Value::Int(0),
+        ) => Vote::Gone,
         (Command::Inspect { resources }, Value::Array(found))
             if found.len() == resources.count() =>
         {

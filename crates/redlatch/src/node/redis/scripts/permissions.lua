@@ -4,7 +4,8 @@
 local key = 'redlatch:permissions'
 local needed = {
   {'GET', key}, {'GETRANGE', key, 0, 0}, {'EXISTS', key}, {'PTTL', key}, {'DEL', key},
-  {'SET', key, '', 'NX', 'XX'}, {'PEXPIRE', key, 'x'},
+  {'SET', key, '', 'NX', 'XX'}, {'PEXPIRE', key, 'x'}, {'HMGET', key, 'x'}, {'HSET', key, 'x'},
+  {'TIME'},
 }
 local missing = {}
 for _, command in ipairs(needed) do

@@ -1,0 +1,33 @@
+-- Sets every key to the token, if none of them exists, and gives the grant a
+-- number: greater than every number in its registers, otherwise the one that
+-- was proposed, unless that is behind this server's clock or too far ahead.
+-- KEYS: the resources, then the node's hash.
+-- ARGV: token, TTL in ms, proposed number, skew in µs, registers.
+-- Returns the number as text, or {value or false, PTTL} of a key that exists.
+local node = KEYS[#KEYS]
+for at = 1, #KEYS - 1 do
+  if redis.call('EXISTS', KEYS[at]) == 1 then
+    local value = redis.pcall('GETRANGE', KEYS[at], 0, 511)
+    return {type(value) == 'string' and value, redis.call('PTTL', KEYS[at])}
+  end
+end
+local time = redis.call('TIME')
+local clock = time[1] * 1000000 + time[2]
+local number = math.min(math.max(tonumber(ARGV[3]), clock), clock + ARGV[4])
+for _, register in ipairs(redis.call('HMGET', node, unpack(ARGV, 5))) do
+  if register then
+    number = math.max(number, register + 1)
+  end
+end
+if number > 9007199254740991 then
+  return redis.error_reply('FENCE no number is left in a register of ' .. node)
+end
+-- Never tostring or `..` on a number: Lua prints 14 digits.
+local text = string.format('%.0f', number)
+for at = 1, #KEYS - 1 do
+  redis.call('SET', KEYS[at], ARGV[1], 'PX', ARGV[2])
+end
+for at = 5, #ARGV do
+  redis.call('HSET', node, ARGV[at], text)
+end
+return text
