@@ -139,14 +139,14 @@ fn blocking_locks_take_exclude_extend_and_release() {
     let fleet = Fleet::of(3);
     let (one, other) = (fleet.blocking(), fleet.blocking());
 
-    let guard = one.lock(NAME).owner("billing-7").acquire().unwrap();
+    let guard = one.lock(NAME).ttl(10 * SEC).owner("billing-7").acquire().unwrap();
     assert!(other.try_lock(NAME).acquire().unwrap().is_none());
     assert!(matches!(other.lock(NAME).acquire(), Err(LockError::Held { .. })));
     assert!(other.try_lock_all([NAME, "b"]).acquire().unwrap().is_none());
     guard.extend_by(25 * SEC).unwrap();
+    assert!(guard.remaining() > 15 * SEC);
     guard.ensure(SEC).unwrap();
     guard.extend().unwrap();
-    assert!(guard.remaining() > 15 * SEC);
     let state = other.status(NAME).unwrap().state;
     assert!(matches!(state, LockState::Held { owner: Some(owner), .. } if owner == "billing-7"));
     assert_eq!(guard.release().unwrap(), Released::Now);

@@ -103,9 +103,10 @@ impl Fleet {
     }
 }
 
-/// Settings under which a slow machine is not taken for a slow node.
+/// Settings under which a slow machine is not taken for a slow node. The TTL is
+/// longer than a test waits for anything: no key goes away by itself meanwhile.
 pub(crate) fn patient() -> Builder {
-    Locks::builder().ttl(10 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
+    Locks::builder().ttl(30 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
 }
 
 /// Waits until something is so. The runtime goes on meanwhile.
