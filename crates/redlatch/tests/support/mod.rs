@@ -138,6 +138,14 @@ pub(crate) fn in_time<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
+/// Waits for something that must come, on a thread of its own.
+#[track_caller]
+pub(crate) fn by_deadline<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    waiting.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("nothing within {LIMIT:?}"))
+}
+
 /// The votes of a lock that another owner has.
 #[track_caller]
 pub(crate) fn held(result: Result<Guard, LockError>) -> Votes {
