@@ -1,4 +1,5 @@
 //! What was typed.
+#![expect(clippy::doc_markdown, reason = "these comments are the help, which is plain text")]
 
 use crate::{duration, exit};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -114,8 +115,9 @@ pub(crate) struct AcquireArgs {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct ExtendArgs {
-    #[command(flatten)]
-    pub(crate) handle: HandleArg,
+    /// What `acquire` printed; `-` reads it from stdin.
+    #[arg(env = "REDLATCH_LOCK", hide_env_values = true)]
+    pub(crate) handle: String,
     /// For how long, from now [default: the TTL it was taken with].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
@@ -129,13 +131,14 @@ pub(crate) struct ExtendArgs {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct ReleaseArgs {
-    #[command(flatten)]
-    pub(crate) handle: HandleArg,
+    /// What `acquire` printed; `-` reads it from stdin.
+    #[arg(env = "REDLATCH_LOCK", hide_env_values = true, required_unless_present = "force")]
+    pub(crate) handle: Option<String>,
     /// Takes this lock away from whoever holds it, after asking.
     ///
     /// Its holder notices with its next renewal: what it does until then, it
     /// does without the lock.
-    #[arg(long, value_name = "NAME", conflicts_with = "handle")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) force: Option<OsString>,
     /// Does not ask.
     #[arg(long, requires = "force")]
@@ -222,14 +225,6 @@ pub(crate) struct Waiting {
     pub(crate) owner: Option<String>,
 }
 
-/// Which lock, as `acquire` printed it.
-#[derive(Debug, Args)]
-pub(crate) struct HandleArg {
-    /// What `acquire` printed; `-` reads it from stdin.
-    #[arg(env = "REDLATCH_LOCK", hide_env_values = true, required_unless_present = "force")]
-    pub(crate) handle: Option<String>,
-}
-
 /// Where the locks are.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Nodes")]
@@ -265,4 +260,15 @@ pub(crate) struct Words {
     /// Prints JSON: answers on stdout, events on stderr, one per line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        Cli::command().debug_assert();
+    }
 }

@@ -100,8 +100,7 @@ fn read(path: &Path) -> Result<Config, ConfigError> {
         .map_err(|error| ConfigError::Unreadable { path: path.into(), error })?;
     toml::from_str(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
-        let line =
-            1 + text.as_bytes()[..start.min(text.len())].iter().filter(|b| **b == b'\n').count();
+        let line = 1 + text.get(..start).unwrap_or_default().matches('\n').count();
         let message = error.message().lines().collect::<Vec<_>>().join(" ");
         ConfigError::Invalid { path: path.into(), line, message }
     })

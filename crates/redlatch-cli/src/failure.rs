@@ -5,7 +5,7 @@ use redlatch::{
     ConnectError, ExtendError, InvalidRequest, LockError, NodeVote, ReleaseError, StatusError,
     TermsError, Vote, Votes,
 };
-use std::fmt;
+use std::{ffi::OsString, fmt};
 
 /// A sentence and an exit status.
 #[derive(Debug)]
@@ -17,6 +17,21 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Failure { message: message.to_string(), exit }
+    }
+
+    /// Why these were not locked.
+    pub(crate) fn about(names: &[OsString], error: LockError) -> Self {
+        let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+        let names = names.join(", ");
+        match error {
+            LockError::Held { votes } => {
+                Failure::new(Exit::Held, format!("{names} is held by {}", holders(&votes)))
+            }
+            error => {
+                let Failure { message, exit } = error.into();
+                Failure { message: format!("{names} was not locked: {message}"), exit }
+            }
+        }
     }
 }
 
@@ -33,10 +48,9 @@ impl From<ConnectError> for Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match &error {
-            LockError::Held { votes } => Failure::new(Exit::Held, held(votes)),
-            LockError::NoQuorum { votes } | LockError::TooSlow { votes, .. } => {
-                Failure { message: error.to_string(), ..too_few(votes) }
-            }
+            LockError::Held { .. } => Failure::new(Exit::Held, error),
+            LockError::NoQuorum { votes } => too_few(votes),
+            LockError::TooSlow { .. } => Failure::new(Exit::TooFewNodes, error),
             LockError::Invalid(error) => error.clone().into(),
             _ => Failure::new(Exit::Failed, error),
         }
@@ -94,27 +108,25 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Says of each node that failed why; the others do not matter.
 fn too_few(votes: &Votes) -> Failure {
-    Failure::new(Exit::TooFewNodes, format!("too few nodes can be reached: {votes}"))
+    let failed = votes.iter().filter(|node| matches!(node.vote, Vote::Failed(_)));
+    let why: Vec<String> =
+        failed.map(|NodeVote { node, vote, .. }| format!("{node}: {vote}")).collect();
+    let (failed, nodes) = (why.len(), votes.tally().nodes);
+    let message = format!("{failed} of {nodes} nodes do not answer: {}", why.join("; "));
+    Failure::new(Exit::TooFewNodes, message)
 }
 
-/// Who has it; the votes one by one only where the nodes do not agree.
-fn held(votes: &Votes) -> String {
-    let mut known = votes.iter().filter_map(holder);
-    match known.next() {
-        Some(first) if known.all(|other| other == first) => format!("held by {first}"),
-        Some(_) => format!("held by others: {votes}"),
-        None => format!(
-            "held by another owner on {} of {} nodes",
-            votes.tally().refused,
-            votes.tally().nodes
-        ),
-    }
-}
-
-fn holder(vote: &NodeVote) -> Option<String> {
-    match &vote.vote {
-        Vote::Held(holder) => holder.owner.as_ref().map(ToString::to_string),
+/// Who has it; every vote only where the nodes do not agree.
+fn holders(votes: &Votes) -> String {
+    let mut known = votes.iter().filter_map(|node| match &node.vote {
+        Vote::Held(holder) => holder.owner.as_deref(),
         _ => None,
+    });
+    match known.next() {
+        Some(first) if known.all(|other| other == first) => first.into(),
+        Some(_) => format!("others: {votes}"),
+        None => "another owner".into(),
     }
 }

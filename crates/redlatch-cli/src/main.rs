@@ -6,22 +6,28 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the command needs Linux: signalfd, child subreapers and death signals");
 
+mod by_hand;
 mod cli;
 mod config;
+mod doctor;
 mod duration;
 mod exit;
 mod failure;
+mod handle;
+mod look;
+mod percent;
 mod progress;
 mod run;
 mod say;
 mod settings;
 
 use clap::{CommandFactory as _, Parser as _};
-use cli::{Cli, PlaceArgs, Task};
+use cli::{Cli, PlaceArgs, Task, Words};
 use exit::Exit;
 use failure::Failure;
 use say::{Event, Say};
 use settings::Settings;
+use std::io;
 
 fn main() -> Exit {
     let cli = match Cli::try_parse() {
@@ -40,8 +46,47 @@ fn main() -> Exit {
                 Err(failure) => failed(say, &failure),
             }
         }
-        _ => Exit::Failed,
+        Task::Acquire(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            by_hand::acquire(args, settings, say).await
+        }),
+        Task::Extend(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            by_hand::extend(args, settings, say).await
+        }),
+        Task::Release(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            by_hand::release(args, settings, say).await
+        }),
+        Task::Status(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            look::status(args, settings, say).await
+        }),
+        Task::Ls(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            look::ls(args, settings, say).await
+        }),
+        Task::Doctor(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            doctor::doctor(args, settings, say).await
+        }),
+        Task::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "redlatch", &mut io::stdout());
+            Exit::Done
+        }
     }
+}
+
+/// Runs what needs no second process.
+fn ask(
+    words: Words,
+    settings: Result<Settings, Failure>,
+    task: impl AsyncFnOnce(Settings, Say) -> Result<Exit, Failure>,
+) -> Exit {
+    let say = Say::new(words);
+    let work = || -> Result<Exit, Failure> {
+        let settings = settings?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let exit = runtime.block_on(task(settings, say));
+        // Dropping the runtime would wait for nodes that are mute.
+        std::mem::forget(runtime);
+        exit
+    };
+    work().unwrap_or_else(|failure| failed(say, &failure))
 }
 
 fn settings(place: &PlaceArgs) -> Result<Settings, Failure> {

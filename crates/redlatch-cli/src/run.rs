@@ -34,6 +34,7 @@ use crate::{
 use std::{
     env,
     ffi::{OsStr, OsString},
+    fs::Metadata,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -66,7 +67,7 @@ pub(crate) fn run(args: RunArgs, settings: Settings, say: Say) -> Exit {
         say.say(&Event::failed(message, exit));
         return exit;
     }
-    front::run(plan)
+    front::run(&plan)
 }
 
 impl Plan {
@@ -123,7 +124,8 @@ fn find_command(program: &OsStr) -> Result<(), (String, Exit)> {
     }
     let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     let places: Vec<PathBuf> = env::split_paths(&path).map(|dir| dir.join(program)).collect();
-    let files = || places.iter().filter_map(|place| place.metadata().ok()).filter(|f| f.is_file());
+    let files =
+        || places.iter().filter_map(|place| place.metadata().ok()).filter(Metadata::is_file);
     if files().any(|file| file.permissions().mode() & 0o111 != 0) {
         return Ok(());
     }

@@ -4,11 +4,11 @@
 use crate::{
     cli::{PlaceArgs, Waiting},
     config::{Config, ConfigError, NodeEntry, NodeTable},
+    percent,
 };
 use redlatch::{Builder, Locks, node};
 use std::{
     env,
-    fmt::Write,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -70,6 +70,10 @@ impl Settings {
 
     pub(crate) fn wait(&self) -> Duration {
         self.wait
+    }
+
+    pub(crate) fn node_timeout(&self) -> Option<Duration> {
+        self.node_timeout
     }
 
     /// The addresses of the nodes, with secrets.
@@ -180,16 +184,7 @@ fn has_password(url: &str) -> bool {
 fn with_option(url: &str, key: &str, value: &str) -> String {
     let separator = if url.contains('?') { '&' } else { '?' };
     let mut url = format!("{url}{separator}{key}=");
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' => {
-                url.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(url, "%{byte:02x}");
-            }
-        }
-    }
+    percent::encode(&mut url, value.as_bytes());
     url
 }
 

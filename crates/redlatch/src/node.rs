@@ -20,7 +20,7 @@ use std::{fmt::Debug, task::Context};
 #[cfg(feature = "file")]
 pub use file::File;
 pub use memory::Memory;
-pub use redis::Redis;
+pub use redis::{REDIS_PERMISSIONS, Redis};
 pub use threaded::{Store, Threaded};
 pub use url::{UrlError, parse};
 

@@ -135,7 +135,7 @@ impl Observer {
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, InvalidRequest> {
         let resources = one(resource)?;
         let replies = self
-            .each(move |mut line| {
+            .each(move |_, mut line| {
                 let command = Command::Inspect { resources: resources.clone() };
                 async move { line.ask(command).await }
             })
@@ -154,7 +154,7 @@ impl Observer {
     pub async fn list(&self, pattern: impl AsRef<[u8]>) -> Listing {
         let pattern: Arc<[u8]> = pattern.as_ref().into();
         let told = self
-            .each(move |line| {
+            .each(move |_, line| {
                 let pattern = pattern.clone();
                 async move { line.pages(pattern).await }
             })
@@ -176,7 +176,7 @@ impl Observer {
     ) -> Result<Vec<Forced>, InvalidRequest> {
         let resources = one(resource)?;
         let done = self
-            .each(move |line| {
+            .each(move |_, line| {
                 let resources = resources.clone();
                 async move { line.force(resources).await }
             })
@@ -196,12 +196,19 @@ impl Observer {
     pub async fn examine(&self, prefix: impl AsRef<[u8]>) -> Result<Vec<Examined>, InvalidRequest> {
         let mut name = prefix.as_ref().to_vec();
         let random = getrandom::u64().unwrap_or_default();
-        name.extend(format!("{random:016x}").bytes());
-        let resources = one(name)?;
-        let token = format!("{random:040x}@doctor");
+        name.extend(format!("{random:016x}:").bytes());
+        let token = format!("{random:040x}@examiner");
+        // A name for each node: two addresses may lead to one server.
+        let names = (0..self.nodes.len()).map(|at| {
+            let mut name = name.clone();
+            name.extend(format!("{at}").bytes());
+            one(name)
+        });
+        let names = names.collect::<Result<Vec<_>, _>>()?;
         let told = self
-            .each(move |line| {
-                let (resources, token) = (resources.clone(), Token::from_bytes(token.as_bytes()));
+            .each(move |at, line| {
+                let token = Token::from_bytes(token.as_bytes());
+                let resources = names[at].clone();
                 async move { line.examine(resources, token).await }
             })
             .await;
@@ -209,14 +216,14 @@ impl Observer {
     }
 
     /// Asks all nodes at the same time.
-    async fn each<T, F>(&self, ask: impl Fn(Line) -> F) -> Vec<T>
+    async fn each<T, F>(&self, ask: impl Fn(usize, Line) -> F) -> Vec<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
         let mut asking = JoinSet::new();
         for (at, node) in self.nodes.iter().enumerate() {
-            let answer = ask(Line::to(node));
+            let answer = ask(at, Line::to(node));
             asking.spawn(async move { (at, answer.await) });
         }
         let mut answers: Vec<(usize, T)> = asking.join_all().await;
@@ -307,9 +314,8 @@ impl Line {
             reply => Err(fault_in(reply)),
         };
         let trial = match &facts {
-            Ok(_) => self.attempt(resources, token).await,
             // What it may not tell, it may still lock.
-            Err(Fault::Refused(_)) => self.attempt(resources, token).await,
+            Ok(_) | Err(Fault::Refused(_)) => self.attempt(resources, token).await,
             Err(_) => Trial::Skipped,
         };
         let clock = facts.as_ref().ok().and_then(|facts| facts.clock);

@@ -129,7 +129,9 @@ async fn a_ttl_above_the_maximum_is_refused() {
 
 #[tokio::test]
 async fn a_renewal_that_would_come_too_late_is_refused() {
-    let error = invalid(|locks| locks.lock(NAME).renew_every(8 * SEC).node_timeout(2 * SEC)).await;
+    let error =
+        invalid(|locks| locks.lock(NAME).ttl(10 * SEC).renew_every(8 * SEC).node_timeout(2 * SEC))
+            .await;
 
     let InvalidRequest::Terms(TermsError::Renewal { every, needed, .. }) = error else {
         panic!("{error}");
@@ -149,7 +151,7 @@ async fn other_times_that_do_not_fit_are_refused_by_name() {
         ("max_hold", |lock| lock.max_hold(Duration::ZERO)),
     ];
     for (name, ask) in asks {
-        let error = invalid(|locks| ask(locks.lock(NAME))).await;
+        let error = invalid(|locks| ask(locks.lock(NAME).ttl(10 * SEC))).await;
 
         assert!(error.to_string().contains(name), "{name}: {error}");
     }

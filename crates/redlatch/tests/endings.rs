@@ -6,7 +6,7 @@ mod support;
 use redlatch::{LockError, LockState, Locks, Lost, Released, RunError, blocking};
 use std::thread;
 use support::child::Child;
-use support::{Fleet, LIMIT, MS, NAME, SEC, soon};
+use support::{Fleet, LIMIT, MS, NAME, SEC, by_deadline, soon};
 use tokio::runtime::{Builder, Runtime};
 
 #[tokio::test]
@@ -139,14 +139,14 @@ fn blocking_locks_take_exclude_extend_and_release() {
     let fleet = Fleet::of(3);
     let (one, other) = (fleet.blocking(), fleet.blocking());
 
-    let guard = one.lock(NAME).owner("billing-7").acquire().unwrap();
+    let guard = one.lock(NAME).ttl(10 * SEC).owner("billing-7").acquire().unwrap();
     assert!(other.try_lock(NAME).acquire().unwrap().is_none());
     assert!(matches!(other.lock(NAME).acquire(), Err(LockError::Held { .. })));
     assert!(other.try_lock_all([NAME, "b"]).acquire().unwrap().is_none());
     guard.extend_by(25 * SEC).unwrap();
+    assert!(guard.remaining() > 15 * SEC);
     guard.ensure(SEC).unwrap();
     guard.extend().unwrap();
-    assert!(guard.remaining() > 15 * SEC);
     let state = other.status(NAME).unwrap().state;
     assert!(matches!(state, LockState::Held { owner: Some(owner), .. } if owner == "billing-7"));
     assert_eq!(guard.release().unwrap(), Released::Now);
@@ -169,7 +169,7 @@ fn blocking_locks_wait_for_one_that_another_thread_gives_back() {
     let waiting = thread::spawn(move || others.lock(NAME).wait(LIMIT).acquire());
     drop(guard);
 
-    assert_eq!(lease.lost(), Lost::Released);
+    assert_eq!(by_deadline(move || lease.lost()), Lost::Released);
     assert!(waiting.join().unwrap().unwrap().is_held());
 }
 
@@ -197,7 +197,8 @@ fn blocking_work_that_outlives_its_lock_is_an_error() {
         for node in 0..3 {
             fleet.remove(node, NAME);
         }
-        lease.lost()
+        let lease = lease.clone();
+        by_deadline(move || lease.lost())
     });
 
     assert!(matches!(lost, Err(RunError::Lost(Lost::Gone { .. }))), "{lost:?}");
@@ -210,7 +211,8 @@ fn a_blocking_lease_ends_in_time_without_renewal() {
     let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS).no_renewal();
     let guard = request.acquire().unwrap();
 
-    assert_eq!(guard.lost(), Lost::Expired);
+    let lease = guard.lease();
+    assert_eq!(by_deadline(move || lease.lost()), Lost::Expired);
     assert!(!guard.is_held());
     assert_eq!(guard.release().unwrap(), Released::AlreadyGone);
 }

@@ -128,6 +128,26 @@ async fn a_black_hole_in_front_of_a_minority_costs_nothing() {
     works(&locks).await;
 }
 
+/// What was sent into it is lost, and the network in between says nothing of it:
+/// only a new connection helps.
+#[tokio::test]
+async fn a_node_behind_a_black_hole_votes_again_when_the_hole_is_gone() {
+    let network = BadNetwork::new();
+    let locks = network.locks().await;
+    network.proxy.black_hole();
+    works(&locks).await;
+    network.proxy.pass();
+
+    // Half a minute without a sign of life, for the runtime's clock alone.
+    tokio::time::pause();
+    tokio::time::advance(31 * SEC).await;
+    tokio::time::resume();
+
+    until_all_vote(&locks).await;
+    in_time(locks.settled()).await;
+    assert_eq!(network.fleet.keys(), [""; 0]);
+}
+
 #[tokio::test]
 async fn a_one_way_network_in_front_of_a_minority_costs_nothing_and_leaves_nothing() {
     for direction in [Direction::Requests, Direction::Replies] {
@@ -227,8 +247,8 @@ async fn script_flush_in_a_loop_is_not_noticed() {
 async fn out_of_memory_is_no_vote_and_does_not_stop_extend_and_release() {
     let fleet = Fleet::mixed();
     let locks = fleet.locks().await;
-    let single = locks.lock(NAME).await.unwrap();
-    let set = locks.lock_all(["a", "b"]).await.unwrap();
+    let single = locks.lock(NAME).ttl(10 * SEC).await.unwrap();
+    let set = locks.lock_all(["a", "b"]).ttl(10 * SEC).await.unwrap();
     soon("all have the keys", || fleet.keys().len() == 9).await;
 
     for server in &fleet.servers {

@@ -48,7 +48,7 @@ async fn ensure_extends_only_a_lease_that_has_less_left() {
 async fn an_extension_above_the_maximum_is_refused_before_it_is_sent() {
     let fleet = Fleet::of(1);
     let locks = fleet.locks().await;
-    let guard = locks.lock(NAME).no_renewal().await.unwrap();
+    let guard = locks.lock(NAME).ttl(10 * SEC).no_renewal().await.unwrap();
 
     let refused = guard.extend_by(31 * SEC).await;
 

@@ -28,7 +28,7 @@ async fn redis_7_redis_6_and_valkey_together_do_all_that_a_lock_needs() {
     let fleet = Fleet::mixed();
     let locks = fleet.locks().await;
 
-    let guard = locks.lock_all([NAME, "ledger"]).await.unwrap();
+    let guard = locks.lock_all([NAME, "ledger"]).ttl(10 * SEC).await.unwrap();
     soon("every node has both keys", || fleet.keys().len() == 6).await;
     assert!(locks.try_lock("ledger").await.unwrap().is_none());
     guard.extend_by(20 * SEC).await.unwrap();
@@ -216,7 +216,7 @@ async fn status_tells_free_from_held_from_unclear_from_down() {
     };
     assert_eq!(owner.as_deref(), Some("billing-7"));
     let remaining = remaining.unwrap();
-    assert!(remaining > SEC && remaining <= 10 * SEC, "{remaining:?}");
+    assert!(remaining > 10 * SEC && remaining <= 30 * SEC, "{remaining:?}");
     guard.release().await.unwrap();
     locks.settled().await;
 

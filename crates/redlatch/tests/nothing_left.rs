@@ -47,14 +47,14 @@ struct Counts {
 
 async fn storm(fleet: Arc<Fleet>, seed: u64) -> Counts {
     // The keeper, and all that is made once per process.
-    let warm_up = locks(&fleet).await;
+    let warm_up = fleet.locks().await;
     drop(warm_up.lock("warm-up").await.expect("a lock"));
     warm_up.settled().await;
     drop(warm_up);
     soon("the warm-up is over", || clients(&fleet) == 0).await;
     let before = Left::here();
 
-    let locks = locks(&fleet).await;
+    let locks = fleet.locks().await;
     let mut counts = Counts::default();
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
@@ -130,11 +130,6 @@ async fn end(guard: redlatch::Guard, random: &mut Random) {
             drop(guard);
         }
     }
-}
-
-async fn locks(fleet: &Fleet) -> Locks {
-    // Long enough that no key is gone by itself before we look.
-    fleet.builder().ttl(30 * SEC).connect().await.expect("locks")
 }
 
 fn clients(fleet: &Fleet) -> usize {

@@ -81,14 +81,12 @@ impl Course {
                 vec![Act::Kill]
             }
             (Event::Ending(cause), None) => self.end(cause),
-            (Event::Ending(_), Some(_)) => vec![],
             (Event::GraceOver, Some(_)) => vec![Act::Kill],
-            (Event::GraceOver, None) => vec![],
             (Event::Ended(exit), None) => vec![Act::Finish(self.verdict.unwrap_or(exit))],
-            // Others that it started may still be there.
-            (Event::Ended(_), Some(_)) => vec![],
             (Event::AllGone, Some(cause)) => vec![Act::Finish(cause.exit())],
-            (Event::AllGone, None) => vec![],
+            // Others that the command started may still be there.
+            (Event::Ended(_) | Event::Ending(_), Some(_))
+            | (Event::GraceOver | Event::AllGone, None) => vec![],
         }
     }
 

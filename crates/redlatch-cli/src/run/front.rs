@@ -35,7 +35,7 @@ use std::{
 };
 
 /// Starts the holder, watches it and returns how it ended.
-pub(super) fn run(plan: Plan) -> Exit {
+pub(super) fn run(plan: &Plan) -> Exit {
     let say = plan.say;
     let started = signals::block().and_then(|original| {
         signals::expect_children()?;
@@ -50,7 +50,7 @@ pub(super) fn run(plan: Plan) -> Exit {
         match split()? {
             ForkResult::Child => {
                 drop((ours, signals));
-                let exit = holder::run(&plan, theirs, original);
+                let exit = holder::run(plan, theirs, original);
                 process::exit(exit.code().into());
             }
             ForkResult::Parent { child } => {

@@ -92,9 +92,10 @@ async fn attempt(
         () = watching => unreachable!("progress goes on until the request ends"),
     };
     plan.say.end_progress();
-    result.map_err(|error| match error {
-        LockError::Held { .. } => Failure { exit: plan.held, ..Failure::from(error) },
-        error => error.into(),
+    result.map_err(|error| {
+        let is_held = matches!(error, LockError::Held { .. });
+        let failure = Failure::about(&plan.names, error);
+        if is_held { Failure { exit: plan.held, ..failure } } else { failure }
     })
 }
 

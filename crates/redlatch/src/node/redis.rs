@@ -8,6 +8,8 @@ mod resp;
 mod tls;
 mod translate;
 
+pub use observe::REDIS_PERMISSIONS;
+
 use super::{Link, Node};
 use crate::clock::Clock;
 use std::{fmt, path::PathBuf, sync::Arc};

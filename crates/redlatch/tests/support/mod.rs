@@ -103,9 +103,10 @@ impl Fleet {
     }
 }
 
-/// Settings under which a slow machine is not taken for a slow node.
+/// Settings under which a slow machine is not taken for a slow node. The TTL is
+/// longer than a test waits for anything: no key goes away by itself meanwhile.
 pub(crate) fn patient() -> Builder {
-    Locks::builder().ttl(10 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
+    Locks::builder().ttl(30 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
 }
 
 /// Waits until something is so. The runtime goes on meanwhile.
@@ -135,6 +136,14 @@ pub(crate) fn in_time<F: Future>(future: F) -> impl Future<Output = F::Output> {
         let done = tokio::time::timeout(LIMIT, future).await;
         done.unwrap_or_else(|_| panic!("{caller}: nothing within {LIMIT:?}"))
     }
+}
+
+/// Waits for something that must come, on a thread of its own.
+#[track_caller]
+pub(crate) fn by_deadline<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    waiting.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("nothing within {LIMIT:?}"))
 }
 
 /// The votes of a lock that another owner has.

@@ -182,7 +182,7 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
 }
 
 /// The least permissions that suffice.
-const ACL_HINT: &str = "grant it: ACL SETUSER … resetchannels -@all +eval +evalsha +script|load \
+pub(super) const ACL_HINT: &str = "grant it: ACL SETUSER … resetchannels -@all +eval +evalsha +script|load \
     +get +getrange +set +del +exists +pexpire +pttl +hmget +hset +time +ping +info +select \
     ~redlatch:* ~RESOURCES";
 

@@ -34,6 +34,10 @@ const MOST_WAITING: usize = 1024;
 const MOST_UNDER_WAY: usize = 65_536;
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
+/// A connection on which nothing was answered for so long is given up, even if
+/// the other side acknowledges every byte: what acknowledges may be something in
+/// between. A server that was only frozen finds all that was sent, in order.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 /// How much is read at once.
 const READ: usize = 16 * 1024;
 
@@ -61,6 +65,8 @@ enum State {
 struct Ready {
     connection: Connection,
     under_way: VecDeque<(Tag, Command)>,
+    /// When there was last an answer, or nothing to answer.
+    quiet_since: Instant,
     out: Vec<u8>,
     written: usize,
     /// What was read and not yet understood is `read[start..end]`.
@@ -154,6 +160,7 @@ impl Ready {
         Ready {
             connection,
             under_way: VecDeque::new(),
+            quiet_since: Instant::now(),
             out: Vec::with_capacity(READ),
             written: 0,
             read: vec![0; READ],
@@ -164,6 +171,9 @@ impl Ready {
 
     fn send(&mut self, tag: Tag, command: Command) {
         translate::write(&mut self.out, &command, Naming::Hash(&self.connection.hashes));
+        if self.under_way.is_empty() {
+            self.quiet_since = Instant::now();
+        }
         self.under_way.push_back((tag, command));
     }
 
@@ -173,7 +183,8 @@ impl Ready {
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
                 return Poll::Ready(disconnected(&error.to_string()));
             }
-            match ready!(self.poll_read(cx)) {
+            let Poll::Ready(read) = self.poll_read(cx) else { break };
+            match read {
                 Ok(0) => return Poll::Ready(disconnected("closed by the server")),
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(disconnected(&error.to_string())),
@@ -181,7 +192,13 @@ impl Ready {
             if let Err(fault) = self.understand(replies) {
                 return Poll::Ready(fault);
             }
+            self.quiet_since = Instant::now();
         }
+        if !self.under_way.is_empty() && self.quiet_since.elapsed() > LONGEST_SILENCE {
+            let reason = format!("no answer to anything for {LONGEST_SILENCE:?}");
+            return Poll::Ready(disconnected(&reason));
+        }
+        Poll::Pending
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -4,6 +4,12 @@ use super::resp::Value;
 use redlatch_core::{Facts, HeldKey, Identity, Page, Resource, token::owner_of};
 use std::{sync::Arc, time::Duration};
 
+/// What a user of a Redis or Valkey server needs to be allowed, as in
+/// `ACL SETUSER ada ` … ` ~deploy:*`: all that locks need and nothing more. The
+/// keys are the names of the locks, exactly as they are given.
+pub const REDIS_PERMISSIONS: &str = "resetchannels -@all +eval +evalsha +script|load +get \
+    +getrange +set +del +exists +pexpire +pttl +ping +info +time +select +scan";
+
 /// `{cursor, {{name, value, PTTL}, …}}`.
 pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     let [Value::Text(cursor), Value::Array(found)] = parts else {
@@ -65,6 +71,16 @@ mod tests {
 
     fn identity() -> Identity {
         Identity { run: "a".into(), version: "redis 7".into() }
+    }
+
+    #[test]
+    fn the_permissions_are_no_fewer_than_those_asked_for_at_connect() {
+        let all: Vec<_> = REDIS_PERMISSIONS.split_whitespace().collect();
+        let asked_for = super::super::connect::ACL_HINT.split_whitespace();
+
+        for word in asked_for.filter(|word| word.starts_with('+')) {
+            assert!(all.contains(&word), "{word} is missing");
+        }
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! What `acquire` prints and `extend` and `release` need: a lease as one word.
+//!
+//! `rl1:TTL:UNTIL:TOKEN:NAME[:NAME…]`, times in milliseconds, `UNTIL` since 1970.
+
+use crate::percent;
+use redlatch::LeaseParts;
+use std::{
+    fmt,
+    str::FromStr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+const KIND: &str = "rl1";
+
+/// A lease that no process looks after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Handle(pub(crate) LeaseParts);
+
+/// A text that is not what `acquire` printed. It is not shown: it may hold what
+/// signs a lock.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not a handle; it is what `redlatch acquire` prints, and starts with rl1:")]
+pub(crate) struct NotAHandle;
+
+impl Handle {
+    pub(crate) fn until_ms(&self) -> u128 {
+        self.0.usable_until.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = format!("{KIND}:{}:{}", self.0.ttl.as_millis(), self.until_ms());
+        for part in [&self.0.token].into_iter().chain(&self.0.resources) {
+            text.push(':');
+            percent::encode(&mut text, part);
+        }
+        f.write_str(&text)
+    }
+}
+
+impl FromStr for Handle {
+    type Err = NotAHandle;
+
+    fn from_str(text: &str) -> Result<Self, NotAHandle> {
+        let mut parts = text.trim().split(':');
+        if parts.next() != Some(KIND) {
+            return Err(NotAHandle);
+        }
+        let mut number = || parts.next()?.parse().ok().map(Duration::from_millis);
+        let (ttl, until) = (number().ok_or(NotAHandle)?, number().ok_or(NotAHandle)?);
+        let usable_until: SystemTime = UNIX_EPOCH.checked_add(until).ok_or(NotAHandle)?;
+        let mut bytes = parts.map(|part| percent::decode(part).ok_or(NotAHandle));
+        let token = bytes.next().ok_or(NotAHandle)??;
+        let resources = bytes.collect::<Result<Vec<_>, _>>()?;
+        if resources.is_empty() {
+            return Err(NotAHandle);
+        }
+        Ok(Handle(LeaseParts { resources, token, ttl, usable_until }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_survives_the_shell() {
+        let handle = Handle(LeaseParts {
+            resources: vec![b"deploy:web".to_vec(), b"\xff 'x'".to_vec()],
+            token: b"0123@host/1".to_vec(),
+            ttl: Duration::from_secs(30),
+            usable_until: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
+        });
+
+        let text = handle.to_string();
+
+        assert_eq!(text, "rl1:30000:1700000000123:0123@host/1:deploy%3aweb:%ff%20%27x%27");
+        assert_eq!(format!(" {text}\n").parse(), Ok(handle));
+    }
+
+    #[test]
+    fn anything_else_is_not_a_handle() {
+        for text in ["", "deploy", "rl2:1:1:t:n", "rl1:1:1:t", "rl1:x:1:t:n", "rl1:1:1:t:%4"] {
+            assert_eq!(text.parse::<Handle>(), Err(NotAHandle), "{text}");
+        }
+    }
+}

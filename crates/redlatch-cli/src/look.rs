@@ -1,0 +1,188 @@
+//! `status` and `ls`: who holds what.
+
+use crate::{
+    by_hand::remaining,
+    cli::{LsArgs, StatusArgs},
+    duration::show,
+    exit::Exit,
+    failure::Failure,
+    say::{Event, Paint, Say, millis, print_json},
+    settings::Settings,
+};
+use redlatch::{Listed, Listing, LockState, NodeKey, Observer, Status};
+use serde_json::{Value, json};
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal, Write as _},
+    os::unix::ffi::OsStrExt,
+    time::Duration,
+};
+
+pub(crate) async fn status(
+    args: StatusArgs,
+    settings: Settings,
+    say: Say,
+) -> Result<Exit, Failure> {
+    let observer = settings.builder().observer()?;
+    loop {
+        let (text, exit) = look_once(&args, &observer, say).await?;
+        let mut stdout = io::stdout().lock();
+        if args.watch && stdout.is_terminal() {
+            // From the top, and nothing below.
+            write!(stdout, "\x1b[H\x1b[2J{text}")?;
+        } else {
+            write!(stdout, "{text}")?;
+        }
+        stdout.flush()?;
+        if !args.watch {
+            return Ok(exit);
+        }
+        drop(stdout);
+        tokio::time::sleep(args.every).await;
+    }
+}
+
+async fn look_once(
+    args: &StatusArgs,
+    observer: &Observer,
+    say: Say,
+) -> Result<(String, Exit), Failure> {
+    let paint = Paint::stdout();
+    let (mut text, mut exit) = (String::new(), Exit::Done);
+    for name in &args.names {
+        let status = observer.status(name.as_bytes()).await?;
+        let shown = name.to_string_lossy();
+        if args.words.json {
+            let _ = writeln!(text, "{}", status_json(&shown, &status));
+        } else {
+            text.push_str(&status_text(&shown, &status, paint));
+        }
+        exit = exit.worse(verdict(&status));
+        if status.state == LockState::Unclear && !args.words.json {
+            say.say(&Event::failed(format!("{shown}: {}", status.state), Exit::TooFewNodes));
+        }
+    }
+    Ok((text, exit))
+}
+
+fn verdict(status: &Status) -> Exit {
+    match status.state {
+        LockState::Free => Exit::Done,
+        LockState::Held { .. } => Exit::Held,
+        LockState::Unclear => Exit::TooFewNodes,
+    }
+}
+
+fn status_text(name: &str, status: &Status, paint: Paint) -> String {
+    let mut text = format!("{name}: {}\n", state_text(&status.state, paint));
+    let widest = status.nodes.iter().map(|node| node.node.len()).max().unwrap_or(0);
+    for node in &status.nodes {
+        let key = match &node.key {
+            NodeKey::Free => paint.green("free"),
+            NodeKey::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
+            NodeKey::Failed(fault) => paint.red(&format!("down: {fault}")),
+        };
+        let _ = writeln!(text, "  {:widest$}  {key}", node.node);
+    }
+    text
+}
+
+fn state_text(state: &LockState, paint: Paint) -> String {
+    match state {
+        LockState::Free => paint.green("free"),
+        LockState::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
+        LockState::Unclear => paint.red("unclear"),
+    }
+}
+
+fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> String {
+    let owner = owner.unwrap_or("another client");
+    paint.yellow(&format!("held by {owner} {}", remaining(left)))
+}
+
+fn status_json(name: &str, status: &Status) -> Value {
+    let nodes: Vec<Value> = status
+        .nodes
+        .iter()
+        .map(|node| match &node.key {
+            NodeKey::Free => json!({ "node": *node.node, "state": "free" }),
+            NodeKey::Held { owner, remaining } => json!({
+                "node": *node.node,
+                "state": "held",
+                "owner": owner,
+                "remaining_ms": remaining.map(millis),
+            }),
+            NodeKey::Failed(fault) => {
+                json!({ "node": *node.node, "state": "down", "reason": fault.to_string() })
+            }
+        })
+        .collect();
+    let mut json = state_json(&status.state);
+    json["name"] = name.into();
+    json["nodes"] = nodes.into();
+    json
+}
+
+fn state_json(state: &LockState) -> Value {
+    match state {
+        LockState::Free => json!({ "state": "free" }),
+        LockState::Held { owner, remaining } => {
+            json!({ "state": "held", "owner": owner, "remaining_ms": remaining.map(millis) })
+        }
+        LockState::Unclear => json!({ "state": "unclear" }),
+    }
+}
+
+pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exit, Failure> {
+    let observer = settings.builder().observer()?;
+    let listing = observer.list(args.pattern.as_bytes()).await;
+    let nodes = settings.nodes().len();
+    if args.words.json {
+        for lock in &listing.locks {
+            let mut json = state_json(&lock.state);
+            json["name"] = lock.name.to_string().into();
+            json["nodes"] = lock.nodes.into();
+            print_json(&json)?;
+        }
+    } else {
+        io::stdout().write_all(table(&listing.locks, nodes).as_bytes())?;
+    }
+    Ok(complain(&listing, nodes, say))
+}
+
+fn table(locks: &[Listed], nodes: usize) -> String {
+    let rows: Vec<[String; 4]> = locks
+        .iter()
+        .map(|lock| {
+            let (owner, left) = match &lock.state {
+                LockState::Held { owner, remaining } => {
+                    (owner.clone().unwrap_or_default(), remaining.map_or("for ever".into(), show))
+                }
+                _ => ("unclear".into(), String::new()),
+            };
+            [lock.name.to_string(), owner, left, format!("{} of {nodes}", lock.nodes)]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["NAME", "HELD BY", "FOR ANOTHER", "NODES"].map(String::from);
+    let mut text = String::new();
+    let widths: [usize; 4] = std::array::from_fn(|column| {
+        rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
+    });
+    for [name, owner, left, on] in [&head].into_iter().chain(&rows) {
+        let [a, b, c, _] = widths;
+        let _ = writeln!(text, "{name:a$}  {owner:b$}  {left:c$}  {on}");
+    }
+    text
+}
+
+fn complain(listing: &Listing, nodes: usize, say: Say) -> Exit {
+    let too_few = nodes - listing.failed.len() <= nodes / 2;
+    let exit = if too_few { Exit::TooFewNodes } else { Exit::Done };
+    for (node, fault) in &listing.failed {
+        say.say(&Event::failed(format!("{node}: {fault}"), exit));
+    }
+    exit
+}
