@@ -106,6 +106,13 @@ impl Terms {
         self
     }
 
+    /// The same times, with this much patience for the nodes.
+    #[must_use]
+    pub fn with_node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.node_timeout = node_timeout;
+        self
+    }
+
     /// How much of the TTL a lease may be used.
     #[must_use]
     pub fn usable(&self) -> Duration {

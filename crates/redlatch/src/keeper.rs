@@ -204,9 +204,12 @@ async fn rescue(cell: Arc<LeaseCell>) {
     let (engine, handle) = Engine::new(place);
     tokio::spawn(engine);
     let op = handle.next_op();
+    let left = Watch::of(&cell).notice_at.since(Clock::System.now());
     let adopted = Adopted {
         resources: cell.resources.clone(),
-        terms: cell.terms.clone().without_renewal(),
+        // There is nothing better to do with the time until loss is signalled,
+        // and the connections have to be made first.
+        terms: cell.terms.clone().without_renewal().with_node_timeout(left),
         token: cell.token.clone(),
         usable_until: cell.usable_until(),
         replants: false,

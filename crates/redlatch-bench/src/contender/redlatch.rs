@@ -1,4 +1,5 @@
-//! Redlatch itself, as its README uses it.
+//! Redlatch itself, as its README uses it: once as plain Redlock, which is what
+//! the others do, and once with fencing tokens.
 
 use ::redlatch::{Guard, Locks};
 
@@ -6,13 +7,14 @@ use super::TTL;
 use super::hosted::AsyncLock;
 
 pub(crate) const NAME: &str = "redlatch";
+pub(crate) const FENCED: &str = "redlatch fenced";
 
 #[derive(Clone)]
 pub(crate) struct Redlatch(Locks);
 
 impl Redlatch {
-    pub(crate) async fn connect(urls: &[String]) -> anyhow::Result<Self> {
-        Ok(Self(Locks::connect(urls).await?))
+    pub(crate) async fn connect(urls: &[String], fencing: bool) -> anyhow::Result<Self> {
+        Ok(Self(Locks::builder().nodes(urls).fencing(fencing).connect().await?))
     }
 }
 

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 /// `ACL SETUSER ada ` … ` ~deploy:*`: all that locks need and nothing more. The
 /// keys are the names of the locks, exactly as they are given.
 pub const REDIS_PERMISSIONS: &str = "resetchannels -@all +eval +evalsha +script|load +get \
-    +getrange +set +del +exists +pexpire +pttl +ping +info +time +select +scan";
+    +getrange +set +del +exists +pexpire +pttl +hmget +hset +ping +info +time +select +scan";
 
 /// `{cursor, {{name, value, PTTL}, …}}`.
 pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
