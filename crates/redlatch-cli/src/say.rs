@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::{
     fmt,
     io::{self, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -118,16 +119,26 @@ impl Say {
     /// Shows a line that the next one replaces.
     pub(crate) fn progress(self, line: &str) {
         if self.progress {
-            let mut stderr = io::stderr().lock();
-            let _ = write!(stderr, "\r\x1b[K{line}");
-            let _ = stderr.flush();
+            IS_SHOWN.store(true, Ordering::Relaxed);
+            replace_line(line);
         }
     }
 
-    /// Wipes that line away.
+    /// Wipes that line away, if there is one.
     pub(crate) fn end_progress(self) {
-        self.progress("");
+        if IS_SHOWN.swap(false, Ordering::Relaxed) {
+            replace_line("");
+        }
     }
+}
+
+/// There is one terminal, and one line to replace.
+static IS_SHOWN: AtomicBool = AtomicBool::new(false);
+
+fn replace_line(line: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = write!(stderr, "\r\x1b[K{line}");
+    let _ = stderr.flush();
 }
 
 /// Colours, for people who want them.

@@ -18,6 +18,9 @@ use std::{
 /// that a job survives an outage of that length.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
+/// The longest that a file on this machine may take to answer.
+const LONGEST_LOCAL: Duration = Duration::from_secs(5);
+
 /// Where the locks are, and what holds for all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -72,8 +75,13 @@ impl Settings {
         self.wait
     }
 
+    /// How long a node may take to answer; none for the library's default. A
+    /// file has no network in between: it answers late where the machine is
+    /// busy, which is no reason to give up.
     pub(crate) fn node_timeout(&self) -> Option<Duration> {
-        self.node_timeout
+        let is_local = |url: &String| url.starts_with(EMBEDDED) || url.starts_with("file:");
+        let patient = || self.nodes.iter().all(is_local).then(|| LONGEST_LOCAL.min(self.ttl / 6));
+        self.node_timeout.or_else(patient)
     }
 
     /// The addresses of the nodes, with secrets.
@@ -103,7 +111,7 @@ impl Settings {
         if let Some(max_ttl) = self.max_ttl {
             builder = builder.max_ttl(max_ttl);
         }
-        if let Some(timeout) = self.node_timeout {
+        if let Some(timeout) = self.node_timeout() {
             builder = builder.node_timeout(timeout);
         }
         builder

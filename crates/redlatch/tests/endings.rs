@@ -4,6 +4,7 @@
 mod support;
 
 use redlatch::{LockError, LockState, Locks, Lost, Released, RunError, blocking};
+use redlatch_testbed::eventually;
 use std::thread;
 use support::child::Child;
 use support::{Fleet, LIMIT, MS, NAME, SEC, by_deadline, soon};
@@ -81,13 +82,18 @@ fn a_runtime_dropped_in_the_middle_of_a_take_leaves_no_key() {
     let fleet = Fleet::of(3);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let locks = runtime.block_on(fleet.locks());
-    for number in 0..200 {
-        runtime.spawn(locks.lock(format!("{NAME}/{number}")).into_future());
+    for number in 0..500 {
+        let request = locks.lock(format!("{NAME}/{number}"));
+        runtime.spawn(async move {
+            let _guard = request.await;
+            std::future::pending::<()>().await;
+        });
     }
+    eventually(LIMIT, || !fleet.keys().is_empty());
 
     drop(runtime);
 
-    redlatch_testbed::eventually(LIMIT, || fleet.keys().is_empty());
+    eventually(LIMIT, || fleet.keys().is_empty());
 }
 
 #[test]
@@ -193,7 +199,7 @@ fn blocking_work_that_outlives_its_lock_is_an_error() {
     locks.settled();
     let request = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS);
     let lost = request.run(|lease| {
-        redlatch_testbed::eventually(LIMIT, || fleet.nodes_with(NAME) == 3);
+        eventually(LIMIT, || fleet.nodes_with(NAME) == 3);
         for node in 0..3 {
             fleet.remove(node, NAME);
         }
@@ -227,9 +233,7 @@ fn dropping_the_last_blocking_locks_waits_until_nothing_is_left() {
     drop(guard);
 
     assert_eq!(fleet.keys(), [""; 0]);
-    redlatch_testbed::eventually(LIMIT, || {
-        fleet.servers.iter().all(|server| server.connected_clients() == 0)
-    });
+    eventually(LIMIT, || fleet.servers.iter().all(|server| server.connected_clients() == 0));
 }
 
 #[tokio::test]

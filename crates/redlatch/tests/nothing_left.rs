@@ -6,7 +6,7 @@ mod support;
 
 use redlatch::Locks;
 use std::{fs, sync::Arc, time::Duration};
-use support::{Fleet, SEC, in_time, soon};
+use support::{Fleet, in_time, soon};
 use tokio::{runtime, task::JoinSet};
 
 const ACQUIRES: u64 = 10_000;

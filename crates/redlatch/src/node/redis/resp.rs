@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_costs_no_memory() {
         let deep = b"*1\r\n".repeat(100);
-        let endless = [b"+".repeat(1), b"x".repeat(LONGEST_LINE + 1)].concat();
+        let endless = [b"+".to_vec(), b"x".repeat(LONGEST_LINE + 1)].concat();
         let cases: [(&[u8], Nonsense); 9] = [
             (b"HTTP/1.1 400\r\n", Nonsense::Kind(b'H')),
             (b"$9999999999999\r\n", Nonsense::TooLarge),

@@ -1,0 +1,158 @@
+//! A command never runs on without its lock: real processes, real servers.
+
+mod support;
+
+use redlatch_testbed::Servers;
+use std::time::{Duration, Instant};
+use support::{PATIENCE, Place, Running, child_of, dies, eventually, is_alive, send, start};
+
+/// A command that does not want to die: it ignores SIGTERM, and so do a child
+/// in its group, one in a session of its own, and an orphan.
+const STUBBORN: &str = "
+    trap '' TERM HUP INT
+    sleep 1000 & echo $! > child
+    setsid sleep 1000 & echo $! > apart
+    (setsid sh -c 'echo $$ > orphan; exec sleep 1000' &)
+    echo $$ > command
+    while :; do sleep 0.1; done";
+
+const FAMILY: [&str; 4] = ["command", "child", "apart", "orphan"];
+
+fn stubborn(place: &Place, options: &[&str]) -> (Running, [u32; 4]) {
+    let command = ["--", "sh", "-c", STUBBORN];
+    let running = start(place.redlatch(["run", "x"].iter().chain(options).chain(&command)));
+    let family = FAMILY.map(|name| place.read_pid(name));
+    for pid in family {
+        assert!(is_alive(pid));
+    }
+    (running, family)
+}
+
+#[test]
+fn everything_dies_with_the_wrapper_and_the_lock_is_free() {
+    let place = Place::embedded();
+    let (running, family) = stubborn(&place, &[]);
+
+    running.signal("KILL");
+
+    family.map(dies);
+    eventually(PATIENCE, || place.is_free("x"));
+}
+
+#[test]
+fn everything_dies_with_the_process_that_holds_the_lock() {
+    let place = Place::embedded();
+    let (running, family) = stubborn(&place, &[]);
+
+    send("KILL", child_of(running.pid()));
+
+    let ended = running.end().exits_with(125);
+    assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+    assert!(!family.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hangs() {
+    let place = Place::embedded();
+    let (running, family) = stubborn(&place, &["--ttl", "2s"]);
+
+    let began = Instant::now();
+    send("STOP", child_of(running.pid()));
+
+    running.end().exits_with(123);
+    assert!(began.elapsed() < Duration::from_millis(2_000), "{:?}", began.elapsed());
+    assert!(!family.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn everything_is_dead_before_the_lease_ends_when_all_servers_freeze() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    let (running, family) = stubborn(&place, &["--ttl", "3s", "--json"]);
+    std::thread::sleep(Duration::from_millis(1500)); // renewed at least once
+
+    servers.freeze(&[0, 1, 2]);
+    let began = Instant::now();
+
+    let ended = running.end().exits_with(123);
+    // The lease was renewed before the freeze at the latest: it is over 3 s later.
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(!family.iter().any(|pid| is_alive(*pid)));
+    assert!(ended.stderr.contains(r#"{"event":"ending""#), "{}", ended.stderr);
+    assert!(ended.stderr.contains(r#"{"event":"killed"}"#), "{}", ended.stderr);
+    // The keys are still there: nobody else can have had it meanwhile.
+    servers.thaw(&[0, 1, 2]);
+}
+
+#[test]
+fn a_command_that_obeys_ends_by_itself() {
+    let place = Place::embedded();
+    let script = "trap 'echo bye; exit 0' TERM; echo up > up; while :; do sleep 0.01; done";
+    let running =
+        start(place.redlatch(["run", "x", "--max-hold", "500ms", "--", "sh", "-c", script]));
+
+    let ended = running.end().exits_with(124);
+
+    assert_eq!(ended.stdout, "bye\n");
+    assert!(ended.stderr.contains("--max-hold is reached"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("killed"), "{}", ended.stderr);
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn max_hold_ends_a_command_that_does_not_obey() {
+    let place = Place::embedded();
+    let began = Instant::now();
+    let (running, family) = stubborn(&place, &["--max-hold", "1s", "--grace", "300ms"]);
+
+    running.end().exits_with(124);
+
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(!family.iter().any(|pid| is_alive(*pid)));
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn a_lock_taken_away_by_force_ends_the_command() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    let (running, family) = stubborn(&place, &["--ttl", "2s", "--grace", "200ms"]);
+
+    start(place.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
+
+    let ended = running.end().exits_with(123);
+    assert!(ended.stderr.contains("the lock is lost"), "{}", ended.stderr);
+    assert!(!family.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn a_warning_lets_the_command_run_on_but_not_as_if_nothing_were() {
+    let servers = Servers::start(1).unwrap();
+    let place = Place::on(&servers);
+    let script = "echo up > up; sleep 3; echo done";
+    let args = ["run", "x", "--ttl", "1s", "--on-lost", "warn", "--", "sh", "-c", script];
+    let running = start(place.redlatch(args));
+    place.read("up");
+
+    servers.kill(&[0]);
+
+    let ended = running.end().exits_with(123);
+    assert_eq!(ended.stdout, "done\n");
+    assert!(ended.stderr.contains("the lock is lost"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_long_command_keeps_its_lock_over_many_ttls() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    let args = ["run", "x", "--ttl", "500ms", "--", "sh", "-c", "echo up > up; sleep 3"];
+    let running = start(place.redlatch(args));
+    place.read("up");
+
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(400));
+        start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
+    }
+
+    running.end().exits_with(0);
+}

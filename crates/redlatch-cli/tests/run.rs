@@ -1,0 +1,261 @@
+//! What `redlatch run` does with a command: input, output, signals, status.
+
+mod support;
+
+use redlatch_testbed::Servers;
+use std::{
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+use support::{Ended, PATIENCE, Place, dies, eventually, is_alive, start, with_input};
+
+#[test]
+fn the_command_gets_stdin_and_its_output_is_its_own() {
+    let place = Place::embedded();
+
+    let ended =
+        with_input(place.redlatch(["run", "x", "--", "sh", "-c", "cat; echo err >&2"]), "in\n");
+
+    let ended = ended.exits_with(0);
+    assert_eq!((&*ended.stdout, &*ended.stderr), ("in\n", "err\n"));
+}
+
+#[test]
+fn a_pipe_that_closes_early_does_no_harm() {
+    let place = Place::embedded();
+
+    let ended = place.shell("redlatch run x -- yes | head -n 1").output().unwrap();
+
+    assert_eq!(Ended::of(ended).exits_with(0).stdout, "y\n");
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn the_exit_status_of_the_command_is_passed_on() {
+    let place = Place::embedded();
+
+    for code in [0, 1, 7, 42, 121, 255] {
+        let script = format!("exit {code}");
+        start(place.redlatch(["run", "x", "--", "sh", "-c", &script])).end().exits_with(code);
+    }
+    for (signal, code) in [("KILL", 137), ("TERM", 143), ("SEGV", 139), ("35", 163)] {
+        let script = format!("kill -{signal} $$");
+        start(place.redlatch(["run", "x", "--", "bash", "-c", &script])).end().exits_with(code);
+    }
+}
+
+#[test]
+fn the_command_knows_its_lock() {
+    let place = Place::embedded();
+    let script = "echo \"$REDLATCH_RESOURCE|$REDLATCH_TOKEN|$REDLATCH_USABLE_UNTIL\"; date +%s%3N";
+
+    let ended = start(place.redlatch(["run", "a", "b", "--owner", "me", "--", "sh", "-c", script]));
+
+    let ended = ended.end().exits_with(0);
+    let (names, rest) = ended.stdout.split_once('|').unwrap();
+    let (token, rest) = rest.split_once('|').unwrap();
+    let times: Vec<i64> = rest.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(names, "a\nb");
+    assert!(token.ends_with("@me"), "{token}");
+    assert!((20_000..30_000).contains(&(times[0] - times[1])), "{times:?}");
+}
+
+#[test]
+fn signals_are_forwarded_to_the_command_and_what_it_started() {
+    for signal in ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH"] {
+        let place = Place::embedded();
+        // The grandchild writes down what came; the command ends after it.
+        let trap = format!("trap 'echo {signal} > got; exit 0' {signal}; echo up > up");
+        let script =
+            format!("trap : {signal}; sh -c \"{trap}; while :; do sleep 0.01; done\"; exit 9");
+        let running = start(place.redlatch(["run", "x", "--", "sh", "-c", &script]));
+        place.read("up");
+
+        running.signal(signal);
+
+        assert_eq!(place.read("got"), signal);
+        running.end().exits_with(9);
+        assert!(place.is_free("x"));
+    }
+}
+
+#[test]
+fn a_signal_ends_waiting_at_once_and_leaves_nothing_locked() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    let holder = start(place.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; sleep 100"]));
+    place.read("up");
+    for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
+        let waiting = start(place.redlatch(["run", "x", "y", "--wait", "1m", "--", "true"]));
+        // It has asked at least once, for both.
+        thread::sleep(Duration::from_millis(300));
+
+        let began = Instant::now();
+        waiting.signal(signal);
+
+        waiting.end().exits_with(code);
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert_eq!(servers.keys_everywhere(), [["x"]; 3], "y must be free");
+    }
+
+    holder.signal("TERM");
+    holder.end().exits_with(143);
+    assert_eq!(servers.keys_everywhere(), [[""; 0]; 3]);
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let place = Place::embedded();
+    let script =
+        "trap '' HUP; redlatch run x -- sh -c 'echo up > up; kill -HUP $$; sleep 0.3; echo on'";
+    let running = start(place.shell(script));
+
+    let ended = running.end().exits_with(0);
+
+    assert_eq!(ended.stdout, "on\n");
+}
+
+#[test]
+fn a_caller_that_ignores_its_children_gets_the_status_too() {
+    let place = Place::embedded();
+
+    let ended =
+        place.shell("env --ignore-signal=CHLD redlatch run x -- sh -c 'exit 7'").output().unwrap();
+
+    Ended::of(ended).exits_with(7);
+}
+
+#[test]
+fn a_second_run_waits_for_the_first_or_says_who_holds_it() {
+    let place = Place::embedded();
+    let first = start(place.redlatch([
+        "run",
+        "x",
+        "--owner",
+        "first",
+        "--",
+        "sh",
+        "-c",
+        "echo up > up; cat go; sleep 0.3; echo 1 >> order",
+    ]));
+    place.read("up");
+
+    let refused = start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
+    assert_eq!(refused.stderr, "redlatch: x is held by first\n");
+    start(place.redlatch(["run", "x", "-E", "3", "--", "true"])).end().exits_with(3);
+
+    start(place.redlatch(["run", "x", "--wait", "20s", "--", "sh", "-c", "echo 2 >> order"]))
+        .end()
+        .exits_with(0);
+    first.end().exits_with(0);
+    assert_eq!(place.read("order"), "1\n2");
+}
+
+#[test]
+fn several_names_are_taken_together_or_not_at_all() {
+    let place = Place::embedded();
+    let first = start(place.redlatch(["run", "b", "--", "sh", "-c", "echo up > up; sleep 100"]));
+    place.read("up");
+
+    start(place.redlatch(["run", "a", "b", "--", "true"])).end().exits_with(121);
+
+    assert!(place.is_free("a"));
+    first.signal("TERM");
+    first.end().exits_with(143);
+    start(place.redlatch(["run", "a", "b", "--", "true"])).end().exits_with(0);
+}
+
+#[test]
+fn the_lock_is_kept_for_at_least_as_long_as_was_asked() {
+    let place = Place::embedded();
+    let began = Instant::now();
+    let first = start(place.redlatch([
+        "run",
+        "x",
+        "--at-least",
+        "1500ms",
+        "--",
+        "sh",
+        "-c",
+        "echo up > up; exit 3",
+    ]));
+    place.read("up");
+
+    start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
+
+    first.end().exits_with(3);
+    assert!(began.elapsed() >= Duration::from_millis(1500));
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn what_a_command_leaves_behind_on_purpose_lives_on() {
+    let place = Place::embedded();
+    let script = "sleep 100 > /dev/null 2>&1 & echo $! > daemon";
+
+    start(place.redlatch(["run", "x", "--", "sh", "-c", script])).end().exits_with(0);
+
+    let daemon = place.read_pid("daemon");
+    assert!(is_alive(daemon));
+    support::send("KILL", daemon);
+    dies(daemon);
+}
+
+#[test]
+fn a_stderr_that_is_closed_ends_nothing() {
+    let place = Place::embedded();
+    let mut command = place.redlatch(["run", "-v", "x", "--", "sh", "-c", "exit 5"]);
+
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// Increments a plain file, badly: reads, waits a little, writes.
+const COUNT: &str = "n=$(cat count); sleep 0.002; echo $((n + 1)) > count";
+
+fn fifty_commands_count_to_fifty(place: &Place) {
+    std::fs::write(place.path("count"), "0\n").unwrap();
+    let script = format!(
+        "i=0; while [ $i -lt 50 ]; do redlatch run count --wait 2m -- sh -c '{COUNT}' & i=$((i + 1)); done; wait"
+    );
+
+    let ended = Ended::of(place.shell(&script).output().unwrap());
+
+    assert_eq!(place.read("count"), "50", "{ended:?}");
+}
+
+#[test]
+fn fifty_commands_at_once_count_to_fifty_on_the_embedded_node() {
+    fifty_commands_count_to_fifty(&Place::embedded());
+}
+
+#[test]
+fn fifty_commands_at_once_count_to_fifty_on_five_servers() {
+    let servers = Servers::start(5).unwrap();
+
+    fifty_commands_count_to_fifty(&Place::on(&servers));
+
+    assert_eq!(servers.keys_everywhere(), [[""; 0]; 5]);
+}
+
+#[test]
+fn too_few_nodes_have_an_exit_status_of_their_own() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    servers.kill(&[1]);
+    start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(0);
+
+    servers.kill(&[2]);
+
+    let ended = start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(122);
+    assert!(ended.stderr.contains("2 of 3 nodes do not answer"), "{}", ended.stderr);
+    // Waiting also waits for servers that come back.
+    let waiting = start(place.redlatch(["run", "x", "--wait", "20s", "--", "true"]));
+    thread::sleep(Duration::from_millis(400));
+    servers.restart(&[2]);
+    waiting.end().exits_with(0);
+    eventually(PATIENCE, || servers[0].keys().is_empty());
+}

@@ -1,0 +1,220 @@
+//! What the tests of the command have in common: a place of its own for each
+//! test, the command in it, and a look at processes.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses another part of it")]
+
+pub mod pty;
+
+use redlatch_testbed::Servers;
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+pub use redlatch_testbed::{eventually, wait_until};
+
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory, with an embedded node or servers, that vanishes with the test.
+#[derive(Debug)]
+pub struct Place {
+    dir: PathBuf,
+    nodes: Option<String>,
+}
+
+impl Place {
+    /// With an embedded node of its own.
+    pub fn embedded() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir =
+            std::env::temp_dir().join(format!("redlatch-cli-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        Place { dir, nodes: None }
+    }
+
+    /// With these servers as nodes.
+    pub fn on(servers: &Servers) -> Self {
+        let mut place = Place::embedded();
+        place.nodes = Some(servers.urls().join(","));
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The content of a file, once it is there.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> String {
+        let path = self.path(name);
+        let mut text = String::new();
+        let there = wait_until(PATIENCE, || {
+            text = fs::read_to_string(&path).unwrap_or_default();
+            text.ends_with('\n')
+        });
+        assert!(there, "nobody wrote {name}");
+        text.trim().into()
+    }
+
+    /// A process id that a command wrote into a file.
+    #[track_caller]
+    pub fn read_pid(&self, name: &str) -> u32 {
+        self.read(name).parse().unwrap()
+    }
+
+    /// The command, ready to be run here.
+    pub fn redlatch<A: AsRef<str>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(redlatch());
+        command.args(args.into_iter().map(|arg| arg.as_ref().to_string()));
+        self.prepare(&mut command);
+        command
+    }
+
+    /// A script for the shell, with the command on its path.
+    pub fn shell(&self, script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script);
+        self.prepare(&mut command);
+        command
+    }
+
+    pub fn prepare(&self, command: &mut Command) {
+        let bin = redlatch().parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        command.current_dir(&self.dir).env("PATH", path).env("XDG_STATE_HOME", &self.dir);
+        command.env("XDG_CONFIG_HOME", self.dir.join("config")).env("HOME", &self.dir);
+        command.env_remove("REDLATCH_LOCK").env_remove("REDLATCH_CONFIG");
+        match &self.nodes {
+            Some(nodes) => command.env("REDLATCH_NODES", nodes),
+            None => command.env_remove("REDLATCH_NODES"),
+        };
+        command.stdin(Stdio::null());
+    }
+
+    /// Whether nobody holds the lock.
+    pub fn is_free(&self, name: &str) -> bool {
+        self.redlatch(["status", name]).output().unwrap().status.success()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+pub fn redlatch() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_redlatch"))
+}
+
+/// Starts it, with its output caught.
+pub fn start(mut command: Command) -> Running {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    Running { child: Some(child) }
+}
+
+/// A process that is killed when the test is over.
+pub struct Running {
+    child: Option<Child>,
+}
+
+impl Running {
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    pub fn signal(&self, signal: &str) {
+        send(signal, self.pid());
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn end(mut self) -> Ended {
+        let began = Instant::now();
+        let mut child = self.child.take().unwrap();
+        let ended = wait_until(PATIENCE, || child.try_wait().unwrap().is_some());
+        if !ended {
+            let _ = child.kill();
+            panic!("it is still running after {:?}", began.elapsed());
+        }
+        // Output that grandchildren keep open would be waited for: only ask for it now.
+        Ended::of(child.wait_with_output().unwrap())
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    pub fn of(output: Output) -> Self {
+        Ended {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into(),
+            stderr: String::from_utf8_lossy(&output.stderr).into(),
+        }
+    }
+
+    #[track_caller]
+    pub fn exits_with(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "{self:?}");
+        self
+    }
+}
+
+/// Runs it with this input.
+pub fn with_input(mut command: Command, input: &str) -> Ended {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Ended::of(child.wait_with_output().unwrap())
+}
+
+pub fn send(signal: &str, pid: u32) {
+    let status = Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).status();
+    assert!(status.unwrap().success(), "no process {pid} to send {signal} to");
+}
+
+/// Whether the process runs; a zombie does not.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+#[track_caller]
+pub fn dies(pid: u32) {
+    eventually(PATIENCE, || !is_alive(pid));
+}
+
+/// The child of a process: the holder, of the front's.
+pub fn child_of(pid: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().next().unwrap().parse().unwrap()
+}

@@ -1,0 +1,98 @@
+//! A terminal with a program in it.
+
+use super::{PATIENCE, Place};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Write},
+    os::unix::ffi::OsStrExt,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Instant,
+};
+
+/// A program in a terminal of its own, as a person would have it.
+pub struct Terminal {
+    keys: File,
+    screen: mpsc::Receiver<String>,
+    seen: String,
+    child: Child,
+}
+
+impl Terminal {
+    /// Runs a script of the shell there.
+    pub fn with(place: &Place, program: &[&str]) -> Self {
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let path = std::ffi::OsStr::from_bytes(name.as_bytes());
+        let tty = || OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let mut command = Command::new("setsid");
+        // `--ctty` makes it the controlling terminal of a session of its own.
+        command.arg("--ctty").arg("--wait").args(program);
+        place.prepare(&mut command);
+        let streams = [tty(), tty(), tty()].map(Stdio::from);
+        let [stdin, stdout, stderr] = streams;
+        command.stdin(stdin).stdout(stdout).stderr(stderr).env("PS1", "$ ");
+        let child = command.spawn().unwrap();
+        let keys = File::from(master);
+        let mut output = keys.try_clone().unwrap();
+        let (sender, screen) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut bytes) {
+                let _ = sender.send(String::from_utf8_lossy(&bytes[..read]).into());
+            }
+        });
+        Terminal { keys, screen, seen: String::new(), child }
+    }
+
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the screen shows this, after what was waited for before.
+    #[track_caller]
+    pub fn shows(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.screen.recv_timeout(left) {
+                Ok(more) => self.seen.push_str(&more),
+                Err(_) => panic!("the screen never showed {text:?}, but {:?}", self.seen),
+            }
+        }
+    }
+
+    /// Whether the screen shows this, once the program has ended.
+    pub fn has_shown(&mut self, text: &str) -> bool {
+        while let Ok(more) = self.screen.recv_timeout(std::time::Duration::from_millis(200)) {
+            self.seen.push_str(&more);
+        }
+        self.seen.contains(text)
+    }
+
+    /// Waits for the end of the program: its exit code.
+    pub fn end(&mut self) -> Option<i32> {
+        let mut status = None;
+        super::eventually(PATIENCE, || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,197 @@
+//! `redlatch run` in a terminal, as a person uses it.
+
+mod support;
+
+use support::{PATIENCE, Place, dies, eventually, pty::Terminal, start};
+
+const CTRL_C: &str = "\x03";
+const CTRL_Z: &str = "\x1a";
+
+#[test]
+fn ctrl_c_ends_the_command_and_the_script_around_it() {
+    let place = Place::embedded();
+    let script = "redlatch run x -- sh -c 'echo $$ > pid; echo up; sleep 100'; echo not reached";
+    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+    terminal.shows("up");
+
+    terminal.press(CTRL_C);
+
+    terminal.end();
+    dies(place.read_pid("pid"));
+    assert!(place.is_free("x"));
+    terminal.press("");
+    assert!(!terminal.has_shown("not reached"));
+}
+
+#[test]
+fn a_command_that_catches_ctrl_c_goes_on() {
+    let place = Place::embedded();
+    let command = "trap 'echo caught; exit 7' INT; echo up; while :; do sleep 0.01; done";
+    let script = format!("redlatch run x -- sh -c \"{command}\"; echo status $?");
+    let mut terminal = Terminal::with(&place, &["bash", "-c", &script]);
+    terminal.shows("up");
+
+    terminal.press(CTRL_C);
+
+    terminal.shows("caught");
+    terminal.shows("status 7");
+}
+
+#[test]
+fn the_command_reads_from_the_terminal() {
+    let place = Place::embedded();
+    let script = "redlatch run x -- sh -c 'echo name?; read name; echo hello $name'; read back; echo got $back";
+    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+    terminal.shows("name?");
+
+    terminal.press("ada\n");
+    terminal.shows("hello ada");
+
+    // The terminal is ours again.
+    terminal.press("it\n");
+    terminal.shows("got it");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_the_waiting() {
+    let place = Place::embedded();
+    let holder = start(place.redlatch([
+        "run",
+        "x",
+        "--owner",
+        "ada",
+        "--",
+        "sh",
+        "-c",
+        "echo up > up; sleep 100",
+    ]));
+    place.read("up");
+    let script = "redlatch run x --wait 1m -- true; echo not reached";
+    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+    terminal.shows("x is held by ada; waiting for");
+
+    terminal.press(CTRL_C);
+
+    terminal.end();
+    assert!(!terminal.has_shown("not reached"));
+    holder.signal("TERM");
+    holder.end().exits_with(143);
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn ctrl_z_stops_the_command_and_fg_goes_on_with_it() {
+    let place = Place::embedded();
+    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    let command = "echo $$ > pid; echo up; read line; echo line $line";
+    terminal.shows("$ ");
+    terminal.press(&format!("redlatch run x --ttl 1s -- sh -c '{command}'\n"));
+    terminal.shows("up\r\n");
+
+    terminal.press(CTRL_Z);
+    terminal.shows("Stopped");
+    let pid = place.read_pid("pid");
+    eventually(PATIENCE, || is_stopped(pid));
+    // The lock outlives its TTL, because it is renewed all the time.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(!place.is_free("x"));
+    terminal.press("fg\n");
+    eventually(PATIENCE, || !is_stopped(pid));
+    terminal.press("again\n");
+
+    terminal.shows("line again");
+    terminal.press("echo status $?\n");
+    terminal.shows("status 0");
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn ctrl_z_while_waiting_waits_no_longer_until_fg() {
+    let place = Place::embedded();
+    let holder = start(place.redlatch([
+        "run",
+        "x",
+        "--owner",
+        "ada",
+        "--",
+        "sh",
+        "-c",
+        "echo up > up; sleep 100",
+    ]));
+    place.read("up");
+    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    terminal.press("redlatch run x --wait 1m -- expr 40 + 2\n");
+    terminal.shows("x is held by ada");
+
+    terminal.press(CTRL_Z);
+    terminal.shows("Stopped");
+    holder.signal("TERM");
+    holder.end().exits_with(143);
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert!(place.is_free("x"), "nobody is there to use it");
+
+    terminal.press("fg\n");
+    terminal.shows("42\r\n");
+}
+
+#[test]
+fn a_command_in_the_background_may_not_take_the_terminal() {
+    let place = Place::embedded();
+    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    terminal.press("redlatch run x -- sh -c 'echo $$ > pid; read line; echo line $line' &\n");
+    let pid = place.read_pid("pid");
+    eventually(PATIENCE, || is_stopped(pid));
+
+    // The shell still reads what is typed.
+    terminal.press("echo sh''ell\n");
+    terminal.shows("shell");
+    terminal.press("fg\n");
+    eventually(PATIENCE, || !is_stopped(pid));
+    terminal.press("typed\n");
+
+    terminal.shows("line typed");
+}
+
+#[test]
+fn force_asks_and_takes_no_for_an_answer() {
+    let place = Place::embedded();
+    let taken = place.redlatch(["acquire", "x", "--owner", "ada"]).output().unwrap();
+    assert!(taken.status.success());
+
+    let ask = ["redlatch", "release", "--force", "x"];
+    let mut terminal = Terminal::with(&place, &ask);
+    terminal.shows("It is held by ada. Take x away? Its holder may still be at work. [y/N]");
+    terminal.press("n\n");
+    assert_eq!(terminal.end(), Some(125));
+    assert!(!place.is_free("x"));
+
+    let mut terminal = Terminal::with(&place, &ask);
+    terminal.shows("[y/N]");
+    terminal.press("y\n");
+    terminal.shows("x was held by ada; taken away on 1 of 1 nodes");
+    assert_eq!(terminal.end(), Some(0));
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn status_is_drawn_again_and_again() {
+    let place = Place::embedded();
+    let mut terminal =
+        Terminal::with(&place, &["redlatch", "status", "x", "--watch", "--every", "50ms"]);
+    terminal.shows("free");
+
+    let taken = place.redlatch(["acquire", "x", "--owner", "ada"]).output().unwrap();
+
+    assert!(taken.status.success());
+    terminal.shows("held by ada");
+    terminal.press(CTRL_C);
+    terminal.end();
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
