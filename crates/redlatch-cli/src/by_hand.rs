@@ -10,7 +10,9 @@ use crate::{
     say::{Event, Say, print_json},
     settings::Settings,
 };
-use redlatch::{Forced, Guard, LeaseParts, LockError, LockState, Locks, Observer, Released};
+use redlatch::{
+    FencingToken, Forced, Guard, LeaseParts, LockError, LockState, Locks, Observer, Released,
+};
 use serde_json::json;
 use std::{
     ffi::OsStr,
@@ -103,6 +105,7 @@ async fn leave(locks: &Locks, guard: Guard, as_json: bool) -> Result<Exit, Failu
             "handle": handle.to_string(),
             "resources": resources.iter().map(text).collect::<Vec<_>>(),
             "token": text(token),
+            "fencing_token": handle.0.fencing_token.map(FencingToken::get),
             "ttl_ms": ttl.as_millis(),
             "usable_until_ms": handle.until_ms(),
         }))

@@ -37,8 +37,8 @@ pub(crate) enum Task {
 ///
 /// The command gets the terminal, stdin and the signals. Before the lock can be
 /// lost it is ended, with everything it has started; it also ends with redlatch.
-/// It finds REDLATCH_RESOURCE, REDLATCH_TOKEN and REDLATCH_USABLE_UNTIL (ms since
-/// 1970, when it started) in its environment.
+/// It finds REDLATCH_RESOURCE, REDLATCH_TOKEN, REDLATCH_FENCING_TOKEN and
+/// REDLATCH_USABLE_UNTIL (ms since 1970, when it started) in its environment.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP, override_usage = "redlatch run [OPTIONS] <NAME>... -- <COMMAND>...")]
 pub(crate) struct RunArgs {

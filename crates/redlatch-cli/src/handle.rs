@@ -1,9 +1,10 @@
 //! What `acquire` prints and `extend` and `release` need: a lease as one word.
 //!
-//! `rl1:TTL:UNTIL:TOKEN:NAME[:NAME…]`, times in milliseconds, `UNTIL` since 1970.
+//! `rl1:TTL:UNTIL:FENCE:TOKEN:NAME[:NAME…]`, times in milliseconds, `UNTIL` since
+//! 1970, `FENCE` the fencing token or 0.
 
 use crate::percent;
-use redlatch::LeaseParts;
+use redlatch::{FencingToken, LeaseParts};
 use std::{
     fmt,
     str::FromStr,
@@ -30,7 +31,8 @@ impl Handle {
 
 impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = format!("{KIND}:{}:{}", self.0.ttl.as_millis(), self.until_ms());
+        let fence = self.0.fencing_token.map_or(0, FencingToken::get);
+        let mut text = format!("{KIND}:{}:{}:{fence}", self.0.ttl.as_millis(), self.until_ms());
         for part in [&self.0.token].into_iter().chain(&self.0.resources) {
             text.push(':');
             percent::encode(&mut text, part);
@@ -47,16 +49,19 @@ impl FromStr for Handle {
         if parts.next() != Some(KIND) {
             return Err(NotAHandle);
         }
-        let mut number = || parts.next()?.parse().ok().map(Duration::from_millis);
-        let (ttl, until) = (number().ok_or(NotAHandle)?, number().ok_or(NotAHandle)?);
-        let usable_until: SystemTime = UNIX_EPOCH.checked_add(until).ok_or(NotAHandle)?;
+        let mut number = || parts.next().and_then(|part| part.parse().ok()).ok_or(NotAHandle);
+        let (ttl, until, fence): (u64, u64, u64) = (number()?, number()?, number()?);
+        let ttl = Duration::from_millis(ttl);
+        let until = UNIX_EPOCH.checked_add(Duration::from_millis(until));
+        let usable_until: SystemTime = until.ok_or(NotAHandle)?;
+        let fencing_token = FencingToken::new(fence);
         let mut bytes = parts.map(|part| percent::decode(part).ok_or(NotAHandle));
         let token = bytes.next().ok_or(NotAHandle)??;
         let resources = bytes.collect::<Result<Vec<_>, _>>()?;
         if resources.is_empty() {
             return Err(NotAHandle);
         }
-        Ok(Handle(LeaseParts { resources, token, ttl, usable_until }))
+        Ok(Handle(LeaseParts { resources, token, ttl, usable_until, fencing_token }))
     }
 }
 
@@ -71,17 +76,20 @@ mod tests {
             token: b"0123@host/1".to_vec(),
             ttl: Duration::from_secs(30),
             usable_until: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
+            fencing_token: FencingToken::new(77),
         });
 
         let text = handle.to_string();
 
-        assert_eq!(text, "rl1:30000:1700000000123:0123@host/1:deploy%3aweb:%ff%20%27x%27");
+        assert_eq!(text, "rl1:30000:1700000000123:77:0123@host/1:deploy%3aweb:%ff%20%27x%27");
         assert_eq!(format!(" {text}\n").parse(), Ok(handle));
     }
 
     #[test]
     fn anything_else_is_not_a_handle() {
-        for text in ["", "deploy", "rl2:1:1:t:n", "rl1:1:1:t", "rl1:x:1:t:n", "rl1:1:1:t:%4"] {
+        for text in
+            ["", "deploy", "rl2:1:1:0:t:n", "rl1:1:1:0:t", "rl1:x:1:0:t:n", "rl1:1:1:0:t:%4"]
+        {
             assert_eq!(text.parse::<Handle>(), Err(NotAHandle), "{text}");
         }
     }

@@ -116,15 +116,18 @@ fn start(
 }
 
 /// What the command finds in its environment.
-fn environment(lease: &Lease) -> [(&'static str, OsString); 3] {
+fn environment(lease: &Lease) -> Vec<(&'static str, OsString)> {
     let names: Vec<&[u8]> = lease.resources().map(redlatch::Resource::as_bytes).collect();
     let until = SystemTime::now() + lease.remaining();
     let until = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    [
+    let mut found = vec![
         ("REDLATCH_RESOURCE", OsString::from_vec(names.join(&b"\n"[..]))),
         ("REDLATCH_TOKEN", OsString::from_vec(lease.token().to_vec())),
         ("REDLATCH_USABLE_UNTIL", until.to_string().into()),
-    ]
+    ];
+    let number = lease.fencing_token();
+    found.extend(number.map(|number| ("REDLATCH_FENCING_TOKEN", number.to_string().into())));
+    found
 }
 
 fn not_started(plan: &Plan, error: &io::Error) -> Exit {
