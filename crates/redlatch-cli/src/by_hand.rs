@@ -51,8 +51,9 @@ pub(crate) async fn acquire(
     match result {
         Ok(guard) => leave(&locks, guard, args.words.json).await,
         Err(error) => {
+            let failure = Failure::about(&args.names, &locks, error).await;
             let _ = tokio::time::timeout(UNDO, locks.settled()).await;
-            Err(Failure::about(&args.names, error))
+            Err(failure)
         }
     }
 }
@@ -195,7 +196,10 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
     let nodes = forced.len();
     let words = match (removed, failed.is_empty()) {
         (0, true) => format!("{name} was free"),
-        (0, false) => format!("{name} was not taken away: {}", failed.join("; ")),
+        (0, false) => {
+            let free = nodes - failed.len();
+            format!("{name} was free on {free} of {nodes} nodes: {}", failed.join("; "))
+        }
         (_, true) => {
             format!("{name} was held by {whose}; taken away on {removed} of {nodes} nodes")
         }

@@ -84,7 +84,7 @@ pub(crate) enum OnLost {
     Warn,
 }
 
-/// Takes a lock and leaves it behind for `extend` and `release`.
+/// Takes a lock and leaves it behind for `extend` and `release`
 ///
 /// Prints a handle: keep it, it is needed to extend and release the lock. There
 /// is no renewal: the lock is gone after its TTL unless it is extended.
@@ -263,12 +263,4 @@ pub(crate) struct Words {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn the_arguments_fit_together() {
-        Cli::command().debug_assert();
-    }
-}
+mod tests;

@@ -36,7 +36,10 @@ pub(crate) struct Config {
 
 /// A node: its address, or that and where its password is.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a node is an address, or a table with url and password_file or password_env"
+)]
 pub(crate) enum NodeEntry {
     Url(String),
     Table(NodeTable),

@@ -10,7 +10,7 @@ use crate::{
     settings::Settings,
 };
 use findings::{Finding, Level, Place, examine_all};
-use redlatch::{Examined, LockState, Observer};
+use redlatch::{Examined, LockState, NodeKey, Observer};
 use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
@@ -59,9 +59,9 @@ async fn strays(observer: &Observer, nodes: usize) -> Option<Finding> {
     }
     tokio::time::sleep(SETTLED).await;
     for lock in suspects {
-        if let Ok(status) = observer.status(lock.name.as_bytes()).await
-            && status.state == LockState::Unclear
-        {
+        let Ok(status) = observer.status(lock.name.as_bytes()).await else { continue };
+        let is_there = status.nodes.iter().any(|node| matches!(node.key, NodeKey::Held { .. }));
+        if is_there && !matches!(status.state, LockState::Held { .. }) {
             let on = lock.nodes;
             return Some(Finding::warning(format!(
                 "the lock {} is on {on} of {nodes} nodes only: somebody seems to use another list \

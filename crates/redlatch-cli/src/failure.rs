@@ -2,10 +2,10 @@
 
 use crate::exit::Exit;
 use redlatch::{
-    ConnectError, ExtendError, InvalidRequest, LockError, NodeVote, ReleaseError, StatusError,
-    TermsError, Vote, Votes,
+    ConnectError, ExtendError, InvalidRequest, LockError, LockState, Locks, NodeVote, ReleaseError,
+    StatusError, TermsError, Vote, Votes,
 };
-use std::{ffi::OsString, fmt};
+use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration};
 
 /// A sentence and an exit status.
 #[derive(Debug)]
@@ -19,20 +19,36 @@ impl Failure {
         Failure { message: message.to_string(), exit }
     }
 
-    /// Why these were not locked.
-    pub(crate) fn about(names: &[OsString], error: LockError) -> Self {
-        let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-        let names = names.join(", ");
+    /// Why these were not locked. Who has them is asked for: a plain Redis
+    /// answer does not tell.
+    pub(crate) async fn about(names: &[OsString], locks: &Locks, error: LockError) -> Self {
         match error {
             LockError::Held { votes } => {
-                Failure::new(Exit::Held, format!("{names} is held by {}", holders(&votes)))
+                let asked = tokio::time::timeout(ASKING, whose(names, locks)).await;
+                let message = asked.ok().flatten().unwrap_or_else(|| {
+                    let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+                    format!("{}: held by {}", names.join(", "), holders(&votes))
+                });
+                Failure::new(Exit::Held, message)
             }
-            error => {
-                let Failure { message, exit } = error.into();
-                Failure { message: format!("{names} was not locked: {message}"), exit }
-            }
+            error => error.into(),
         }
     }
+}
+
+/// How long to ask who has a lock.
+const ASKING: Duration = Duration::from_millis(300);
+
+/// Who has the first of them that is held.
+async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
+    for name in names {
+        let status = locks.status(name.as_bytes()).await.ok()?;
+        if let LockState::Held { owner, .. } = status.state {
+            let owner = owner.as_deref().unwrap_or("another client");
+            return Some(format!("{} is held by {owner}", name.to_string_lossy()));
+        }
+    }
+    None
 }
 
 impl From<ConnectError> for Failure {

@@ -18,7 +18,7 @@ pub(crate) enum Event {
     /// The command was started.
     Started { pid: i32 },
     /// The lock is about to be lost, or has reached its end.
-    Ending { reason: String, left_ms: u64 },
+    Ending { reason: String, left_ms: Option<u64> },
     /// Whatever is left of the command was killed.
     Killed,
     /// The command is done, but the lock stays for a while.
@@ -65,8 +65,11 @@ impl fmt::Display for Event {
                 write!(f, "{names} taken by {owner}, renewed within {}", time(usable_ms))
             }
             Event::Started { pid } => write!(f, "the command runs as process {pid}"),
-            Event::Ending { reason, left_ms } => {
+            Event::Ending { reason, left_ms: Some(left_ms) } => {
                 write!(f, "{reason}; the command has to end within {}", time(left_ms))
+            }
+            Event::Ending { reason, left_ms: None } => {
+                write!(f, "{reason}; the command runs on without the lock")
             }
             Event::Killed => write!(f, "the command did not end in time and was killed"),
             Event::Lingering { left_ms } => {

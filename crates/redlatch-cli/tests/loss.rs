@@ -35,7 +35,7 @@ fn everything_dies_with_the_wrapper_and_the_lock_is_free() {
 
     running.signal("KILL");
 
-    family.map(dies);
+    family.into_iter().for_each(dies);
     eventually(PATIENCE, || place.is_free("x"));
 }
 

@@ -28,7 +28,7 @@ use std::{
 use tokio::task::JoinSet;
 
 /// How long a node may take to answer one question.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the lock of a trial would live if it could not be released.
 const TRIAL_TTL: Duration = Duration::from_secs(2);
 

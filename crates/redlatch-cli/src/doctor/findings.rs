@@ -154,8 +154,7 @@ fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
 
 fn speed(round_trip: Duration, place: &Place<'_>) -> Option<Finding> {
     let (limit, ttl) = (place.node_timeout(), show(place.ttl));
-    let words =
-        format!("it answers in {round_trip:.1?}, and has {} with a TTL of {ttl}", show(limit));
+    let words = format!("it answers in {round_trip:.1?}, and has {limit:?} with a TTL of {ttl}");
     let fix = "raise --node-timeout, or --ttl";
     if round_trip >= limit {
         Some(Finding::problem(format!("{words}: it would never vote")).fix(fix))

@@ -16,8 +16,9 @@ use super::{
     wire::{News, Order},
 };
 use crate::{
+    cli::OnLost,
     exit::Exit,
-    say::{Event, Say, millis},
+    say::{Event, millis},
 };
 use nix::{
     sys::{prctl, signal::Signal},
@@ -98,7 +99,7 @@ async fn hold(
         }
         Err(error) => not_started(plan, &error),
     };
-    give_back(plan.say, &locks, guard).await;
+    give_back(plan, &locks, guard, exit).await;
     exit
 }
 
@@ -227,13 +228,14 @@ impl Watch<'_> {
     /// How long the front may hear nothing: until after we should have killed.
     fn good_for(&self) -> Duration {
         match self.plan.on_lost {
-            crate::cli::OnLost::Warn => Duration::MAX,
+            OnLost::Warn => Duration::MAX,
             _ => self.lease.ends_in().saturating_sub(self.plan.margin() / 2),
         }
     }
 
     fn ending(&self, lost: &Lost) -> Happening {
-        let left_ms = millis(self.lease.ends_in().saturating_sub(self.plan.margin()));
+        let left = self.plan.grace.min(self.lease.ends_in().saturating_sub(self.plan.margin()));
+        let left_ms = (self.plan.on_lost != OnLost::Warn).then(|| millis(left));
         let (reason, cause) = match lost {
             Lost::MaxHold => ("--max-hold is reached".into(), Cause::MaxHold),
             lost => (format!("the lock is lost: {lost}"), Cause::Lost),
@@ -280,12 +282,17 @@ async fn linger(plan: &Plan, line: &mut Line, lease: &Lease, taken: Instant) {
     }
 }
 
-async fn give_back(say: Say, locks: &Locks, guard: Guard) {
+/// Gives the lock back, or what is left of it.
+async fn give_back(plan: &Plan, locks: &Locks, guard: Guard, exit: Exit) {
     let outcome = match guard.release().await {
         Ok(Released::Now) => "the lock is released",
+        // What became of it has been said.
+        Ok(Released::AlreadyGone) if matches!(exit, Exit::Lost | Exit::MaxHold) => {
+            "the lock is over"
+        }
         Ok(Released::AlreadyGone) => "the lock was gone already",
         Err(_) => "it is not known whether the lock is released; its TTL ends it",
     };
     waiting::settle(Some(locks)).await;
-    say.say(&Event::Released { outcome });
+    plan.say.say(&Event::Released { outcome });
 }

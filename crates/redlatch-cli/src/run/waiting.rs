@@ -92,11 +92,14 @@ async fn attempt(
         () = watching => unreachable!("progress goes on until the request ends"),
     };
     plan.say.end_progress();
-    result.map_err(|error| {
-        let is_held = matches!(error, LockError::Held { .. });
-        let failure = Failure::about(&plan.names, error);
-        if is_held { Failure { exit: plan.held, ..failure } } else { failure }
-    })
+    match result {
+        Ok(guard) => Ok(guard),
+        Err(error) => {
+            let is_held = matches!(error, LockError::Held { .. });
+            let failure = Failure::about(&plan.names, locks, error).await;
+            Err(if is_held { Failure { exit: plan.held, ..failure } } else { failure })
+        }
+    }
 }
 
 /// Connects; while waiting is allowed, too few nodes are tried again.

@@ -1,6 +1,7 @@
 //! What the tests of the command have in common: a place of its own for each
 //! test, the command in it, and a look at processes.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses another part of it")]
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 pub mod pty;
 

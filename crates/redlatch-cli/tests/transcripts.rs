@@ -1,0 +1,187 @@
+//! Every subcommand and every exit status, as sessions that a reader can read.
+//!
+//! A file of `tests/transcripts` holds commands and what comes of them:
+//!
+//! ```text
+//! # Words for the reader. `nodes: 3` starts servers A, B and C.
+//! $ what is typed
+//! > what it prints on stdout
+//! ! what it prints on stderr
+//! ? its exit status, unless 0
+//! % kill C, or freeze C, or thaw C
+//! ```
+//!
+//! What differs from run to run stands in capitals: HOST, PID, TIME, …
+//! `REDLATCH_BLESS=1 cargo test` writes down what comes out now.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::{Server, ServerOptions, Servers};
+use regex_lite::{Captures, Regex};
+use std::{fmt::Write, fs, path::Path};
+use support::{Ended, Place};
+
+fn session(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/transcripts/{name}.txt"));
+    let expected = fs::read_to_string(&path).unwrap();
+    let session = Session::of(&expected);
+
+    let mut seen = String::new();
+    for line in expected.lines() {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("$", command) => session.run(command, &mut seen),
+            ("%", order) => session.order(order, &mut seen),
+            ("#", _) | ("", _) => writeln!(seen, "{line}").unwrap(),
+            // What came of a command the last time.
+            _ => {}
+        }
+    }
+
+    if std::env::var_os("REDLATCH_BLESS").is_some() {
+        fs::write(&path, seen).unwrap();
+    } else {
+        assert!(seen == expected, "{}", difference(&expected, &seen));
+    }
+}
+
+struct Session {
+    place: Place,
+    servers: Option<Servers>,
+}
+
+impl Session {
+    fn of(text: &str) -> Self {
+        let wanted =
+            |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        let mut options = ServerOptions::default();
+        for line in text.lines().filter_map(|line| line.strip_prefix("# server: ")) {
+            options = options.config(line);
+        }
+        let Some(count) = wanted("# nodes") else {
+            return Session { place: Place::embedded(), servers: None };
+        };
+        let servers = Servers::start_with(count.parse().unwrap(), &options).unwrap();
+        Session { place: Place::on(&servers), servers: Some(servers) }
+    }
+
+    fn named(&self) -> impl Iterator<Item = (char, &Server)> {
+        ('A'..).zip(self.servers.iter().flatten())
+    }
+
+    fn run(&self, command: &str, seen: &mut String) {
+        let mut shell = self.place.shell(command);
+        for (name, server) in self.named() {
+            shell.env(name.to_string(), server.url());
+        }
+        let Ended { status, stdout, stderr } = Ended::of(shell.output().unwrap());
+        writeln!(seen, "$ {command}").unwrap();
+        for line in self.settle(&stdout).lines() {
+            writeln!(seen, "> {line}").unwrap();
+        }
+        for line in self.settle(&stderr).lines() {
+            writeln!(seen, "! {line}").unwrap();
+        }
+        match status.code() {
+            Some(0) => {}
+            Some(code) => writeln!(seen, "? {code}").unwrap(),
+            None => writeln!(seen, "? {status}").unwrap(),
+        }
+    }
+
+    fn order(&self, order: &str, seen: &mut String) {
+        let (what, which) = order.split_once(' ').unwrap();
+        let (_, server) = self.named().find(|(name, _)| which == name.to_string()).unwrap();
+        match what {
+            "kill" => server.kill(),
+            "freeze" => server.freeze(),
+            "thaw" => server.thaw(),
+            _ => panic!("`{what}` is not known"),
+        }
+        writeln!(seen, "% {order}").unwrap();
+    }
+
+    /// What differs from run to run, in capitals.
+    fn settle(&self, text: &str) -> String {
+        let mut text = text.replace(&*self.place.dir().to_string_lossy(), "DIR");
+        for (name, server) in self.named() {
+            text = text.replace(&format!("redis://127.0.0.1:{}", server.port()), &name.to_string());
+            text =
+                text.replace(&format!("localhost:{}", server.port()), &format!("localhost:{name}"));
+        }
+        let mut settled = |pattern: &str, replacement: &str| {
+            let pattern = Regex::new(pattern).unwrap();
+            let replace = |found: &Captures| {
+                let first = found.get(1).map_or("", |first| first.as_str());
+                replacement.replace("$1", first)
+            };
+            text = pattern.replace_all(&text, replace).into_owned();
+        };
+        settled(r"rl1:\d+:\d+:[0-9a-f]{40}@[^:\s]+:[^\s\x22]+", "HANDLE");
+        settled(r"[0-9a-f]{40}@", "TOKEN@");
+        settled(&format!(r"{}/\d+", hostname()), "HOST/PID");
+        settled(r#"("\w+_ms"):[0-9.]+"#, "$1:N");
+        settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
+        settled(r#"("pid"):\d+"#, "$1:N");
+        settled(r"(for another|within|answers in|up for|after) [0-9.]+(ms|µs|ns|s)", "$1 TIME");
+        settled(r"(process) \d+", "$1 PID");
+        settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");
+        settled(r"  [0-9.]+m?s  +(\d of)", "  TIME  $1");
+        settled(r"(redis|valkey|SQLite|redlatch) \d[0-9.]+", "$1 VERSION");
+        text
+    }
+}
+
+fn hostname() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    name.trim().replace('.', r"\.")
+}
+
+fn difference(expected: &str, seen: &str) -> String {
+    let mut text = String::from("the session went another way (REDLATCH_BLESS=1 accepts it):\n");
+    let (mut expected, mut seen) = (expected.lines(), seen.lines());
+    loop {
+        match (expected.next(), seen.next()) {
+            (None, None) => return text,
+            (a, b) if a == b => writeln!(text, "   {}", a.unwrap_or_default()).unwrap(),
+            (a, b) => {
+                writeln!(text, "-  {}\n+  {}", a.unwrap_or_default(), b.unwrap_or_default())
+                    .unwrap();
+            }
+        }
+    }
+}
+
+macro_rules! sessions {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            session(stringify!($name));
+        })*
+
+        #[test]
+        fn every_file_is_a_session() {
+            let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+            let name = |file: std::io::Result<fs::DirEntry>| file.unwrap().file_name();
+            let files = fs::read_dir(dir).unwrap().map(name);
+            let mut files: Vec<_> = files.map(|name| name.into_string().unwrap()).collect();
+            files.sort();
+            let mut known: Vec<_> = [$(stringify!($name)),*].map(|name| format!("{name}.txt")).into();
+            known.sort();
+            assert_eq!(files, known);
+        }
+    };
+}
+
+sessions! {
+    run
+    run_on_servers
+    step_by_step
+    looking
+    doctor_finds_nothing
+    doctor_on_servers
+    doctor_and_permissions
+    bad_input
+    config_file
+    help
+}
