@@ -63,7 +63,7 @@ pub(crate) async fn extend(args: ExtendArgs, settings: Settings, _: Say) -> Resu
     let ttl = args.ttl.unwrap_or(parts.ttl);
     let locks = settings.builder().connect().await?;
     let guard = locks.resume(&LeaseParts { ttl, ..parts }).await.map_err(|error| match error {
-        LockError::Held { .. } => not_yours(),
+        LockError::Lost(_) => not_yours(),
         error => error.into(),
     })?;
     leave(&locks, guard, args.words.json).await

@@ -87,6 +87,9 @@ pub enum LockError {
         /// The votes of the last attempt.
         votes: Votes,
     },
+    /// A lease that was handed over is no longer held.
+    #[error("the lease that was handed over is no longer held: {0}")]
+    Lost(Lost),
     /// The engine is gone with its runtime.
     #[error("the engine was stopped; its runtime has shut down")]
     Stopped,

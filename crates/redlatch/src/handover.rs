@@ -1,16 +1,80 @@
-//! Giving back a lease that another process took apart.
+//! Leases that another process took apart: going on with them, giving them back.
 
 use crate::{
-    engine::Ask,
-    error::{InvalidRequest, ReleaseError},
-    guard::{LeaseParts, Released},
+    engine::{Ask, Handle, LeaseCell, LeaseEnd},
+    error::{InvalidRequest, LockError, ReleaseError},
+    guard::{Guard, LeaseParts, Lost, Released},
     locks::Locks,
+    request::Limits,
 };
 use redlatch_core::{
-    Resources, Terms, Token, config::Wanted, machine::Adopted, release::ReleaseError as Unknown,
+    Ballot, ExtendError, OpId, Resources, Terms, Token,
+    config::Wanted,
+    machine::{Adopted, Grant},
+    release::ReleaseError as Unknown,
 };
+use std::{sync::Arc, time::SystemTime};
 
 impl Locks {
+    /// Goes on with a lease that another process took apart with
+    /// [`Guard::into_parts`]. A majority must still have it, and must say so
+    /// before its old end, by this machine's wall clock. Otherwise the error is
+    /// [`LockError::Lost`], or [`LockError::NoQuorum`] where it is not known.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the lock as it was, perhaps extended.
+    pub async fn resume(&self, parts: &LeaseParts) -> Result<Guard, LockError> {
+        let cell = self.cell_of(parts)?;
+        let left = cell.ends_at().since(cell.place.clock.now());
+        if left <= cell.terms.notice {
+            return Err(LockError::Lost(Lost::Expired)); // nobody could act on it
+        }
+        let (op, ttl) = (cell.op, cell.terms.ttl);
+        self.handle.tell(Ask::Adopt { op, adopted: adopted(&cell), cell: Some(cell.clone()) });
+        let mut unless_kept = ForgetOnDrop { handle: &self.handle, op: Some(op) };
+        let decision = self.handle.extend(op, ttl).await;
+        let guard = || {
+            let limits = Limits { max_ttl: self.defaults.wanted.max_ttl };
+            Guard::new(cell.clone(), self.handle.clone(), limits)
+        };
+        match decision {
+            Ok(Ok(_)) if cell.is_held() => {
+                unless_kept.op = None;
+                Ok(guard())
+            }
+            Ok(Err(ExtendError::Unknown(ballot))) => {
+                Err(LockError::NoQuorum { votes: cell.place.votes(&ballot) })
+            }
+            Ok(Err(ExtendError::Lost(ballot))) if ballot.tally().refusals_decide() => {
+                Err(LockError::Lost(Lost::Gone { votes: cell.place.votes(&ballot) }))
+            }
+            Ok(_) => Err(LockError::Lost(Lost::Expired)),
+            Err(_) => match cell.why() {
+                Some(LeaseEnd::Lost(_)) => Err(LockError::Lost(Lost::Expired)),
+                _ => Err(LockError::Stopped),
+            },
+        }
+    }
+
+    /// The lease that the parts are of, as far as they tell.
+    fn cell_of(&self, parts: &LeaseParts) -> Result<Arc<LeaseCell>, InvalidRequest> {
+        let resources = Resources::new(&parts.resources)?;
+        let terms = Terms::check(&Wanted { ttl: parts.ttl, ..self.defaults.wanted.clone() })?;
+        let place = &self.handle.place;
+        let left = parts.usable_until.duration_since(SystemTime::now()).unwrap_or_default();
+        let now = place.clock.now();
+        let grant = Grant {
+            token: Token::from_bytes(&parts.token),
+            // A clock that is behind must not make the lease longer than it can be.
+            usable_until: now.after(left.min(terms.usable())),
+            ballot: Ballot::of(place.nodes.len()),
+            fence: parts.fencing_token,
+        };
+        let op = self.handle.next_op();
+        Ok(Arc::new(LeaseCell::new(op, resources, terms, grant, now, place.clone())))
+    }
+
     /// Gives back a lease that was taken apart with
     /// [`Guard::into_parts`](crate::Guard::into_parts), also one whose time is
     /// over. Only its own keys are removed: with another token nothing changes,
@@ -35,27 +99,40 @@ impl Locks {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn give_back(&self, parts: &LeaseParts) -> Result<Released, ReleaseError> {
-        let resources = Resources::new(&parts.resources).map_err(InvalidRequest::from)?;
-        let wanted = Wanted { ttl: parts.ttl, ..self.defaults.wanted.clone() };
-        let terms = Terms::check(&wanted).map_err(InvalidRequest::from)?.without_renewal();
-        let place = &self.handle.place;
-        let adopted = Adopted {
-            resources,
-            terms,
-            token: Token::from_bytes(&parts.token),
-            usable_until: place.clock.now(),
-            replants: false,
-            fence: None,
-        };
-        let op = self.handle.next_op();
-        self.handle.tell(Ask::Adopt { op, adopted, cell: None });
-        match self.handle.release(op).await {
+        let cell = self.cell_of(parts)?;
+        let place = &cell.place;
+        self.handle.tell(Ask::Adopt { op: cell.op, adopted: adopted(&cell), cell: None });
+        match self.handle.release(cell.op).await {
             Ok(Ok(released)) => Ok(released),
             Ok(Err(Unknown::Unknown(ballot))) => {
                 Err(ReleaseError::Unknown { votes: place.votes(&ballot) })
             }
             Ok(Err(error)) => Err(ReleaseError::Unknown { votes: place.votes(error.ballot()) }),
             Err(_) => Err(ReleaseError::Stopped),
+        }
+    }
+}
+
+fn adopted(cell: &LeaseCell) -> Adopted {
+    Adopted {
+        resources: cell.resources.clone(),
+        terms: cell.terms.clone(),
+        token: cell.token.clone(),
+        usable_until: cell.usable_until(),
+        replants: true,
+        fence: cell.fence,
+    }
+}
+
+struct ForgetOnDrop<'a> {
+    handle: &'a Handle,
+    op: Option<OpId>,
+}
+
+impl Drop for ForgetOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(op) = self.op {
+            self.handle.tell(Ask::Forget(op));
         }
     }
 }

@@ -2,23 +2,18 @@
 
 use crate::{
     clock::Clock,
-    engine::{Ask, Handle, LeaseCell, Place, spawn_here, spawn_thread},
-    error::{ConnectError, InvalidRequest, LockError, StatusError},
-    guard::{Guard, LeaseParts},
+    engine::{Handle, Place, spawn_here, spawn_thread},
+    error::{ConnectError, InvalidRequest, StatusError},
     node::{self, Node},
-    request::{Defaults, Limits, LockRequest, Try, Wait},
+    request::{Defaults, LockRequest, Try, Wait},
     status::Status,
     votes::Votes,
 };
 use redlatch_core::{
-    Ballot, Command, Fault, Owner, Reply, Resource, Resources, Terms, Token, Vote,
+    Ballot, Command, Fault, Owner, Reply, Resource, Resources, Terms, Vote,
     config::{DEFAULT_TTL, Wanted, WantedRenewal},
-    machine::{Adopted, Grant},
 };
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
 /// How long nodes may take to answer for the first time, and to tell a status.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -144,51 +139,6 @@ impl Locks {
         Ok(Status::new(&self.handle.place.nodes, &replies))
     }
 
-    /// Goes on with a lease that another process took apart with
-    /// [`Guard::into_parts`]. A majority must still have it, and must say so
-    /// before its old end, by this machine's wall clock.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the lock as it was, perhaps extended.
-    pub async fn resume(&self, parts: &LeaseParts) -> Result<Guard, LockError> {
-        let resources = Resources::new(&parts.resources).map_err(InvalidRequest::from)?;
-        let wanted = Wanted { ttl: parts.ttl, ..self.defaults.wanted.clone() };
-        let terms = Terms::check(&wanted).map_err(InvalidRequest::from)?;
-        let place = &self.handle.place;
-        let left = parts.usable_until.duration_since(SystemTime::now()).unwrap_or_default();
-        let started = place.clock.now();
-        // A clock that is behind must not make the lease longer than it can be.
-        let usable_until = started.after(left.min(terms.usable()));
-        let token = Token::from_bytes(&parts.token);
-        let ballot = Ballot::of(place.nodes.len());
-        let fence = parts.fencing_token;
-        let grant = Grant { token: token.clone(), usable_until, ballot, fence };
-        let op = self.handle.next_op();
-        let (names, times) = (resources.clone(), terms.clone());
-        let cell = LeaseCell::new(op, names, times, grant, started, place.clone());
-        let cell = Arc::new(cell);
-        let adopted = Adopted { resources, terms, token, usable_until, replants: true, fence };
-        self.handle.tell(Ask::Adopt { op, adopted, cell: Some(cell.clone()) });
-        let mut unless_kept = ForgetOnDrop { handle: &self.handle, op: Some(op) };
-        let ttl = cell.terms.ttl;
-        let decision = self.handle.extend(op, ttl).await.map_err(|_| LockError::Stopped)?;
-        match decision {
-            Ok(until) if place.clock.now() < until => {
-                unless_kept.op = None;
-                Ok(Guard::new(cell, self.handle.clone(), Limits { max_ttl: wanted.max_ttl }))
-            }
-            Ok(_) => Err(LockError::TooSlow {
-                elapsed: place.clock.now().since(started),
-                votes: place.votes(&cell.ballot()),
-            }),
-            Err(redlatch_core::ExtendError::Lost(ballot)) => {
-                Err(LockError::Held { votes: place.votes(&ballot) })
-            }
-            Err(error) => Err(LockError::NoQuorum { votes: place.votes(error.ballot()) }),
-        }
-    }
-
     /// Waits until nothing is left to undo: every lost, cancelled or released
     /// lock is off every node that answers.
     ///
@@ -215,19 +165,6 @@ impl Locks {
 
 pub(crate) fn one(resource: impl AsRef<[u8]>) -> Result<Resources, InvalidRequest> {
     Ok(Resource::new(resource)?.into())
-}
-
-struct ForgetOnDrop<'a> {
-    handle: &'a Handle,
-    op: Option<redlatch_core::OpId>,
-}
-
-impl Drop for ForgetOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(op) = self.op {
-            self.handle.tell(Ask::Forget(op));
-        }
-    }
 }
 
 /// Settings for all locks of some nodes.

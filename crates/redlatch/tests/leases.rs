@@ -230,9 +230,12 @@ async fn resuming_a_lease_that_others_have_by_now_is_refused_and_touches_nothing
         fleet.plant(node, NAME);
     }
 
-    let votes = held(other.resume(&parts).await);
+    let refused = other.resume(&parts).await;
     other.settled().await;
 
+    let Err(LockError::Lost(Lost::Gone { votes })) = refused else {
+        panic!("{refused:?}");
+    };
     assert!(votes.tally().refused >= 2 && votes.tally().granted == 0, "{votes}");
     assert!((0..3).all(|node| fleet.value(node, NAME).as_deref() == Some(FOREIGN)));
 }
@@ -243,10 +246,14 @@ async fn resuming_a_lease_whose_time_is_over_is_refused_even_if_its_keys_live_on
     let (one, other) = (fleet.locks().await, fleet.locks().await);
     let mut parts = one.lock(NAME).await.unwrap().into_parts();
 
-    parts.usable_until = SystemTime::now() - SEC;
-    let refused = other.resume(&parts).await;
+    for over in [SystemTime::now() - SEC, SystemTime::now() + 20 * MS] {
+        parts.usable_until = over;
+        let refused = other.resume(&parts).await;
 
-    assert!(refused.is_err(), "{refused:?}");
+        let lost = matches!(refused, Err(LockError::Lost(Lost::Expired)));
+        assert!(lost, "{refused:?}");
+    }
+    assert_eq!(fleet.nodes_with(NAME), 3, "they die by themselves");
 }
 
 #[tokio::test]
