@@ -117,7 +117,7 @@ impl Session {
             };
             text = pattern.replace_all(&text, replace).into_owned();
         };
-        settled(r"rl1:\d+:\d+:[0-9a-f]{40}@[^:\s]+:[^\s\x22]+", "HANDLE");
+        settled(r"rl1:\d+:\d+:\d+:[0-9a-f]{40}@[^:\s]+:[^\s\x22]+", "HANDLE");
         settled(r"[0-9a-f]{40}@", "TOKEN@");
         settled(&format!(r"{}/\d+", hostname()), "HOST/PID");
         settled(r#"("\w+_ms"):[0-9.]+"#, "$1:N");

@@ -7,15 +7,15 @@
 //! any other. Nothing here holds a lock.
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, wall_micros},
     error::{ConnectError, InvalidRequest},
     locks::{Builder, one},
     node::{Link, Node, conformance::tag},
     status::{LockState, Status},
 };
 use redlatch_core::{
-    Command, Facts, Fault, HeldKey, KeyState, Page, Reply, Resource, Resources, Token, Vote,
-    token::owner_of,
+    Command, Facts, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token,
+    Vote, token::owner_of,
 };
 use std::{
     collections::BTreeMap,
@@ -328,14 +328,15 @@ impl Line {
     async fn attempt(&mut self, resources: Resources, token: Token) -> Trial {
         let ttl = TRIAL_TTL;
         let (named, signed) = (|| resources.clone(), || token.clone());
+        let fence = Some(Proposal::from_micros(wall_micros()));
         let steps = [
-            ("take", Command::Take { resources: named(), token: signed(), ttl, fence: None }),
+            ("take", Command::Take { resources: named(), token: signed(), ttl, fence }),
             ("extend", Command::Extend { resources: named(), token: signed(), ttl, fence: None }),
             ("release", Command::Release { resources: named(), token: signed() }),
         ];
         for (step, command) in steps {
             match self.ask(command).await {
-                Reply::Vote(Vote::Granted) => {}
+                Reply::Vote(Vote::Granted | Vote::Numbered(_)) => {}
                 Reply::Vote(vote) => return Trial::Failed { step, vote },
                 reply => return Trial::Failed { step, vote: Vote::Failed(fault_in(reply)) },
             }

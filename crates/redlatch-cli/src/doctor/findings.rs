@@ -181,7 +181,7 @@ fn is_permission(words: &str) -> bool {
 
 /// What gives a user all that locks need, and nothing more.
 fn acl_line(user: &str, prefix: &str) -> String {
-    format!("ACL SETUSER {user} {REDIS_PERMISSIONS} ~{prefix}*")
+    format!("ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~{prefix}*")
 }
 
 fn known(examined: &[Examined]) -> impl Iterator<Item = (&str, &Facts)> {
