@@ -52,6 +52,20 @@ fn everything_dies_with_the_process_that_holds_the_lock() {
 }
 
 #[test]
+fn the_command_dies_even_if_both_that_look_after_it_are_killed_at_once() {
+    let place = Place::embedded();
+    let script = "echo $$ > command; exec sleep 1000";
+    let running = start(place.redlatch(["run", "x", "--", "sh", "-c", script]));
+    let command = place.read_pid("command");
+    let (front, holder) = (running.pid().to_string(), child_of(running.pid()).to_string());
+
+    let killed = std::process::Command::new("kill").args(["-KILL", &holder, &front]).status();
+
+    assert!(killed.unwrap().success());
+    dies(command);
+}
+
+#[test]
 fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hangs() {
     let place = Place::embedded();
     let (running, family) = stubborn(&place, &["--ttl", "2s"]);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use redlatch_testbed::Servers;
+use redlatch_testbed::{Direction, Proxy, Servers};
 use std::{
     process::Stdio,
     thread,
@@ -105,15 +105,42 @@ fn a_signal_ends_waiting_at_once_and_leaves_nothing_locked() {
 }
 
 #[test]
+fn a_signal_in_the_middle_of_a_take_leaves_no_key() {
+    let servers = Servers::start(3).unwrap();
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::to(server).unwrap()).collect();
+    let nodes: Vec<_> = proxies.iter().map(Proxy::url).collect();
+    let place = Place::embedded();
+    for proxy in &proxies {
+        proxy.delay(Direction::Replies, Duration::from_millis(150));
+    }
+    let mut command = place.redlatch(["run", "x", "--", "true"]);
+    let waiting = start({
+        command.env("REDLATCH_NODES", nodes.join(","));
+        command
+    });
+    // The keys are there, but nobody has heard of it yet.
+    eventually(PATIENCE, || servers.iter().all(|server| server.keys() == ["x"]));
+
+    waiting.signal("TERM");
+
+    waiting.end().exits_with(143);
+    eventually(Duration::from_secs(1), || servers.iter().all(|server| server.keys().is_empty()));
+}
+
+#[test]
 fn ignored_signals_stay_ignored() {
     let place = Place::embedded();
-    let script =
-        "trap '' HUP; redlatch run x -- sh -c 'echo up > up; kill -HUP $$; sleep 0.3; echo on'";
-    let running = start(place.shell(script));
+    let holder = start(place.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; sleep 100"]));
+    place.read("up");
+    let waiting = "trap '' HUP; exec redlatch run x --wait 1m -- sh -c 'kill -HUP $$; echo on'";
+    let waiting = start(place.shell(waiting));
+    thread::sleep(Duration::from_millis(300));
 
-    let ended = running.end().exits_with(0);
+    waiting.signal("HUP");
+    thread::sleep(Duration::from_millis(300));
+    holder.signal("TERM");
 
-    assert_eq!(ended.stdout, "on\n");
+    assert_eq!(waiting.end().exits_with(0).stdout, "on\n");
 }
 
 #[test]
