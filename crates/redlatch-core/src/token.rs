@@ -73,10 +73,15 @@ impl Token {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut random = [0; RANDOM_DIGITS / 2];
         entropy.fill(&mut random);
-        let digits = random
-            .iter()
-            .flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        Token(digits.chain([b'@']).chain(owner.0.bytes()).collect())
+        let mut text = [b'@'; RANDOM_DIGITS + 1 + MAX_OWNER];
+        for (digits, byte) in text.chunks_exact_mut(2).zip(random) {
+            digits[0] = HEX[usize::from(byte >> 4)];
+            digits[1] = HEX[usize::from(byte & 15)];
+        }
+        let label = owner.0.as_bytes();
+        let end = RANDOM_DIGITS + 1 + label.len();
+        text[RANDOM_DIGITS + 1..end].copy_from_slice(label);
+        Token(text[..end].into())
     }
 
     /// A token that came from elsewhere: another process handed its lease over.

@@ -15,7 +15,7 @@ mod trace;
 use crate::{keeper, node::Link};
 use redlatch_core::{Input, Machine, Moment, OpId, Output, Reply, Tag, machine::Grant};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     future::Future,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
@@ -39,7 +39,7 @@ pub(crate) struct Engine {
     links: Vec<Box<dyn Link>>,
     asks: mpsc::UnboundedReceiver<Ask>,
     replies: Vec<(Tag, Reply)>,
-    callers: HashMap<OpId, Callers>,
+    callers: BTreeMap<OpId, Box<Callers>>,
     settling: Vec<oneshot::Sender<()>>,
     timer: Pin<Box<Sleep>>,
     timer_at: Moment,
@@ -93,7 +93,7 @@ impl Engine {
             links: place.nodes.iter().map(|node| node.open(clock)).collect(),
             asks,
             replies: Vec::new(),
-            callers: HashMap::new(),
+            callers: BTreeMap::new(),
             settling: Vec::new(),
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
             timer_at: Moment::START,
@@ -139,14 +139,14 @@ impl Engine {
         let input = match ask {
             Ask::Acquire { op, order, answer } => {
                 let acquire = Some(Acquirer { order: order.clone(), answer });
-                self.callers.insert(op, Callers { acquire, ..Callers::default() });
+                self.expect(op, Callers { acquire, ..Callers::default() });
                 Input::Acquire(op, order)
             }
             Ask::Adopt { op, adopted, cell } => {
                 if let Some(cell) = &cell {
                     keeper::watch(cell);
                 }
-                self.callers.insert(op, Callers { cell, ..Callers::default() });
+                self.expect(op, Callers { cell, ..Callers::default() });
                 Input::Adopt(op, adopted)
             }
             Ask::Extend { op, ttl, answer } => {
@@ -164,7 +164,7 @@ impl Engine {
             }
             Ask::Survey { op, command, timeout, answer } => {
                 let survey = Some(answer);
-                self.callers.insert(op, Callers { survey, ..Callers::default() });
+                self.expect(op, Callers { survey, ..Callers::default() });
                 Input::Survey(op, command, timeout)
             }
             Ask::Cancel(op) => {
@@ -222,7 +222,7 @@ impl Engine {
                 }
                 Output::Retrying(op, error, pause) => {
                     if let Some(Callers { acquire: Some(Acquirer { order, .. }), .. }) =
-                        self.callers.get(&op)
+                        self.callers.get(&op).map(Box::as_ref)
                     {
                         self.place.trace_retrying(&order.resources, &error, pause);
                     }
@@ -239,7 +239,7 @@ impl Engine {
                 }
                 Output::Released(op, decision) => {
                     let callers = self.callers.remove(&op);
-                    if let Some(Callers { release: Some(answer), cell, .. }) = callers {
+                    if let Some(Callers { release: Some(answer), cell, .. }) = callers.map(|c| *c) {
                         if let Some(cell) = cell {
                             self.place.trace_released(&cell.resources, &decision);
                         }
@@ -281,6 +281,11 @@ impl Engine {
             self.machine.handle(now, input);
             self.carry_out();
         }
+    }
+
+    /// Remembers who waits. Boxed: a map moves its entries about.
+    fn expect(&mut self, op: OpId, callers: Callers) {
+        self.callers.insert(op, Box::new(callers));
     }
 
     fn cell(&self, op: OpId) -> Option<&Arc<LeaseCell>> {

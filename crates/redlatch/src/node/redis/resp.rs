@@ -44,6 +44,8 @@ pub(super) enum Nonsense {
 
 /// Appends a command: its words, each any bytes.
 pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
+    // Room for all at once: kind, at most 20 digits and two line ends a word.
+    out.reserve(24 + words.iter().map(|word| word.len() + 25).sum::<usize>());
     write_header(out, b'*', words.len());
     for word in words {
         write_header(out, b'$', word.len());
@@ -52,10 +54,19 @@ pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
+/// Kind, length and line end, in one piece.
 fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
+    if length < 100 {
+        // Nearly always: a key, a token, a hash.
+        let (tens, ones) = ((length / 10) as u8 + b'0', (length % 10) as u8 + b'0');
+        match tens {
+            b'0' => out.extend_from_slice(&[kind, ones, b'\r', b'\n']),
+            tens => out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']),
+        }
+        return;
+    }
     out.push(kind);
-    let mut digits = Digits::default();
-    out.extend_from_slice(digits.of(length as u64));
+    out.extend_from_slice(Digits::default().of(length as u64));
     out.extend_from_slice(b"\r\n");
 }
 
