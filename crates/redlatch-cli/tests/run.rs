@@ -144,6 +144,17 @@ fn ignored_signals_stay_ignored() {
 }
 
 #[test]
+fn the_command_finds_signals_as_the_caller_left_them() {
+    let place = Place::embedded();
+    let look = "grep -E 'Sig(Blk|Ign)' /proc/self/status";
+
+    let without = Ended::of(place.shell(look).output().unwrap());
+    let with = Ended::of(place.shell(&format!("redlatch run x -- {look}")).output().unwrap());
+
+    assert_eq!(with.exits_with(0).stdout, without.exits_with(0).stdout);
+}
+
+#[test]
 fn a_caller_that_ignores_its_children_gets_the_status_too() {
     let place = Place::embedded();
 

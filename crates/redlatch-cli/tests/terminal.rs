@@ -56,6 +56,22 @@ fn the_command_reads_from_the_terminal() {
 }
 
 #[test]
+fn the_command_is_in_the_foreground_from_the_start() {
+    let place = Place::embedded();
+    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    terminal.press("redlatch run x -- sh -c 'echo na\"\"me; read name; echo hello $name'\n");
+    terminal.shows("name\r\n");
+
+    terminal.press("ada\n");
+    terminal.shows("hello ada");
+
+    terminal.press("exit\n");
+    terminal.end();
+    assert!(!terminal.has_ever_shown("Stopped"));
+}
+
+#[test]
 fn ctrl_c_ends_the_waiting() {
     let place = Place::embedded();
     let holder = start(place.redlatch([

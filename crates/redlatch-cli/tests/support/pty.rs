@@ -17,6 +17,7 @@ pub struct Terminal {
     keys: File,
     screen: mpsc::Receiver<String>,
     seen: String,
+    all: String,
     child: Child,
 }
 
@@ -47,7 +48,7 @@ impl Terminal {
                 let _ = sender.send(String::from_utf8_lossy(&bytes[..read]).into());
             }
         });
-        Terminal { keys, screen, seen: String::new(), child }
+        Terminal { keys, screen, seen: String::new(), all: String::new(), child }
     }
 
     pub fn press(&mut self, keys: &str) {
@@ -65,7 +66,7 @@ impl Terminal {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.screen.recv_timeout(left) {
-                Ok(more) => self.seen.push_str(&more),
+                Ok(more) => self.see(&more),
                 Err(_) => panic!("the screen never showed {text:?}, but {:?}", self.seen),
             }
         }
@@ -74,9 +75,19 @@ impl Terminal {
     /// Whether the screen shows this, once the program has ended.
     pub fn has_shown(&mut self, text: &str) -> bool {
         while let Ok(more) = self.screen.recv_timeout(std::time::Duration::from_millis(200)) {
-            self.seen.push_str(&more);
+            self.see(&more);
         }
         self.seen.contains(text)
+    }
+
+    /// As [`has_shown`](Self::has_shown), from the very start.
+    pub fn has_ever_shown(&mut self, text: &str) -> bool {
+        self.has_shown(text) || self.all.contains(text)
+    }
+
+    fn see(&mut self, more: &str) {
+        self.seen.push_str(more);
+        self.all.push_str(more);
     }
 
     /// Waits for the end of the program: its exit code.
