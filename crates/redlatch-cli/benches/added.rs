@@ -14,7 +14,7 @@ use std::{
     env,
     error::Error,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode},
     time::{Duration, Instant},
 };
@@ -72,7 +72,7 @@ fn main() -> Result<ExitCode, Failure> {
     result
 }
 
-fn compare(rounds: usize, dir: &PathBuf) -> Result<ExitCode, Failure> {
+fn compare(rounds: usize, dir: &Path) -> Result<ExitCode, Failure> {
     let redlatch = env!("CARGO_BIN_EXE_redlatch");
     let run = [redlatch, "run", "bench", "--", "true"];
     let (one, five) = (Servers::start(1)?, Servers::start(5)?);
@@ -85,15 +85,15 @@ fn compare(rounds: usize, dir: &PathBuf) -> Result<ExitCode, Failure> {
     ];
     let mut alone = Vec::new();
     for round in 0..=rounds {
-        let base = bare.time(dir)?;
+        let without = bare.time(dir)?;
         for way in &mut ways {
             let time = way.time(dir)?;
             // The first round warms up.
             if round > 0 {
-                way.added.push((time.as_secs_f64() - base.as_secs_f64()) * 1e3);
+                way.added.push((time.as_secs_f64() - without.as_secs_f64()) * 1e3);
             }
         }
-        alone.push(base.as_secs_f64() * 1e3);
+        alone.push(without.as_secs_f64() * 1e3);
     }
     alone.sort_by(f64::total_cmp);
     println!("`true` alone takes {:.1} ms; {rounds} rounds", alone[alone.len() / 2]);

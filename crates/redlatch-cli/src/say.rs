@@ -129,7 +129,7 @@ impl Say {
 
     /// Wipes that line away, if there is one.
     pub(crate) fn end_progress(self) {
-        if IS_SHOWN.swap(false, Ordering::Relaxed) {
+        if self.progress && IS_SHOWN.swap(false, Ordering::Relaxed) {
             replace_line("");
         }
     }

@@ -27,7 +27,7 @@ fn a_pipe_that_closes_early_does_no_harm() {
 
     let ended = place.shell("redlatch run x -- yes | head -n 1").output().unwrap();
 
-    assert_eq!(Ended::of(ended).exits_with(0).stdout, "y\n");
+    assert_eq!(Ended::of(&ended).exits_with(0).stdout, "y\n");
     assert!(place.is_free("x"));
 }
 
@@ -148,8 +148,8 @@ fn the_command_finds_signals_as_the_caller_left_them() {
     let place = Place::embedded();
     let look = "grep -E 'Sig(Blk|Ign)' /proc/self/status";
 
-    let without = Ended::of(place.shell(look).output().unwrap());
-    let with = Ended::of(place.shell(&format!("redlatch run x -- {look}")).output().unwrap());
+    let without = Ended::of(&place.shell(look).output().unwrap());
+    let with = Ended::of(&place.shell(&format!("redlatch run x -- {look}")).output().unwrap());
 
     assert_eq!(with.exits_with(0).stdout, without.exits_with(0).stdout);
 }
@@ -161,7 +161,7 @@ fn a_caller_that_ignores_its_children_gets_the_status_too() {
     let ended =
         place.shell("env --ignore-signal=CHLD redlatch run x -- sh -c 'exit 7'").output().unwrap();
 
-    Ended::of(ended).exits_with(7);
+    Ended::of(&ended).exits_with(7);
 }
 
 #[test]
@@ -255,12 +255,12 @@ fn a_stderr_that_is_closed_ends_nothing() {
 const COUNT: &str = "n=$(cat count); sleep 0.002; echo $((n + 1)) > count";
 
 fn fifty_commands_count_to_fifty(place: &Place) {
-    std::fs::write(place.path("count"), "0\n").unwrap();
+    std::fs::write(place.path("count"), "0\n").expect("a file");
     let script = format!(
         "i=0; while [ $i -lt 50 ]; do redlatch run count --wait 2m -- sh -c '{COUNT}' & i=$((i + 1)); done; wait"
     );
 
-    let ended = Ended::of(place.shell(&script).output().unwrap());
+    let ended = Ended::of(&place.shell(&script).output().expect("a shell"));
 
     assert_eq!(place.read("count"), "50", "{ended:?}");
 }

@@ -32,7 +32,7 @@ fn session(name: &str) {
         match line.split_once(' ').unwrap_or((line, "")) {
             ("$", command) => session.run(command, &mut seen),
             ("%", order) => session.order(order, &mut seen),
-            ("#", _) | ("", _) => writeln!(seen, "{line}").unwrap(),
+            ("#" | "", _) => writeln!(seen, "{line}").unwrap(),
             // What came of a command the last time.
             _ => {}
         }
@@ -74,7 +74,7 @@ impl Session {
         for (name, server) in self.named() {
             shell.env(name.to_string(), server.url());
         }
-        let Ended { status, stdout, stderr } = Ended::of(shell.output().unwrap());
+        let Ended { status, stdout, stderr } = Ended::of(&shell.output().unwrap());
         writeln!(seen, "$ {command}").unwrap();
         for line in self.settle(&stdout).lines() {
             writeln!(seen, "> {line}").unwrap();

@@ -41,6 +41,8 @@ impl Job {
         let lender = terminal.as_ref().filter(|_| lent).map(Terminal::try_clone).transpose()?;
         let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let mut child = Command::new(program);
+        // Of a lock around this one, should it have none of its own.
+        child.env_remove("REDLATCH_FENCING_TOKEN");
         child.args(&command[1..]).envs(environment.iter().map(|(key, value)| (key, value)));
         child.process_group(0);
         let spawned = in_child(&mut child, Pid::this(), lender, original).spawn();

@@ -148,7 +148,7 @@ impl Running {
             panic!("it is still running after {:?}", began.elapsed());
         }
         // Output that grandchildren keep open would be waited for: only ask for it now.
-        Ended::of(child.wait_with_output().unwrap())
+        Ended::of(&child.wait_with_output().unwrap())
     }
 
     pub fn has_ended(&mut self) -> bool {
@@ -174,7 +174,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    pub fn of(output: Output) -> Self {
+    pub fn of(output: &Output) -> Self {
         Ended {
             status: output.status,
             stdout: String::from_utf8_lossy(&output.stdout).into(),
@@ -194,7 +194,7 @@ pub fn with_input(mut command: Command, input: &str) -> Ended {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    Ended::of(child.wait_with_output().unwrap())
+    Ended::of(&child.wait_with_output().unwrap())
 }
 
 pub fn send(signal: &str, pid: u32) {

@@ -65,10 +65,10 @@ impl Terminal {
                 return;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.screen.recv_timeout(left) {
-                Ok(more) => self.see(&more),
-                Err(_) => panic!("the screen never showed {text:?}, but {:?}", self.seen),
-            }
+            let Ok(more) = self.screen.recv_timeout(left) else {
+                panic!("the screen never showed {text:?}, but {:?}", self.seen);
+            };
+            self.see(&more);
         }
     }
 
