@@ -56,9 +56,9 @@ pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
 
 /// Kind, length and line end, in one piece.
 fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
-    if length < 100 {
-        // Nearly always: a key, a token, a hash.
-        let (tens, ones) = ((length / 10) as u8 + b'0', (length % 10) as u8 + b'0');
+    // Nearly always: a key, a token, a hash.
+    if let Ok(short @ 0..100) = u8::try_from(length) {
+        let (tens, ones) = (b'0' + short / 10, b'0' + short % 10);
         match tens {
             b'0' => out.extend_from_slice(&[kind, ones, b'\r', b'\n']),
             tens => out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']),
@@ -202,6 +202,17 @@ mod tests {
         write_command(&mut out, &[b"GET", b"a\r\n\0\xff"]);
 
         assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$5\r\na\r\n\0\xff\r\n");
+    }
+
+    #[test]
+    fn lengths_of_any_size_are_written() {
+        for length in [0, 9, 10, 99, 100, 1024] {
+            let mut out = Vec::new();
+
+            write_header(&mut out, b'$', length);
+
+            assert_eq!(out, format!("${length}\r\n").as_bytes());
+        }
     }
 
     #[test]
