@@ -1,0 +1,135 @@
+//! Looking at locks without taking part, on every kind of node.
+
+use redlatch::{Builder, Listing, LockState, Locks, Trial};
+use redlatch_testbed::{Reply, Server, Servers};
+use std::{path::PathBuf, time::Duration};
+
+/// Nodes of one kind, as settings to connect or look with.
+async fn on_every_kind(check: impl AsyncFn(Builder)) {
+    let servers = Servers::start(3).unwrap();
+    check(Locks::builder().nodes(servers.urls())).await;
+    let dir = Dir::new();
+    check(Locks::builder().node(format!("file:{}", dir.0.join("locks.db").display()))).await;
+    check(Locks::builder().node("memory:").clone()).await;
+}
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new() -> Self {
+        Dir(std::env::temp_dir().join(format!("redlatch-observer-{}", std::process::id())))
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn names(listing: &Listing) -> Vec<String> {
+    assert!(listing.failed.is_empty(), "{listing:?}");
+    listing.locks.iter().map(|lock| lock.name.to_string()).collect()
+}
+
+#[tokio::test]
+async fn locks_are_listed_by_pattern_with_their_owner() {
+    on_every_kind(async |nodes| {
+        let locks = nodes.clone().owner("ada").connect().await.unwrap();
+        let observer = nodes.observer().unwrap();
+        let mut guards = Vec::new();
+        for name in ["a:1", "a:2", "b:1", "[x]"] {
+            guards.push(locks.lock(name).await.unwrap());
+        }
+
+        assert_eq!(names(&observer.list("*").await), ["[x]", "a:1", "a:2", "b:1"]);
+        assert_eq!(names(&observer.list("a:*").await), ["a:1", "a:2"]);
+        assert_eq!(names(&observer.list("?:1").await), ["a:1", "b:1"]);
+        assert_eq!(names(&observer.list("[^b]:[0-1]").await), ["a:1"]);
+        assert_eq!(names(&observer.list("\\[x]").await), ["[x]"]);
+        assert_eq!(names(&observer.list("").await), [""; 0]);
+        let listing = observer.list("b:1").await;
+        let LockState::Held { owner, remaining } = &listing.locks[0].state else {
+            panic!("{listing:?}");
+        };
+        assert_eq!(owner.as_deref(), Some("ada"));
+        assert!(remaining.is_some_and(|left| left > Duration::from_secs(5)), "{remaining:?}");
+
+        drop(guards);
+        locks.settled().await;
+        assert_eq!(names(&observer.list("*").await), [""; 0]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn more_locks_than_a_page_holds_are_all_listed_once() {
+    on_every_kind(async |nodes| {
+        let locks = nodes.clone().connect().await.unwrap();
+        let mut expected: Vec<_> = (0..700).map(|number| format!("many:{number}")).collect();
+        let mut guards = Vec::new();
+        for batch in expected.chunks(50) {
+            guards.push(locks.lock_all(batch).await.unwrap());
+        }
+
+        let listed = names(&nodes.observer().unwrap().list("many:*").await);
+
+        expected.sort();
+        assert_eq!(listed, expected);
+        drop(guards);
+        locks.settled().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn other_keys_are_neither_listed_nor_taken_away() {
+    let server = Server::start().unwrap();
+    server.run(&["SET", "text", "data"]);
+    server.run(&["SET", "session", "data", "EX", "100"]);
+    server.run(&["LPUSH", "list", "data"]);
+    let observer = Locks::builder().node(server.url()).observer().unwrap();
+
+    assert_eq!(names(&observer.list("*").await), [""; 0]);
+    for name in ["text", "list"] {
+        let forced = observer.force_release(name).await.unwrap();
+        assert!(forced[0].outcome.is_err(), "{forced:?}");
+        assert_eq!(server.run(&["EXISTS", name]), Reply::Int(1));
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_away_from_its_holder_and_the_holder_notices() {
+    on_every_kind(async |nodes| {
+        let locks = nodes.clone().owner("ada").ttl(Duration::from_millis(600)).connect();
+        let locks = locks.await.unwrap();
+        let guard = locks.lock("x").await.unwrap();
+
+        let forced = nodes.observer().unwrap().force_release("x").await.unwrap();
+
+        for node in forced {
+            assert_eq!((node.owner.as_deref(), node.outcome), (Some("ada"), Ok(true)));
+        }
+        let lost = tokio::time::timeout(Duration::from_secs(5), guard.lost()).await.unwrap();
+        assert!(matches!(lost, redlatch::Lost::Gone { .. }), "{lost}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_examination_leaves_nothing_behind() {
+    let servers = Servers::start(2).unwrap();
+    servers.kill(&[1]);
+    let observer = Locks::builder().nodes(servers.urls()).observer().unwrap();
+
+    let examined = observer.examine("try:").await.unwrap();
+
+    assert_eq!(examined[0].trial, Trial::Passed);
+    let facts = examined[0].facts.as_ref().unwrap();
+    assert_eq!((facts.journal, facts.replicas, facts.promoted), (Some(false), Some(0), false));
+    assert!(examined[0].ahead.is_some_and(|ahead| ahead.abs() < 1.0), "{examined:?}");
+    assert_eq!(examined[1].trial, Trial::Skipped);
+    assert!(examined[1].facts.is_err());
+    let keys = servers[0].keys();
+    assert!(!keys.iter().any(|key| key.starts_with("try:")), "{keys:?}");
+}
