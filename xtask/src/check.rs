@@ -26,7 +26,8 @@ pub(crate) fn run(advisories: Advisories) -> ExitCode {
         shell::run(shell::cargo(["clippy"]).args(everything).args(["--", "-D", "warnings"]))
     });
     let _ = stages.run("docs", || {
-        let everything = ["--no-deps", "--workspace", "--all-features", "--locked"];
+        // Of the libraries: the command has the name of one of them.
+        let everything = ["--no-deps", "--workspace", "--lib", "--all-features", "--locked"];
         shell::run(shell::cargo(["doc"]).args(everything).env("RUSTDOCFLAGS", "-D warnings"))
     });
     let _ = stages.run("core without std", no_std::check);
