@@ -1,4 +1,5 @@
 //! Looking at locks without taking part, on every kind of node.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 use redlatch::{Builder, Listing, LockState, Locks, Trial};
 use redlatch_testbed::{Reply, Server, Servers};
@@ -10,7 +11,7 @@ async fn on_every_kind(check: impl AsyncFn(Builder)) {
     check(Locks::builder().nodes(servers.urls())).await;
     let dir = Dir::new();
     check(Locks::builder().node(format!("file:{}", dir.0.join("locks.db").display()))).await;
-    check(Locks::builder().node("memory:").clone()).await;
+    check(Locks::builder().node("memory:")).await;
 }
 
 struct Dir(PathBuf);
