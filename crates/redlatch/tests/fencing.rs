@@ -105,6 +105,18 @@ async fn a_poisoned_register_is_no_vote_and_is_named() {
 }
 
 #[tokio::test]
+async fn a_hash_of_another_type_is_no_vote_and_leaves_no_key() {
+    let fleet = Fleet::of(1);
+    let locks = fleet.locks().await;
+    fleet.servers[0].run(&["LPUSH", "redlatch:node", "x"]);
+
+    let votes = support::no_quorum(locks.lock(NAME).wait(std::time::Duration::ZERO).await);
+
+    assert!(votes.to_string().contains("WRONGTYPE"), "{votes}");
+    assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[tokio::test]
 async fn without_fencing_a_take_is_plain_redlock_and_leaves_no_register() {
     let fleet = Fleet::of(3);
     let locks = support::patient().nodes(fleet.servers.urls()).fencing(false).connect().await;

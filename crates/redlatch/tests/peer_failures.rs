@@ -240,12 +240,12 @@ async fn f7_no_wait_is_one_attempt() {
     let fleet = Fleet::of(1);
     let locks = fleet.locks().await;
     fleet.plant(0, NAME);
-    let before = fleet.calls(0, "exists"); // one for each take
+    let before = fleet.calls(0, "set");
 
     held(locks.lock(NAME).wait(Duration::ZERO).await);
     assert!(locks.try_lock(NAME).await.unwrap().is_none());
 
-    assert_eq!(fleet.calls(0, "exists"), before + 2);
+    assert_eq!(fleet.calls(0, "set"), before + 2);
 }
 
 #[tokio::test]

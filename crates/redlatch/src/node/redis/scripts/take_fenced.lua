@@ -5,28 +5,39 @@
 -- ARGV: token, TTL in ms, proposed number, skew in µs, registers.
 -- Returns the number as text, or {value or false, PTTL} of a key that exists.
 local node = KEYS[#KEYS]
-for at = 1, #KEYS - 1 do
-  if redis.call('EXISTS', KEYS[at]) == 1 then
-    local value = redis.pcall('GETRANGE', KEYS[at], 0, 511)
-    return {type(value) == 'string' and value, redis.call('PTTL', KEYS[at])}
+local function held(key)
+  local value = redis.pcall('GETRANGE', key, 0, 511)
+  return {type(value) == 'string' and value, redis.call('PTTL', key)}
+end
+if #KEYS == 2 then
+  if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+    return held(KEYS[1])
+  end
+else
+  for at = 1, #KEYS - 1 do
+    if redis.call('EXISTS', KEYS[at]) == 1 then
+      return held(KEYS[at])
+    end
+  end
+  for at = 1, #KEYS - 1 do
+    redis.call('SET', KEYS[at], ARGV[1], 'PX', ARGV[2])
   end
 end
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
 local number = math.min(math.max(tonumber(ARGV[3]), clock), clock + ARGV[4])
-for _, register in ipairs(redis.call('HMGET', node, unpack(ARGV, 5))) do
+local registers = redis.pcall('HMGET', node, unpack(ARGV, 5))
+for _, register in ipairs(registers) do
   if register then
     number = math.max(number, register + 1)
   end
 end
-if number > 9007199254740991 then
-  return redis.error_reply('FENCE no number is left in a register of ' .. node)
+if registers.err or number > 9007199254740991 then
+  redis.call('DEL', unpack(KEYS, 1, #KEYS - 1))
+  return redis.error_reply(registers.err or 'FENCE no number is left in a register of ' .. node)
 end
 -- Never tostring or `..` on a number: Lua prints 14 digits.
 local text = string.format('%.0f', number)
-for at = 1, #KEYS - 1 do
-  redis.call('SET', KEYS[at], ARGV[1], 'PX', ARGV[2])
-end
 for at = 5, #ARGV do
   redis.call('HSET', node, ARGV[at], text)
 end
