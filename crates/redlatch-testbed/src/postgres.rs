@@ -48,7 +48,8 @@ impl Postgres {
     /// `REDLATCH_POSTGRES`, one on `PATH`, or the newest that Debian installed.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
-        let is_there = |dir: &PathBuf| dir.join("postgres").is_file() && dir.join("initdb").is_file();
+        let is_there =
+            |dir: &PathBuf| dir.join("postgres").is_file() && dir.join("initdb").is_file();
         if let Some(named) = env::var_os("REDLATCH_POSTGRES") {
             return Some(PathBuf::from(named)).filter(is_there);
         }

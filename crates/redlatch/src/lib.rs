@@ -89,7 +89,8 @@ pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use locks::{Builder, Locks};
 pub use observer::{Examined, Forced, Listed, Listing, Observer, Trial};
 pub use redlatch_core::{
-    Facts, Fault, FencingToken, Holder, OwnerError, Resource, ResourceError, Tally, TermsError, Vote,
+    Facts, Fault, FencingToken, Holder, OwnerError, Resource, ResourceError, Tally, TermsError,
+    Vote,
 };
 pub use request::{LockRequest, Try, Wait};
 pub use status::{LockState, NodeKey, NodeStatus, Status};
