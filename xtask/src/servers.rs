@@ -83,12 +83,11 @@ fn print_table() -> bool {
             }
         }
     }
-    match Postgres::find() {
-        Some(programs) => println!("{:<10} {:<8} {}", "PostgreSQL", "", programs.display()),
-        None => {
-            missing = true;
-            println!("{:<10} MISSING  install the package `{POSTGRES_PACKAGE}`", "PostgreSQL");
-        }
+    if let Some(programs) = Postgres::find() {
+        println!("{:<10} {:<8} {}", "PostgreSQL", "", programs.display());
+    } else {
+        missing = true;
+        println!("{:<10} MISSING  install the package `{POSTGRES_PACKAGE}`", "PostgreSQL");
     }
     match faketime_library() {
         Some(library) => println!("{:<10} {:<8} {}", "faketime", "", library.display()),

@@ -1,5 +1,6 @@
 //! One real PostgreSQL, for what is fenced there.
 
+use std::cmp::Reverse;
 use std::env;
 use std::fs::{self, File};
 use std::io;
@@ -44,18 +45,15 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Where the programs `initdb` and `postgres` are: the directory named by
+    /// Where PostgreSQL's programs are: the directory named by
     /// `REDLATCH_POSTGRES`, one on `PATH`, or the newest that Debian installed.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
-        let is_there =
-            |dir: &PathBuf| dir.join("postgres").is_file() && dir.join("initdb").is_file();
         if let Some(named) = env::var_os("REDLATCH_POSTGRES") {
-            return Some(PathBuf::from(named)).filter(is_there);
+            return programs(Path::new(&named));
         }
         let path = env::var_os("PATH").unwrap_or_default();
-        let on_path = env::split_paths(&path).find(is_there);
-        on_path.or_else(|| debian().into_iter().filter(is_there).next_back())
+        env::split_paths(&path).chain(debian()).find_map(|dir| programs(&dir))
     }
 
     /// Makes a new, empty server and starts it.
@@ -190,15 +188,20 @@ impl User {
     }
 }
 
-/// `/usr/lib/postgresql/VERSION/bin`, the newest version last.
+/// The directory that has the programs of this one; links lead to it.
+fn programs(dir: &Path) -> Option<PathBuf> {
+    let server = fs::canonicalize(dir.join("postgres")).ok()?;
+    let dir = server.parent()?;
+    dir.join("initdb").is_file().then(|| dir.to_owned())
+}
+
+/// `/usr/lib/postgresql/VERSION/bin`, the newest version first.
 fn debian() -> Vec<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<_> = versions.map(|entry| entry.path()).collect();
-    let number = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<u32>().ok())
-    };
-    versions.sort_by_key(number);
-    versions.iter().map(|version| Path::join(version, "bin")).collect()
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    versions.sort_by_key(|path| Reverse(number(path)));
+    versions.iter().map(|version| version.join("bin")).collect()
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@
 //! |---|---|---|
 //! | memory of this process | [`Register`] | |
 //! | a file | [`File`] | |
-//! | a value in Redis | [`redis`] | `fence-redis` |
-//! | tables in PostgreSQL | [`postgres`] | `fence-postgres` |
-//! | tables in SQLite | [`sqlite`] | `fence-sqlite` |
-//! | an object in S3, GCS, Azure | [`object_store`] | `fence-object-store` |
+//! | a value in Redis | `fence::redis` | `fence-redis` |
+//! | tables in PostgreSQL | `fence::postgres` | `fence-postgres` |
+//! | tables in SQLite | `fence::sqlite` | `fence-sqlite` |
+//! | an object in S3, GCS, Azure | `fence::object_store` | `fence-object-store` |
 //! | anything else | [`admit`], under whatever makes check and write one | |
 //!
 //! # The rule

@@ -5,8 +5,7 @@
 //! Promise: check and write are one conditional put: the store replaces the
 //! version whose token was looked at, or nothing.
 //! Needs: a store with conditional puts. S3, R2, MinIO, GCS, Azure and
-//! [`InMemory`](::object_store::memory::InMemory) have them;
-//! [`LocalFileSystem`](::object_store::local) does not, and answers with
+//! `InMemory` have them; `LocalFileSystem` has not, and the answer is
 //! [`ObjectError::Unsupported`]: use [`fence::File`](super::File) there.
 //!
 //! # What is stored

@@ -63,18 +63,16 @@ pub struct Value {
 
 impl Value {
     /// The value under that key, any bytes. Its fence is kept under
-    /// `redlatch:fence:{KEY}`; the braces put both on the same server of a
-    /// Redis Cluster. (A key with braces of its own keeps them, and gets none.)
+    /// `redlatch:fence:KEY`.
     #[must_use]
     pub fn new(key: impl AsRef<[u8]>) -> Self {
         let key = key.as_ref();
-        let (open, close): (&[u8], &[u8]) =
-            if key.contains(&b'{') { (b"", b"") } else { (b"{", b"}") };
-        Self { key: key.to_vec(), fence: [b"redlatch:fence:", open, key, close].concat() }
+        Self { key: key.to_vec(), fence: [b"redlatch:fence:", key].concat() }
     }
 
-    /// Keeps the fence under another key. Several values may share one: then
-    /// they are sealed together.
+    /// Keeps the fence under another key. Several values may share one, if they
+    /// are guarded by one lock: then they are sealed together. In a Redis Cluster
+    /// the keys need a common hash tag, such as `{report}`.
     #[must_use]
     pub fn fence_key(mut self, key: impl AsRef<[u8]>) -> Self {
         self.fence = key.as_ref().to_vec();

@@ -65,7 +65,7 @@ impl History {
         for act in &stale {
             let by = act.beaten_by.filter(|by| *by > act.token);
             let beat = |other: &&Act| Some(other.token) == by && other.began < act.ended;
-            if !applied.iter().any(|other| beat(other)) {
+            if !applied.iter().any(beat) {
                 faults.push(format!("beaten by nobody: {act:?}"));
             }
         }

@@ -74,7 +74,8 @@ async fn server() -> (Postgres, Client) {
     let client = connect(&server.conninfo()).await;
     postgres::create_table(&client).await.expect("made");
     postgres::create_table(&client).await.expect("there already");
-    client.batch_execute("CREATE TABLE place (name text PRIMARY KEY, value bytea)").await.unwrap();
+    let place = "CREATE TABLE place (name text PRIMARY KEY, value bytea)";
+    client.batch_execute(place).await.expect("made");
     (server, client)
 }
 
@@ -82,7 +83,7 @@ async fn server() -> (Postgres, Client) {
 async fn until_one_waits(client: &Client) {
     let query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let waits = async {
-        while client.query_one(query, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        while client.query_one(query, &[]).await.expect("a number").get::<_, i64>(0) == 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -121,17 +122,15 @@ async fn a_check_waits_for_the_one_before_it_and_obeys_how_that_ends() {
         });
         until_one_waits(&watcher).await;
         assert!(!late.is_finished());
-        if commits {
-            before.commit().await.unwrap()
-        } else {
-            before.rollback().await.unwrap()
-        };
+        let ended = if commits { before.commit().await } else { before.rollback().await };
+        ended.unwrap();
 
         let result;
         (older, result) = late.await.unwrap();
-        match commits {
-            true => assert_eq!(beaten_by(result), high.get()),
-            false => result.expect("the one before it never was"),
+        if commits {
+            assert_eq!(beaten_by(result), high.get());
+        } else {
+            result.expect("the one before it never was");
         }
     }
 }

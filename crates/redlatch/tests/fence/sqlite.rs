@@ -41,7 +41,8 @@ impl Row {
 
     fn get(&self) -> Option<Vec<u8>> {
         let query = "SELECT value FROM place WHERE name = ?1";
-        self.connection.query_row(query, [&self.resource], |row| row.get(0)).optional().unwrap()
+        let value = self.connection.query_row(query, [&self.resource], |row| row.get(0));
+        value.optional().expect("a value or none")
     }
 }
 
@@ -78,7 +79,8 @@ fn database(scratch: &Scratch, journal: &str) -> PathBuf {
     connection.pragma_update(None, "journal_mode", journal).expect("a journal");
     sqlite::create_table(&connection).expect("made");
     sqlite::create_table(&connection).expect("there already");
-    connection.execute_batch("CREATE TABLE place (name TEXT PRIMARY KEY, value BLOB)").unwrap();
+    let place = "CREATE TABLE place (name TEXT PRIMARY KEY, value BLOB)";
+    connection.execute_batch(place).expect("made");
     path
 }
 

@@ -243,9 +243,10 @@ async fn writers_at_once_end_with_the_greatest(mut place: Subject<impl Place>) {
                 let seals = random.below(4) == 0;
                 let value = format!("{token} by {writer}, {number}");
                 let began = history.now();
-                let result = match seals {
-                    true => place.seal(token).await,
-                    false => place.write(token, value.as_bytes()).await,
+                let result = if seals {
+                    place.seal(token).await
+                } else {
+                    place.write(token, value.as_bytes()).await
                 };
                 let beaten_by = match result {
                     Ok(()) => None,
