@@ -130,8 +130,9 @@ pub enum WriteError<E> {
         /// What is there.
         found: Box<str>,
     },
-    /// The place itself failed, and the write may have been applied or not.
-    /// Write again: with the same token that does no harm.
+    /// The place itself failed. Unless its error says otherwise, the write may
+    /// have been applied or not. Write again: with the same token that does no
+    /// harm.
     #[error(transparent)]
     Store(E),
 }

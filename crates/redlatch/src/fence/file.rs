@@ -128,11 +128,13 @@ impl Place {
         let locked = self.lock().map_err(WriteError::Store)?;
         let greatest = self.greatest()?;
         admit(greatest, token)?;
-        if greatest != Some(token) {
-            let digits = format!("{token}\n");
-            replace(&self.fence, &self.staging, digits.as_bytes(), None)
-                .map_err(WriteError::Store)?;
-        }
+        let raised = if greatest == Some(token) {
+            // Who wrote it may have crashed before it was on disk.
+            sync_directory_of(&self.fence)
+        } else {
+            replace(&self.fence, &self.staging, format!("{token}\n").as_bytes(), None)
+        };
+        raised.map_err(WriteError::Store)?;
         Ok(locked)
     }
 
@@ -184,7 +186,11 @@ fn replace(
     }
     file.sync_all().map_err(failed("sync", staging))?;
     fs::rename(staging, path).map_err(failed("replace", path))?;
-    // A rename is on disk when its directory is.
+    sync_directory_of(path)
+}
+
+/// A rename is on disk when its directory is.
+fn sync_directory_of(path: &Path) -> Result<(), FileError> {
     let directory = path.parent().filter(|parent| *parent != Path::new(""));
     let directory = directory.unwrap_or(Path::new("."));
     fs::File::open(directory)

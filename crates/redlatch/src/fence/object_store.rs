@@ -8,6 +8,8 @@
 //! `InMemory` have them; `LocalFileSystem` has not, and the answer is
 //! [`ObjectError::Unsupported`]: use [`fence::File`](super::File) there.
 //!
+//! Who deletes the object deletes its fence: write empty content instead.
+//!
 //! # What is stored
 //!
 //! The token stands in the object itself, in its first [`HEADER_LEN`] bytes:
