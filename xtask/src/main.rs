@@ -35,6 +35,8 @@ Options:
 Environment:
   REDLATCH_REDIS_7, REDLATCH_REDIS_62, REDLATCH_VALKEY
                 The server programs to use, instead of those found
+  REDLATCH_POSTGRES
+                The directory of PostgreSQL's programs, instead of the one found
   REDLATCH_FAKETIME
                 The libfaketime library to use, instead of the one found
 

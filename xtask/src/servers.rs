@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use redlatch_testbed::{Flavour, Found, faketime_library};
+use redlatch_testbed::{Flavour, Found, Postgres, faketime_library};
 
 use crate::apt;
 use crate::shell::Outcome;
@@ -15,6 +15,7 @@ use crate::wheel;
 /// Debian's package for each thing it has.
 const REDIS_PACKAGE: &str = "redis-server";
 const FAKETIME_PACKAGE: &str = "faketime";
+const POSTGRES_PACKAGE: &str = "postgresql";
 
 /// The command.
 pub(crate) fn run() -> ExitCode {
@@ -54,6 +55,9 @@ fn install_packages() -> Vec<String> {
     if faketime_library().is_none() {
         packages.push(FAKETIME_PACKAGE);
     }
+    if Postgres::find().is_none() {
+        packages.push(POSTGRES_PACKAGE);
+    }
     if packages.is_empty() {
         return Vec::new();
     }
@@ -78,6 +82,12 @@ fn print_table() -> bool {
                 println!("{:<10} MISSING  {}", flavour.to_string(), why.tried);
             }
         }
+    }
+    if let Some(programs) = Postgres::find() {
+        println!("{:<10} {:<8} {}", "PostgreSQL", "", programs.display());
+    } else {
+        missing = true;
+        println!("{:<10} MISSING  install the package `{POSTGRES_PACKAGE}`", "PostgreSQL");
     }
     match faketime_library() {
         Some(library) => println!("{:<10} {:<8} {}", "faketime", "", library.display()),

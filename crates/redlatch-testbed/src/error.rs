@@ -17,6 +17,17 @@ pub enum StartError {
     /// The faked clock was asked for, but libfaketime is not on this machine.
     #[error("libfaketime not found: run `cargo xtask servers`")]
     NoFaketime,
+    /// No PostgreSQL on this machine.
+    #[error("PostgreSQL not found: run `cargo xtask servers`, or set REDLATCH_POSTGRES")]
+    NoPostgres,
+    /// PostgreSQL is there, but does not start.
+    #[error("PostgreSQL {what}, its log says:\n{log}")]
+    Postgres {
+        /// What became of it.
+        what: &'static str,
+        /// Its log.
+        log: String,
+    },
     /// This build of the server cannot do what was asked.
     #[error("{flavour} was built without {what}")]
     Unsupported {

@@ -2,6 +2,7 @@
 //!
 //! - [`Server`]: one real Redis or Valkey on loopback, which can be killed,
 //!   frozen and restarted; [`Servers`]: several at once.
+//! - [`Postgres`]: one real PostgreSQL, for writes that are fenced.
 //! - [`Flavour`]: which servers there are, and where they are found.
 //! - [`Proxy`]: the bad network in front of a server: late, lost, held, reset.
 //! - [`Nonsense`]: a server that answers whatever it is told to.
@@ -34,6 +35,7 @@ mod flavour;
 mod nonsense;
 mod options;
 mod port;
+mod postgres;
 mod process;
 mod proxy;
 mod resp;
@@ -49,6 +51,7 @@ pub use faketime::faketime_library;
 pub use flavour::{Flavour, Found, Missing};
 pub use nonsense::Nonsense;
 pub use options::ServerOptions;
+pub use postgres::Postgres;
 pub use proxy::{Direction, Proxy};
 pub use resp::Reply;
 pub use server::Server;

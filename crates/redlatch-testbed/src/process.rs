@@ -46,6 +46,11 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Asks it to quit (`SIGQUIT`).
+    pub(crate) fn quit(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(Pid::from_child(&self.child), Signal::QUIT)?)
+    }
+
     /// Stops it in mid-step; returns when it stands still.
     pub(crate) fn freeze(&self) -> io::Result<()> {
         let pid = Pid::from_child(&self.child);

@@ -34,6 +34,7 @@
 //! | to know who holds it | [`Locks::status`] |
 //! | to hand it to another process | [`Guard::into_parts`], [`Locks::resume`] |
 //! | all that without async | [`blocking`] |
+//! | a late write to be refused | [`fence`] |
 //! | to test your own code | [`testing`] |
 //! | a server of another kind | [`node`] |
 //!
@@ -62,11 +63,14 @@
 //! # Features
 //!
 //! `file` (default): the embedded node. `tls` (default): `rediss://`.
+//! `fence-object-store`, `fence-postgres`, `fence-redis`, `fence-sqlite`: the
+//! adapters of [`fence`] that need a crate.
 
 pub mod blocking;
 mod clock;
 mod engine;
 mod error;
+pub mod fence;
 mod guard;
 mod handover;
 mod keeper;

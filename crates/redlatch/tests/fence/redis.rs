@@ -1,0 +1,167 @@
+//! A value in Redis.
+
+use super::{
+    beaten_by,
+    suite::{self, Place},
+    token,
+};
+use ::redis::{Client, RedisError, aio::MultiplexedConnection};
+use redlatch::{
+    FencingToken,
+    fence::{
+        WriteError,
+        redis::{Value, WRITE},
+    },
+};
+use redlatch_testbed::{Flavour, Reply, Server};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+struct Key {
+    client: Client,
+    connection: MultiplexedConnection,
+    name: Vec<u8>,
+}
+
+impl Key {
+    async fn on(server: &Server, name: impl Into<Vec<u8>>) -> Self {
+        let client = Client::open(server.url()).expect("an address");
+        let connection = client.get_multiplexed_async_connection().await.expect("a connection");
+        Key { client, connection, name: name.into() }
+    }
+}
+
+impl Place for Key {
+    type Error = RedisError;
+
+    async fn another(&mut self) -> Self {
+        let connection = self.client.get_multiplexed_async_connection().await;
+        let (client, name) = (self.client.clone(), self.name.clone());
+        Key { client, connection: connection.expect("a connection"), name }
+    }
+
+    async fn write(
+        &mut self,
+        token: FencingToken,
+        value: &[u8],
+    ) -> Result<(), WriteError<RedisError>> {
+        Value::new(&self.name).write(&mut self.connection, token, value).await
+    }
+
+    async fn seal(&mut self, token: FencingToken) -> Result<(), WriteError<RedisError>> {
+        Value::new(&self.name).seal(&mut self.connection, token).await
+    }
+
+    async fn read(&mut self) -> Option<Vec<u8>> {
+        let value = ::redis::cmd("GET").arg(&self.name).query_async(&mut self.connection).await;
+        value.expect("a value or none")
+    }
+}
+
+fn server() -> Server {
+    Server::start().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn get(server: &Server, key: &str) -> Option<String> {
+    server.run(&["GET", key]).text()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_redis_value_passes_the_suite_on_every_server() {
+    for flavour in Flavour::ALL {
+        let server = Server::options().flavour(flavour).start();
+        let server = server.unwrap_or_else(|error| panic!("{error}"));
+        let next = AtomicU32::new(0);
+
+        suite::passes(async || {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            // Any bytes are a name.
+            Key::on(&server, [b"value\0\xff\n:", &number.to_be_bytes()[..]].concat()).await
+        })
+        .await;
+    }
+}
+
+#[test]
+fn the_blocking_calls_do_the_same() {
+    let server = server();
+    let mut connection = Client::open(server.url()).unwrap().get_connection().unwrap();
+    let value = Value::new("report");
+
+    value.seal_blocking(&mut connection, token(5)).unwrap();
+    value.write_blocking(&mut connection, token(5), "new").unwrap();
+
+    assert_eq!(beaten_by(value.write_blocking(&mut connection, token(4), "late")), 5);
+    assert_eq!(beaten_by(value.seal_blocking(&mut connection, token(4))), 5);
+    assert_eq!(get(&server, "report").as_deref(), Some("new"));
+}
+
+#[tokio::test]
+async fn the_fence_is_kept_where_the_docs_say() {
+    let server = server();
+    let mut key = Key::on(&server, "report").await;
+
+    key.write(token(FencingToken::MAX), b"new").await.unwrap();
+
+    assert_eq!(server.keys(), ["redlatch:fence:report", "report"]);
+    assert_eq!(get(&server, "redlatch:fence:report").as_deref(), Some("9007199254740991"));
+}
+
+#[tokio::test]
+async fn values_that_share_a_fence_are_sealed_together() {
+    let server = server();
+    let mut connection = Key::on(&server, "").await.connection;
+    let [a, b] = ["a", "b"].map(|key| Value::new(key).fence_key("fence of both"));
+
+    a.write(&mut connection, token(4), "1").await.unwrap();
+    a.seal(&mut connection, token(5)).await.unwrap();
+
+    assert_eq!(beaten_by(b.write(&mut connection, token(4), "late").await), 5);
+    assert_eq!(server.keys(), ["a", "fence of both"]);
+}
+
+#[tokio::test]
+async fn a_damaged_fence_lets_nobody_in() {
+    let server = server();
+    let mut key = Key::on(&server, "report").await;
+    key.write(token(5), b"old").await.unwrap();
+
+    for damage in ["", "five", "-1", "nan", "9007199254740992"] {
+        server.run(&["SET", "redlatch:fence:report", damage]);
+
+        let error = key.write(token(6), b"new").await.expect_err("damaged");
+
+        let found = matches!(&error, WriteError::Damaged { found } if **found == *damage);
+        assert!(found, "{damage}: {error}");
+        assert_eq!(get(&server, "report").as_deref(), Some("old"));
+    }
+}
+
+#[test]
+fn the_script_takes_nothing_but_tokens() {
+    let server = server();
+    let write = |token: &str| server.run(&["EVAL", WRITE, "2", "fence", "value", token, "new"]);
+
+    for junk in ["", "0", "-1", "1.5", "nan", "inf", "five", "9007199254740992"] {
+        let reply = write(junk);
+        assert!(matches!(reply, Reply::Error(_)), "{junk}: {reply:?}");
+        assert_eq!(server.keys(), [""; 0], "{junk}");
+    }
+    assert_eq!(write("9007199254740991").text().as_deref(), Some("9007199254740991"));
+    assert_eq!(write("9007199254740990").text().as_deref(), Some("9007199254740991"));
+}
+
+#[tokio::test]
+async fn a_server_out_of_memory_leaves_a_fence_that_holds() {
+    let server = server();
+    let mut key = Key::on(&server, "report").await;
+    key.write(token(5), b"old").await.unwrap();
+    server.run(&["CONFIG", "SET", "maxmemory", "1"]);
+
+    let error = key.write(token(6), b"new").await.expect_err("no memory");
+    server.run(&["CONFIG", "SET", "maxmemory", "0"]);
+
+    assert!(matches!(error, WriteError::Store(_)), "{error}");
+    assert_eq!(key.read().await.as_deref(), Some(&b"old"[..]));
+    assert!(beaten_by(key.write(token(4), b"late").await) >= 5);
+    key.write(token(6), b"new").await.expect("the same token again");
+}

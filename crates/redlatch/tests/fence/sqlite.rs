@@ -1,0 +1,153 @@
+//! Transactions in SQLite.
+
+use super::{
+    Scratch, beaten_by,
+    suite::{self, Place},
+    token,
+};
+use redlatch::{
+    FencingToken,
+    fence::{WriteError, sqlite},
+};
+use rusqlite::{Connection, Error, OptionalExtension, TransactionBehavior};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+struct Row {
+    connection: Connection,
+    path: PathBuf,
+    resource: String,
+}
+
+impl Row {
+    fn on(path: &Path, resource: String) -> Self {
+        Row { connection: open(path), path: path.to_owned(), resource }
+    }
+
+    fn put(&mut self, token: FencingToken, value: &[u8]) -> Result<(), WriteError<Error>> {
+        // Deferred, as it is by default: the check takes the lock.
+        let tx = self.connection.transaction().expect("a transaction");
+        sqlite::check(&tx, &self.resource, token)?;
+        tx.execute(
+            "INSERT INTO place VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
+            (&self.resource, value),
+        )
+        .expect("written");
+        tx.commit().map_err(WriteError::Store)
+    }
+
+    fn get(&self) -> Option<Vec<u8>> {
+        let query = "SELECT value FROM place WHERE name = ?1";
+        let value = self.connection.query_row(query, [&self.resource], |row| row.get(0));
+        value.optional().expect("a value or none")
+    }
+}
+
+impl Place for Row {
+    type Error = Error;
+
+    async fn another(&mut self) -> Self {
+        Row::on(&self.path, self.resource.clone())
+    }
+
+    async fn write(&mut self, token: FencingToken, value: &[u8]) -> Result<(), WriteError<Error>> {
+        self.put(token, value)
+    }
+
+    async fn seal(&mut self, token: FencingToken) -> Result<(), WriteError<Error>> {
+        sqlite::seal(&mut self.connection, &self.resource, token)
+    }
+
+    async fn read(&mut self) -> Option<Vec<u8>> {
+        self.get()
+    }
+}
+
+fn open(path: &Path) -> Connection {
+    let connection = Connection::open(path).expect("a database");
+    connection.busy_timeout(Duration::from_secs(60)).expect("patience");
+    connection
+}
+
+/// A database with the table of fences and one of values.
+fn database(scratch: &Scratch, journal: &str) -> PathBuf {
+    let path = scratch.path().join(format!("{journal}.db"));
+    let connection = open(&path);
+    connection.pragma_update(None, "journal_mode", journal).expect("a journal");
+    sqlite::create_table(&connection).expect("made");
+    sqlite::create_table(&connection).expect("there already");
+    let place = "CREATE TABLE place (name TEXT PRIMARY KEY, value BLOB)";
+    connection.execute_batch(place).expect("made");
+    path
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn sqlite_passes_the_suite_with_either_journal() {
+    let scratch = Scratch::new();
+    for journal in ["delete", "wal"] {
+        let path = database(&scratch, journal);
+        let next = AtomicU32::new(0);
+
+        suite::passes(async || {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            Row::on(&path, format!("resource ' {number}"))
+        })
+        .await;
+    }
+}
+
+#[test]
+fn a_transaction_that_is_rolled_back_takes_its_token_along() {
+    let scratch = Scratch::new();
+    let path = database(&scratch, "wal");
+    let mut row = Row::on(&path, "a".into());
+    row.put(token(5), b"old").unwrap();
+    let mut other = open(&path);
+
+    let tx = other.transaction().unwrap();
+    sqlite::check(&tx, "a", token(9)).unwrap();
+    tx.execute("UPDATE place SET value = 'lost'", []).unwrap();
+    drop(tx);
+
+    assert_eq!(row.get().as_deref(), Some(&b"old"[..]));
+    row.put(token(6), b"new").expect("nine has never been");
+    assert_eq!(beaten_by(row.put(token(5), b"late")), 6);
+}
+
+#[test]
+fn nobody_gets_between_a_check_and_the_end_of_its_transaction() {
+    let scratch = Scratch::new();
+    let path = database(&scratch, "wal");
+    let (mut one, mut two) = (open(&path), open(&path));
+    two.busy_timeout(Duration::ZERO).unwrap();
+
+    let tx = one.transaction().unwrap();
+    sqlite::check(&tx, "a", token(5)).unwrap();
+
+    for number in [4, 6] {
+        let error = sqlite::seal(&mut two, "a", token(number)).expect_err("locked");
+        assert!(matches!(error, WriteError::Store(_)), "{error}");
+    }
+    tx.commit().unwrap();
+    assert_eq!(beaten_by(sqlite::seal(&mut two, "a", token(4))), 5);
+}
+
+#[test]
+fn a_transaction_that_read_before_it_checked_is_refused_if_it_was_overtaken() {
+    let scratch = Scratch::new();
+    let path = database(&scratch, "wal");
+    let mut row = Row::on(&path, "a".into());
+    row.put(token(1), b"old").unwrap();
+    let mut other = open(&path);
+    let tx = other.transaction_with_behavior(TransactionBehavior::Deferred).unwrap();
+    tx.query_row("SELECT count(*) FROM place", [], |_| Ok(())).unwrap();
+    row.put(token(5), b"new").unwrap();
+
+    for number in [4, 6] {
+        let error = sqlite::check(&tx, "a", token(number)).expect_err("overtaken");
+        assert!(matches!(error, WriteError::Store(_)), "{error}");
+    }
+}
