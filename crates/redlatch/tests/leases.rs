@@ -11,7 +11,7 @@ use std::{
     },
     time::{Duration, SystemTime},
 };
-use support::{FOREIGN, Fleet, MS, NAME, SEC, held, in_time, soon};
+use support::{FOREIGN, Fleet, MS, NAME, SEC, in_time, soon};
 
 #[tokio::test]
 async fn extend_makes_lease_and_keys_live_longer() {
