@@ -125,7 +125,7 @@ pub type Decision = Result<Moment, ExtendError>;
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lock is no longer ours. Stop.
-    #[error("no longer held: {} of {} nodes do not have the lock", .0.tally().refused, .0.tally().nodes)]
+    #[error("no longer held: gone from {} of {} nodes, or its time was over", .0.tally().refused, .0.tally().nodes)]
     Lost(Ballot),
     /// Too few nodes answered. The lease stands until its old end; try again.
     #[error("not known: {} of {} nodes failed", .0.tally().failed, .0.tally().nodes)]

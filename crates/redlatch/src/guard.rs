@@ -269,11 +269,12 @@ impl Lease {
             Ok(Err(extend::ExtendError::Unknown(ballot))) => {
                 Err(ExtendError::Unknown { votes: self.cell.place.votes(&ballot) })
             }
-            Ok(Err(error)) => {
+            Ok(Err(error)) if error.ballot().tally().refusals_decide() => {
                 let votes = self.cell.place.votes(error.ballot());
                 Err(ExtendError::Lost(Lost::Gone { votes }))
             }
-            Err(_) => Err(ExtendError::Lost(self.why_lost())),
+            // Its time was over first.
+            Ok(Err(_)) | Err(_) => Err(ExtendError::Lost(self.why_lost())),
         }
     }
 

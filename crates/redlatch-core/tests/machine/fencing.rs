@@ -1,12 +1,25 @@
 //! Fencing: numbers that grow over independent nodes, and are never shared.
 
-use crate::support::{MS, Mode, NODE_TIMEOUT, TTL, World, plain, renewed, resource};
+use crate::support::{Lock, MS, Mode, NODE_TIMEOUT, TTL, World, plain, renewed, resource};
 use core::time::Duration;
 use redlatch_core::{AcquireError, Command};
 
 /// The number of a lock that was granted.
-fn number(world: &World, lock: crate::support::Lock) -> u64 {
+fn number(world: &World, lock: Lock) -> u64 {
     world.grant(lock).fence.expect("a fenced lock has a number").get()
+}
+
+/// Of three nodes the second is ahead, the third is down, and the first has been
+/// asked to reach the second: what becomes of that is for the test to say.
+fn being_raised() -> (World, Lock) {
+    let mut world = World::of(3);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+    world.line(0, Mode::Held);
+    world.line(2, Mode::Down);
+    let lock = world.acquire_fenced(0, plain());
+    world.carry_out(0, 0);
+    world.answer_one(0, 0);
+    (world, lock)
 }
 
 fn raises(world: &World, client: usize) -> usize {
@@ -66,13 +79,7 @@ fn where_the_numbers_differ_a_majority_is_raised_to_the_greatest() {
 
 #[test]
 fn a_node_that_lost_our_key_in_between_does_not_confirm() {
-    let mut world = World::of(3);
-    world.nodes[1].set_register(&resource(), 1 << 50);
-    world.line(0, Mode::Held);
-    world.line(2, Mode::Down);
-    let lock = world.acquire_fenced(0, plain());
-    world.carry_out(0, 0);
-    world.answer_one(0, 0);
+    let (mut world, lock) = being_raised();
     world.nodes[0].forget();
 
     world.let_through(0);
@@ -84,13 +91,7 @@ fn a_node_that_lost_our_key_in_between_does_not_confirm() {
 
 #[test]
 fn a_register_that_is_ahead_by_then_makes_its_number_the_new_one() {
-    let mut world = World::of(3);
-    world.nodes[1].set_register(&resource(), 1 << 50);
-    world.line(0, Mode::Held);
-    world.line(2, Mode::Down);
-    let lock = world.acquire_fenced(0, plain());
-    world.carry_out(0, 0);
-    world.answer_one(0, 0);
+    let (mut world, lock) = being_raised();
     // Another lock of the same register was granted meanwhile.
     world.nodes[0].set_register(&resource(), 1 << 51);
 
@@ -103,13 +104,7 @@ fn a_register_that_is_ahead_by_then_makes_its_number_the_new_one() {
 
 #[test]
 fn validity_is_checked_after_the_last_round() {
-    let mut world = World::of(3);
-    world.nodes[1].set_register(&resource(), 1 << 50);
-    world.line(0, Mode::Held);
-    world.line(2, Mode::Down);
-    let lock = world.acquire_fenced(0, plain());
-    world.carry_out(0, 0);
-    world.answer_one(0, 0);
+    let (mut world, lock) = being_raised();
     world.carry_out(0, 0);
 
     world.freeze(2 * TTL);
@@ -120,13 +115,7 @@ fn validity_is_checked_after_the_last_round() {
 
 #[test]
 fn silence_in_the_second_round_is_no_confirmation() {
-    let mut world = World::of(3);
-    world.nodes[1].set_register(&resource(), 1 << 50);
-    world.line(0, Mode::Held);
-    world.line(2, Mode::Down);
-    let lock = world.acquire_fenced(0, plain());
-    world.carry_out(0, 0);
-    world.answer_one(0, 0);
+    let (mut world, lock) = being_raised();
 
     world.pass(NODE_TIMEOUT + MS);
 
