@@ -1,5 +1,5 @@
-//! Checks that the core needs no `std`: builds it, dependencies and all, with
-//! a sysroot that has none.
+//! Checks that the core needs no `std`: builds it, dependencies, features and
+//! all, with a sysroot that has none.
 //!
 //! Building for a bare-metal target would show the same, but such a target has
 //! to be installed first. A sysroot with `core` and `alloc` alone is made from
@@ -29,7 +29,7 @@ pub(crate) fn check() -> Outcome {
     link_libraries(&real, &sysroot.join(&libraries))
         .map_err(|error| format!("cannot make a sysroot in {}: {error}", sysroot.display()))?;
     // With `--target`, build scripts and macros are built with the real one.
-    let check = ["check", "--lib", "--no-default-features", "--locked", "--package", CORE];
+    let check = ["check", "--lib", "--all-features", "--locked", "--package", CORE];
     shell::run(
         shell::cargo(check)
             .args(["--target", &host, "--target-dir"])

@@ -7,15 +7,44 @@
 
 use crate::{moment::Moment, resource::Resources};
 use alloc::vec::Vec;
-use core::{fmt, num::NonZeroU64, time::Duration};
+use core::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 
 /// A number that is greater for every later grant of a resource.
 ///
 /// Hand it to the resource with each write, and let the resource refuse what
 /// comes with a smaller number than it has seen: then a holder that was paused
 /// past its lease cannot write late.
+///
+/// In text it is digits and nothing else: what `redlatch run` hands to its
+/// command as `REDLATCH_FENCING_TOKEN`. With the feature `serde` it is a number
+/// in any format.
+///
+/// ```
+/// use redlatch_core::FencingToken;
+///
+/// let token: FencingToken = "18".parse()?;
+///
+/// assert_eq!(token.to_string(), "18");
+/// assert_eq!(
+///     "0".parse::<FencingToken>().unwrap_err().to_string(),
+///     "a fencing token is a number from 1 to 9007199254740991",
+/// );
+/// # Ok::<(), redlatch_core::FencingTokenError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(NonZeroU64);
+
+/// What was given is not a fencing token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FencingTokenError {
+    /// Something else than digits: a sign, a space, the end of a line, nothing.
+    #[error("a fencing token is written in digits, and nothing else")]
+    Digits,
+    /// A number, but not one that a grant can have.
+    #[error("a fencing token is a number from 1 to {}", FencingToken::MAX)]
+    Range,
+}
 
 impl FencingToken {
     /// The greatest number: what every language's floating point can hold.
@@ -118,6 +147,34 @@ impl fmt::Display for FencingToken {
     }
 }
 
+impl FromStr for FencingToken {
+    type Err = FencingTokenError;
+
+    /// From digits; zeros may lead.
+    fn from_str(text: &str) -> Result<Self, FencingTokenError> {
+        // Numbers in Rust may have a sign.
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(FencingTokenError::Digits);
+        }
+        text.parse().ok().and_then(FencingToken::new).ok_or(FencingTokenError::Range)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde_core::Serialize for FencingToken {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.get())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde_core::Deserialize<'de> for FencingToken {
+    fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let token = FencingToken::new(u64::deserialize(deserializer)?);
+        token.ok_or_else(|| serde_core::de::Error::custom(FencingTokenError::Range))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +185,42 @@ mod tests {
         assert_eq!(FencingToken::new(1).map(FencingToken::get), Some(1));
         assert!(FencingToken::new(FencingToken::MAX).is_some());
         assert_eq!(FencingToken::new(FencingToken::MAX + 1), None);
+    }
+
+    #[test]
+    fn text_is_a_token_only_if_it_is_digits_in_range() {
+        for text in ["", "-1", "+1", " 5", "5\n", "1e3", "0x5", "\u{0665}"] {
+            assert_eq!(text.parse::<FencingToken>(), Err(FencingTokenError::Digits), "{text:?}");
+        }
+        for text in ["0", "000", "9007199254740992", "18446744073709551616"] {
+            assert_eq!(text.parse::<FencingToken>(), Err(FencingTokenError::Range), "{text}");
+        }
+        assert_eq!("0000000000000018".parse(), Ok(FencingToken(NonZeroU64::new(18).unwrap())));
+    }
+
+    #[test]
+    fn a_token_written_as_text_is_read_as_the_same() {
+        for number in [1, 18, FencingToken::MAX] {
+            let token = FencingToken::new(number).unwrap();
+
+            assert_eq!(alloc::format!("{token}").parse(), Ok(token));
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_token_is_serialized_as_a_number_and_read_back_only_in_range() {
+        let token = FencingToken::new(FencingToken::MAX).unwrap();
+
+        assert_eq!(serde_json::to_string(&token).unwrap(), "9007199254740991");
+        assert_eq!(serde_json::from_str::<FencingToken>("9007199254740991").unwrap(), token);
+        for beyond in ["0", "9007199254740992"] {
+            let error = serde_json::from_str::<FencingToken>(beyond).unwrap_err();
+            assert_eq!(alloc::format!("{error}"), alloc::format!("{}", FencingTokenError::Range));
+        }
+        for other in ["-1", "1.0", "\"1\"", "null"] {
+            serde_json::from_str::<FencingToken>(other).expect_err(other);
+        }
     }
 
     const HOUR: u64 = 3600 * 1_000_000;

@@ -31,7 +31,7 @@ pub use acquire::{AcquireError, Attempt};
 pub use command::{Command, Facts, HeldKey, Identity, KeyState, Page, Reply};
 pub use config::{Renewal, Terms, TermsError};
 pub use extend::{ExtendError, Extension};
-pub use fence::{FencingToken, Proposal, WallClock};
+pub use fence::{FencingToken, FencingTokenError, Proposal, WallClock};
 pub use machine::{Input, Machine, OpId, Output, Tag};
 pub use moment::Moment;
 pub use quorum::{Ballot, Cast, Fault, Holder, Tally, Verdict, Vote};

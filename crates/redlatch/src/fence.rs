@@ -32,23 +32,25 @@
 //! read and its write, and be overwritten unseen.
 //!
 //! ```
-//! use redlatch::{FencingToken, fence::{Register, Stale}};
+//! use redlatch::{blocking::Locks, fence::Register};
 //!
-//! // let token = guard.fencing_token();
-//! # let [old, token] = [17, 18].map(|number| FencingToken::new(number).unwrap());
+//! let locks = Locks::connect(["memory:"])?;
+//! let late = locks.lock("account:7").acquire()?.fencing_token().expect("fencing is on");
 //! let balance = Register::new(100);
 //!
+//! let guard = locks.lock("account:7").acquire()?;
+//! let token = guard.fencing_token().expect("fencing is on");
 //! balance.seal(token)?;
 //! let read = balance.read(|cents| *cents);
-//! assert_eq!(
-//!     balance.write(old, |cents| *cents = 0).unwrap_err().to_string(),
-//!     "stale: 17 was beaten by 18",
-//! );
+//! let stale = balance.write(late, |cents| *cents = 0).unwrap_err();
+//! assert_eq!(stale.beaten_by, token);
 //! balance.write(token, |cents| *cents = read - 30)?;
 //!
 //! assert_eq!(balance.into_inner(), 70);
-//! # Ok::<(), Stale>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A guard has no token only where fencing was switched off.
 //!
 //! # What it does not do
 //!
@@ -154,9 +156,7 @@ impl<E> WriteError<E> {
 
 /// What places write down and answer: digits.
 fn parse<E>(text: &str) -> Result<FencingToken, WriteError<E>> {
-    let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let number = digits.and_then(|digits| digits.parse().ok()).and_then(FencingToken::new);
-    number.ok_or_else(|| WriteError::damaged(text))
+    text.parse().map_err(|_| WriteError::damaged(text))
 }
 
 /// What came of a write, where the place answers with the greatest token seen,

@@ -64,7 +64,8 @@
 //!
 //! `file` (default): the embedded node. `tls` (default): `rediss://`.
 //! `fence-object-store`, `fence-postgres`, `fence-redis`, `fence-sqlite`: the
-//! adapters of [`fence`] that need a crate.
+//! adapters of [`fence`] that need a crate. `serde`: [`FencingToken`] as a number
+//! in any format.
 
 pub mod blocking;
 mod clock;
@@ -89,8 +90,8 @@ pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use locks::{Builder, Locks};
 pub use observer::{Examined, Forced, Listed, Listing, Observer, Trial};
 pub use redlatch_core::{
-    Facts, Fault, FencingToken, Holder, OwnerError, Resource, ResourceError, Tally, TermsError,
-    Vote,
+    Facts, Fault, FencingToken, FencingTokenError, Holder, OwnerError, Resource, ResourceError,
+    Tally, TermsError, Vote,
 };
 pub use request::{LockRequest, Try, Wait};
 pub use status::{LockState, NodeKey, NodeStatus, Status};

@@ -51,10 +51,11 @@ impl Child {
         println!("\n{MARK}{words}");
     }
 
-    /// In the child: waits until the parent wants it to go on.
-    pub(crate) fn wait_for_word() {
+    /// In the child: waits for a word from the parent, to go on or in answer.
+    pub(crate) fn wait_for_word() -> String {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).expect("a word from the parent");
+        line.trim_end().to_string()
     }
 
     /// What the child says next; none when it has ended.
@@ -65,7 +66,12 @@ impl Child {
 
     /// Lets a child that waits for a word go on.
     pub(crate) fn go_on(&mut self) {
-        writeln!(self.input, "go on").expect("the child listens");
+        self.tell("go on");
+    }
+
+    /// Says something to a child that waits for a word.
+    pub(crate) fn tell(&mut self, word: &str) {
+        writeln!(self.input, "{word}").expect("the child listens");
     }
 
     /// Stops all of it in mid-step; returns when it stands still.
