@@ -161,7 +161,9 @@ fn a_command_in_the_background_may_not_take_the_terminal() {
     terminal.shows("$ ");
     terminal.press("redlatch run x -- sh -c 'echo $$ > pid; read line; echo line $line' &\n");
     let pid = place.read_pid("pid");
-    eventually(PATIENCE, || is_stopped(pid));
+    // All of it, or the shell would not know yet that there is something to continue.
+    let front = parent(parent(pid));
+    eventually(PATIENCE, || is_stopped(pid) && is_stopped(front));
 
     // The shell still reads what is typed.
     terminal.press("echo sh''ell\n");
@@ -209,7 +211,20 @@ fn status_is_drawn_again_and_again() {
     terminal.end();
 }
 
-fn is_stopped(pid: u32) -> bool {
+/// The state of a process, and the process that started it.
+fn state_and_parent(pid: u32) -> (char, u32) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    let fields = stat.rsplit_once(") ").map_or("X 0", |(_, fields)| fields);
+    let mut fields = fields.split(' ');
+    let state = fields.next().and_then(|state| state.chars().next());
+    let parent = fields.next().and_then(|parent| parent.parse().ok());
+    (state.unwrap_or('X'), parent.unwrap_or(0))
+}
+
+fn is_stopped(pid: u32) -> bool {
+    state_and_parent(pid).0 == 'T'
+}
+
+fn parent(pid: u32) -> u32 {
+    state_and_parent(pid).1
 }

@@ -18,8 +18,8 @@ pub(super) enum Event {
     Continued { foreground: bool },
     /// The process that the caller started is dead.
     FrontDied,
-    /// The command was stopped.
-    Stopped,
+    /// The command was stopped, perhaps because it wants the terminal.
+    Stopped { wants_terminal: bool },
     /// The command ended like this.
     Ended(Exit),
     /// No process of the command is left.
@@ -48,7 +48,7 @@ pub(super) enum Act {
     /// Kill every process of the command; come back until none is left.
     Kill,
     /// The command was stopped: give the terminal back and stop, too.
-    StopToo,
+    StopToo { wants_terminal: bool },
     /// Let the command go on, with the terminal or without.
     Resume { foreground: bool },
     /// The end.
@@ -73,9 +73,9 @@ impl Course {
         match (event, self.ending) {
             (Event::Told(signal), _) => vec![Act::Forward(signal)],
             (Event::Continued { foreground }, _) => vec![Act::Resume { foreground }],
-            (Event::Stopped, None) => vec![Act::StopToo],
+            (Event::Stopped { wants_terminal }, None) => vec![Act::StopToo { wants_terminal }],
             // It was asked to end: it shall be able to.
-            (Event::Stopped, Some(_)) => vec![Act::Forward(Signal::SIGCONT)],
+            (Event::Stopped { .. }, Some(_)) => vec![Act::Forward(Signal::SIGCONT)],
             (Event::FrontDied, _) => {
                 self.ending = Some(Cause::FrontDied);
                 vec![Act::Kill]
@@ -172,9 +172,11 @@ mod tests {
 
     #[test]
     fn a_command_that_is_stopped_stops_us_unless_it_has_to_end() {
-        assert_eq!(after(OnLost::Term, &[Event::Stopped]), [Act::StopToo]);
+        let stopped = Event::Stopped { wants_terminal: false };
+        let too = Act::StopToo { wants_terminal: false };
+        assert_eq!(after(OnLost::Term, &[stopped]), [too]);
 
-        let acts = after(OnLost::Term, &[Event::Ending(Cause::Lost), Event::Stopped]);
+        let acts = after(OnLost::Term, &[Event::Ending(Cause::Lost), stopped]);
         assert_eq!(acts, [Act::Terminate, Act::Forward(Signal::SIGCONT)]);
     }
 

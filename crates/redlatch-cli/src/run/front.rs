@@ -97,7 +97,7 @@ impl Front {
             match self.wait() {
                 Ok(Some(News::GoodFor(time))) => self.good_until = Instant::now().checked_add(time),
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
-                Ok(Some(News::Stop)) => self.stop(),
+                Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
                 Ok(Some(News::Interrupted { lent })) => interrupted = Some(lent),
                 Ok(None) => break false,
                 Err(Hangs) => break true,
@@ -169,17 +169,20 @@ impl Front {
     }
 
     /// Stops with everybody in our process group, as from Ctrl-Z, until the
-    /// caller continues us.
-    fn stop(&mut self) {
-        let stopping = SigSet::from(Signal::SIGTSTP);
+    /// caller continues us. A command that stopped for want of the terminal can
+    /// have it instead, if the caller has put us into the foreground meanwhile.
+    fn stop(&mut self, wants_terminal: bool) {
         // While stopped there is nothing to guard: the holder guards, and the
         // command stands still.
         self.good_until = None;
-        let _ = killpg(getpgrp(), Signal::SIGTSTP);
-        let _ = stopping.thread_unblock(); // here we stop
-        let _ = stopping.thread_block();
-        let foreground = Terminal::open(getpgrp()).is_some_and(|terminal| terminal.is_home());
-        self.order(Order::Continue { foreground });
+        let is_home = || Terminal::open(getpgrp()).is_some_and(|terminal| terminal.is_home());
+        if !(wants_terminal && is_home()) {
+            let stopping = SigSet::from(Signal::SIGTSTP);
+            let _ = killpg(getpgrp(), Signal::SIGTSTP);
+            let _ = stopping.thread_unblock(); // here we stop
+            let _ = stopping.thread_block();
+        }
+        self.order(Order::Continue { foreground: is_home() });
     }
 
     fn bury(&self) -> WaitStatus {

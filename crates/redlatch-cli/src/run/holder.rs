@@ -188,9 +188,9 @@ async fn watch(
                     job.signal_all(Signal::SIGKILL);
                     watch.killed();
                 }
-                Act::StopToo => {
+                Act::StopToo { wants_terminal } => {
                     if job.give_terminal_back() {
-                        line.tell(News::Stop);
+                        line.tell(News::Stop { wants_terminal });
                     }
                 }
                 Act::Resume { foreground } => {

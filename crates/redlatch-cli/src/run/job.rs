@@ -175,8 +175,9 @@ impl Children {
                 events.push(Event::Ended(Exit::Code(u8::try_from(code).unwrap_or(u8::MAX))));
             } else if let Some(number) = status.terminating_signal() {
                 events.push(Event::Ended(Exit::Signal(number)));
-            } else if status.stopped() {
-                events.push(Event::Stopped);
+            } else if let Some(number) = status.stopping_signal() {
+                let wants = [Signal::SIGTTIN as i32, Signal::SIGTTOU as i32];
+                events.push(Event::Stopped { wants_terminal: wants.contains(&number) });
             }
         }
     }

@@ -61,7 +61,7 @@ pub(super) async fn take(plan: &Plan, line: &mut Line) -> Result<(Locks, Guard),
             Interruption::Signal(signal) => return Err(NoLock::Signal(signal)),
             Interruption::FrontDied => return Err(NoLock::FrontDied),
             Interruption::Suspended => {
-                line.tell(News::Stop);
+                line.tell(News::Stop { wants_terminal: false });
                 continued(line).await?;
             }
         }

@@ -23,8 +23,9 @@ pub(super) enum News {
     GoodFor(Duration),
     /// There is no command that could outlive its lock.
     NothingToGuard,
-    /// The command stopped, as from Ctrl-Z: stop, too.
-    Stop,
+    /// The command stopped, as from Ctrl-Z: stop, too. Or it stopped because
+    /// it wants the terminal, which it has not: stop unless we have it by now.
+    Stop { wants_terminal: bool },
     /// Ctrl-C in the terminal ended it: end the same way. The terminal was lent
     /// to the command, so nobody else has seen the signal, or it was not.
     Interrupted { lent: bool },
@@ -57,7 +58,7 @@ impl News {
                 message(b'g', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
             }
             News::NothingToGuard => message(b'n', 0),
-            News::Stop => message(b's', 0),
+            News::Stop { wants_terminal } => message(b's', u64::from(wants_terminal)),
             News::Interrupted { lent } => message(b'i', u64::from(lent)),
         }
     }
@@ -66,7 +67,7 @@ impl News {
         match parts(bytes) {
             (b'g', nanos) => Ok(News::GoodFor(Duration::from_nanos(nanos))),
             (b'n', _) => Ok(News::NothingToGuard),
-            (b's', _) => Ok(News::Stop),
+            (b's', wants) => Ok(News::Stop { wants_terminal: wants != 0 }),
             (b'i', lent) => Ok(News::Interrupted { lent: lent != 0 }),
             _ => Err(nonsense()),
         }
@@ -103,7 +104,8 @@ mod tests {
         for news in [
             News::GoodFor(Duration::from_millis(1234)),
             News::NothingToGuard,
-            News::Stop,
+            News::Stop { wants_terminal: true },
+            News::Stop { wants_terminal: false },
             News::Interrupted { lent: true },
         ] {
             assert_eq!(News::from_bytes(news.to_bytes()).unwrap(), news);
