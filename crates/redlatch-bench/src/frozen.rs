@@ -125,7 +125,7 @@ impl fmt::Display for Row {
         let time = |time: Option<f64>| time.map_or("–".to_owned(), |time| format!("{time:.1}"));
         write!(
             f,
-            "{:<12} {:>10} {:>9} {:>15} {:>9}  {:<18} {:>7}",
+            "{:<15} {:>10} {:>9} {:>15} {:>9}  {:<18} {:>7}",
             self.contender,
             time(self.healthy_p50_us),
             time(self.healthy_p99_us),

@@ -94,7 +94,7 @@ impl fmt::Display for Table<'_> {
             }
             writeln!(
                 f,
-                "{:<10} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:>6}",
+                "{:<15} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:>6}",
                 "contender",
                 "locks/s",
                 "p50 µs",
@@ -120,7 +120,7 @@ impl fmt::Display for Row {
             |ratio: Option<Spread>| ratio.map_or("–".to_owned(), |ratio| ratio.to_string());
         write!(
             f,
-            "{:<10} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:>6}",
+            "{:<15} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:>6}",
             self.contender,
             figure(self.locks_per_second, 0),
             figure(self.p50_us, 1),
