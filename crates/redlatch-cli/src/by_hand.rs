@@ -11,7 +11,8 @@ use crate::{
     settings::Settings,
 };
 use redlatch::{
-    FencingToken, Forced, Guard, LeaseParts, LockError, LockState, Locks, Observer, Released,
+    FencingToken, Guard, LeaseParts, LockError, LockState, Locks, Released,
+    observer::{Forced, Observer},
 };
 use serde_json::json;
 use std::{

@@ -10,7 +10,10 @@ use crate::{
     settings::Settings,
 };
 use findings::{Finding, Level, Place, examine_all};
-use redlatch::{Examined, LockState, NodeKey, Observer};
+use redlatch::{
+    LockState, NodeKey,
+    observer::{Examined, Observer},
+};
 use serde_json::{Value, json};
 use std::{
     fmt::Write as _,

@@ -9,7 +9,10 @@ use crate::{
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
 };
-use redlatch::{Listed, Listing, LockState, NodeKey, Observer, Status};
+use redlatch::{
+    LockState, NodeKey, Status,
+    observer::{Listed, Listing, Observer},
+};
 use serde_json::{Value, json};
 use std::{
     fmt::Write as _,

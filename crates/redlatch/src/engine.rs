@@ -388,6 +388,12 @@ impl Drop for Engine {
     /// A runtime that shuts down drops the engine in the middle of its work.
     /// The keeper has a thread of its own and carries out what is left.
     fn drop(&mut self) {
+        // What callers said last still counts: a lease that was handed over is
+        // not ours to take away.
+        let now = self.now();
+        while let Ok(ask) = self.asks.try_recv() {
+            self.take_ask(now, ask);
+        }
         let left: Vec<_> = self
             .machine
             .left_behind()

@@ -32,6 +32,7 @@
 //! | several at once, all or none | [`Locks::lock_all`] |
 //! | work that stops by itself when the lock is lost | [`LockRequest::run`] |
 //! | to know who holds it | [`Locks::status`] |
+//! | to list locks, look at servers, force a release | [`observer`] |
 //! | to hand it to another process | [`Guard::into_parts`], [`Locks::resume`] |
 //! | all that without async | [`blocking`] |
 //! | a late write to be refused | [`fence`] |
@@ -77,7 +78,7 @@ mod handover;
 mod keeper;
 mod locks;
 pub mod node;
-mod observer;
+pub mod observer;
 mod request;
 mod status;
 pub mod testing;
@@ -88,10 +89,9 @@ pub use error::{
 };
 pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use locks::{Builder, Locks};
-pub use observer::{Examined, Forced, Listed, Listing, Observer, Trial};
 pub use redlatch_core::{
-    Facts, Fault, FencingToken, FencingTokenError, Holder, OwnerError, Resource, ResourceError,
-    Tally, TermsError, Vote,
+    Fault, FencingToken, FencingTokenError, Holder, OwnerError, Resource, ResourceError, Tally,
+    TermsError, Vote,
 };
 pub use request::{LockRequest, Try, Wait};
 pub use status::{LockState, NodeKey, NodeStatus, Status};

@@ -17,6 +17,8 @@ use std::{sync::Arc, time::Duration};
 
 /// How long nodes may take to answer for the first time, and to tell a status.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
+/// How long they may take if a majority is there: who hangs costs no more.
+const QUICK_ANSWER: Duration = Duration::from_millis(100);
 
 /// Locks on N nodes. Cheap to clone; all clones share one engine.
 ///
@@ -342,8 +344,15 @@ fn host_and_pid() -> Owner {
 
 /// Asks every node who it is; refuses what cannot be a set of nodes.
 async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
+    match introduced(handle, QUICK_ANSWER).await {
+        Err(ConnectError::NoQuorum(_)) => introduced(handle, FIRST_ANSWER).await,
+        settled => settled,
+    }
+}
+
+async fn introduced(handle: &Handle, patience: Duration) -> Result<(), ConnectError> {
     let nodes = &handle.place.nodes;
-    let replies = handle.survey(Command::Identify, FIRST_ANSWER).await;
+    let replies = handle.survey(Command::Identify, patience).await;
     let replies = replies.map_err(|_| ConnectError::Stopped)?;
     let mut ballot = Ballot::of(nodes.len());
     let mut runs: Vec<(&str, Arc<str>)> = Vec::new();
@@ -372,4 +381,37 @@ async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
         return Err(ConnectError::NoQuorum(votes));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Memory;
+    use tokio::time::Instant;
+
+    /// Nodes of which some are mute, and how long connecting to them takes.
+    async fn connecting(nodes: usize, mute: usize) -> (Result<(), ConnectError>, Duration) {
+        let nodes: Vec<_> = (0..nodes).map(|n| Memory::new(format!("memory:{n}"))).collect();
+        nodes[..mute].iter().for_each(Memory::pause);
+        let nodes = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Node>).collect();
+        let handle = spawn_here(Place::new(nodes, Clock::Tokio)).unwrap();
+        let begin = Instant::now();
+        (check_servers(&handle).await, begin.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_minority_that_hangs_holds_up_connecting_for_a_moment_only() {
+        let (result, took) = connecting(5, 2).await;
+
+        assert!(result.is_ok(), "{result:?}");
+        assert!(took < 2 * QUICK_ANSWER, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_majority_that_hangs_has_longer_to_answer_before_it_is_an_error() {
+        let (result, took) = connecting(5, 3).await;
+
+        assert!(matches!(result, Err(ConnectError::NoQuorum(_))), "{result:?}");
+        assert!(took >= FIRST_ANSWER, "{took:?}");
+    }
 }

@@ -13,9 +13,10 @@ use crate::{
     node::{Link, Node, conformance::tag},
     status::{LockState, Status},
 };
+pub use redlatch_core::Facts;
 use redlatch_core::{
-    Command, Facts, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token,
-    Vote, token::owner_of,
+    Command, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token, Vote,
+    token::owner_of,
 };
 use std::{
     collections::BTreeMap,

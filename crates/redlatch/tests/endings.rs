@@ -97,6 +97,21 @@ fn a_runtime_dropped_in_the_middle_of_a_take_leaves_no_key() {
 }
 
 #[test]
+fn a_runtime_that_is_dropped_right_after_a_hand_over_leaves_the_lock_alone() {
+    let fleet = Fleet::of(3);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+
+    let parts = runtime.block_on(async {
+        let locks = fleet.locks().await;
+        locks.lock(NAME).await.unwrap().into_parts()
+    });
+    drop(runtime);
+
+    assert!(fleet.nodes_with(NAME) >= 2, "it was handed over, not given up");
+    assert_eq!(fleet.blocking().resume(&parts).unwrap().release().unwrap(), Released::Now);
+}
+
+#[test]
 fn an_engine_whose_runtime_is_gone_says_so() {
     let fleet = Fleet::of(1);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();

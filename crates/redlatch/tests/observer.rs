@@ -1,7 +1,10 @@
 //! Looking at locks without taking part, on every kind of node.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
-use redlatch::{Builder, Listing, LockState, Locks, Trial};
+use redlatch::{
+    Builder, LockState, Locks,
+    observer::{Listing, Trial},
+};
 use redlatch_testbed::{Reply, Server, Servers};
 use std::{path::PathBuf, time::Duration};
 

@@ -3,7 +3,11 @@
 //! In:  what every node told. Out: findings, with the way to fix them.
 
 use crate::{duration::show, exit::Exit};
-use redlatch::{Examined, Facts, Fault, Trial, Vote, node::REDIS_PERMISSIONS};
+use redlatch::{
+    Fault, Vote,
+    node::REDIS_PERMISSIONS,
+    observer::{Examined, Facts, Trial},
+};
 use serde::Serialize;
 use std::time::Duration;
 
