@@ -99,8 +99,7 @@ struct Row {
 }
 
 impl Row {
-    const HEAD: &str =
-        "contender       up: p50 µs    p99 µs  frozen: p50 µs    p99 µs  ratio of p99        failed";
+    const HEAD: &str = "contender       up: p50 µs    p99 µs  frozen: p50 µs    p99 µs  ratio of p99        failed";
 
     fn new(entry: &Entry) -> Self {
         let p99 = |slice: &Slice| Some(microseconds(slice.acquire?.p99));
