@@ -159,12 +159,12 @@ fn a_warning_lets_the_command_run_on_but_not_as_if_nothing_were() {
 fn a_long_command_keeps_its_lock_over_many_ttls() {
     let servers = Servers::start(3).unwrap();
     let place = Place::on(&servers);
-    let args = ["run", "x", "--ttl", "500ms", "--", "sh", "-c", "echo up > up; sleep 3"];
+    let args = ["run", "x", "--ttl", "1s", "--", "sh", "-c", "echo up > up; sleep 5"];
     let running = start(place.redlatch(args));
     place.read("up");
 
     for _ in 0..5 {
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(Duration::from_millis(700));
         start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
     }
 

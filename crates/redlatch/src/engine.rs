@@ -139,14 +139,14 @@ impl Engine {
         let input = match ask {
             Ask::Acquire { op, order, answer } => {
                 let acquire = Some(Acquirer { order: order.clone(), answer });
-                self.expect(op, Callers { acquire, ..Callers::default() });
+                self.remember(op, Callers { acquire, ..Callers::default() });
                 Input::Acquire(op, order)
             }
             Ask::Adopt { op, adopted, cell } => {
                 if let Some(cell) = &cell {
                     keeper::watch(cell);
                 }
-                self.expect(op, Callers { cell, ..Callers::default() });
+                self.remember(op, Callers { cell, ..Callers::default() });
                 Input::Adopt(op, adopted)
             }
             Ask::Extend { op, ttl, answer } => {
@@ -164,7 +164,7 @@ impl Engine {
             }
             Ask::Survey { op, command, timeout, answer } => {
                 let survey = Some(answer);
-                self.expect(op, Callers { survey, ..Callers::default() });
+                self.remember(op, Callers { survey, ..Callers::default() });
                 Input::Survey(op, command, timeout)
             }
             Ask::Cancel(op) => {
@@ -284,7 +284,7 @@ impl Engine {
     }
 
     /// Remembers who waits. Boxed: a map moves its entries about.
-    fn expect(&mut self, op: OpId, callers: Callers) {
+    fn remember(&mut self, op: OpId, callers: Callers) {
         self.callers.insert(op, Box::new(callers));
     }
 
