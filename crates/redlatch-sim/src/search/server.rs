@@ -1,0 +1,93 @@
+//! A node and the machine it runs on: its clock, and whether it runs at all.
+
+use super::{
+    clock::Clock,
+    event::Line,
+    schedule::{Place, Span},
+};
+use crate::node;
+use redlatch_core::{Command, Moment, Reply, Tag};
+use std::{collections::VecDeque, time::Duration};
+
+/// The wall clock at the true time zero: the year 2026, in nanoseconds.
+pub const EPOCH: u64 = 1_770_000_000_000_000_000;
+
+/// One node.
+#[derive(Debug)]
+pub struct Server {
+    /// Keys and registers.
+    pub node: node::Node,
+    /// Its wall clock, which keys die by.
+    pub clock: Clock,
+    /// How many troubles keep it down.
+    pub down: u32,
+    /// How many of those nobody was told of.
+    pub silent: u32,
+    /// How many troubles keep it standing still.
+    pub paused: u32,
+    /// How much longer messages to and from it may take.
+    pub slow: Duration,
+    /// What reached it while it stood still.
+    pub backlog: VecDeque<Arrived>,
+    habits: node::Habits,
+}
+
+/// A command that reached a node.
+#[derive(Debug, Clone)]
+pub struct Arrived {
+    /// On which line.
+    pub line: Line,
+    /// When it was sent.
+    pub sent: Moment,
+    /// Which question it is.
+    pub tag: Tag,
+    /// What it says.
+    pub command: Command,
+}
+
+impl Server {
+    /// A node with empty memory.
+    #[must_use]
+    pub fn new(place: &Place, habits: node::Habits) -> Self {
+        let epoch = Moment::from_nanos(EPOCH.saturating_add_signed(place.wall * 1000));
+        Server {
+            node: node::Node::default(),
+            clock: Clock::new(place.drift, epoch),
+            down: 0,
+            silent: 0,
+            paused: 0,
+            slow: Duration::ZERO,
+            backlog: VecDeque::new(),
+            habits,
+        }
+    }
+
+    /// Whether it carries out what reaches it.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        self.down == 0 && self.paused == 0
+    }
+
+    /// Carries out one command at that true time.
+    pub fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
+        let reading = self.clock.read(now);
+        let clock = node::Clock { now: reading, wall: reading.as_nanos() / 1000 };
+        self.node.carry_out(clock, command, self.habits)
+    }
+
+    /// The keys that are alive at that true time.
+    pub fn keys(&self, now: Moment) -> impl Iterator<Item = (&redlatch_core::Resource, &node::Key)> {
+        let now = self.clock.read(now);
+        self.node.keys().filter(move |(_, key)| now < key.dies)
+    }
+
+    /// Slower from now on, or as fast as before.
+    pub fn slow_down(&mut self, by: Span) {
+        self.slow += by.get();
+    }
+
+    /// The end of [`slow_down`](Self::slow_down).
+    pub fn speed_up(&mut self, by: Span) {
+        self.slow = self.slow.saturating_sub(by.get());
+    }
+}
