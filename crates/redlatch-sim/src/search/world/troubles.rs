@@ -106,25 +106,23 @@ impl World<'_> {
         }
     }
 
-    /// What a cut held up goes on its way again, in order.
+    /// What a cut held up gets there now, in order, and before what was sent
+    /// meanwhile.
     fn flush(&mut self, client: Option<usize>, node: usize) {
-        let network = &self.schedule.network;
+        let mut held = Vec::new();
         for (number, process) in self.clients.iter_mut().enumerate() {
             if client.is_some_and(|client| client != number) {
                 continue;
             }
             let link = &mut process.links[node];
-            let slow = self.servers[node].slow;
-            if link.out.cut == 0 {
-                for event in std::mem::take(&mut link.out.held) {
-                    self.queue.push(link.reaches_node(self.now, network, slow), event);
+            for direction in [&mut link.out, &mut link.back] {
+                if direction.cut == 0 {
+                    held.extend(direction.held.drain(..));
                 }
             }
-            if link.back.cut == 0 {
-                for event in std::mem::take(&mut link.back.held) {
-                    self.queue.push(link.reaches_client(self.now, network, slow), event);
-                }
-            }
+        }
+        for event in held {
+            self.happen(event);
         }
     }
 
