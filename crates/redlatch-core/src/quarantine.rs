@@ -71,7 +71,7 @@ impl Agreement {
     /// and so is every fencing number that a clock proposed.
     #[must_use]
     pub fn window(&self) -> Duration {
-        self.max_ttl + self.skew
+        self.max_ttl.saturating_add(self.skew)
     }
 
     /// Whether a majority by this agreement and one by the other always share a
@@ -221,7 +221,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Forgot => f.write_str(
-                "it is new, or was restarted, flushed or promoted, and may have forgotten locks; \
+                "it may have forgotten locks (restarted, flushed, promoted or new); \
                  `redlatch admit` vouches for it",
             ),
             Cause::Disagrees(theirs) => {
