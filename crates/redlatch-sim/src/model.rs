@@ -10,6 +10,7 @@ mod foreign;
 mod hash;
 mod history;
 mod line;
+mod memo;
 mod properties;
 mod run;
 mod scenario;

@@ -5,6 +5,8 @@
 
 use super::{
     caller::{Lease, Stage},
+    hash::Shared,
+    memo::Effect,
     foreign::Foreign,
     properties::{Mark, Marks},
     scenario::{NODES, ms},
@@ -81,24 +83,21 @@ impl World {
     }
 
     fn hand_in(&mut self, client: usize, input: Input, heard: &mut Heard) {
-        let now = self.now;
-        let mut outputs = Vec::with_capacity(4);
-        self.machines[client].change(|machine| {
-            machine.handle(now, input);
-            outputs.extend(core::iter::from_fn(|| machine.poll()));
-        });
-        for output in outputs {
-            match output {
-                Output::Send { node, tag, command } => {
-                    self.note_sent(client, &command);
+        let reaction = self.setting.memo.react(self.now, &self.machines[client], input);
+        self.machines[client] = reaction.machine.clone();
+        for effect in &reaction.effects {
+            match effect {
+                Effect::Send(node, tag, command) => {
+                    self.note_sent(client, command);
+                    let now = self.now;
                     let overtakes = self.setting.undos_overtake
-                        && matches!(command, Command::Release { .. });
-                    let line = self.line_mut(client, node);
-                    line.change(|line| line.push(now, tag, command, overtakes));
+                        && matches!(**command, Command::Release { .. });
+                    let line = self.line_mut(client, *node);
+                    line.change(|line| line.push(now, *tag, command.clone(), overtakes));
                 }
-                output => {
-                    self.hear(client, &output, &mut heard.marks);
-                    heard.said.push((client, output));
+                Effect::Say(output) => {
+                    self.hear(client, output, &mut heard.marks);
+                    heard.said.push((client, output.clone()));
                 }
             }
         }
@@ -200,7 +199,7 @@ impl World {
     fn deliver_undos(&mut self, client: usize, node: usize, heard: &mut Heard) {
         let undone = |world: &World| {
             let answer = world.line(client, node).answer();
-            answer.is_some_and(|waiting| matches!(waiting.command, Command::Release { .. }))
+            answer.is_some_and(|waiting| matches!(*waiting.command, Command::Release { .. }))
         };
         while undone(self) {
             self.answer_first(client, node, heard);
@@ -214,7 +213,7 @@ impl World {
 
     fn answer_first(&mut self, client: usize, node: usize, heard: &mut Heard) {
         let answered = self.line_mut(client, node).change(super::line::Line::pop_answer);
-        let Some((tag, reply)) = answered.and_then(|answered| Some((answered.tag, answered.reply?)))
+        let Some((tag, reply)) = answered.and_then(|answered| Some((answered.tag, Reply::clone(&*answered.reply?))))
         else {
             return;
         };
@@ -263,10 +262,13 @@ impl World {
         }
     }
 
-    fn execute(&mut self, node: usize, command: &Command) -> Reply {
+    fn execute(&mut self, node: usize, command: &Shared<Command>) -> Shared<Reply> {
         let clock = Clock { now: self.now, wall: 0 };
         let habits = self.setting.habits;
-        self.nodes[node].change(|node| node.carry_out(clock, command, habits))
+        let memo = &self.setting.memo;
+        let (next, reply) = memo.execute(clock, &self.nodes[node], command, habits);
+        self.nodes[node] = next;
+        reply
     }
 
     fn touch(&mut self, client: usize, node: usize) {
@@ -287,10 +289,11 @@ impl World {
 
     fn has_dead_reply(&self, client: usize, node: usize) -> bool {
         let Some(answer) = self.line(client, node).answer() else { return false };
-        let Some(reply) = answer.reply.clone() else { return false };
-        let mut machine = redlatch_core::Machine::clone(&self.machines[client]);
-        machine.handle(self.now, Input::Reply { node, tag: answer.tag, reply });
-        machine == *self.machines[client]
+        let Some(reply) = answer.reply.as_ref().map(|reply| Reply::clone(reply)) else {
+            return false;
+        };
+        let input = Input::Reply { node, tag: answer.tag, reply };
+        self.setting.memo.react(self.now, &self.machines[client], input).is_nothing
     }
 }
 

@@ -41,6 +41,13 @@ impl<T> Clone for Shared<T> {
     }
 }
 
+/// By the hash of the part, which is known.
+impl<T: Hash> Hash for Shared<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.1);
+    }
+}
+
 impl<T> Deref for Shared<T> {
     type Target = T;
 

@@ -89,7 +89,7 @@ fn request(world: &World, step: Step, client: usize, node: usize) -> Event {
 
 fn reply(world: &World, client: usize, node: usize) -> Event {
     let waiting = world.line(client, node).answer();
-    let reply = waiting.and_then(|waiting| waiting.reply.as_ref());
+    let reply = waiting.and_then(|waiting| waiting.reply.as_deref());
     Event::Message {
         from: column(world, node),
         to: client,
@@ -100,7 +100,7 @@ fn reply(world: &World, client: usize, node: usize) -> Event {
 }
 
 fn straggler(world: &World, client: usize, node: usize) -> Event {
-    let text = world.line(client, node).straggler().map_or_else(String::new, command_text);
+    let text = world.line(client, node).straggler().map_or_else(String::new, |command| command_text(command));
     Event::Message {
         from: client,
         to: column(world, node),

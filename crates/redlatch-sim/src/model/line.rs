@@ -1,26 +1,24 @@
 //! One client's connection to one node: first in, first out, and trouble.
 
+use super::hash::Shared;
 use redlatch_core::{Command, Fault, Moment, Reply, Tag};
-use std::{
-    collections::VecDeque,
-    hash::{Hash, Hasher},
-};
+use std::hash::{Hash, Hasher};
 
 /// What is under way between one client and one node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Line {
     /// On the connection that there is now. First those that were carried out.
-    waiting: VecDeque<Waiting>,
+    waiting: Vec<Waiting>,
     /// On connections that broke: carried out some time, answered never.
-    stragglers: VecDeque<Command>,
+    stragglers: Vec<Shared<Command>>,
 }
 
 /// A command that was not answered yet; with its reply, it was carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiting {
     pub(super) tag: Tag,
-    pub(super) command: Command,
-    pub(super) reply: Option<Reply>,
+    pub(super) command: Shared<Command>,
+    pub(super) reply: Option<Shared<Reply>>,
     /// For the trace alone: no part of the state.
     pub(super) sent: Moment,
     pub(super) answered: Moment,
@@ -31,14 +29,14 @@ impl Hash for Waiting {
         self.tag.hash(state);
         match &self.reply {
             // What was carried out matters no more but by its reply.
-            Some(reply) => reply.hash(state),
-            None => self.command.hash(state),
+            Some(reply) => state.write_u64(reply.hash()),
+            None => state.write_u64(!self.command.hash()),
         }
     }
 }
 
 impl Line {
-    pub(super) fn push(&mut self, now: Moment, tag: Tag, command: Command, overtakes: bool) {
+    pub(super) fn push(&mut self, now: Moment, tag: Tag, command: Shared<Command>, overtakes: bool) {
         let waiting = Waiting { tag, command, reply: None, sent: now, answered: now };
         let place = if overtakes { self.carried_out() } else { self.waiting.len() };
         self.waiting.insert(place, waiting);
@@ -51,11 +49,11 @@ impl Line {
 
     /// The oldest reply.
     pub(super) fn answer(&self) -> Option<&Waiting> {
-        self.waiting.front().filter(|waiting| waiting.reply.is_some())
+        self.waiting.first().filter(|waiting| waiting.reply.is_some())
     }
 
-    pub(super) fn straggler(&self) -> Option<&Command> {
-        self.stragglers.front()
+    pub(super) fn straggler(&self) -> Option<&Shared<Command>> {
+        self.stragglers.first()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,24 +69,24 @@ impl Line {
         self.waiting.is_empty()
     }
 
-    pub(super) fn carried_out_with(&mut self, now: Moment, reply: Reply) {
+    pub(super) fn carried_out_with(&mut self, now: Moment, reply: Shared<Reply>) {
         let next = self.carried_out();
         self.waiting[next].reply = Some(reply);
         self.waiting[next].answered = now;
     }
 
     pub(super) fn pop_answer(&mut self) -> Option<Waiting> {
-        self.waiting.pop_front()
+        (!self.waiting.is_empty()).then(|| self.waiting.remove(0))
     }
 
-    pub(super) fn pop_straggler(&mut self) -> Option<Command> {
-        self.stragglers.pop_front()
+    pub(super) fn pop_straggler(&mut self) -> Option<Shared<Command>> {
+        (!self.stragglers.is_empty()).then(|| self.stragglers.remove(0))
     }
 
     /// Drops the command sent last, which found no connection.
     pub(super) fn refuse(&mut self) -> Option<(Tag, Reply)> {
         let refused = || Reply::failed(Fault::Unreachable("refused".into()));
-        self.waiting.pop_back().map(|waiting| (waiting.tag, refused()))
+        self.waiting.pop().map(|waiting| (waiting.tag, refused()))
     }
 
     /// Breaks the connection. Whatever was not answered is answered with that.
@@ -98,7 +96,7 @@ impl Line {
         for Waiting { tag, command, reply, .. } in self.waiting.drain(..) {
             failed.push((tag, broken()));
             if stragglers && reply.is_none() {
-                self.stragglers.push_back(command);
+                self.stragglers.push(command);
             }
         }
         failed

@@ -9,6 +9,7 @@ use super::{
     foreign::Foreign,
     hash::{Mixer, Shared},
     line::Line,
+    memo::Memo,
     scenario::{Faults, NODES, Scenario, ms, resource},
 };
 use crate::node::{Flaw, Habits, Node};
@@ -29,6 +30,7 @@ pub(super) struct Setting {
     pub(super) habits: Habits,
     /// The mistake of a driver that lets an undo overtake its take.
     pub(super) undos_overtake: bool,
+    pub(super) memo: Memo,
     terms: Vec<Terms>,
     owners: Vec<Owner>,
 }
@@ -63,6 +65,7 @@ impl Setting {
             owners: clients.map(owner).collect(),
             habits: Habits { flaw, discreet: true },
             undos_overtake,
+            memo: Memo::default(),
             resources,
             name,
             scenario,
