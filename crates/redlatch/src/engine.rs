@@ -246,7 +246,7 @@ impl Engine {
                         let _ = answer.send(decision);
                     }
                 }
-                Output::Surveyed(op, replies) => {
+                Output::Surveyed(op, replies) | Output::Guarded(op, replies) => {
                     if let Some(answer) = self.callers.remove(&op).and_then(|c| c.survey) {
                         let _ = answer.send(replies);
                     }
@@ -257,6 +257,7 @@ impl Engine {
                         cell.extend(until, Some(ballot));
                     }
                 }
+                Output::Admitted(node) => self.place.trace_admitted(node),
                 Output::Lost(op, loss) => {
                     if let Some(cell) = self.cell(op) {
                         self.place.trace_lost(&cell.resources, &loss);

@@ -16,7 +16,7 @@ use crate::{
 pub use redlatch_core::Facts;
 use redlatch_core::{
     Command, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token, Vote,
-    token::owner_of,
+    fence::DEFAULT_SKEW, token::owner_of,
 };
 use std::{
     collections::BTreeMap,
@@ -311,7 +311,7 @@ impl Line {
         };
         let round_trip = sent.1.elapsed();
         let facts = match reply {
-            Reply::Facts(facts) => Ok(facts),
+            Reply::Facts(facts) => Ok(*facts),
             reply => Err(fault_in(reply)),
         };
         let trial = match &facts {
@@ -329,10 +329,14 @@ impl Line {
     async fn attempt(&mut self, resources: Resources, token: Token) -> Trial {
         let ttl = TRIAL_TTL;
         let (named, signed) = (|| resources.clone(), || token.clone());
-        let fence = Some(Proposal::from_micros(wall_micros()));
+        let fence = Some(Proposal::new(wall_micros(), DEFAULT_SKEW));
+        let guard = None;
         let steps = [
-            ("take", Command::Take { resources: named(), token: signed(), ttl, fence }),
-            ("extend", Command::Extend { resources: named(), token: signed(), ttl, fence: None }),
+            ("take", Command::Take { resources: named(), token: signed(), ttl, fence, guard }),
+            (
+                "extend",
+                Command::Extend { resources: named(), token: signed(), ttl, fence: None, guard },
+            ),
             ("release", Command::Release { resources: named(), token: signed() }),
         ];
         for (step, command) in steps {

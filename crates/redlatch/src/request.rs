@@ -9,7 +9,7 @@ use crate::{
 };
 use redlatch_core::{
     AcquireError, Owner, Resources, Terms, WallClock, config::Wanted, config::WantedRenewal,
-    machine::Order,
+    fence::DEFAULT_SKEW, machine::Order,
 };
 use std::{
     future::{Future, IntoFuture},
@@ -144,7 +144,11 @@ impl<M> LockRequest<M> {
         let owner = self.owner?;
         let place = self.handle.place.clone();
         let started = place.clock.now();
-        let fencing = self.fencing.then(|| WallClock { read_at: started, micros: wall_micros() });
+        let fencing = self.fencing.then(|| WallClock {
+            read_at: started,
+            micros: wall_micros(),
+            skew: DEFAULT_SKEW,
+        });
         let wait_until = started.after(wait);
         let order = Order { resources, terms, owner, wait_until, fencing };
         let span = tracing::debug_span!("lock", resources = %order.resources);

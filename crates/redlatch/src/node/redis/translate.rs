@@ -6,8 +6,7 @@ use super::{
 };
 use redlatch_core::{
     Command, Fault, FencingToken, Holder, Identity, KeyState, Reply, Resource, Resources, Vote,
-    fence::{self, SKEW},
-    token::owner_of,
+    fence, token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -73,7 +72,7 @@ pub(super) enum Naming<'a> {
 pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
     let mut digits = Digits::default();
     match command {
-        Command::Take { resources, token, ttl, fence: None } => {
+        Command::Take { resources, token, ttl, fence: None, .. } => {
             let ttl = digits.of(millis(*ttl));
             match resources.single() {
                 // Plain Redlock, to the letter.
@@ -86,25 +85,25 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
                 }
             }
         }
-        Command::Take { resources, token, ttl, fence: Some(proposal) } => {
+        Command::Take { resources, token, ttl, fence: Some(proposal), .. } => {
             let (mut proposed, mut skew) = (Digits::default(), Digits::default());
             let arguments = [
                 token.as_bytes(),
                 digits.of(millis(*ttl)),
                 proposed.of(proposal.micros()),
-                skew.of(micros(SKEW)),
+                skew.of(proposal.skew_micros()),
             ];
             write_script(out, naming, Script::TakeFenced, resources, &arguments);
         }
-        Command::Raise { resources, token, to } => {
+        Command::Raise { resources, token, to, .. } => {
             let arguments = [token.as_bytes(), digits.of(to.get())];
             write_script(out, naming, Script::Raise, resources, &arguments);
         }
-        Command::Extend { resources, token, ttl, fence: None } => {
+        Command::Extend { resources, token, ttl, fence: None, .. } => {
             let ttl = digits.of(millis(*ttl));
             write_script(out, naming, Script::Extend, resources, &[token.as_bytes(), ttl]);
         }
-        Command::Extend { resources, token, ttl, fence: Some(fence) } => {
+        Command::Extend { resources, token, ttl, fence: Some(fence), .. } => {
             let mut number = Digits::default();
             let ttl = digits.of(millis(*ttl));
             let arguments = [token.as_bytes(), ttl, number.of(fence.get())];
@@ -165,10 +164,6 @@ fn write_script(
     write_command(out, &words);
 }
 
-fn micros(skew: Duration) -> u64 {
-    u64::try_from(skew.as_micros()).unwrap_or(u64::MAX)
-}
-
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
@@ -211,7 +206,8 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
             return observe::page(parts).map_or_else(|| unexpected(value), Reply::Page);
         }
         (Command::Examine, Value::Array(parts)) => {
-            return observe::facts(parts, identity).map_or_else(|| unexpected(value), Reply::Facts);
+            return observe::facts(parts, identity)
+                .map_or_else(|| unexpected(value), |facts| Reply::Facts(facts.into()));
         }
         _ => return unexpected(value),
     };
