@@ -21,4 +21,4 @@ mod world;
 
 pub use properties::{Mark, Property};
 pub use run::{Args, main};
-pub use scenario::{Expect, Faults, Scenario, Script, Times};
+pub use scenario::{Expect, Faults, Guarded, Renewed, Scenario, Script, Times};

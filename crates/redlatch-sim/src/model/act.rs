@@ -5,9 +5,9 @@
 
 use super::{
     caller::{Lease, Stage},
+    foreign::Foreign,
     hash::Shared,
     memo::Effect,
-    foreign::Foreign,
     properties::{Mark, Marks},
     scenario::{NODES, ms},
     step::Step,
@@ -15,6 +15,7 @@ use super::{
 };
 use crate::node::Clock;
 use redlatch_core::{Command, Input, Moment, Output, Reply, lease::Loss};
+use std::rc::Rc;
 
 /// What happened on the way from one state to the next.
 #[derive(Debug, Default)]
@@ -30,6 +31,9 @@ impl World {
         let mut next = self.clone();
         let mut heard = Heard::default();
         next.take(step, &mut heard);
+        for client in 0..next.clients() {
+            next.hurry(client, &mut heard);
+        }
         (next, heard)
     }
 
@@ -40,8 +44,8 @@ impl World {
             Step::Extend { client } => self.extend(client, heard),
             Step::Cancel { client } => self.cancel(client, heard),
             Step::Tick { client } => self.hand_in(client, Input::Tick, heard),
-            Step::CarryOut { client, node } => self.carry_out(client, node, heard),
-            Step::Answer { client, node } => self.answer(client, node, heard),
+            Step::CarryOut { client, node } => self.carry_out_next(client, node),
+            Step::Answer { client, node } => self.answer_first(client, node, heard),
             Step::Cut { client, node } => {
                 self.faults.cuts -= 1;
                 self.cut(client, node, heard);
@@ -50,6 +54,7 @@ impl World {
             Step::Repeat { client, node } => self.repeat(client, node),
             Step::Straggle { client, node } => self.straggle(client, node),
             Step::Restart { node } => self.restart(node, heard),
+            Step::FailOver { node } => self.fail_over(node, heard),
             Step::ForeignTake { node } => self.foreign_takes(node, heard),
             Step::ForeignDelete { node } => self.foreign_deletes(node),
             Step::Pass => self.pass(),
@@ -90,8 +95,8 @@ impl World {
                 Effect::Send(node, tag, command) => {
                     self.note_sent(client, command);
                     let now = self.now;
-                    let overtakes = self.setting.undos_overtake
-                        && matches!(**command, Command::Release { .. });
+                    let overtakes =
+                        self.setting.undos_overtake && matches!(**command, Command::Release { .. });
                     let line = self.line_mut(client, *node);
                     line.change(|line| line.push(now, *tag, command.clone(), overtakes));
                 }
@@ -183,7 +188,7 @@ impl World {
 
 /// What lines and nodes do.
 impl World {
-    fn carry_out(&mut self, client: usize, node: usize, heard: &mut Heard) {
+    fn carry_out_next(&mut self, client: usize, node: usize) {
         self.touch(client, node);
         let Some(next) = self.line(client, node).next() else { return };
         let command = next.command.clone();
@@ -191,29 +196,38 @@ impl World {
         let now = self.now;
         self.line_mut(client, node).change(|line| line.carried_out_with(now, reply));
         self.drop_dead_replies(client);
-        self.deliver_undos(client, node, heard);
     }
 
-    /// When the reply to an undo comes matters to nobody: it comes as soon as
-    /// it can.
-    fn deliver_undos(&mut self, client: usize, node: usize, heard: &mut Heard) {
-        let undone = |world: &World| {
-            let answer = world.line(client, node).answer();
-            answer.is_some_and(|waiting| matches!(*waiting.command, Command::Release { .. }))
-        };
-        while undone(self) {
-            self.answer_first(client, node, heard);
+    /// What is not worth waiting for happens as soon as it can: the replies to
+    /// undos, and looks at nodes that are out.
+    fn hurry(&mut self, client: usize, heard: &mut Heard) {
+        let slow = self.setting.scenario.guard.is_some_and(|guarded| guarded.slow);
+        while let Some((node, answer)) = self.next_in_a_hurry(client, slow) {
+            if answer {
+                self.answer_first(client, node, heard);
+            } else {
+                self.carry_out_next(client, node);
+            }
         }
     }
 
-    fn answer(&mut self, client: usize, node: usize, heard: &mut Heard) {
-        self.answer_first(client, node, heard);
-        self.deliver_undos(client, node, heard);
+    /// The node of a line whose next reply, or command, is in a hurry.
+    fn next_in_a_hurry(&self, client: usize, slow: bool) -> Option<(usize, bool)> {
+        (0..NODES).find_map(|node| {
+            let line = self.line(client, node);
+            let undo = |command: &Command| matches!(command, Command::Release { .. });
+            if line.answer().is_some_and(|w| undo(&w.command) || is_quick(&w.command, slow)) {
+                return Some((node, true));
+            }
+            let next = line.next().filter(|waiting| is_quick(&waiting.command, slow));
+            next.map(|_| (node, false))
+        })
     }
 
     fn answer_first(&mut self, client: usize, node: usize, heard: &mut Heard) {
         let answered = self.line_mut(client, node).change(super::line::Line::pop_answer);
-        let Some((tag, reply)) = answered.and_then(|answered| Some((answered.tag, Reply::clone(&*answered.reply?))))
+        let Some((tag, reply)) =
+            answered.and_then(|answered| Some((answered.tag, Reply::clone(&*answered.reply?))))
         else {
             return;
         };
@@ -256,14 +270,28 @@ impl World {
 
     fn restart(&mut self, node: usize, heard: &mut Heard) {
         self.faults.restarts -= 1;
-        self.nodes[node].change(crate::node::Node::restart);
+        let now = self.now;
+        self.nodes[node].change(|node| node.forget(now));
+        self.cut_all(node, heard);
+    }
+
+    /// The replica was told of nothing that happened in this history.
+    fn fail_over(&mut self, node: usize, heard: &mut Heard) {
+        self.faults.failovers -= 1;
+        let first = World::new(Rc::clone(&self.setting));
+        let registers = first.nodes[node].registers().to_vec();
+        self.nodes[node].change(|node| node.fail_over(&registers));
+        self.cut_all(node, heard);
+    }
+
+    fn cut_all(&mut self, node: usize, heard: &mut Heard) {
         for client in 0..self.clients() {
             self.cut(client, node, heard);
         }
     }
 
     fn execute(&mut self, node: usize, command: &Shared<Command>) -> Shared<Reply> {
-        let clock = Clock { now: self.now, wall: 0 };
+        let clock = Clock { now: self.now, wall: self.now.as_nanos() / 1000 };
         let habits = self.setting.habits;
         let memo = &self.setting.memo;
         let (next, reply) = memo.execute(clock, &self.nodes[node], command, habits);
@@ -294,6 +322,15 @@ impl World {
         };
         let input = Input::Reply { node, tag: answer.tag, reply };
         self.setting.memo.react(self.now, &self.machines[client], input).is_nothing
+    }
+}
+
+/// Whether it is about the restart guard and takes no time.
+fn is_quick(command: &Command, slow: bool) -> bool {
+    match command {
+        Command::Watch { .. } => true,
+        Command::Registers | Command::Admit { .. } => !slow,
+        _ => false,
     }
 }
 

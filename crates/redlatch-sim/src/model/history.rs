@@ -6,7 +6,7 @@ use super::{
     scenario::NODES,
     step::Step,
     words::{command_text, moment_text, number_text, output_text, reply_text},
-    world::{World, name_of},
+    world::{BEGIN, World, name_of},
 };
 use crate::trace::{Event, Fate, Participant, Trace};
 use redlatch_core::Moment;
@@ -65,6 +65,9 @@ fn event(world: &World, step: Step, next: &World) -> Event {
         Step::Restart { node } => {
             local(column(world, node), "restarts and has forgotten everything")
         }
+        Step::FailOver { node } => {
+            local(column(world, node), "fails over to a replica without the keys")
+        }
         Step::ForeignTake { node } | Step::ForeignDelete { node } => {
             let takes = matches!(step, Step::ForeignTake { .. });
             let text = if takes { "SET NX PX" } else { "compare and delete" };
@@ -100,7 +103,10 @@ fn reply(world: &World, client: usize, node: usize) -> Event {
 }
 
 fn straggler(world: &World, client: usize, node: usize) -> Event {
-    let text = world.line(client, node).straggler().map_or_else(String::new, |command| command_text(command));
+    let text = world
+        .line(client, node)
+        .straggler()
+        .map_or_else(String::new, |command| command_text(command));
     Event::Message {
         from: client,
         to: column(world, node),
@@ -143,9 +149,12 @@ fn node_note(world: &World, node: usize) -> String {
         || "-".to_owned(),
         |key| format!("{} to {}", name_of(&key.value), moment_text(key.dies)),
     );
+    let guard = world.setting.guard.as_ref();
+    let out = guard.is_some_and(|guard| !node.is_admitted(guard.fingerprint));
+    let out = if out { " OUT" } else { "" };
     match node.register(&world.setting.resources) {
-        0 => key,
-        number => format!("{key} {}", number_text(number)),
+        0 => format!("{key}{out}"),
+        number => format!("{key} {}{out}", number_text(number)),
     }
 }
 
@@ -161,5 +170,5 @@ fn letter(node: usize) -> String {
 }
 
 fn time(moment: Moment) -> Duration {
-    moment.since(Moment::START)
+    moment.since(BEGIN)
 }

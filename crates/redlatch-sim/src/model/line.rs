@@ -36,7 +36,13 @@ impl Hash for Waiting {
 }
 
 impl Line {
-    pub(super) fn push(&mut self, now: Moment, tag: Tag, command: Shared<Command>, overtakes: bool) {
+    pub(super) fn push(
+        &mut self,
+        now: Moment,
+        tag: Tag,
+        command: Shared<Command>,
+        overtakes: bool,
+    ) {
         let waiting = Waiting { tag, command, reply: None, sent: now, answered: now };
         let place = if overtakes { self.carried_out() } else { self.waiting.len() };
         self.waiting.insert(place, waiting);

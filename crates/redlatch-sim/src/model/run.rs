@@ -1,6 +1,11 @@
 //! The command `prove`.
 
-use super::{explore, scenario::Scenario, scenarios, world::{Setting, World}};
+use super::{
+    explore,
+    scenario::Scenario,
+    scenarios,
+    world::{Setting, World},
+};
 use std::{process::ExitCode, rc::Rc, time::Instant};
 
 /// What was asked for.
@@ -30,7 +35,15 @@ fn one(scenario: &Scenario, most: usize) {
     let world = World::new(setting);
     let found = explore::depth_first(world.clone(), scenario.promises, most);
     let secs = start.elapsed().as_secs_f64();
-    println!("{} states {} transitions {} {secs:.1}s {:.0}/s {:?} {:?}", scenario.name, found.states, found.transitions, found.transitions as f64 / secs, found.marks, found.violation);
+    println!(
+        "{} states {} transitions {} {secs:.1}s {:.0}/s {:?} {:?}",
+        scenario.name,
+        found.states,
+        found.transitions,
+        found.transitions as f64 / secs,
+        found.marks,
+        found.violation
+    );
     if found.violation.is_some() {
         let found = explore::breadth_first(world.clone(), scenario.promises, 5_000_000);
         if let Some(v) = found.violation {

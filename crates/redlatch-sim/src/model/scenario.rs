@@ -23,6 +23,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// When things happen.
     pub times: Times,
+    /// The restart guard, if there is one.
+    pub guard: Option<Guarded>,
     /// Where the fencing registers stand at the start.
     pub registers: [u64; NODES],
     /// What must hold in every state.
@@ -84,8 +86,21 @@ pub struct Faults {
     pub lags: u8,
     /// A node restarts and has forgotten everything.
     pub restarts: u8,
+    /// A replica that has no keys takes a node's place.
+    pub failovers: u8,
     /// How many locks a client of another library wants.
     pub foreign: u8,
+}
+
+/// The restart guard of all clients. All nodes are admitted at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guarded {
+    /// Whether clients trust only what they have watched themselves.
+    pub strict: bool,
+    /// How many of the clients admit nodes: the last ones.
+    pub admitting: usize,
+    /// Whether reading and admitting take time. Looking never does.
+    pub slow: bool,
 }
 
 /// When things happen.
@@ -99,6 +114,9 @@ pub struct Times {
     pub horizon_ms: u32,
     /// Also stop at multiples of this, where it is not zero.
     pub beat_ms: u32,
+    /// How far a client's wall clock may be ahead of a node's, in the numbers
+    /// that it proposes.
+    pub skew_us: u32,
 }
 
 /// What is known to come out.

@@ -27,11 +27,13 @@ const NO_FAULTS: Faults = Faults {
     repeats: 0,
     lags: 0,
     restarts: 0,
+    failovers: 0,
     foreign: 0,
 };
 
 /// Keys of a second, nodes that are waited for for 300 ms.
-const TIMES: Times = Times { ttl_ms: 1000, node_timeout_ms: 300, horizon_ms: 0, beat_ms: 0 };
+const TIMES: Times =
+    Times { ttl_ms: 1000, node_timeout_ms: 300, horizon_ms: 0, beat_ms: 0, skew_us: 0 };
 
 const PLAIN: Scenario = Scenario {
     name: "",
@@ -39,6 +41,7 @@ const PLAIN: Scenario = Scenario {
     scripts: &[ONCE, ONCE],
     faults: NO_FAULTS,
     times: TIMES,
+    guard: None,
     registers: [0; NODES],
     promises: ALL,
     must_happen: &[Mark::Grant, Mark::GrantToAnother],

@@ -8,11 +8,7 @@
 //! deal with the first client's first take; and so are clients with the same
 //! script, which are numbered in the order in which they begin.
 
-use super::{
-    caller::Stage,
-    scenario::NODES,
-    world::World,
-};
+use super::{caller::Stage, scenario::NODES, world::World};
 
 /// One thing that happens. Clients and nodes by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +37,8 @@ pub(super) enum Step {
     Straggle { client: usize, node: usize },
     /// The node restarts with nothing in its memory.
     Restart { node: usize },
+    /// A replica without the keys takes the node's place.
+    FailOver { node: usize },
     /// The foreign client sets its key.
     ForeignTake { node: usize },
     /// The foreign client deletes its key.
@@ -127,6 +125,9 @@ impl World {
     fn steps_of_node(&self, node: usize, steps: &mut Vec<Step>) {
         if self.faults.restarts > 0 && !self.is_mirrored(node) {
             steps.push(Step::Restart { node });
+        }
+        if self.faults.failovers > 0 && !self.is_mirrored(node) {
+            steps.push(Step::FailOver { node });
         }
         if self.foreign.may_take(node) {
             steps.push(Step::ForeignTake { node });

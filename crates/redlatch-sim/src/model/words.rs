@@ -1,7 +1,7 @@
 //! Commands, replies and answers in a few words each.
 
-use super::world::name_of;
-use redlatch_core::{Command, Fault, Moment, Output, Reply, Vote, fence::SKEW, lease::Loss};
+use super::world::{BEGIN, name_of};
+use redlatch_core::{Command, Fault, Moment, Output, Reply, Vote, lease::Loss};
 
 pub(super) fn command_text(command: &Command) -> String {
     match command {
@@ -13,6 +13,8 @@ pub(super) fn command_text(command: &Command) -> String {
             format!("extend {} by {}", name_of(token.as_bytes()), ttl.as_millis())
         }
         Command::Release { token, .. } => format!("undo {}", name_of(token.as_bytes())),
+        Command::Registers => "tell your registers".to_owned(),
+        Command::Admit { .. } => "admit".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -22,6 +24,7 @@ pub(super) fn reply_text(reply: &Reply) -> String {
         Reply::Vote(Vote::Granted) => "yes".to_owned(),
         Reply::Vote(Vote::Numbered(number)) => format!("yes, {}", number_text(number.get())),
         Reply::Vote(Vote::Held(_)) => "held".to_owned(),
+        Reply::Vote(Vote::Quarantined(_)) => "quarantined".to_owned(),
         Reply::Vote(Vote::Gone) => "gone".to_owned(),
         Reply::Vote(Vote::Failed(Fault::Disconnected(_))) => "connection lost".to_owned(),
         other => format!("{other:?}"),
@@ -40,6 +43,7 @@ pub(super) fn output_text(now: Moment, output: &Output) -> Option<String> {
             format!("{error}; again at {}", moment_text(now.after(*pause)))
         }
         Output::Kept(_, until, _) => format!("KEEPS the lock to {}", moment_text(*until)),
+        Output::Admitted(node) => format!("{} is admitted again", ["A", "B", "C"][*node]),
         Output::Lost(_, Loss::Gone(_)) => "is told: LOST, gone".to_owned(),
         Output::Lost(_, loss) => format!("is told: LOST, {loss}"),
         _ => return None,
@@ -47,17 +51,12 @@ pub(super) fn output_text(now: Moment, output: &Output) -> Option<String> {
     Some(text)
 }
 
-/// A fencing number, counted from what a clock that stands still proposes.
 pub(super) fn number_text(number: u64) -> String {
-    let zero = u64::try_from(SKEW.as_micros() / 2).unwrap_or(0);
-    match number.checked_sub(zero) {
-        Some(above) => format!("#{above}"),
-        None => format!("#{number} (low)"),
-    }
+    format!("#{number}")
 }
 
 pub(super) fn moment_text(moment: Moment) -> String {
-    let micros = moment.as_nanos() / 1000;
+    let micros = moment.since(BEGIN).as_micros();
     match micros % 1000 {
         0 => (micros / 1000).to_string(),
         rest => format!("{}.{rest:03}", micros / 1000),

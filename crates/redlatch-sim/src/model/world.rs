@@ -14,12 +14,17 @@ use super::{
 };
 use crate::node::{Flaw, Habits, Node};
 use redlatch_core::{
-    Entropy, Machine, Moment, OpId, Owner, Resource, Resources, Terms, WallClock, machine::Order,
+    Agreement, Entropy, Guard, Machine, Moment, OpId, Owner, Resource, Resources, Terms, WallClock,
+    machine::Order,
 };
 use std::{
     hash::{Hash, Hasher},
     rc::Rc,
+    time::Duration,
 };
+
+/// Every history begins here; the nodes were started long before.
+pub(super) const BEGIN: Moment = Moment::from_nanos(10_000_000_000);
 
 /// What does not change in a scenario.
 #[derive(Debug)]
@@ -31,6 +36,7 @@ pub(super) struct Setting {
     /// The mistake of a driver that lets an undo overtake its take.
     pub(super) undos_overtake: bool,
     pub(super) memo: Memo,
+    pub(super) guard: Option<Guard>,
     terms: Vec<Terms>,
     owners: Vec<Owner>,
 }
@@ -63,7 +69,8 @@ impl Setting {
         Setting {
             terms: scenario.scripts.iter().map(|script| script.terms(&scenario.times)).collect(),
             owners: clients.map(owner).collect(),
-            habits: Habits { flaw, discreet: true },
+            habits: Habits { flaw, discreet: true, stands_still: true },
+            guard: guard(&scenario),
             undos_overtake,
             memo: Memo::default(),
             resources,
@@ -72,11 +79,18 @@ impl Setting {
         }
     }
 
+    fn guard_of(&self, client: usize) -> Option<Guard> {
+        let guarded = self.scenario.guard?;
+        let passing = client + guarded.admitting < self.scenario.scripts.len();
+        self.guard.clone().map(|guard| if passing { guard.passing() } else { guard })
+    }
+
     /// What a client asks for when it begins to want the lock. The wall clocks
     /// stand still: only the registers tell grants apart.
     pub(super) fn order(&self, client: usize, now: Moment) -> Order {
         let script = &self.scenario.scripts[client];
-        let clock = WallClock { read_at: Moment::NEVER, micros: script.ahead };
+        let skew = Duration::from_micros(self.scenario.times.skew_us.into());
+        let clock = WallClock { read_at: Moment::NEVER, micros: script.ahead, skew };
         Order {
             resources: self.resources.clone(),
             terms: self.terms[client].clone(),
@@ -87,21 +101,36 @@ impl Setting {
     }
 }
 
+/// The guard of all clients that have one.
+fn guard(scenario: &Scenario) -> Option<Guard> {
+    let guarded = scenario.guard?;
+    let names = ["A", "B", "C"].map(Into::into);
+    let agreement = Agreement::new(names, ms(scenario.times.ttl_ms), Duration::ZERO);
+    Some(Guard::new(agreement, guarded.strict))
+}
+
 impl World {
     pub(super) fn new(setting: Rc<Setting>) -> Self {
         let scenario = &setting.scenario;
         let clients = scenario.scripts.len();
         let dice = |client| Dice { client, draws: 0 };
-        let machine = |client| Shared::new(Machine::new(NODES, dice(client)));
+        let machine = |client| {
+            let machine = Machine::new(NODES, dice(client));
+            let guard = setting.guard_of(client.into());
+            Shared::new(guard.map_or(machine.clone(), |guard| machine.guarded(guard)))
+        };
         let node = |number: &u64| {
             let mut node = Node::default();
             if *number > 0 {
                 node.set_register(&setting.resources, *number);
             }
+            if let Some(guard) = &setting.guard {
+                node.admit_now(guard.fingerprint);
+            }
             Shared::new(node)
         };
         World {
-            now: Moment::START,
+            now: BEGIN,
             machines: (0..=255).take(clients).map(machine).collect(),
             callers: scenario.scripts.iter().map(|script| Caller::new(script.extends)).collect(),
             lines: vec![Shared::new(Line::default()); clients * NODES],
@@ -144,7 +173,7 @@ impl World {
         let beat = (times.beat_ms > 0).then(|| next_beat(self.now, times.beat_ms));
         let moments = dues.chain(keys).chain(leases).chain(self.foreign.holds_until()).chain(beat);
         let next = moments.filter(|moment| *moment > self.now).min()?;
-        (next <= Moment::START.after(ms(times.horizon_ms))).then_some(next)
+        (next <= BEGIN.after(ms(times.horizon_ms))).then_some(next)
     }
 
     /// Whether nothing of this client's is under way any more.
@@ -175,28 +204,25 @@ fn next_beat(now: Moment, beat_ms: u32) -> Moment {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Dice {
     client: u8,
-    draws: u8,
+    draws: u16,
 }
 
 impl Entropy for Dice {
     fn fill(&mut self, bytes: &mut [u8]) {
-        // A pause takes eight bytes, a token twenty.
-        if bytes.len() == 8 {
-            return bytes.fill(128);
-        }
+        let [high, low] = self.draws.to_be_bytes();
         self.draws += 1;
-        bytes.fill(0);
-        bytes[0] = self.client;
-        bytes[1] = self.draws;
+        // A pause is told by the upper four of eight bytes.
+        bytes.fill(if bytes.len() == 8 { 128 } else { 0 });
+        bytes[..3].copy_from_slice(&[self.client, high, low]);
     }
 }
 
-/// The name of what stands on a node: `c1.2` is the first client's second attempt.
+/// The name of what stands on a node: `c1.2` is the first client's, and not its first.
 pub(super) fn name_of(value: &[u8]) -> String {
     let hex = |at: usize| value.get(at..at + 2).and_then(|digits| str::from_utf8(digits).ok());
     let number = |at| hex(at).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-    match (number(0), number(2)) {
-        (Some(client), Some(attempt)) => format!("c{}.{attempt}", client + 1),
+    match (number(0), number(4)) {
+        (Some(client), Some(draw)) => format!("c{}.{}", client + 1, u16::from(draw) + 1),
         _ => String::from_utf8_lossy(value).into_owned(),
     }
 }
