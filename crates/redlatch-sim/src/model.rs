@@ -1,12 +1,24 @@
-//! Not built yet.
+//! Every history of small worlds.
+//!
+//! In:  scenarios, each a value with the number of states it must have.
+//! Out: a line per scenario, and a trace of the first promise that is broken.
 
-use std::process::ExitCode;
+mod act;
+mod caller;
+mod explore;
+mod foreign;
+mod hash;
+mod history;
+mod line;
+mod memo;
+mod properties;
+mod run;
+mod scenario;
+mod scenarios;
+mod step;
+mod words;
+mod world;
 
-/// What was asked for.
-#[derive(Debug, clap::Args)]
-pub struct Args {}
-
-/// Says that there is nothing yet.
-pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`model` is not built yet")
-}
+pub use properties::{Mark, Property};
+pub use run::{Args, main};
+pub use scenario::{Expect, Faults, Guarded, Renewed, Scenario, Script, Times};

@@ -7,21 +7,32 @@
 //! majorities or leases. What it gets wrong, it gets wrong on purpose: a
 //! [`Flaw`] is one known mistake of a node or of its scripts.
 
+mod life;
+mod votes;
+
 use redlatch_core::{
-    Command, Facts, FencingToken, Holder, Identity, KeyState, Moment, Proposal, Reply, Resource,
-    Resources, Token, Vote, fence::registers, token::owner_of,
+    Command, FencingToken, Fingerprint, KeyState, Ledger, Moment, Reply, Resource, Resources, Vote,
+    fence::registers,
 };
 use std::{sync::Arc, time::Duration};
 
 /// One server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// Counts its starts: its run id.
-    run: u32,
     /// Sorted by name. A key that has died stays until somebody looks.
     keys: Vec<(Resource, Key)>,
     /// The fencing registers that have ever moved, sorted.
     registers: Vec<(u32, u64)>,
+    /// What is kept for the restart guard.
+    ledger: Ledger,
+    /// Counts its lives: its run id.
+    run: u32,
+    /// When the process that serves was started; none for before all time.
+    started: Option<Moment>,
+    /// It was a replica before.
+    promoted: bool,
+    /// With [`Flaw::ReadsRegistersEarly`]: what it tells of its registers.
+    told_early: Option<Vec<(u32, u64)>>,
 }
 
 /// What stands under a name.
@@ -47,8 +58,11 @@ pub struct Clock {
 pub struct Habits {
     /// What it gets wrong.
     pub flaw: Option<Flaw>,
-    /// Whether a refusal tells whose the key is and how long it lives on.
+    /// Whether a refusal keeps to itself whose the key is and how long it lives.
     pub discreet: bool,
+    /// Whether its wall clock stands still where fencing numbers are settled, so
+    /// that its registers alone tell grants apart.
+    pub stands_still: bool,
 }
 
 /// A known way to get the node's part wrong.
@@ -64,47 +78,38 @@ pub enum Flaw {
     ExtensionRecreates,
     /// Deletes the key on a release, whoever's it is.
     ReleaseDeletesAny,
+    /// Tells its registers as they stood when it was first looked at.
+    ReadsRegistersEarly,
 }
 
 impl Node {
     /// Carries out one command, all or nothing.
     pub fn carry_out(&mut self, clock: Clock, command: &Command, habits: Habits) -> Reply {
         self.expire(clock.now);
-        let has = |flaw| habits.flaw == Some(flaw);
-        let vote = match command {
-            Command::Take { resources, token, ttl, fence } => {
-                match (self.take(clock.now, resources, token, *ttl, habits), fence) {
-                    (Vote::Granted, Some(proposal)) => self.number(clock, resources, *proposal),
-                    (vote, _) => vote,
-                }
+        match command {
+            Command::Take { guard, .. }
+            | Command::Raise { guard, .. }
+            | Command::Extend { guard, .. } => {
+                let objection = guard.and_then(|guard| self.objection(guard));
+                let vote = objection.unwrap_or_else(|| self.vote(clock, command, habits));
+                Reply::Vote(vote)
             }
-            Command::Raise { resources, token, to } => {
-                let known = self.raise(resources, token, *to, has(Flaw::RaisesUnconditionally));
-                let generous = has(Flaw::ConfirmsAtLeast) && known != Vote::Gone;
-                if generous { Vote::Numbered(*to) } else { known }
+            Command::Release { .. } => Reply::Vote(self.vote(clock, command, habits)),
+            Command::Inspect { resources } => self.inspect(clock.now, resources),
+            Command::Examine => {
+                let mut facts = self.facts(clock);
+                self.ledger.tell(&mut facts);
+                Reply::Facts(facts.into())
             }
-            Command::Extend { resources, token, ttl, fence } => {
-                if has(Flaw::ExtensionRecreates) {
-                    self.take(clock.now, resources, token, *ttl, habits);
-                }
-                if let Some(to) = fence {
-                    self.raise(resources, token, *to, false);
-                }
-                self.extend(clock.now.after(*ttl), resources, token, has(Flaw::ExtensionShortens))
+            Command::Watch { guard, nonce, replace } => {
+                self.watch(clock, *guard, *nonce, *replace, habits)
             }
-            Command::Release { resources, token } => {
-                self.release(resources, token, has(Flaw::ReleaseDeletesAny))
+            Command::Registers => self.tell_registers(),
+            Command::Admit { guard, agreement, mark, registers } => {
+                Reply::Vote(self.admit(*guard, agreement, mark, registers))
             }
-            Command::Inspect { resources } => return self.inspect(clock.now, resources),
-            Command::Examine => return Reply::Facts(Facts::of(self.identity())),
-            _ => return Reply::Identity(self.identity()),
-        };
-        Reply::Vote(vote)
-    }
-
-    /// Forgets everything, as a server without a disk does when it restarts.
-    pub fn restart(&mut self) {
-        *self = Node { run: self.run + 1, ..Node::default() };
+            _ => Reply::Identity(self.identity()),
+        }
     }
 
     /// Forgets the keys that have died.
@@ -124,12 +129,6 @@ impl Node {
         self.keys.iter().map(|(name, key)| (name, key))
     }
 
-    /// How often it was started before.
-    #[must_use]
-    pub fn run(&self) -> u32 {
-        self.run
-    }
-
     /// Where the register of these resources stands.
     #[must_use]
     pub fn register(&self, resources: &Resources) -> u64 {
@@ -140,10 +139,7 @@ impl Node {
     /// Moves the register of these resources by hand.
     pub fn set_register(&mut self, resources: &Resources, number: u64) {
         for at in registers(resources) {
-            match self.registers.binary_search_by_key(&at, |(known, _)| *known) {
-                Ok(place) => self.registers[place].1 = number,
-                Err(place) => self.registers.insert(place, (at, number)),
-            }
+            self.set_register_at(at, number);
         }
     }
 
@@ -175,72 +171,11 @@ impl Node {
         place.map_or(0, |place| self.registers[place].1)
     }
 
-    fn number(&mut self, clock: Clock, resources: &Resources, proposal: Proposal) -> Vote {
-        let settled = proposal.settle(clock.wall, self.register(resources));
-        let number = settled.expect("2^53 numbers are more than any history has grants");
-        self.set_register(resources, number.get());
-        Vote::Numbered(number)
-    }
-
-    fn raise(
-        &mut self,
-        resources: &Resources,
-        token: &Token,
-        to: FencingToken,
-        anyway: bool,
-    ) -> Vote {
-        if !anyway && !self.has_all(resources, token) {
-            return Vote::Gone;
+    fn set_register_at(&mut self, at: u32, number: u64) {
+        match self.registers.binary_search_by_key(&at, |(known, _)| *known) {
+            Ok(place) => self.registers[place].1 = number,
+            Err(place) => self.registers.insert(place, (at, number)),
         }
-        let number = self.register(resources).max(to.get());
-        self.set_register(resources, number);
-        FencingToken::new(number).map_or(Vote::Gone, Vote::Numbered)
-    }
-
-    fn take(
-        &mut self,
-        now: Moment,
-        resources: &Resources,
-        token: &Token,
-        ttl: Duration,
-        habits: Habits,
-    ) -> Vote {
-        let found = resources.iter().find_map(|name| self.key(now, name));
-        if let Some(key) = found {
-            return Vote::Held(if habits.discreet { Holder::default() } else { told(now, key) });
-        }
-        for name in resources {
-            self.set_if_absent(now, name, token.as_bytes(), ttl);
-        }
-        Vote::Granted
-    }
-
-    fn extend(
-        &mut self,
-        dies: Moment,
-        resources: &Resources,
-        token: &Token,
-        shortens: bool,
-    ) -> Vote {
-        if !self.has_all(resources, token) {
-            return Vote::Gone;
-        }
-        let wanted = |name: &Resource| resources.iter().any(|wanted| wanted == name);
-        for (_, key) in self.keys.iter_mut().filter(|(name, _)| wanted(name)) {
-            key.dies = if shortens { dies } else { key.dies.max(dies) };
-        }
-        Vote::Granted
-    }
-
-    fn release(&mut self, resources: &Resources, token: &Token, any: bool) -> Vote {
-        let mut ours = 0;
-        for name in resources {
-            ours += usize::from(self.delete_if(name, token.as_bytes()));
-            if any {
-                self.keys.retain(|(known, _)| known != name);
-            }
-        }
-        if ours == resources.count() { Vote::Granted } else { Vote::Gone }
     }
 
     fn inspect(&self, now: Moment, resources: &Resources) -> Reply {
@@ -254,18 +189,12 @@ impl Node {
         Reply::Keys(resources.iter().map(state).collect())
     }
 
-    fn has_all(&self, resources: &Resources, token: &Token) -> bool {
-        let ours = |name: &Resource| {
-            self.keys.iter().any(|(known, key)| known == name && *key.value == *token.as_bytes())
-        };
-        resources.iter().all(ours)
+    fn objection(&self, guard: Fingerprint) -> Option<Vote> {
+        self.ledger.objection(&self.identity().run, guard).map(Vote::Quarantined)
     }
 
-    fn identity(&self) -> Identity {
-        Identity { run: format!("run {}", self.run).into(), version: "virtual 1".into() }
+    fn tell_registers(&self) -> Reply {
+        let told = self.told_early.as_ref().unwrap_or(&self.registers).iter();
+        Reply::Registers(told.filter_map(|(at, is)| Some((*at, FencingToken::new(*is)?))).collect())
     }
-}
-
-fn told(now: Moment, key: &Key) -> Holder {
-    Holder::new(owner_of(&key.value).map(Into::into), Some(key.dies.since(now)))
 }
