@@ -5,11 +5,14 @@ use super::{
     dice::Dice,
     event::{Act, Event},
     link::Link,
-    schedule::{Place, Schedule},
+    schedule::{self, Place, Schedule},
     server::EPOCH,
 };
-use redlatch_core::{Machine, Moment, OpId, Owner, Token, WallClock};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use redlatch_core::{Guard, Machine, Moment, OpId, Owner, Token, WallClock};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    time::Duration,
+};
 
 /// One process.
 #[derive(Debug)]
@@ -48,6 +51,7 @@ pub struct Client {
     /// Whether it has been idle since its last request.
     pub rested: bool,
     number: u64,
+    skew: Duration,
 }
 
 /// One operation, as its caller sees it.
@@ -101,6 +105,7 @@ impl Client {
             orphans: BTreeSet::new(),
             rested: true,
             number: 0,
+            skew: schedule.skew.get(),
         }
     }
 
@@ -127,7 +132,7 @@ impl Client {
     #[must_use]
     pub fn wall_clock(&self, now: Moment) -> WallClock {
         let micros = self.wall.read(now).as_nanos() / 1000;
-        WallClock { read_at: self.clock.read(now), micros }
+        WallClock { read_at: self.clock.read(now), micros, skew: self.skew }
     }
 
     /// Whether nothing is under way, here or on the network.
@@ -162,5 +167,10 @@ pub fn owner(client: usize, life: u32) -> Owner {
 fn machine(schedule: &Schedule, number: usize, life: u32) -> Machine<Dice> {
     let id = u64::try_from(number).unwrap_or(u64::MAX);
     let dice = Dice::of(schedule.seed, &[1, id, life.into()]);
-    Machine::new(schedule.nodes.len(), dice)
+    let machine = Machine::new(schedule.nodes.len(), dice);
+    let strict = schedule.guard == schedule::Guard::Strict;
+    match schedule.agreement() {
+        Some(agreement) => machine.guarded(Guard::new(agreement, strict)),
+        None => machine,
+    }
 }

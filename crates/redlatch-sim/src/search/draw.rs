@@ -22,7 +22,8 @@ pub(super) struct Mood {
     /// How many troubles of each kind, at most.
     pub(super) network: u64,
     pub(super) node_crashes: u64,
-    pub(super) forgetting: bool,
+    /// How many of a hundred node crashes lose the memory.
+    pub(super) forgetting: u64,
     pub(super) pauses: u64,
     pub(super) client_crashes: u64,
     pub(super) steps: u64,
@@ -34,7 +35,7 @@ pub(super) struct Mood {
 const CALM: Mood = Mood {
     network: 0,
     node_crashes: 0,
-    forgetting: false,
+    forgetting: 0,
     pauses: 0,
     client_crashes: 0,
     steps: 0,
@@ -51,6 +52,7 @@ pub(super) struct Draw {
     pub(super) resources: u32,
     pub(super) ttl: Duration,
     pub(super) calm_at: Duration,
+    pub(super) guard: Guard,
 }
 
 impl Schedule {
@@ -58,26 +60,31 @@ impl Schedule {
     #[must_use]
     pub fn of(seed: u64) -> Schedule {
         let mut dice = Dice::of(seed, &[0]);
-        let mood = mood(&mut dice);
         let ttl = ttl(&mut dice);
-        let lasts = dice.between(3, 12);
+        let nodes = dice.pick(&[1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5]);
+        let guard = guard(&mut dice, nodes);
+        let mood = mood(&mut dice, guard);
+        // A node that is out stays out for up to three TTLs.
+        let lasts = if guard == Guard::Off { dice.between(3, 12) } else { dice.between(6, 24) };
         let mut draw = Draw {
-            nodes: dice.pick(&[1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5]),
+            nodes,
             clients: clients(&mut dice, mood),
             resources: u32::try_from(dice.between(1, 3)).unwrap_or(1),
             calm_at: ttl * u32::try_from(lasts).unwrap_or(3),
             ttl,
             mood,
+            guard,
             dice,
         };
-        let guard = Guard::Off;
         Schedule {
             seed,
             nodes: (0..draw.nodes).map(|_| draw.place()).collect(),
             clients: (0..draw.clients).map(|_| draw.place()).collect(),
             network: draw.network(),
             guard,
+            fresh: draw.dice.percent(10),
             max_ttl: (draw.ttl * 2).into(),
+            skew: draw.skew(),
             calm_at: draw.calm_at.into(),
             troubles: draw.troubles(),
             jobs: draw.jobs(),
@@ -85,11 +92,32 @@ impl Schedule {
     }
 }
 
-fn mood(dice: &mut Dice) -> Mood {
+/// Off where it is by default: with fewer than three nodes.
+fn guard(dice: &mut Dice, nodes: usize) -> Guard {
+    match dice.below(100) {
+        _ if nodes < 3 => Guard::Off,
+        0..55 => Guard::Off,
+        55..75 => Guard::On,
+        _ => Guard::Strict,
+    }
+}
+
+fn mood(dice: &mut Dice, guard: Guard) -> Mood {
+    let mood = any_mood(dice);
+    match guard {
+        Guard::Off if mood.node_crashes > 0 && dice.percent(10) => Mood { forgetting: 50, ..mood },
+        Guard::Off => mood,
+        // What the guard is for.
+        _ if dice.percent(70) => Mood { node_crashes: 5, forgetting: 75, steps: 0, ..mood },
+        _ => Mood { node_crashes: mood.node_crashes.max(3), forgetting: 75, ..mood },
+    }
+}
+
+fn any_mood(dice: &mut Dice) -> Mood {
     let everything = Mood {
         network: 8,
         node_crashes: 3,
-        forgetting: false,
+        forgetting: 0,
         pauses: 4,
         client_crashes: 2,
         steps: 2,
@@ -145,6 +173,12 @@ impl Draw {
 
     pub(super) fn resource(&mut self) -> u32 {
         u32::try_from(self.dice.below(self.resources.into())).unwrap_or(0)
+    }
+
+    /// In whole milliseconds, as the agreement has it.
+    fn skew(&mut self) -> Span {
+        let span = self.of_ttl(10, 100);
+        Span((span.0 / 1000).max(1) * 1000)
     }
 
     fn place(&mut self) -> Place {

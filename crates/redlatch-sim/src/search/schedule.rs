@@ -7,7 +7,7 @@
 //! A schedule is plain data, so that a run that failed can be written down, cut
 //! smaller and run again.
 
-use redlatch_core::Moment;
+use redlatch_core::{Agreement, Moment};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
@@ -55,8 +55,12 @@ pub struct Schedule {
     pub network: Network,
     /// What clients do about nodes that forgot.
     pub guard: Guard,
+    /// The nodes are new: nobody has admitted them yet.
+    pub fresh: bool,
     /// The longest TTL that any job asks for.
     pub max_ttl: Span,
+    /// How far a proposed fencing number may be ahead of a node's clock.
+    pub skew: Span,
     /// From here on nothing goes wrong any more.
     pub calm_at: Span,
     /// Who wants which lock.
@@ -191,6 +195,19 @@ pub enum Wrong {
         /// After how long.
         lasts: Span,
     },
+    /// A node's memory is emptied while it runs.
+    Flush {
+        /// Which node.
+        node: usize,
+    },
+    /// A replica takes a node's place: without its keys, and with or without its
+    /// fencing registers.
+    FailOver {
+        /// Which node.
+        node: usize,
+        /// It has the registers.
+        registers: bool,
+    },
     /// A node stands still; what reaches it waits.
     PauseNode {
         /// Which node.
@@ -243,6 +260,15 @@ pub enum Wrong {
     },
 }
 
+impl Wrong {
+    /// Whether a node loses its memory.
+    #[must_use]
+    pub fn forgets(&self) -> bool {
+        let crash = matches!(self, Wrong::CrashNode { forgets: true, .. });
+        crash || matches!(self, Wrong::Flush { .. } | Wrong::FailOver { .. })
+    }
+}
+
 /// A direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
@@ -256,6 +282,10 @@ pub enum Way {
 
 /// Which promises must hold in a run: a lock with a timeout needs clocks that
 /// run at about the same rate, and nodes that do not forget behind its back.
+///
+/// Where more than a minority has forgotten at once, nobody can tell the fencing
+/// numbers any more, and by their uptime nodes that were flushed look fit: from
+/// then on the run itself gives up these claims (see [`Claims::after_amnesia`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claims {
     /// Promise 1.
@@ -268,12 +298,21 @@ pub struct Claims {
     pub keys_go: bool,
 }
 
+impl Claims {
+    /// What is left of them when fewer than a majority remember.
+    #[must_use]
+    pub fn after_amnesia(self, guard: Guard) -> Claims {
+        let exclusion = self.exclusion && guard == Guard::Strict;
+        Claims { exclusion, fencing: false, ..self }
+    }
+}
+
 impl Schedule {
     /// What must hold.
     #[must_use]
     pub fn claims(&self) -> Claims {
         let any = |wrong: &dyn Fn(&Wrong) -> bool| self.troubles.iter().any(|t| wrong(&t.what));
-        let forgets = any(&|wrong| matches!(wrong, Wrong::CrashNode { forgets: true, .. }));
+        let forgets = any(&Wrong::forgets);
         let forward = any(&|wrong| matches!(wrong, Wrong::StepNode { by: 0.., .. }));
         let back = any(&|wrong| matches!(wrong, Wrong::StepNode { by: ..0, .. }));
         // Uptime is counted by the wall clock: where that was set it proves nothing.
@@ -288,6 +327,14 @@ impl Schedule {
             keys_stay: !forgets && !forward,
             keys_go: !back,
         }
+    }
+
+    /// What the guarded clients agree on.
+    #[must_use]
+    pub fn agreement(&self) -> Option<Agreement> {
+        let names = (0..self.nodes.len()).map(|node| format!("node-{node}").into());
+        let agreement = Agreement::new(names, self.max_ttl.get(), self.skew.get());
+        (self.guard != Guard::Off).then_some(agreement)
     }
 
     /// As text, one job and one trouble a line.

@@ -3,10 +3,10 @@
 use super::{
     clock::Clock,
     event::Line,
-    schedule::{Place, Span},
+    schedule::{Schedule, Span},
 };
 use crate::node;
-use redlatch_core::{Command, Moment, Reply, Tag};
+use redlatch_core::{Command, Fingerprint, Moment, Reply, Tag};
 use std::{collections::VecDeque, time::Duration};
 
 /// The wall clock at the true time zero: the year 2026, in nanoseconds.
@@ -29,6 +29,10 @@ pub struct Server {
     pub slow: Duration,
     /// What reached it while it stood still.
     pub backlog: VecDeque<Arrived>,
+    /// By what it is admitted, with the restart guard.
+    guard: Option<Fingerprint>,
+    /// It has forgotten something, and nobody has admitted it since.
+    pub amnesia: bool,
     habits: node::Habits,
 }
 
@@ -48,16 +52,24 @@ pub struct Arrived {
 impl Server {
     /// A node with empty memory.
     #[must_use]
-    pub fn new(place: &Place, habits: node::Habits) -> Self {
+    pub fn new(schedule: &Schedule, number: usize, habits: node::Habits) -> Self {
+        let place = &schedule.nodes[number];
+        let guard = schedule.agreement().map(|agreement| agreement.fingerprint());
+        let mut node = node::Node::default();
+        if let Some(guard) = guard.filter(|_| !schedule.fresh) {
+            node.admit_now(guard);
+        }
         let epoch = Moment::from_nanos(EPOCH.saturating_add_signed(place.wall * 1000));
         Server {
-            node: node::Node::default(),
+            node,
             clock: Clock::new(place.drift, epoch),
             down: 0,
             silent: 0,
             paused: 0,
             slow: Duration::ZERO,
             backlog: VecDeque::new(),
+            guard,
+            amnesia: false,
             habits,
         }
     }
@@ -72,7 +84,11 @@ impl Server {
     pub fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
         let reading = self.clock.read(now);
         let clock = node::Clock { now: reading, wall: reading.as_nanos() / 1000 };
-        self.node.carry_out(clock, command, self.habits)
+        let reply = self.node.carry_out(clock, command, self.habits);
+        if matches!(command, Command::Admit { .. }) {
+            self.amnesia &= !self.guard.is_some_and(|guard| self.node.is_admitted(guard));
+        }
+        reply
     }
 
     /// The keys that are alive at that true time.

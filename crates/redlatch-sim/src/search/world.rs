@@ -130,12 +130,13 @@ impl<'a> World<'a> {
         for (number, job) in schedule.jobs.iter().enumerate() {
             queue.push(job.at.in_true_time(), Event::Job(number, Act::Ask));
         }
+        let nodes = 0..schedule.nodes.len();
         World {
             schedule,
             claims: schedule.claims(),
             now: Moment::START,
             queue,
-            servers: schedule.nodes.iter().map(|at| Server::new(at, options.habits)).collect(),
+            servers: nodes.map(|n| Server::new(schedule, n, options.habits)).collect(),
             clients: (0..schedule.clients.len()).map(|n| Client::new(schedule, n)).collect(),
             ledger: Ledger::default(),
             invariants: invariants::all(),

@@ -1,7 +1,7 @@
 //! Who wants which lock when.
 
 use super::Draw;
-use crate::search::schedule::{End, Job, Span};
+use crate::search::schedule::{End, Guard, Job, Span};
 use std::time::Duration;
 
 /// The most clients that want one lock in the second phase.
@@ -58,14 +58,17 @@ impl Draw {
     }
 
     /// The second phase: every client wants a lock once more. The bound within
-    /// which it must be granted is what the wait says: everything that was
-    /// started before is over by then, and ten of the longest pauses between
-    /// attempts for every contender.
+    /// which it must be granted is what the wait says: 16 TTLs for everything
+    /// that was started before to be over, 12 more for nodes to be admitted again
+    /// (four windows of at most three TTLs), ten of the longest pauses between
+    /// attempts for every contender, and 8 seconds for connections to be tried
+    /// again and for the guard's own rests.
     fn must(&mut self, client: usize) -> Job {
         let group = client / CONTENDERS;
         let contenders = u32::try_from(CONTENDERS.min(self.clients)).unwrap_or(1);
         let pause = (self.ttl / 4).min(LONGEST_PAUSE);
-        let bound = self.ttl * 16 + pause * 10 * contenders + Duration::from_secs(2);
+        let guard = if self.guard == Guard::Off { 0 } else { 12 };
+        let bound = self.ttl * (16 + guard) + pause * 10 * contenders + Duration::from_secs(8);
         Job {
             // By then everything that was wrong is right again.
             at: (self.calm_at + Duration::from_micros(1)).into(),

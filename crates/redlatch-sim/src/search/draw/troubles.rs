@@ -43,9 +43,16 @@ impl Draw {
     }
 
     fn node_crash(&mut self) -> Wrong {
+        let node = self.node();
+        let forgets = self.dice.percent(self.mood.forgetting);
+        match self.dice.below(10) {
+            0 if forgets => return Wrong::Flush { node },
+            1 if forgets => return Wrong::FailOver { node, registers: self.dice.percent(50) },
+            _ => {}
+        }
         Wrong::CrashNode {
-            node: self.node(),
-            forgets: self.mood.forgetting && self.dice.percent(70),
+            node,
+            forgets,
             silent: self.dice.percent(30),
             lasts: self.of_ttl(1, 150),
         }

@@ -190,6 +190,11 @@ fn describe(record: &Record, wrong: &Wrong) -> (Option<usize>, Option<Duration>,
             let silent = if *silent { ", silently" } else { "" };
             (node(n), Some(lasts.get()), format!("down{silent}, {memory}"))
         }
+        Wrong::Flush { node: n } => (node(n), None, "flushed".into()),
+        Wrong::FailOver { node: n, registers } => {
+            let with = if *registers { "with" } else { "without" };
+            (node(n), None, format!("a replica takes over {with} the registers"))
+        }
         Wrong::PauseNode { node: n, lasts } => (node(n), Some(lasts.get()), "paused".into()),
         Wrong::StepNode { node: n, by } => (node(n), None, format!("clock set by {by} µs")),
         Wrong::CrashClient { client: c, lasts, .. } => {

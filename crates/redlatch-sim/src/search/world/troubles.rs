@@ -27,8 +27,22 @@ impl World<'_> {
                 self.ends_after(number, lasts);
             }
             Wrong::CrashNode { node, forgets, silent, lasts } => {
-                self.crash_node(node, forgets, silent);
+                self.crash_node(node, silent);
+                if forgets {
+                    self.forgets(node);
+                }
                 self.ends_after(number, lasts);
+            }
+            Wrong::Flush { node } => {
+                self.servers[node].node.flush();
+                self.forgets(node);
+            }
+            Wrong::FailOver { node, registers } => {
+                let server = &mut self.servers[node].node;
+                let registers = if registers { server.registers().to_vec() } else { Vec::new() };
+                server.fail_over(&registers);
+                self.forgets(node);
+                self.sever_all(node);
             }
             Wrong::PauseNode { node, lasts } => {
                 self.servers[node].paused += 1;
@@ -58,7 +72,9 @@ impl World<'_> {
                 self.flush(client, node);
             }
             Wrong::Slow { node, by, .. } => self.servers[node].speed_up(by),
-            Wrong::CrashNode { node, silent, .. } => self.node_is_back(node, silent),
+            Wrong::CrashNode { node, forgets, silent, .. } => {
+                self.node_is_back(node, forgets, silent);
+            }
             Wrong::PauseNode { node, .. } => {
                 self.servers[node].paused -= 1;
                 self.serve_backlog(node);
@@ -126,25 +142,37 @@ impl World<'_> {
         }
     }
 
-    fn crash_node(&mut self, node: usize, forgets: bool, silent: bool) {
+    fn crash_node(&mut self, node: usize, silent: bool) {
         let server = &mut self.servers[node];
         server.down += 1;
         server.silent += u32::from(silent);
         server.backlog.clear();
-        if forgets {
-            server.node.restart();
-        }
         if !silent {
             self.sever_all(node);
         }
     }
 
     /// Whoever was not told before learns now that its connection is no more.
-    fn node_is_back(&mut self, node: usize, silent: bool) {
+    fn node_is_back(&mut self, node: usize, forgets: bool, silent: bool) {
         let server = &mut self.servers[node];
+        let now = server.clock.read(self.now);
+        if forgets {
+            server.node.forget(now);
+        } else {
+            server.node.restart(now);
+        }
         server.down -= 1;
         server.silent -= u32::from(silent);
         self.sever_all(node);
+    }
+
+    /// Where fewer than a majority remember, less can be claimed.
+    fn forgets(&mut self, node: usize) {
+        self.servers[node].amnesia = true;
+        let forgotten = self.servers.iter().filter(|server| server.amnesia).count();
+        if forgotten > (self.servers.len() - 1) / 2 {
+            self.claims = self.claims.after_amnesia(self.schedule.guard);
+        }
     }
 
     fn sever_all(&mut self, node: usize) {
