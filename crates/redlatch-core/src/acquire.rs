@@ -14,7 +14,7 @@ use crate::{
     moment::Moment,
     quorum::{Ballot, Fault, Verdict, Vote},
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
 use core::time::Duration;
 
 /// One attempt: one token, one ballot, one result.
@@ -109,6 +109,7 @@ impl Attempt {
     /// Takes in one vote. The result comes once, with the vote that decides.
     pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
         let after = now.since(self.started);
+        let vote = self.as_taken(node, vote);
         self.ballot.cast(node, vote, after);
         self.decide(now)
     }
@@ -121,6 +122,18 @@ impl Attempt {
             self.give_up_raising(waited);
         }
         self.decide(now)
+    }
+
+    /// A node that was asked to raise its register has granted the take before:
+    /// if it cannot be reached any more, its key is there all the same.
+    fn as_taken(&self, node: usize, vote: Vote) -> Vote {
+        let raised = self.raising.as_ref().is_some_and(|raising| raising[node].is_some());
+        match vote {
+            Vote::Failed(fault) if raised && fault.never_sent() => {
+                Vote::Failed(Fault::Disconnected(fault.to_string().into()))
+            }
+            vote => vote,
+        }
     }
 
     /// A node that was asked to raise its register and has not answered has
