@@ -17,4 +17,5 @@ pub mod mutants;
 pub mod node;
 pub mod plan;
 pub mod search;
+pub mod svg;
 pub mod trace;

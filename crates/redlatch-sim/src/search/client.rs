@@ -10,7 +10,7 @@ use super::{
 };
 use redlatch_core::{Guard, Machine, Moment, OpId, Owner, Token, WallClock};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     time::Duration,
 };
 
@@ -45,9 +45,10 @@ pub struct Client {
     pub asks: VecDeque<(usize, Act)>,
     /// What reached it meanwhile, by node.
     pub mail: Vec<VecDeque<Event>>,
-    /// The tokens of takes that got to a node behind their connection's end:
-    /// nobody can undo those.
-    pub orphans: BTreeSet<Vec<u8>>,
+    /// How long what a token signs may stay on a node after the machine has given
+    /// up undoing it: it gives up when the keys must be dead if they were set as
+    /// soon as they were sent.
+    pub outlives: HashMap<Token, Duration>,
     /// Whether it has been idle since its last request.
     pub rested: bool,
     number: u64,
@@ -102,7 +103,7 @@ impl Client {
             jobs: BTreeMap::new(),
             asks: VecDeque::new(),
             mail: nodes.map(|_| VecDeque::new()).collect(),
-            orphans: BTreeSet::new(),
+            outlives: HashMap::new(),
             rested: true,
             number: 0,
             skew: schedule.skew.get(),

@@ -31,7 +31,7 @@ pub struct Link {
     /// The how many-th connection it is.
     pub epoch: u32,
     /// Handed over, not yet sent.
-    pub waiting: VecDeque<(Tag, Command)>,
+    pub waiting: VecDeque<Waiting>,
     /// Sent and not answered, the oldest first.
     pub under_way: VecDeque<Tag>,
     /// When there was last an answer, or nothing to answer.
@@ -45,6 +45,17 @@ pub struct Link {
     pub late: BTreeMap<u32, Moment>,
     rest: Duration,
     dice: Dice,
+}
+
+/// A command that waits for a connection.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Since when.
+    pub since: Moment,
+    /// Which question it is.
+    pub tag: Tag,
+    /// What it says.
+    pub command: Command,
 }
 
 /// What the connection is like.
@@ -122,14 +133,14 @@ impl Link {
     }
 
     /// A connect succeeded: what waited can be sent.
-    pub fn connected(&mut self) -> VecDeque<(Tag, Command)> {
+    pub fn connected(&mut self) -> VecDeque<Waiting> {
         self.state = State::Ready;
         self.rest = FIRST_REST;
         std::mem::take(&mut self.waiting)
     }
 
     /// A connect failed: what waited never left.
-    pub fn connect_failed(&mut self, now: Moment) -> VecDeque<(Tag, Command)> {
+    pub fn connect_failed(&mut self, now: Moment) -> VecDeque<Waiting> {
         self.state = State::Resting(now.after(self.rest));
         self.rest = (self.rest * 2).min(LONGEST_REST);
         std::mem::take(&mut self.waiting)

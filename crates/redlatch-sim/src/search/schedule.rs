@@ -267,6 +267,19 @@ impl Wrong {
         let crash = matches!(self, Wrong::CrashNode { forgets: true, .. });
         crash || matches!(self, Wrong::Flush { .. } | Wrong::FailOver { .. })
     }
+
+    /// Whose trouble it is, if it is one client's.
+    #[must_use]
+    pub fn client(&self) -> Option<usize> {
+        match self {
+            Wrong::Break { client, .. }
+            | Wrong::CrashClient { client, .. }
+            | Wrong::PauseClient { client, .. }
+            | Wrong::StepClient { client, .. } => Some(*client),
+            Wrong::Cut { client, .. } => *client,
+            _ => None,
+        }
+    }
 }
 
 /// A direction.
@@ -290,6 +303,8 @@ pub enum Way {
 pub struct Claims {
     /// Promise 1.
     pub exclusion: bool,
+    /// Promise 1 for other libraries, too: they know of no restart guard.
+    pub foreign: bool,
     /// Promise 2.
     pub fencing: bool,
     /// Keys stay where they were set until they were released or ran out.
@@ -314,6 +329,8 @@ impl Schedule {
         let any = |wrong: &dyn Fn(&Wrong) -> bool| self.troubles.iter().any(|t| wrong(&t.what));
         let forgets = any(&Wrong::forgets);
         let forward = any(&|wrong| matches!(wrong, Wrong::StepNode { by: 0.., .. }));
+        // A client whose clock jumps ahead believes keys dead that are not.
+        let jumps = any(&|wrong| matches!(wrong, Wrong::StepClient { by: 0.., .. }));
         let back = any(&|wrong| matches!(wrong, Wrong::StepNode { by: ..0, .. }));
         // Uptime is counted by the wall clock: where that was set it proves nothing.
         let guarded = match self.guard {
@@ -323,9 +340,10 @@ impl Schedule {
         };
         Claims {
             exclusion: guarded && !forward,
+            foreign: !forgets && !forward,
             fencing: guarded,
             keys_stay: !forgets && !forward,
-            keys_go: !back,
+            keys_go: !back && !jumps,
         }
     }
 

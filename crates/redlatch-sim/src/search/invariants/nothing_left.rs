@@ -3,9 +3,12 @@
 //!
 //! Two things may leave one until its TTL ends: a process that died, and a take
 //! that reached its node after its connection had broken, behind its own undo.
+//! And an undo that a node never answers is given up when the TTL is over: a key
+//! that was set on the node so much later than it was sent lives so much longer.
 
 use super::{Invariant, Seen, Site};
 use crate::search::client::label;
+use redlatch_core::Token;
 
 pub(super) struct NothingLeft;
 
@@ -28,8 +31,12 @@ fn no_key_of(site: &Site<'_>, client: usize) -> Result<(), String> {
     let signed = format!("@{}", label(client, process.life));
     for (number, server) in site.servers.iter().enumerate() {
         for (name, key) in server.keys(site.now) {
-            let ours = key.value.ends_with(signed.as_bytes());
-            if ours && !process.orphans.contains(&*key.value) {
+            if !key.value.ends_with(signed.as_bytes()) {
+                continue;
+            }
+            let token = Token::from_bytes(&key.value);
+            let tolerated = process.outlives.get(&token).copied().unwrap_or_default();
+            if key.dies.since(server.clock.read(site.now)) > tolerated {
                 return Err(format!("client {client} is done, but node {number} has its {name}"));
             }
         }

@@ -3,22 +3,24 @@
 use super::World;
 use crate::search::{
     event::{Event, Line},
-    link::{LONGEST_SILENCE, PATIENCE, State},
+    link::{LONGEST_SILENCE, PATIENCE, State, Waiting},
     server::Arrived,
 };
 use redlatch_core::{Command, Fault, Input, Moment, Reply, Tag};
+use std::time::Duration;
 
 impl World<'_> {
     /// A client hands a command to its connection.
     pub(super) fn send(&mut self, client: usize, node: usize, tag: Tag, command: Command) {
         self.counts.commands += 1;
         let link = &mut self.clients[client].links[node];
+        let waiting = Waiting { since: self.now, tag, command };
         match link.state {
-            State::Ready => self.transmit(client, node, tag, command),
-            State::Connecting => link.waiting.push_back((tag, command)),
+            State::Ready => self.transmit(client, node, waiting),
+            State::Connecting => link.waiting.push_back(waiting),
             State::Resting(until) if self.now < until => self.refuse(client, node, tag, &unreachable()),
             State::Idle | State::Resting(_) => {
-                link.waiting.push_back((tag, command));
+                link.waiting.push_back(waiting);
                 link.state = State::Connecting;
                 let (network, slow) = (&self.schedule.network, self.servers[node].slow);
                 let mut at = self.now;
@@ -45,19 +47,20 @@ impl World<'_> {
         let server = &self.servers[node];
         let refused = server.down > 0 && server.silent == 0;
         if server.runs() && link.out.cut == 0 && link.back.cut == 0 {
-            for (tag, command) in link.connected() {
-                self.transmit(client, node, tag, command);
+            for waiting in link.connected() {
+                self.transmit(client, node, waiting);
             }
         } else if refused || self.now >= deadline {
-            for (tag, _) in link.connect_failed(self.now) {
-                self.refuse(client, node, tag, &unreachable());
+            for waiting in link.connect_failed(self.now) {
+                self.refuse(client, node, waiting.tag, &unreachable());
             }
         } else {
             self.queue.push(deadline, Event::Connects(line, deadline));
         }
     }
 
-    fn transmit(&mut self, client: usize, node: usize, tag: Tag, command: Command) {
+    fn transmit(&mut self, client: usize, node: usize, waiting: Waiting) {
+        let Waiting { since, tag, command } = waiting;
         let (now, network) = (self.now, &self.schedule.network);
         let link = &mut self.clients[client].links[node];
         if link.under_way.is_empty() {
@@ -66,7 +69,7 @@ impl World<'_> {
         link.under_way.push_back(tag);
         let at = link.reaches_node(now, network, self.servers[node].slow);
         let line = link.line(client, node);
-        self.queue.push(at, Event::Command { line, sent: now, tag, command });
+        self.queue.push(at, Event::Command { line, sent: since, tag, command });
     }
 
     /// Tells the client, without the node, what became of a command.
@@ -114,11 +117,15 @@ impl World<'_> {
         self.served(line, sent, &command, &reply);
         let process = &mut self.clients[line.client];
         let link = &mut process.links[line.node];
-        if link.epoch != line.epoch {
+        let late = link.epoch != line.epoch;
+        if let Command::Take { token, .. } | Command::Extend { token, .. } = &command {
+            // Nobody can undo a take that comes behind the end of its connection.
+            let transit = if late { Duration::MAX } else { self.now.since(sent) };
+            let known = process.outlives.entry(token.clone()).or_default();
+            *known = transit.max(*known);
+        }
+        if late {
             self.counts.late += 1;
-            if let Command::Take { token, .. } = &command {
-                process.orphans.insert(token.as_bytes().to_vec());
-            }
             return;
         }
         let at = link.reaches_client(self.now, &self.schedule.network, slow);

@@ -1,0 +1,8 @@
+//! Sequence diagrams.
+
+use crate::trace::Trace;
+
+/// One
+pub fn sequence(trace: &Trace) -> String {
+    trace.title.clone()
+}
