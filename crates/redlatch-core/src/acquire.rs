@@ -12,6 +12,7 @@ use crate::{
     fence::FencingToken,
     lease,
     moment::Moment,
+    mutant::{self, Mutant},
     quorum::{Ballot, Fault, Verdict, Vote},
 };
 use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
@@ -151,7 +152,15 @@ impl Attempt {
     fn agrees_on_a_number(&self) -> bool {
         let majority = self.ballot.tally().majority();
         let agreed = || self.ballot.greatest_number().is_some_and(|(_, nodes)| nodes >= majority);
-        self.raising.is_none() || agreed()
+        self.raising.is_none() || agreed() || mutant::on(Mutant::NoSecondRound)
+    }
+
+    /// Never, but for the proof.
+    fn skips_validity(&self) -> bool {
+        let raised =
+            || self.raising.as_ref().is_some_and(|asked| asked.iter().any(Option::is_some));
+        mutant::on(Mutant::ValidityNotRechecked)
+            || mutant::on(Mutant::ValidityCheckedEarly) && raised()
     }
 
     fn decide(&mut self, now: Moment) -> Option<Decision> {
@@ -172,6 +181,7 @@ impl Attempt {
             Verdict::Won if !validity.is_zero() && validity >= self.min_validity => {
                 Ok(self.usable_until)
             }
+            Verdict::Won if self.skips_validity() => Ok(self.usable_until),
             Verdict::Won => Err(AcquireError::TooSlow {
                 elapsed: now.since(self.started),
                 ballot: self.ballot.clone(),

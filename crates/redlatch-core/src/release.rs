@@ -10,6 +10,7 @@
 use crate::{
     lease,
     moment::Moment,
+    mutant::{self, Mutant},
     quorum::{Ballot, Verdict, Vote},
 };
 use alloc::{boxed::Box, vec, vec::Vec};
@@ -54,6 +55,7 @@ impl Undo {
                     ballot.cast(node, cast.vote.clone(), Duration::ZERO);
                     Asked::Done
                 }
+                Vote::Held(_) if mutant::on(Mutant::NoUndoWhereRefused) => Asked::Done,
                 _ => Asked::AgainAt(now),
             });
         }
