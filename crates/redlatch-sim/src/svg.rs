@@ -11,7 +11,7 @@
 pub(crate) mod page;
 
 use crate::trace::{Bar, BarKind, Event, Fate, Kind, Step, Trace};
-use page::{Anchor, Page, cut};
+use page::{Anchor, Page, brief, cut};
 use std::time::Duration;
 
 const ROW: f64 = 20.0;
@@ -44,7 +44,7 @@ struct Diagram<'a> {
 
 impl Diagram<'_> {
     fn width(&self) -> f64 {
-        self.column(self.trace.participants.len()) - COLUMN / 2.0 + 60.0
+        self.column(self.trace.participants.len()) - COLUMN / 2.0 + 140.0
     }
 
     fn bottom(&self) -> f64 {
@@ -78,6 +78,20 @@ impl Diagram<'_> {
                 y(next) - ROW * (1.0 - part)
             }
         }
+    }
+
+    /// Where somebody sent something: beside what made it do so, if that is shown.
+    fn sent(&self, who: usize, time: Duration) -> f64 {
+        let steps = &self.trace.steps;
+        let first = steps.partition_point(|step| step.at < time);
+        let cause = steps[first..].iter().take_while(|step| step.at == time).position(|step| {
+            match &step.event {
+                Event::Message { to, fate, .. } => *to == who && *fate == Fate::Arrived,
+                Event::Local { who: whose, .. } => *whose == who,
+                Event::World { .. } => false,
+            }
+        });
+        cause.map_or_else(|| self.at(time), |row| y(first + row))
     }
 
     fn heads(&self, page: &mut Page) {
@@ -114,19 +128,19 @@ impl Diagram<'_> {
         }
         match &step.event {
             Event::Message { from, to, sent, text, fate } => {
-                self.message(page, (*from, *to), (self.at(*sent), y), text, *fate);
+                self.message(page, (*from, *to), (self.sent(*from, *sent).min(y), y), text, *fate);
             }
             Event::Local { who, text } => {
                 let x = self.column(*who);
                 page.dot("tip-back", (x, y));
                 let class = local_class(text);
                 let class = format!("{class} halo");
-                page.text(&class, Anchor::Start, (x + 12.0, y + 4.0), &cut(text, LONGEST));
+                page.text(&class, Anchor::Start, (x + 12.0, y + 4.0), &cut(&brief(text), LONGEST));
             }
             Event::World { text } => {
                 let class = if text.starts_with("BROKEN") { "broken halo" } else { "quiet halo" };
                 page.line("grid", (LEFT - 16.0, y), (self.width() - 20.0, y));
-                page.text(class, Anchor::Start, (LEFT, y + 4.0), &cut(text, 150));
+                page.text(class, Anchor::Start, (LEFT, y + 4.0), &cut(&brief(text), 150));
             }
         }
     }
@@ -151,7 +165,7 @@ impl Diagram<'_> {
             Fate::Arrived => (x2, arrived),
             Fate::Lost => (x1 + (x2 - x1) * 0.7, sent + (arrived - sent) * 0.7),
         };
-        page.line(style, (x1, sent.min(arrived)), end);
+        page.line(style, (x1, sent), end);
         if fate == Fate::Lost {
             page.text("broken", Anchor::Middle, (end.0, end.1 + 4.0), "✗");
         } else {
@@ -160,7 +174,7 @@ impl Diagram<'_> {
         }
         let anchor = if away > 0.0 { Anchor::End } else { Anchor::Start };
         let class = if fate == Fate::Lost { "wrong halo" } else { "halo" };
-        page.text(class, anchor, (end.0 - 14.0 * away, end.1 - 3.0), &cut(text, LONGEST));
+        page.text(class, anchor, (end.0 - 14.0 * away, end.1 - 3.0), &cut(&brief(text), LONGEST));
     }
 }
 

@@ -32,6 +32,8 @@ text { fill: #d0d7de } .paper { fill: #0d1117 } .halo { stroke: #0d1117 } .box {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     body: String,
+    /// Drawn last, so that no line crosses them out.
+    words: String,
 }
 
 /// Where words stand relative to their point.
@@ -80,9 +82,10 @@ impl Page {
             Anchor::End => "end",
         };
         let words = escape(words);
-        self.put(format_args!(
+        let _ = writeln!(
+            self.words,
             r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{words}</text>"#
-        ));
+        );
     }
 
     /// The whole drawing.
@@ -90,9 +93,9 @@ impl Page {
         let title = escape(title);
         format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img"><title>{title}</title><style>{STYLE}</style><rect class="paper" width="100%" height="100%"/>
-{}</svg>
+{}{}</svg>
 "#,
-            self.body
+            self.body, self.words
         )
     }
 
@@ -109,6 +112,26 @@ pub(crate) fn cut(words: &str, most: usize) -> String {
     }
     let kept: String = words.chars().take(most - 1).collect();
     kept.trim_end().to_owned() + "…"
+}
+
+/// Long numbers by their last digits, which are those that differ.
+pub(crate) fn brief(words: &str) -> String {
+    let mut brief = String::new();
+    let mut digits = String::new();
+    for letter in words.chars().chain([' ']) {
+        if letter.is_ascii_digit() {
+            digits.push(letter);
+            continue;
+        }
+        match digits.len() {
+            9.. => brief = brief + "…" + &digits[digits.len() - 6..],
+            _ => brief += &digits,
+        }
+        digits.clear();
+        brief.push(letter);
+    }
+    brief.pop();
+    brief
 }
 
 fn escape(words: &str) -> String {
@@ -135,5 +158,11 @@ mod tests {
     fn long_words_are_cut_and_say_so() {
         assert_eq!(cut("a lease of ten", 8), "a lease…");
         assert_eq!(cut("short", 8), "short");
+    }
+
+    #[test]
+    fn long_numbers_are_told_by_their_last_digits() {
+        assert_eq!(brief("granted #1770000011324968"), "granted #…324968");
+        assert_eq!(brief("for 2968 ms, 3 of 5"), "for 2968 ms, 3 of 5");
     }
 }
