@@ -169,7 +169,11 @@ impl Diagram<'_> {
         if fate == Fate::Lost {
             page.text("broken", Anchor::Middle, (end.0, end.1 + 4.0), "✗");
         } else {
-            let tip = [(end.0, end.1), (end.0 - 8.0 * away, end.1 - 4.0), (end.0 - 8.0 * away, end.1 + 4.0)];
+            let tip = [
+                (end.0, end.1),
+                (end.0 - 8.0 * away, end.1 - 4.0),
+                (end.0 - 8.0 * away, end.1 + 4.0),
+            ];
             page.path(&format!("tip-{style}"), &tip);
         }
         let anchor = if away > 0.0 { Anchor::End } else { Anchor::Start };
@@ -219,7 +223,8 @@ mod tests {
 
         let drawn = sequence(&trace);
 
-        for part in ["client c1", "node A", ">take<", "class=\"lost\"", "r0 #7", "BROKEN, a promise"]
+        for part in
+            ["client c1", "node A", ">take<", "class=\"lost\"", "r0 #7", "BROKEN, a promise"]
         {
             assert!(drawn.contains(part), "{part} is missing");
         }

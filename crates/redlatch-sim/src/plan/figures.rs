@@ -81,10 +81,21 @@ fn share(part: u64, of: u64) -> f64 {
 /// The answers beside each other.
 pub(super) fn table(plan: &Plan, figures: &[Figures]) -> String {
     let mut text = question(plan) + "\n\n";
-    let mut rows = vec![[
-        "", "granted", "p50", "p90", "p99", "max", "hand-over p50", "p99", "2nd rounds", "messages",
-    ]
-    .map(str::to_owned)];
+    let mut rows = vec![
+        [
+            "",
+            "granted",
+            "p50",
+            "p90",
+            "p99",
+            "max",
+            "hand-over p50",
+            "p99",
+            "2nd rounds",
+            "messages",
+        ]
+        .map(str::to_owned),
+    ];
     for figure in figures {
         let Figures { acquire, hand_over, .. } = figure;
         let over = |pick: fn(Quantiles) -> u32| hand_over.map_or("-".into(), |q| time(pick(q)));
@@ -122,7 +133,8 @@ pub(super) fn table(plan: &Plan, figures: &[Figures]) -> String {
 
 /// The question in one sentence.
 pub(super) fn question(plan: &Plan) -> String {
-    let down = if plan.failing > 0 { format!(", {} of them down", plan.failing) } else { String::new() };
+    let down =
+        if plan.failing > 0 { format!(", {} of them down", plan.failing) } else { String::new() };
     format!(
         "{} nodes{down}; {} clients want {} locks, hold one for {:?}, think for {:?}, wait for {:?}",
         plan.nodes, plan.clients, plan.locks, plan.hold, plan.think, plan.wait

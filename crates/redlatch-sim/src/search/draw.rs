@@ -30,6 +30,9 @@ pub(super) struct Mood {
     pub(super) foreign: u64,
     /// Thousands of clients with little to do each.
     pub(super) crowd: bool,
+    /// A few clients that all want one lock with a number, all the time, on nodes
+    /// whose clocks jump: what fencing is for.
+    pub(super) storm: bool,
 }
 
 const CALM: Mood = Mood {
@@ -41,6 +44,7 @@ const CALM: Mood = Mood {
     steps: 0,
     foreign: 0,
     crowd: false,
+    storm: false,
 };
 
 /// What the parts of a schedule are drawn from.
@@ -69,7 +73,7 @@ impl Schedule {
         let mut draw = Draw {
             nodes,
             clients: clients(&mut dice, mood),
-            resources: u32::try_from(dice.between(1, 3)).unwrap_or(1),
+            resources: if mood.storm { 1 } else { dice.pick(&[1, 2, 3]) },
             calm_at: ttl * u32::try_from(lasts).unwrap_or(3),
             ttl,
             mood,
@@ -79,6 +83,7 @@ impl Schedule {
         Schedule {
             seed,
             nodes: (0..draw.nodes).map(|_| draw.place()).collect(),
+            registers: draw.registers(),
             clients: (0..draw.clients).map(|_| draw.place()).collect(),
             network: draw.network(),
             guard,
@@ -123,6 +128,7 @@ fn any_mood(dice: &mut Dice) -> Mood {
         steps: 2,
         foreign: 2,
         crowd: false,
+        storm: false,
     };
     match dice.below(100) {
         0..6 => CALM,
@@ -131,7 +137,8 @@ fn any_mood(dice: &mut Dice) -> Mood {
         45..58 => Mood { network: 4, node_crashes: 4, client_crashes: 2, ..CALM },
         58..68 => Mood { network: 2, steps: 5, pauses: 2, ..CALM },
         68..74 => Mood { foreign: 6, network: 4, ..CALM },
-        74..98 => everything,
+        74..90 => everything,
+        90..98 => Mood { network: 10, steps: 24, pauses: 2, storm: true, ..CALM },
         _ => Mood { network: 6, crowd: true, ..CALM },
     }
 }
@@ -144,6 +151,7 @@ fn ttl(dice: &mut Dice) -> Duration {
 fn clients(dice: &mut Dice, mood: Mood) -> usize {
     let (least, most) = match dice.below(10) {
         _ if mood.crowd => (1_000, 3_000),
+        _ if mood.storm => (2, 5),
         0..6 => (2, 4),
         6..9 => (5, 12),
         _ => (13, 50),
@@ -173,6 +181,11 @@ impl Draw {
 
     pub(super) fn resource(&mut self) -> u32 {
         u32::try_from(self.dice.below(self.resources.into())).unwrap_or(0)
+    }
+
+    fn registers(&mut self) -> Vec<u64> {
+        let ahead = if self.mood.storm || self.dice.percent(40) { 1 << 51 } else { 0 };
+        (0..self.nodes).map(|_| ahead + self.dice.below(3)).collect()
     }
 
     /// In whole milliseconds, as the agreement has it.

@@ -78,7 +78,8 @@ impl Ledger {
 
     /// Those of one client, in order.
     pub fn of(&self, client: usize) -> impl Iterator<Item = &Lease> {
-        let whose = move |lease: &&Lease| matches!(lease.id, LeaseId::Ours(who, ..) if who == client);
+        let whose =
+            move |lease: &&Lease| matches!(lease.id, LeaseId::Ours(who, ..) if who == client);
         self.leases.values().filter(whose)
     }
 

@@ -56,7 +56,8 @@ pub(super) fn search(seeds: Range<u64>) -> anyhow::Result<Found> {
     let began = Instant::now();
     let next = AtomicU64::new(seeds.start);
     let threads = thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let running: Vec<Mutex<Option<(u64, Instant)>>> = (0..threads).map(|_| Mutex::default()).collect();
+    let running: Vec<Mutex<Option<(u64, Instant)>>> =
+        (0..threads).map(|_| Mutex::default()).collect();
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         for slot in &running {
@@ -99,7 +100,9 @@ fn stop_if_endless(running: &[Mutex<Option<(u64, Instant)>>]) {
         if let Some((seed, since)) = running
             && since.elapsed() > LONGEST_RUN
         {
-            eprintln!("seed {seed} never ends; to see it again:\n  redlatch-sim search --seed {seed}");
+            eprintln!(
+                "seed {seed} never ends; to see it again:\n  redlatch-sim search --seed {seed}"
+            );
             std::process::exit(1);
         }
     }

@@ -7,7 +7,7 @@
 //! A schedule is plain data, so that a run that failed can be written down, cut
 //! smaller and run again.
 
-use redlatch_core::{Agreement, Moment};
+use redlatch_core::{Agreement, Moment, Resources};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
@@ -49,6 +49,10 @@ pub struct Schedule {
     pub seed: u64,
     /// The nodes.
     pub nodes: Vec<Place>,
+    /// What the fencing registers of each node stand at when it begins. Ahead of
+    /// all clocks, as after a wrong clock was set right, only they tell grants
+    /// apart.
+    pub registers: Vec<u64>,
     /// The client processes.
     pub clients: Vec<Place>,
     /// How long messages take.
@@ -383,6 +387,12 @@ impl Schedule {
         }
         schedule.ok_or(BadSchedule::Head)
     }
+}
+
+/// The resources with these numbers.
+pub fn resources(numbers: &[u32]) -> Resources {
+    let names = numbers.iter().map(|number| format!("r{number}"));
+    Resources::new(names).expect("different names")
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use super::{
     clock::Clock,
     event::Line,
-    schedule::{Schedule, Span},
+    schedule::{Schedule, Span, resources},
 };
 use crate::node;
 use redlatch_core::{Command, Fingerprint, Moment, Reply, Tag};
@@ -59,6 +59,9 @@ impl Server {
         if let Some(guard) = guard.filter(|_| !schedule.fresh) {
             node.admit_now(guard);
         }
+        for resource in schedule.jobs.iter().flat_map(|job| &job.resources) {
+            node.set_register(&resources(&[*resource]), schedule.registers[number]);
+        }
         let epoch = Moment::from_nanos(EPOCH.saturating_add_signed(place.wall * 1000));
         Server {
             node,
@@ -92,7 +95,10 @@ impl Server {
     }
 
     /// The keys that are alive at that true time.
-    pub fn keys(&self, now: Moment) -> impl Iterator<Item = (&redlatch_core::Resource, &node::Key)> {
+    pub fn keys(
+        &self,
+        now: Moment,
+    ) -> impl Iterator<Item = (&redlatch_core::Resource, &node::Key)> {
         let now = self.clock.read(now);
         self.node.keys().filter(move |(_, key)| now < key.dies)
     }

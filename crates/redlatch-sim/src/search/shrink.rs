@@ -32,9 +32,7 @@ struct Shrinking<'a> {
 impl Shrinking<'_> {
     fn try_out(&mut self, candidate: Schedule) -> bool {
         self.tries += 1;
-        let better = self.tries < MOST_TRIES
-            && candidate != self.best
-            && (self.broken)(&candidate);
+        let better = self.tries < MOST_TRIES && candidate != self.best && (self.broken)(&candidate);
         if better {
             self.best = candidate;
         }

@@ -11,7 +11,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Draw {
     pub(super) fn jobs(&mut self) -> Vec<Job> {
-        let most = if self.mood.crowd { 1 } else { (240 / self.clients).clamp(1, 6) };
+        let most = match self.mood {
+            mood if mood.crowd => 1,
+            mood if mood.storm => 24,
+            _ => (240 / self.clients).clamp(1, 6),
+        };
         let mut jobs = Vec::new();
         for client in 0..self.clients {
             for _ in 0..=self.dice.index(most) {
@@ -34,7 +38,7 @@ impl Draw {
             ttl,
             wait: if self.dice.percent(20) { Span(0) } else { self.of_ttl(0, 200) },
             renewal: renewed.then(|| self.of_ttl(20, 300)),
-            fenced: self.dice.percent(60),
+            fenced: self.mood.storm || self.dice.percent(60),
             hold: if renewed { self.of_ttl(1, 300) } else { self.of_ttl(1, 130) },
             extend: self.dice.percent(25).then(|| (self.of_ttl(1, 90), self.ttl_of_job())),
             end: self.dice.pick(&[End::Release, End::Release, End::Drop, End::Keep]),

@@ -68,11 +68,7 @@ impl Draw {
     }
 
     fn client_crash(&mut self) -> Wrong {
-        Wrong::CrashClient {
-            client: self.client(),
-            late: self.late(),
-            lasts: self.of_ttl(1, 150),
-        }
+        Wrong::CrashClient { client: self.client(), late: self.late(), lasts: self.of_ttl(1, 150) }
     }
 
     fn step(&mut self) -> Wrong {

@@ -5,10 +5,10 @@ use crate::search::{
     client::{Op, Waits, owner},
     event::{Act, Event},
     ledger::{Lease, LeaseId},
-    schedule::{End, Job},
+    schedule::{End, Job, resources},
 };
 use redlatch_core::{
-    Command, Input, Moment, OpId, Output, Resources, Terms,
+    Command, Input, Moment, OpId, Output, Terms,
     config::{Wanted, WantedRenewal},
     lease::Loss,
     machine::{Grant, Order},
@@ -156,8 +156,8 @@ impl World<'_> {
     ) -> Option<usize> {
         let known = self.clients[client].ops.get_mut(&op);
         let dropped = known.as_ref().is_some_and(|known| known.dropped);
-        let job = known
-            .and_then(|known| std::mem::take(waits(&mut known.waits)).then_some(known.job));
+        let job =
+            known.and_then(|known| std::mem::take(waits(&mut known.waits)).then_some(known.job));
         // Whoever dropped a guard does not listen; but a grant would be nobody's.
         if job.is_none() && (!dropped || what == "granted") {
             self.see(&Seen::Unasked(client, op, what));
@@ -301,11 +301,6 @@ impl World<'_> {
             self.hand_in(client, Input::GivenUp(op));
         }
     }
-}
-
-pub(super) fn resources(numbers: &[u32]) -> Resources {
-    let names = numbers.iter().map(|number| format!("r{number}"));
-    Resources::new(names).expect("different names")
 }
 
 fn terms(plan: &Job, max_ttl: Duration) -> Terms {

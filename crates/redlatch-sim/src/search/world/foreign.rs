@@ -3,11 +3,11 @@
 //!
 //! It never asks what became of anything; whatever it leaves dies by its TTL.
 
-use super::{Seen, World, callers::resources};
+use super::{Seen, World};
 use crate::search::{
     event::{Event, Turn},
     ledger::{Lease, LeaseId},
-    schedule::{Span, Wrong},
+    schedule::{Span, Wrong, resources},
 };
 use redlatch_core::{Resource, lease};
 use std::time::Duration;

@@ -18,7 +18,9 @@ impl World<'_> {
         match link.state {
             State::Ready => self.transmit(client, node, waiting),
             State::Connecting => link.waiting.push_back(waiting),
-            State::Resting(until) if self.now < until => self.refuse(client, node, tag, &unreachable()),
+            State::Resting(until) if self.now < until => {
+                self.refuse(client, node, tag, &unreachable())
+            }
             State::Idle | State::Resting(_) => {
                 link.waiting.push_back(waiting);
                 link.state = State::Connecting;
