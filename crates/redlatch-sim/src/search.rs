@@ -73,13 +73,12 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if let (Some(file), Some(schedule)) = (&args.save, &one) {
         std::fs::write(file, schedule.to_text()?)?;
     }
-    let failed = match one {
-        Some(schedule) => report::one(&schedule, &args.evidence)?,
-        None => {
-            let seeds = if args.short { SHORT } else { args.seeds };
-            let found = many::search(args.from..args.from.saturating_add(seeds))?;
-            report::many(&found, &args.evidence)?
-        }
+    let failed = if let Some(schedule) = one {
+        report::one(&schedule, &args.evidence)?
+    } else {
+        let seeds = if args.short { SHORT } else { args.seeds };
+        let found = many::search(args.from..args.from.saturating_add(seeds))?;
+        report::many(&found, &args.evidence)?
     };
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

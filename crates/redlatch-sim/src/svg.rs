@@ -74,7 +74,8 @@ impl Diagram<'_> {
             (None, Some(_)) => y(next),
             (Some(_), Some(after)) if after == time => y(next),
             (Some(before), Some(after)) => {
-                let part = (time - before).as_secs_f64() / (after - before).as_secs_f64();
+                let since = |later: Duration| later.saturating_sub(before).as_secs_f64();
+                let part = since(time) / since(after);
                 y(next) - ROW * (1.0 - part)
             }
         }

@@ -47,7 +47,7 @@ pub(super) fn run(plan: &Plan, topology: Topology) -> Measured {
     while let Some(Reverse(next)) = load.queue.pop() {
         load.now = Moment::from_nanos(next.at);
         load.measured.events += 1;
-        let happens = load.happenings.take(next.slot);
+        let happens = load.happenings.take(next.place);
         load.happen(happens);
     }
     load.measured.lasted = load.now.since(Moment::START);
@@ -59,7 +59,7 @@ pub(super) fn run(plan: &Plan, topology: Topology) -> Measured {
 struct Slot {
     at: u64,
     turn: u64,
-    slot: usize,
+    place: usize,
 }
 
 enum Happens {
@@ -165,8 +165,8 @@ impl<'a> Load<'a> {
 
     fn push(&mut self, at: Moment, happens: Happens) {
         self.turn += 1;
-        let slot = self.happenings.put(happens);
-        self.queue.push(Reverse(Slot { at: at.as_nanos(), turn: self.turn, slot }));
+        let place = self.happenings.put(happens);
+        self.queue.push(Reverse(Slot { at: at.as_nanos(), turn: self.turn, place }));
     }
 
     /// When a caller has thought: as if nobody knew of the others (exponential).
@@ -186,12 +186,14 @@ impl<'a> Load<'a> {
             Some(Happens::Answers { process, node, tag, reply }) => {
                 self.hand_in(process, Input::Reply { node, tag, reply });
             }
-            Some(Happens::Wakes(process)) => {
-                if self.processes[process].wakes == Some(self.now) {
-                    self.processes[process].wakes = None;
-                    self.hand_in(process, Input::Tick);
-                }
-            }
+            Some(Happens::Wakes(process)) => self.wakes(process),
+        }
+    }
+
+    fn wakes(&mut self, process: usize) {
+        if self.processes[process].wakes == Some(self.now) {
+            self.processes[process].wakes = None;
+            self.hand_in(process, Input::Tick);
         }
     }
 

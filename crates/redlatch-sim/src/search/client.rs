@@ -156,11 +156,13 @@ impl Client {
 }
 
 /// What signs the locks of one life of one client.
+#[must_use]
 pub fn label(client: usize, life: u32) -> String {
     format!("c{client}.{life}")
 }
 
 /// The label as an owner.
+#[must_use]
 pub fn owner(client: usize, life: u32) -> Owner {
     Owner::new(label(client, life)).expect("a printable label")
 }

@@ -7,7 +7,7 @@
 use redlatch_core::Entropy;
 use std::time::Duration;
 
-/// A stream of numbers (SplitMix64).
+/// A stream of numbers (`SplitMix64`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Dice(u64);
 

@@ -14,11 +14,11 @@ pub enum Event {
     /// A trouble ends.
     Ends(usize),
     /// A client's connect comes to an end, one way or the other.
-    Connects(Line, Moment),
+    Connects(Wire, Moment),
     /// A command reaches its node.
     Command {
-        /// On which line.
-        line: Line,
+        /// On which wire.
+        wire: Wire,
         /// When it was sent.
         sent: Moment,
         /// Which question it is.
@@ -28,8 +28,8 @@ pub enum Event {
     },
     /// A reply reaches its client.
     Reply {
-        /// On which line.
-        line: Line,
+        /// On which wire.
+        wire: Wire,
         /// When it was sent.
         sent: Moment,
         /// Which question it answers.
@@ -39,8 +39,8 @@ pub enum Event {
     },
     /// A client learns, without the node, what became of a command.
     Refused {
-        /// On which line; its epoch is the client's life here.
-        line: Line,
+        /// On which wire; its epoch is the client's life here.
+        wire: Wire,
         /// Which question it answers.
         tag: Tag,
         /// What became of it.
@@ -58,7 +58,7 @@ pub enum Event {
 
 /// A connection: whose, to which node, the how many-th.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
+pub struct Wire {
     /// Whose.
     pub client: usize,
     /// To which node.

@@ -7,7 +7,7 @@
 
 use super::{
     dice::Dice,
-    event::{Event, Line},
+    event::{Event, Wire},
     schedule::Network,
 };
 use redlatch_core::{Command, Moment, Tag};
@@ -106,10 +106,10 @@ impl Link {
         self.waiting.is_empty() && self.under_way.is_empty()
     }
 
-    /// The line that this connection is.
+    /// The wire that this connection is.
     #[must_use]
-    pub fn line(&self, client: usize, node: usize) -> Line {
-        Line { client, node, epoch: self.epoch }
+    pub fn wire(&self, client: usize, node: usize) -> Wire {
+        Wire { client, node, epoch: self.epoch }
     }
 
     /// How long one message takes.

@@ -7,9 +7,15 @@
 //! A schedule is plain data, so that a run that failed can be written down, cut
 //! smaller and run again.
 
+mod claims;
+mod text;
+
 use redlatch_core::{Agreement, Moment, Resources};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
+
+pub use claims::Claims;
+pub use text::BadSchedule;
 
 /// A length of time, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -297,60 +303,7 @@ pub enum Way {
     Both,
 }
 
-/// Which promises must hold in a run: a lock with a timeout needs clocks that
-/// run at about the same rate, and nodes that do not forget behind its back.
-///
-/// Where more than a minority has forgotten at once, nobody can tell the fencing
-/// numbers any more, and by their uptime nodes that were flushed look fit: from
-/// then on the run itself gives up these claims (see [`Claims::after_amnesia`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claims {
-    /// Promise 1.
-    pub exclusion: bool,
-    /// Promise 1 for other libraries, too: they know of no restart guard.
-    pub foreign: bool,
-    /// Promise 2.
-    pub fencing: bool,
-    /// Keys stay where they were set until they were released or ran out.
-    pub keys_stay: bool,
-    /// Keys are gone when their time is over by true time.
-    pub keys_go: bool,
-}
-
-impl Claims {
-    /// What is left of them when fewer than a majority remember.
-    #[must_use]
-    pub fn after_amnesia(self, guard: Guard) -> Claims {
-        let exclusion = self.exclusion && guard == Guard::Strict;
-        Claims { exclusion, fencing: false, ..self }
-    }
-}
-
 impl Schedule {
-    /// What must hold.
-    #[must_use]
-    pub fn claims(&self) -> Claims {
-        let any = |wrong: &dyn Fn(&Wrong) -> bool| self.troubles.iter().any(|t| wrong(&t.what));
-        let forgets = any(&Wrong::forgets);
-        let forward = any(&|wrong| matches!(wrong, Wrong::StepNode { by: 0.., .. }));
-        // A client whose clock jumps ahead believes keys dead that are not.
-        let jumps = any(&|wrong| matches!(wrong, Wrong::StepClient { by: 0.., .. }));
-        let back = any(&|wrong| matches!(wrong, Wrong::StepNode { by: ..0, .. }));
-        // Uptime is counted by the wall clock: where that was set it proves nothing.
-        let guarded = match self.guard {
-            Guard::Off => !forgets,
-            Guard::On => !(forgets && forward),
-            Guard::Strict => true,
-        };
-        Claims {
-            exclusion: guarded && !forward,
-            foreign: !forgets && !forward,
-            fencing: guarded,
-            keys_stay: !forgets && !forward,
-            keys_go: !back && !jumps,
-        }
-    }
-
     /// What the guarded clients agree on.
     #[must_use]
     pub fn agreement(&self) -> Option<Agreement> {
@@ -358,62 +311,11 @@ impl Schedule {
         let agreement = Agreement::new(names, self.max_ttl.get(), self.skew.get());
         (self.guard != Guard::Off).then_some(agreement)
     }
-
-    /// As text, one job and one trouble a line.
-    pub fn to_text(&self) -> serde_json::Result<String> {
-        let mut head = self.clone();
-        let (jobs, troubles) = (head.jobs.split_off(0), head.troubles.split_off(0));
-        let mut text = serde_json::to_string(&Line::Head(Box::new(head)))?;
-        for line in jobs.into_iter().map(Line::Job).chain(troubles.into_iter().map(Line::Trouble)) {
-            text.push('\n');
-            text.push_str(&serde_json::to_string(&line)?);
-        }
-        text.push('\n');
-        Ok(text)
-    }
-
-    /// Reads what [`to_text`](Self::to_text) wrote; lines may have been taken out.
-    pub fn from_text(text: &str) -> Result<Schedule, BadSchedule> {
-        let mut schedule = None;
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let line = serde_json::from_str(line)
-                .map_err(|error| BadSchedule::Line { line: at + 1, error })?;
-            match (line, &mut schedule) {
-                (Line::Head(head), none @ None) => *none = Some(*head),
-                (Line::Job(job), Some(schedule)) => schedule.jobs.push(job),
-                (Line::Trouble(trouble), Some(schedule)) => schedule.troubles.push(trouble),
-                _ => return Err(BadSchedule::Head),
-            }
-        }
-        schedule.ok_or(BadSchedule::Head)
-    }
 }
 
 /// The resources with these numbers.
+#[must_use]
 pub fn resources(numbers: &[u32]) -> Resources {
     let names = numbers.iter().map(|number| format!("r{number}"));
     Resources::new(names).expect("different names")
-}
-
-#[derive(Serialize, Deserialize)]
-enum Line {
-    Head(Box<Schedule>),
-    Job(Job),
-    Trouble(Trouble),
-}
-
-/// A file that is no schedule.
-#[derive(Debug, thiserror::Error)]
-pub enum BadSchedule {
-    /// A line that makes no sense.
-    #[error("line {line} is no part of a schedule: {error}")]
-    Line {
-        /// Which line, from one.
-        line: usize,
-        /// What is wrong with it.
-        error: serde_json::Error,
-    },
-    /// The head is missing, or is not first, or there are two.
-    #[error("a schedule begins with one line {{\"Head\":…}}")]
-    Head,
 }

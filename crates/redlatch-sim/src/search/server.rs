@@ -2,7 +2,7 @@
 
 use super::{
     clock::Clock,
-    event::Line,
+    event::Wire,
     schedule::{Schedule, Span, resources},
 };
 use crate::node;
@@ -39,8 +39,8 @@ pub struct Server {
 /// A command that reached a node.
 #[derive(Debug, Clone)]
 pub struct Arrived {
-    /// On which line.
-    pub line: Line,
+    /// On which wire.
+    pub wire: Wire,
     /// When it was sent.
     pub sent: Moment,
     /// Which question it is.

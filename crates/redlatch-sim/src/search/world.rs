@@ -151,9 +151,9 @@ impl<'a> World<'a> {
             Event::Job(job, act) => self.job(job, act),
             Event::Begins(trouble) => self.begins(trouble),
             Event::Ends(trouble) => self.ends(trouble),
-            Event::Connects(line, deadline) => self.connects(line, deadline),
-            Event::Command { line, sent, tag, command } => {
-                self.reaches_node(line, sent, tag, command);
+            Event::Connects(wire, deadline) => self.connects(wire, deadline),
+            Event::Command { wire, sent, tag, command } => {
+                self.reaches_node(wire, sent, tag, command);
             }
             Event::Reply { .. } | Event::Refused { .. } => self.reaches_client(event),
             Event::Wakes(client) => self.wakes(client),

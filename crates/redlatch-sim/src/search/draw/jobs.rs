@@ -22,8 +22,10 @@ impl Draw {
                 jobs.push(self.job(client));
             }
         }
-        let must: Vec<Job> = (0..self.clients).map(|client| self.must(client)).collect();
-        jobs.extend(must);
+        for client in 0..self.clients {
+            let last = self.must(client);
+            jobs.push(last);
+        }
         jobs
     }
 

@@ -3,10 +3,13 @@
 use super::Draw;
 use crate::search::schedule::{Span, Trouble, Way, Wrong};
 
+/// Draws one trouble of some kind.
+type Kind = fn(&mut Draw) -> Wrong;
+
 impl Draw {
     pub(super) fn troubles(&mut self) -> Vec<Trouble> {
         let mood = self.mood;
-        let kinds: [(u64, fn(&mut Draw) -> Wrong); 6] = [
+        let kinds: [(u64, Kind); 6] = [
             (mood.network, Draw::network_trouble),
             (mood.node_crashes, Draw::node_crash),
             (mood.pauses, Draw::pause),

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::search::{
-    event::{Event, Line},
+    event::{Event, Wire},
     link::{LONGEST_SILENCE, PATIENCE, State, Waiting},
     server::Arrived,
 };
@@ -19,7 +19,7 @@ impl World<'_> {
             State::Ready => self.transmit(client, node, waiting),
             State::Connecting => link.waiting.push_back(waiting),
             State::Resting(until) if self.now < until => {
-                self.refuse(client, node, tag, &unreachable())
+                self.refuse(client, node, tag, &unreachable());
             }
             State::Idle | State::Resting(_) => {
                 link.waiting.push_back(waiting);
@@ -29,22 +29,22 @@ impl World<'_> {
                 for _ in 0..4 {
                     at = at.after(link.delay(network, slow));
                 }
-                let line = link.line(client, node);
-                self.queue.push(at, Event::Connects(line, self.now.after(PATIENCE)));
+                let wire = link.wire(client, node);
+                self.queue.push(at, Event::Connects(wire, self.now.after(PATIENCE)));
             }
         }
     }
 
     /// A connect comes to an end, if its process is there to see it.
-    pub(super) fn connects(&mut self, line: Line, deadline: Moment) {
-        let Line { client, node, epoch } = line;
+    pub(super) fn connects(&mut self, wire: Wire, deadline: Moment) {
+        let Wire { client, node, epoch } = wire;
         let process = &mut self.clients[client];
         let link = &mut process.links[node];
         if link.epoch != epoch || link.state != State::Connecting {
             return;
         }
         if process.paused > 0 {
-            return process.mail[node].push_back(Event::Connects(line, deadline));
+            return process.mail[node].push_back(Event::Connects(wire, deadline));
         }
         let server = &self.servers[node];
         let refused = server.down > 0 && server.silent == 0;
@@ -57,7 +57,7 @@ impl World<'_> {
                 self.refuse(client, node, waiting.tag, &unreachable());
             }
         } else {
-            self.queue.push(deadline, Event::Connects(line, deadline));
+            self.queue.push(deadline, Event::Connects(wire, deadline));
         }
     }
 
@@ -70,40 +70,40 @@ impl World<'_> {
         }
         link.under_way.push_back(tag);
         let at = link.reaches_node(now, network, self.servers[node].slow);
-        let line = link.line(client, node);
-        self.queue.push(at, Event::Command { line, sent: since, tag, command });
+        let wire = link.wire(client, node);
+        self.queue.push(at, Event::Command { wire, sent: since, tag, command });
     }
 
     /// Tells the client, without the node, what became of a command.
     fn refuse(&mut self, client: usize, node: usize, tag: Tag, fault: &Fault) {
         let life = self.clients[client].life;
-        let line = Line { client, node, epoch: life };
+        let wire = Wire { client, node, epoch: life };
         let reply = Reply::failed(fault.clone());
-        self.queue.push(self.now, Event::Refused { line, tag, reply });
+        self.queue.push(self.now, Event::Refused { wire, tag, reply });
     }
 
     /// A command gets to its node, or to where it is held up.
-    pub(super) fn reaches_node(&mut self, line: Line, sent: Moment, tag: Tag, command: Command) {
-        let link = &mut self.clients[line.client].links[line.node];
-        let stale = link.epoch != line.epoch;
-        let late = link.late.get(&line.epoch).copied();
+    pub(super) fn reaches_node(&mut self, wire: Wire, sent: Moment, tag: Tag, command: Command) {
+        let link = &mut self.clients[wire.client].links[wire.node];
+        let stale = link.epoch != wire.epoch;
+        let late = link.late.get(&wire.epoch).copied();
         if stale {
             match late {
-                None => return self.lost_on_the_way(line, sent, &command),
+                None => return self.lost_on_the_way(wire, sent, &command),
                 Some(at) if self.now < at => {
-                    return self.queue.push(at, Event::Command { line, sent, tag, command });
+                    return self.queue.push(at, Event::Command { wire, sent, tag, command });
                 }
                 Some(_) => {}
             }
         } else if link.out.cut > 0 {
-            let event = Event::Command { line, sent, tag, command };
+            let event = Event::Command { wire, sent, tag, command };
             return link.out.held.push_back(event);
         }
-        let server = &mut self.servers[line.node];
+        let server = &mut self.servers[wire.node];
         if server.down > 0 {
-            return self.lost_on_the_way(line, sent, &command);
+            return self.lost_on_the_way(wire, sent, &command);
         }
-        let arrived = Arrived { line, sent, tag, command };
+        let arrived = Arrived { wire, sent, tag, command };
         if server.paused > 0 {
             return server.backlog.push_back(arrived);
         }
@@ -112,14 +112,14 @@ impl World<'_> {
 
     /// A node carries out a command and answers it.
     pub(super) fn serve(&mut self, arrived: Arrived) {
-        let Arrived { line, sent, tag, command } = arrived;
-        let server = &mut self.servers[line.node];
+        let Arrived { wire, sent, tag, command } = arrived;
+        let server = &mut self.servers[wire.node];
         let reply = server.carry_out(self.now, &command);
         let slow = server.slow;
-        self.served(line, sent, &command, &reply);
-        let process = &mut self.clients[line.client];
-        let link = &mut process.links[line.node];
-        let late = link.epoch != line.epoch;
+        self.served(wire, sent, &command, &reply);
+        let process = &mut self.clients[wire.client];
+        let link = &mut process.links[wire.node];
+        let late = link.epoch != wire.epoch;
         if let Command::Take { token, .. } | Command::Extend { token, .. } = &command {
             // Nobody can undo a take that comes behind the end of its connection.
             let transit = if late { Duration::MAX } else { self.now.since(sent) };
@@ -131,38 +131,38 @@ impl World<'_> {
             return;
         }
         let at = link.reaches_client(self.now, &self.schedule.network, slow);
-        self.queue.push(at, Event::Reply { line, sent: self.now, tag, reply });
+        self.queue.push(at, Event::Reply { wire, sent: self.now, tag, reply });
     }
 
     /// A reply gets to its client, or to where it is held up.
     pub(super) fn reaches_client(&mut self, event: Event) {
-        let (Event::Reply { line, .. } | Event::Refused { line, .. }) = &event else { return };
-        let line = *line;
-        let process = &mut self.clients[line.client];
-        let link = &mut process.links[line.node];
+        let (Event::Reply { wire, .. } | Event::Refused { wire, .. }) = &event else { return };
+        let wire = *wire;
+        let process = &mut self.clients[wire.client];
+        let link = &mut process.links[wire.node];
         let answer = matches!(event, Event::Reply { .. });
         let current = if answer { link.epoch } else { process.life };
-        if current != line.epoch || process.down > 0 {
+        if current != wire.epoch || process.down > 0 {
             return;
         }
         if answer && link.back.cut > 0 {
             return link.back.held.push_back(event);
         }
         if process.paused > 0 {
-            return process.mail[line.node].push_back(event);
+            return process.mail[wire.node].push_back(event);
         }
         let (tag, reply) = match event {
             Event::Reply { sent, tag, reply, .. } => {
                 let first = link.under_way.pop_front();
                 debug_assert_eq!(first, Some(tag), "replies come in order");
                 link.quiet_since = self.now;
-                self.replied(line, sent, &reply);
+                self.replied(wire, sent, &reply);
                 (tag, reply)
             }
             Event::Refused { tag, reply, .. } => (tag, reply),
             _ => return,
         };
-        self.hand_in(line.client, Input::Reply { node: line.node, tag, reply });
+        self.hand_in(wire.client, Input::Reply { node: wire.node, tag, reply });
     }
 
     /// Breaks a connection. What was on its way to the node gets there at
@@ -178,7 +178,7 @@ impl World<'_> {
             self.happen(event);
         }
         if late.is_none() {
-            let gone = |arrived: &Arrived| arrived.line == Line { client, node, epoch };
+            let gone = |arrived: &Arrived| arrived.wire == Wire { client, node, epoch };
             self.servers[node].backlog.retain(|arrived| !gone(arrived));
         }
         for tag in unanswered {

@@ -3,7 +3,7 @@
 use super::World;
 use crate::{
     search::{
-        event::Line,
+        event::Wire,
         invariants::Violation,
         ledger::{Lease, LeaseId},
         schedule::{Schedule, Way, Wrong},
@@ -91,29 +91,29 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn lost_on_the_way(&mut self, line: Line, sent: Moment, command: &Command) {
+    pub(super) fn lost_on_the_way(&mut self, wire: Wire, sent: Moment, command: &Command) {
         if let Some(record) = &mut self.record {
-            let ends = [record.client(line.client), Some(record.node(line.node))];
+            let ends = [record.client(wire.client), Some(record.node(wire.node))];
             record.message(ends, [sent, self.now], told(command), Fate::Lost);
         }
     }
 
-    pub(super) fn served(&mut self, line: Line, sent: Moment, command: &Command, reply: &Reply) {
+    pub(super) fn served(&mut self, wire: Wire, sent: Moment, command: &Command, reply: &Reply) {
         let Some(record) = &mut self.record else { return };
-        let late = self.clients[line.client].links[line.node].epoch != line.epoch;
+        let late = self.clients[wire.client].links[wire.node].epoch != wire.epoch;
         let late = if late { "late " } else { "" };
-        let ends = [record.client(line.client), Some(record.node(line.node))];
+        let ends = [record.client(wire.client), Some(record.node(wire.node))];
         let text = format!("{late}{}: {}", told(command), answer(reply));
         record.message(ends, [sent, self.now], text, Fate::Arrived);
         if let (Some(step), Some(_)) = (record.trace.steps.last_mut(), ends[0]) {
-            let keys = keys(&self.servers[line.node], self.now);
-            step.notes = vec![(record.clients + line.node, keys)];
+            let keys = keys(&self.servers[wire.node], self.now);
+            step.notes = vec![(record.clients + wire.node, keys)];
         }
     }
 
-    pub(super) fn replied(&mut self, line: Line, sent: Moment, reply: &Reply) {
+    pub(super) fn replied(&mut self, wire: Wire, sent: Moment, reply: &Reply) {
         if let Some(record) = &mut self.record {
-            let ends = [Some(record.node(line.node)), record.client(line.client)];
+            let ends = [Some(record.node(wire.node)), record.client(wire.client)];
             record.message(ends, [sent, self.now], answer(reply), Fate::Arrived);
         }
     }
