@@ -7,6 +7,7 @@ use super::{
     caller::{Lease, Stage},
     foreign::Foreign,
     hash::Shared,
+    line::Line,
     memo::Effect,
     properties::{Mark, Marks},
     scenario::{NODES, ms},
@@ -14,8 +15,13 @@ use super::{
     world::World,
 };
 use crate::node::Clock;
-use redlatch_core::{Command, Input, Moment, Output, Reply, lease::Loss};
+use redlatch_core::{
+    Command, FencingToken, Input, Moment, OpId, Output, Reply, lease::Loss, machine::Vouch,
+};
 use std::rc::Rc;
+
+/// The number of every look: nobody waits for the answer.
+const LOOK: OpId = OpId::new(1000);
 
 /// What happened on the way from one state to the next.
 #[derive(Debug, Default)]
@@ -43,6 +49,7 @@ impl World {
             Step::Release { client } => self.release(client, heard),
             Step::Extend { client } => self.extend(client, heard),
             Step::Cancel { client } => self.cancel(client, heard),
+            Step::Look { client } => self.look(client, heard),
             Step::Tick { client } => self.hand_in(client, Input::Tick, heard),
             Step::CarryOut { client, node } => self.carry_out_next(client, node),
             Step::Answer { client, node } => self.answer_first(client, node, heard),
@@ -52,9 +59,18 @@ impl World {
             }
             Step::Refuse { client, node } => self.refuse(client, node, heard),
             Step::Repeat { client, node } => self.repeat(client, node),
+            Step::Echo { client, node } => self.echo(client, node),
             Step::Straggle { client, node } => self.straggle(client, node),
             Step::Restart { node } => self.restart(node, heard),
             Step::FailOver { node } => self.fail_over(node, heard),
+            Step::Expire { node } => {
+                self.faults.expiries -= 1;
+                self.remove_key(node);
+            }
+            Step::Remove => {
+                self.faults.removals -= 1;
+                (0..NODES).for_each(|node| self.remove_key(node));
+            }
             Step::ForeignTake { node } => self.foreign_takes(node, heard),
             Step::ForeignDelete { node } => self.foreign_deletes(node),
             Step::Pass => self.pass(),
@@ -87,6 +103,12 @@ impl World {
         self.hand_in(client, Input::Cancel(self.op(client)), heard);
     }
 
+    fn look(&mut self, client: usize, heard: &mut Heard) {
+        self.callers[client].looks -= 1;
+        let vouch = Vouch::default();
+        self.hand_in(client, Input::Guard(LOOK, vouch), heard);
+    }
+
     fn hand_in(&mut self, client: usize, input: Input, heard: &mut Heard) {
         let reaction = self.setting.memo.react(self.now, &self.machines[client], input);
         self.machines[client] = reaction.machine.clone();
@@ -117,6 +139,11 @@ impl World {
                 caller.raised = false;
             }
             Command::Raise { .. } => caller.raised = true,
+            Command::Extend { .. } => {
+                if let Some(lease) = caller.lease_mut() {
+                    lease.rival_when_extended = lease.rival;
+                }
+            }
             _ => {}
         }
     }
@@ -124,7 +151,7 @@ impl World {
     fn hear(&mut self, client: usize, output: &Output, marks: &mut Marks) {
         match output {
             Output::Acquired(_, Ok(grant)) => {
-                let fence = grant.fence.map_or(0, redlatch_core::FencingToken::get);
+                let fence = grant.fence.map_or(0, FencingToken::get);
                 self.granted(client, grant.usable_until, fence, marks);
             }
             Output::Acquired(_, Err(_)) => {
@@ -132,6 +159,7 @@ impl World {
                 self.callers[client].stage = Stage::Idle;
             }
             Output::Retrying(..) => marks.add(Mark::Retry),
+            Output::Admitted(_) => marks.add(Mark::Admission),
             Output::Kept(_, until, _) => {
                 marks.add(Mark::Renewal);
                 if let Some(lease) = self.callers[client].lease_mut() {
@@ -161,8 +189,13 @@ impl World {
             marks.add(Mark::GrantToAnother);
         }
         self.rival_to_others(client);
-        self.callers[client].stage =
-            Stage::Holding(Lease { until, fence, rival: false, lost: false });
+        self.callers[client].stage = Stage::Holding(Lease {
+            until,
+            fence,
+            rival: false,
+            rival_when_extended: false,
+            lost: false,
+        });
     }
 
     /// Whoever has a lease and is not the one who was granted has a rival.
@@ -199,10 +232,10 @@ impl World {
     }
 
     /// What is not worth waiting for happens as soon as it can: the replies to
-    /// undos, and looks at nodes that are out.
+    /// undos, looks at nodes that are out, and where the scenario says so every
+    /// reply.
     fn hurry(&mut self, client: usize, heard: &mut Heard) {
-        let slow = self.setting.scenario.guard.is_some_and(|guarded| guarded.slow);
-        while let Some((node, answer)) = self.next_in_a_hurry(client, slow) {
+        while let Some((node, answer)) = self.next_in_a_hurry(client) {
             if answer {
                 self.answer_first(client, node, heard);
             } else {
@@ -212,11 +245,16 @@ impl World {
     }
 
     /// The node of a line whose next reply, or command, is in a hurry.
-    fn next_in_a_hurry(&self, client: usize, slow: bool) -> Option<(usize, bool)> {
+    fn next_in_a_hurry(&self, client: usize) -> Option<(usize, bool)> {
+        let scenario = &self.setting.scenario;
+        let slow = scenario.guard.is_some_and(|guarded| guarded.slow);
+        let reply = |command: &Command| {
+            let undo = matches!(command, Command::Release { .. });
+            undo || !scenario.late_replies || is_quick(command, slow)
+        };
         (0..NODES).find_map(|node| {
             let line = self.line(client, node);
-            let undo = |command: &Command| matches!(command, Command::Release { .. });
-            if line.answer().is_some_and(|w| undo(&w.command) || is_quick(&w.command, slow)) {
+            if line.answer().is_some_and(|waiting| reply(&waiting.command)) {
                 return Some((node, true));
             }
             let next = line.next().filter(|waiting| is_quick(&waiting.command, slow));
@@ -225,7 +263,7 @@ impl World {
     }
 
     fn answer_first(&mut self, client: usize, node: usize, heard: &mut Heard) {
-        let answered = self.line_mut(client, node).change(super::line::Line::pop_answer);
+        let answered = self.line_mut(client, node).change(Line::pop_answer);
         let Some((tag, reply)) =
             answered.and_then(|answered| Some((answered.tag, Reply::clone(&*answered.reply?))))
         else {
@@ -246,7 +284,7 @@ impl World {
     fn refuse(&mut self, client: usize, node: usize, heard: &mut Heard) {
         self.touch(client, node);
         self.faults.refusals -= 1;
-        let refused = self.line_mut(client, node).change(super::line::Line::refuse);
+        let refused = self.line_mut(client, node).change(Line::refuse);
         if let Some((tag, reply)) = refused {
             self.hand_in(client, Input::Reply { node, tag, reply }, heard);
         }
@@ -261,8 +299,18 @@ impl World {
         }
     }
 
+    fn echo(&mut self, client: usize, node: usize) {
+        self.faults.echoes -= 1;
+        self.line_mut(client, node).change(Line::echo);
+        self.carry_out_next(client, node);
+    }
+
+    fn remove_key(&mut self, node: usize) {
+        self.nodes[node].change(|node| node.expire(Moment::NEVER));
+    }
+
     fn straggle(&mut self, client: usize, node: usize) {
-        let straggler = self.line_mut(client, node).change(super::line::Line::pop_straggler);
+        let straggler = self.line_mut(client, node).change(Line::pop_straggler);
         if let Some(command) = straggler {
             self.execute(node, &command);
         }
@@ -310,7 +358,7 @@ impl World {
     fn drop_dead_replies(&mut self, client: usize) {
         for node in 0..NODES {
             while self.has_dead_reply(client, node) {
-                self.line_mut(client, node).change(super::line::Line::pop_answer);
+                self.line_mut(client, node).change(Line::pop_answer);
             }
         }
     }

@@ -39,12 +39,12 @@ pub(super) struct Violation {
 }
 
 /// Goes through every state until a promise is broken.
-pub(super) fn depth_first(first: World, promises: &[Property], most: usize) -> Found {
+pub(super) fn depth_first(first: World, promises: &[Property]) -> Found {
     let mut found = Found::default();
     let mut known: HashSet<u64, Hashed> = HashSet::default();
     known.insert(first.fingerprint());
     let mut open = vec![first];
-    while let Some(world) = open.pop().filter(|_| known.len() <= most) {
+    while let Some(world) = open.pop() {
         for step in world.steps() {
             let (next, broken) = follow(&world, step, promises, &mut found);
             if let Some((property, text)) = broken {
