@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 
 mod list;
 
-pub use list::{Mutant, Plant, all};
+pub use list::{ALL, Mutant, Plant};
 
 /// What was asked for.
 #[derive(Debug, ClapArgs)]
@@ -37,7 +37,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         "{:<26} {:<18} {:<16} {:>5} {:>9} {:>8}",
         "mutant", "scenario", "breaks", "steps", "states", "seconds"
     );
-    for mutant in all().iter().filter(|mutant| wanted(mutant)) {
+    for mutant in ALL.iter().filter(|mutant| wanted(mutant)) {
         missed += u32::from(!is_caught(mutant)?);
     }
     println!(

@@ -59,10 +59,16 @@ const MOST_FOR_A_TRACE: usize = 12_000_000;
 /// Searches every state and compares with what is known.
 #[must_use]
 pub fn prove(scenario: &Scenario) -> Outcome {
+    prove_within(scenario, usize::MAX)
+}
+
+/// The same, but gives up after so many states.
+#[must_use]
+pub fn prove_within(scenario: &Scenario, most: usize) -> Outcome {
     let start = Instant::now();
     let first = first_state(scenario, Mistake::default());
     let found = match scenario.expect {
-        Expect::Holds => explore::depth_first(first.clone(), scenario.promises),
+        Expect::Holds => explore::depth_first(first.clone(), scenario.promises, most),
         Expect::Broken(_) => {
             explore::breadth_first(first.clone(), scenario.promises, MOST_FOR_A_TRACE)
         }
@@ -98,7 +104,7 @@ pub fn hunt(scenario: &Scenario, mistake: Mistake) -> Outcome {
 }
 
 fn first_state(scenario: &Scenario, mistake: Mistake) -> World {
-    World::new(Rc::new(Setting::new(scenario.clone(), mistake)))
+    World::new(&Rc::new(Setting::new(scenario.clone(), mistake)))
 }
 
 fn shortest(scenario: &Scenario, first: &World) -> Found {

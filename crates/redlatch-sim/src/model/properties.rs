@@ -33,7 +33,7 @@ pub enum Property {
 }
 
 /// All of them.
-pub const ALL: &[Property] = &[
+pub(super) const ALL: &[Property] = &[
     Property::Exclusion,
     Property::FencingOrder,
     Property::UniqueTokens,

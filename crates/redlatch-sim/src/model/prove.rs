@@ -1,7 +1,7 @@
 //! The command `prove`.
 
 use super::{
-    check::{Outcome, prove},
+    check::{Outcome, prove_within},
     scenario::{Expect, Scenario},
     scenarios,
 };
@@ -29,6 +29,9 @@ pub struct Args {
     /// How many scenarios to search at once [default: one per core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Give up on a scenario after so many states
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    most: usize,
 }
 
 /// Proves what was asked for.
@@ -43,7 +46,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let start = Instant::now();
     println!("{:<20} {:>12} {:>12} {:>8}  verdict", "scenario", "states", "transitions", "seconds");
-    let outcomes = search_all(&chosen, args.jobs.unwrap_or(cores));
+    let outcomes = search_all(&chosen, args.jobs.unwrap_or(cores), args.most);
     let states: u64 = outcomes.iter().map(|outcome| outcome.states).sum();
     let transitions: u64 = outcomes.iter().map(|outcome| outcome.transitions).sum();
     let seconds = start.elapsed().as_secs_f64();
@@ -69,7 +72,7 @@ fn choose(args: &Args) -> anyhow::Result<Vec<Scenario>> {
 }
 
 /// The largest first, so that no core is idle at the end for long.
-fn search_all(scenarios: &[Scenario], jobs: usize) -> Vec<Outcome> {
+fn search_all(scenarios: &[Scenario], jobs: usize, most: usize) -> Vec<Outcome> {
     let mut open: Vec<&Scenario> = scenarios.iter().collect();
     open.sort_by_key(|scenario| scenario.states);
     let open = Mutex::new(open);
@@ -77,7 +80,7 @@ fn search_all(scenarios: &[Scenario], jobs: usize) -> Vec<Outcome> {
     let work = || {
         let mut outcomes = Vec::new();
         while let Some(scenario) = next() {
-            let outcome = prove(scenario);
+            let outcome = prove_within(scenario, most);
             report(scenario, &outcome);
             outcomes.push(outcome);
         }

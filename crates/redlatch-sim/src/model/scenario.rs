@@ -11,7 +11,7 @@ use redlatch_core::{
 use std::time::Duration;
 
 /// How many nodes there are in every scenario.
-pub const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 
 /// One small world and what is known of it.
 #[derive(Debug, Clone)]

@@ -39,6 +39,8 @@ const KEEPS: Script = Script { releases: false, ..ONCE };
 
 const FENCED: Script = Script { fenced: true, ..ONCE };
 
+const FENCED_KEEPS: Script = Script { fenced: true, ..KEEPS };
+
 const RENEWS: Script =
     Script { renewal: Some(Renewed { every_ms: 400, max_hold_ms: 1200 }), ..ONCE };
 
@@ -63,6 +65,16 @@ const TIMES: Times =
 
 /// The promises that need no assumption about time or keys.
 const NUMBERS: &[Property] = &[Property::FencingOrder, Property::UniqueTokens];
+
+/// All but that nothing is left: what comes late, after everything is over, puts
+/// a key down that dies by itself.
+const LEFT_APART: &[Property] = &[
+    Property::Exclusion,
+    Property::FencingOrder,
+    Property::UniqueTokens,
+    Property::Continuity,
+    Property::NoResurrection,
+];
 
 const PLAIN: Scenario = Scenario {
     name: "",

@@ -11,7 +11,7 @@ use super::{
     hash::{Mixer, Shared},
     line::Line,
     memo::Memo,
-    scenario::{Faults, NODES, Scenario, ms, resource},
+    scenario::{Faults, NODES, Scenario, Script, ms, resource},
 };
 use crate::node::{Habits, Node};
 use redlatch_core::{
@@ -111,7 +111,7 @@ fn guard(scenario: &Scenario) -> Option<Guard> {
 }
 
 impl World {
-    pub(super) fn new(setting: Rc<Setting>) -> Self {
+    pub(super) fn new(setting: &Rc<Setting>) -> Self {
         let scenario = &setting.scenario;
         let clients = scenario.scripts.len();
         let dice = |client| Dice { client, draws: 0 };
@@ -140,7 +140,7 @@ impl World {
             faults: scenario.faults,
             granted: Vec::new(),
             untouched: if scenario.registers == [scenario.registers[0]; NODES] { 0b111 } else { 0 },
-            setting: Rc::clone(&setting),
+            setting: Rc::clone(setting),
         }
     }
 
@@ -171,7 +171,7 @@ impl World {
         let dues = self.machines.iter().filter_map(|machine| machine.due());
         let keys = self.nodes.iter().flat_map(|node| node.keys().map(|(_, key)| key.dies));
         let leases = self.callers.iter().filter_map(|caller| caller.lease().map(|l| l.until));
-        let starts = self.setting.scenario.scripts.iter().map(|script| script.begins());
+        let starts = self.setting.scenario.scripts.iter().map(Script::begins);
         let beat = (times.beat_ms > 0).then(|| next_beat(self.now, times.beat_ms));
         let moments = dues.chain(keys).chain(leases).chain(self.foreign.holds_until());
         let moments = moments.chain(starts).chain(beat);

@@ -38,113 +38,80 @@ impl Plant {
     }
 }
 
-/// All of them.
-#[must_use]
-pub fn all() -> Vec<Mutant> {
-    let core = |mutant, name, about, scenario| Mutant {
-        name,
-        about,
-        plant: Plant::Core(mutant),
-        scenario,
-    };
-    let node =
-        |flaw, name, about, scenario| Mutant { name, about, plant: Plant::Node(flaw), scenario };
-    vec![
-        core(
-            Core::ValidityNotRechecked,
-            "validity-not-rechecked",
-            "a majority is a grant, however late it comes",
-            "late-replies",
-        ),
-        core(
-            Core::ValidityCheckedEarly,
-            "validity-checked-early",
-            "validity is checked after the first round only",
-            "late-numbers",
-        ),
-        core(
-            Core::NoSecondRound,
-            "no-second-round",
-            "the greatest number counts, whoever else has it",
-            "numbers",
-        ),
-        node(
-            Flaw::RaisesUnconditionally,
-            "raise-unconditional",
-            "a register is raised also where the key is another's",
-            "early-expiry",
-        ),
-        node(
-            Flaw::ConfirmsAtLeast,
-            "raise-at-least",
-            "a number is confirmed by a register that has more",
-            "echo",
-        ),
-        core(
-            Core::TokenReused,
-            "token-reused",
-            "later attempts sign with the token of the first",
-            "retry",
-        ),
-        node(
-            Flaw::ExtensionShortens,
-            "extension-shortens",
-            "an extension can shorten the life of a key",
-            "short-extension",
-        ),
-        core(
-            Core::ExtensionAfterTheEnd,
-            "extension-after-end",
-            "an extension counts also after the old lease",
-            "late-extension",
-        ),
-        node(
-            Flaw::ExtensionRecreates,
-            "extension-recreates",
-            "an extension creates the keys it does not find",
-            "removed",
-        ),
-        core(
-            Core::QuarantineTooShort,
-            "quarantine-too-short",
-            "a node that forgot votes again after half of the window",
-            "guarded",
-        ),
-        node(
-            Flaw::ReadsRegistersEarly,
-            "repair-before-window",
-            "the registers for a repair are read before the window",
-            "guarded-numbers",
-        ),
-        core(
-            Core::UptimeAfterPromotion,
-            "uptime-after-promotion",
-            "a promoted replica's uptime is believed",
-            "failover",
-        ),
-        core(
-            Core::NoUndoWhereRefused,
-            "no-undo-where-refused",
-            "nodes that refused are not asked to undo",
-            "repeat",
-        ),
-        core(
-            Core::MajorityOfTheReachable,
-            "majority-of-reachable",
-            "nodes that failed do not count",
-            "unreachable",
-        ),
-        Mutant {
-            name: "undo-overtakes",
-            about: "an undo overtakes its take",
-            plant: Plant::UndosOvertake,
-            scenario: "cancel",
-        },
-        node(
-            Flaw::ReleaseDeletesAny,
-            "release-deletes-any",
-            "a release deletes the key of whoever has it",
-            "again",
-        ),
-    ]
+const fn core(mutant: Core, name: &'static str, scenario: &'static str) -> Mutant {
+    Mutant { name, about: "", plant: Plant::Core(mutant), scenario }
 }
+
+const fn node(flaw: Flaw, name: &'static str, scenario: &'static str) -> Mutant {
+    Mutant { name, about: "", plant: Plant::Node(flaw), scenario }
+}
+
+/// All of them.
+pub const ALL: &[Mutant] = &[
+    Mutant {
+        about: "a majority is a grant, however late it comes",
+        ..core(Core::ValidityNotRechecked, "validity-not-rechecked", "late-replies")
+    },
+    Mutant {
+        about: "validity is checked after the first round only",
+        ..core(Core::ValidityCheckedEarly, "validity-checked-early", "late-numbers")
+    },
+    Mutant {
+        about: "the greatest number counts, whoever else has it",
+        ..core(Core::NoSecondRound, "no-second-round", "numbers")
+    },
+    Mutant {
+        about: "a register is raised also where the key is another's",
+        ..node(Flaw::RaisesUnconditionally, "raise-unconditional", "early-expiry")
+    },
+    Mutant {
+        about: "a number is confirmed by a register that has more",
+        ..node(Flaw::ConfirmsAtLeast, "raise-at-least", "echo")
+    },
+    Mutant {
+        about: "later attempts sign with the token of the first",
+        ..core(Core::TokenReused, "token-reused", "retry")
+    },
+    Mutant {
+        about: "an extension can shorten the life of a key",
+        ..node(Flaw::ExtensionShortens, "extension-shortens", "short-extension")
+    },
+    Mutant {
+        about: "an extension counts also after the old lease",
+        ..core(Core::ExtensionAfterTheEnd, "extension-after-end", "late-extension")
+    },
+    Mutant {
+        about: "an extension creates the keys it does not find",
+        ..node(Flaw::ExtensionRecreates, "extension-recreates", "removed")
+    },
+    Mutant {
+        about: "a node that forgot votes again after half of the window",
+        ..core(Core::QuarantineTooShort, "quarantine-too-short", "guarded")
+    },
+    Mutant {
+        about: "the registers for a repair are read before the window",
+        ..node(Flaw::ReadsRegistersEarly, "repair-before-window", "guarded-numbers")
+    },
+    Mutant {
+        about: "a promoted replica's uptime is believed",
+        ..core(Core::UptimeAfterPromotion, "uptime-after-promotion", "failover")
+    },
+    Mutant {
+        about: "nodes that refused are not asked to undo",
+        ..core(Core::NoUndoWhereRefused, "no-undo-where-refused", "repeat")
+    },
+    Mutant {
+        about: "nodes that failed do not count",
+        ..core(Core::MajorityOfTheReachable, "majority-of-reachable", "unreachable")
+    },
+    Mutant {
+        name: "undo-overtakes",
+        about: "an undo overtakes its take",
+        plant: Plant::UndosOvertake,
+        scenario: "cancel",
+    },
+    Mutant {
+        about: "a release deletes the key of whoever has it",
+        ..node(Flaw::ReleaseDeletesAny, "release-deletes-any", "again")
+    },
+];

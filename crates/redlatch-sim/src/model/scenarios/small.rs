@@ -1,7 +1,10 @@
 //! Small scenarios: each leaves room for one known mistake, and shows that the
 //! shipped core does not make it.
 
-use super::*;
+use super::{
+    Expect, FENCED, FENCED_KEEPS, Faults, Guarded, KEEPS, Mark, NO_FAULTS, NUMBERS, ONCE, PLAIN,
+    Property, Scenario, Script, Times, WATCHES, until,
+};
 
 pub(super) fn all() -> Vec<Scenario> {
     let mut all = deciding();
@@ -78,7 +81,7 @@ fn fencing() -> Vec<Scenario> {
         Scenario {
             name: "late-numbers",
             about: "the second round's replies wait while the keys expire",
-            scripts: &[Script { fenced: true, ..KEEPS }, KEEPS],
+            scripts: &[FENCED_KEEPS, KEEPS],
             faults: Faults { lags: 1, ..NO_FAULTS },
             times: until(1000),
             registers: [0, 5, 0],
@@ -88,7 +91,7 @@ fn fencing() -> Vec<Scenario> {
         Scenario {
             name: "early-expiry",
             about: "a key dies before its time in the middle of the second round",
-            scripts: &[Script { fenced: true, ..KEEPS }, Script { fenced: true, ..KEEPS }],
+            scripts: &[FENCED_KEEPS, FENCED_KEEPS],
             faults: Faults { expiries: 1, ..NO_FAULTS },
             registers: [0, 4, 4],
             promises: NUMBERS,
@@ -98,7 +101,7 @@ fn fencing() -> Vec<Scenario> {
         Scenario {
             name: "echo",
             about: "a take comes a second time, and two keys die before their time",
-            scripts: &[Script { fenced: true, ..KEEPS }, Script { fenced: true, ..KEEPS }],
+            scripts: &[FENCED_KEEPS, FENCED_KEEPS],
             faults: Faults { expiries: 2, echoes: 1, ..NO_FAULTS },
             registers: [0, 4, 4],
             promises: NUMBERS,
