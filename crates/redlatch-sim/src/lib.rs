@@ -12,6 +12,7 @@
 //! - [`search`]: seeded histories of larger worlds.
 //! - [`plan`]: one history, planned by hand.
 
+pub mod evidence;
 pub mod model;
 pub mod mutants;
 pub mod node;

@@ -10,6 +10,8 @@ pub(super) struct Caller {
     /// How many locks it has wanted so far.
     pub(super) started: u8,
     pub(super) stage: Stage,
+    /// How often it may still look which nodes may vote.
+    pub(super) looks: u8,
     /// How often it may still extend by hand.
     pub(super) extends: u8,
     /// The greatest token that had been granted when the attempt under way
@@ -35,12 +37,14 @@ pub(super) struct Lease {
     pub(super) fence: u64,
     /// Somebody else was granted the lock since.
     pub(super) rival: bool,
+    /// The same, when the latest extension was sent.
+    pub(super) rival_when_extended: bool,
     pub(super) lost: bool,
 }
 
 impl Caller {
-    pub(super) fn new(extends: u8) -> Self {
-        Caller { started: 0, stage: Stage::Idle, extends, floor: 0, raised: false }
+    pub(super) fn new(extends: u8, looks: u8) -> Self {
+        Caller { started: 0, stage: Stage::Idle, looks, extends, floor: 0, raised: false }
     }
 
     pub(super) fn lease(&self) -> Option<&Lease> {

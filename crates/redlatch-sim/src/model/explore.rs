@@ -38,13 +38,14 @@ pub(super) struct Violation {
     pub(super) steps: Vec<Step>,
 }
 
-/// Goes through every state until a promise is broken.
+/// Goes through every state until a promise is broken or there are more than
+/// `most`.
 pub(super) fn depth_first(first: World, promises: &[Property], most: usize) -> Found {
     let mut found = Found::default();
     let mut known: HashSet<u64, Hashed> = HashSet::default();
     known.insert(first.fingerprint());
     let mut open = vec![first];
-    while let Some(world) = open.pop().filter(|_| known.len() <= most) {
+    while let Some(world) = open.pop().filter(|_| known.len() < most) {
         for step in world.steps() {
             let (next, broken) = follow(&world, step, promises, &mut found);
             if let Some((property, text)) = broken {
@@ -68,7 +69,7 @@ pub(super) fn breadth_first(first: World, promises: &[Property], most: usize) ->
     let mut known: HashMap<u64, Option<(u64, Step)>, Hashed> = HashMap::default();
     known.insert(first.fingerprint(), None);
     let mut open = VecDeque::from([first]);
-    while let Some(world) = open.pop_front().filter(|_| known.len() <= most) {
+    while let Some(world) = open.pop_front().filter(|_| known.len() < most) {
         let here = world.fingerprint();
         for step in world.steps() {
             let (next, broken) = follow(&world, step, promises, &mut found);

@@ -115,7 +115,7 @@ impl Hasher for Mixer {
     }
 }
 
-/// For sets of numbers that are hashes already.
+/// For sets of numbers, or pairs of them, that are hashes already.
 #[derive(Default)]
 pub(super) struct AsItIs(u64);
 
@@ -125,7 +125,7 @@ impl Hasher for AsItIs {
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = number;
+        self.0 = self.0.rotate_left(23) ^ number;
     }
 
     fn finish(&self) -> u64 {

@@ -50,10 +50,11 @@ fn event(world: &World, step: Step, next: &World) -> Event {
         Step::Release { client } => local(client, "gives the lock back"),
         Step::Extend { client } => local(client, "extends the lease by hand"),
         Step::Cancel { client } => local(client, "no longer wants the lock"),
+        Step::Look { client } => local(client, "looks which nodes may vote"),
         Step::Tick { client } => local(client, "its timer fires"),
-        Step::CarryOut { client, node } | Step::Repeat { client, node } => {
-            request(world, step, client, node)
-        }
+        Step::CarryOut { client, node }
+        | Step::Repeat { client, node }
+        | Step::Echo { client, node } => request(world, step, client, node),
         Step::Answer { client, node } => reply(world, client, node),
         Step::Cut { client, node } => {
             local(client, &format!("its connection to {} breaks", letter(node)))
@@ -65,6 +66,8 @@ fn event(world: &World, step: Step, next: &World) -> Event {
         Step::Restart { node } => {
             local(column(world, node), "restarts and has forgotten everything")
         }
+        Step::Expire { node } => local(column(world, node), "its key dies before its time"),
+        Step::Remove => Event::World { text: "somebody removes the lock by hand".to_owned() },
         Step::FailOver { node } => {
             local(column(world, node), "fails over to a replica without the keys")
         }
@@ -80,7 +83,7 @@ fn event(world: &World, step: Step, next: &World) -> Event {
 fn request(world: &World, step: Step, client: usize, node: usize) -> Event {
     let waiting = world.line(client, node).next();
     let text = waiting.map_or_else(String::new, |waiting| command_text(&waiting.command));
-    let again = matches!(step, Step::Repeat { .. });
+    let again = matches!(step, Step::Repeat { .. } | Step::Echo { .. });
     Event::Message {
         from: client,
         to: column(world, node),
@@ -111,7 +114,7 @@ fn straggler(world: &World, client: usize, node: usize) -> Event {
         from: client,
         to: column(world, node),
         sent: time(world.now),
-        text: format!("{text}, from a connection that broke"),
+        text: format!("{text}, sent long ago"),
         fate: Fate::Arrived,
     }
 }

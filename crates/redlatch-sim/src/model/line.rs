@@ -89,6 +89,12 @@ impl Line {
         (!self.stragglers.is_empty()).then(|| self.stragglers.remove(0))
     }
 
+    /// A copy of the next command stays on its way.
+    pub(super) fn echo(&mut self) {
+        let next = self.next().map(|waiting| waiting.command.clone());
+        self.stragglers.extend(next);
+    }
+
     /// Drops the command sent last, which found no connection.
     pub(super) fn refuse(&mut self) -> Option<(Tag, Reply)> {
         let refused = || Reply::failed(Fault::Unreachable("refused".into()));

@@ -5,19 +5,22 @@
 //! parts have few: most of the time the outcome is looked up.
 
 use super::{
-    hash::{Shared, hash_of},
+    hash::{AsItIs, Shared, hash_of},
     world::Dice,
 };
 use crate::node::{Clock, Habits, Node};
 use redlatch_core::{Command, Input, Machine, Moment, Output, Reply, Tag};
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{cell::RefCell, collections::HashMap, hash::BuildHasherDefault, rc::Rc};
 
 /// Everything that was worked out so far.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    reactions: RefCell<HashMap<(u64, u64), Rc<Reaction>>>,
-    executions: RefCell<HashMap<(u64, u64), Execution>>,
+    reactions: RefCell<Known<Rc<Reaction>>>,
+    executions: RefCell<Known<Execution>>,
 }
+
+/// By the hash of the part and the hash of what it is given.
+type Known<T> = HashMap<(u64, u64), T, BuildHasherDefault<AsItIs>>;
 
 /// What a machine makes of an input.
 #[derive(Debug)]
@@ -93,7 +96,7 @@ impl Reaction {
     }
 }
 
-fn remember<T>(known: &mut HashMap<(u64, u64), T>, key: (u64, u64), value: T) {
+fn remember<T>(known: &mut Known<T>, key: (u64, u64), value: T) {
     if known.len() >= MOST {
         known.clear();
     }

@@ -3,6 +3,7 @@
 mod continuity;
 mod exclusion;
 mod fencing_order;
+mod no_resurrection;
 mod nothing_left;
 mod reachability;
 mod unique_tokens;
@@ -25,16 +26,19 @@ pub enum Property {
     UniqueTokens,
     /// A lease is only kept if nobody else was granted the lock since.
     Continuity,
+    /// An extension that was sent after another was granted the lock is not kept.
+    NoResurrection,
     /// A client that is done has no key anywhere.
     NothingLeft,
 }
 
 /// All of them.
-pub const ALL: &[Property] = &[
+pub(super) const ALL: &[Property] = &[
     Property::Exclusion,
     Property::FencingOrder,
     Property::UniqueTokens,
     Property::Continuity,
+    Property::NoResurrection,
     Property::NothingLeft,
 ];
 
@@ -42,10 +46,11 @@ impl Property {
     /// How it is broken by what was just heard, or in the state it led to.
     pub(super) fn broken(self, world: &World, heard: &Heard) -> Option<String> {
         match self {
-            Property::Exclusion => exclusion::broken(world),
+            Property::Exclusion => exclusion::broken(world, heard),
             Property::FencingOrder => fencing_order::broken(world, heard),
             Property::UniqueTokens => unique_tokens::broken(world),
             Property::Continuity => continuity::broken(world, heard),
+            Property::NoResurrection => no_resurrection::broken(world, heard),
             Property::NothingLeft => nothing_left::broken(world),
         }
     }
@@ -58,6 +63,7 @@ impl fmt::Display for Property {
             Property::FencingOrder => "fencing order",
             Property::UniqueTokens => "unique tokens",
             Property::Continuity => "continuity",
+            Property::NoResurrection => "no resurrection",
             Property::NothingLeft => "nothing left",
         })
     }

@@ -1,14 +1,17 @@
 //! What a scenario is: who wants what, what may go wrong, and what must come out.
 
-use super::properties::{Mark, Property};
+use super::{
+    properties::{Mark, Property},
+    world::BEGIN,
+};
 use redlatch_core::{
-    Resources, Terms,
+    Moment, Resources, Terms,
     config::{Wanted, WantedRenewal},
 };
 use std::time::Duration;
 
 /// How many nodes there are in every scenario.
-pub const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 
 /// One small world and what is known of it.
 #[derive(Debug, Clone)]
@@ -23,6 +26,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// When things happen.
     pub times: Times,
+    /// Whether replies may wait on their way, as commands always may.
+    pub late_replies: bool,
     /// The restart guard, if there is one.
     pub guard: Option<Guarded>,
     /// Where the fencing registers stand at the start.
@@ -44,6 +49,10 @@ pub struct Scenario {
 pub struct Script {
     /// How many locks it wants, one after the other.
     pub locks: u8,
+    /// When it begins, at the earliest.
+    pub after_ms: u32,
+    /// How often it looks which nodes may vote, and admits those that may.
+    pub looks: u8,
     /// How long it tries, from when it begins to want one: zero is one attempt.
     pub wait_ms: u32,
     /// Whether it wants a fencing token.
@@ -80,8 +89,14 @@ pub struct Faults {
     pub stragglers: bool,
     /// A command finds no connection.
     pub refusals: u8,
-    /// The network carries a command twice.
+    /// The network carries a command twice at once.
     pub repeats: u8,
+    /// The network carries a command again, much later.
+    pub echoes: u8,
+    /// A key dies before its time: a wall clock jumped, memory was short.
+    pub expiries: u8,
+    /// Somebody removes the lock by hand, from all nodes at once.
+    pub removals: u8,
     /// Time passes a client that has a timer due: it is paused.
     pub lags: u8,
     /// A node restarts and has forgotten everything.
@@ -129,6 +144,11 @@ pub enum Expect {
 }
 
 impl Script {
+    /// From when on it does anything.
+    pub(super) fn begins(&self) -> Moment {
+        BEGIN.after(ms(self.after_ms))
+    }
+
     /// The times of this client's locks.
     pub(super) fn terms(&self, times: &Times) -> Terms {
         let renewal = self.renewal.map(|renewed| WantedRenewal {

@@ -21,6 +21,8 @@ pub(super) enum Step {
     Extend { client: usize },
     /// The caller no longer wants it.
     Cancel { client: usize },
+    /// The client looks which nodes may vote.
+    Look { client: usize },
     /// The client's timer fires.
     Tick { client: usize },
     /// The node carries out the client's next command.
@@ -33,10 +35,16 @@ pub(super) enum Step {
     Refuse { client: usize, node: usize },
     /// The node carries out the client's next command, and will once more.
     Repeat { client: usize, node: usize },
+    /// The node carries out the client's next command, and a copy of it later.
+    Echo { client: usize, node: usize },
     /// The node carries out a command of a connection that broke.
     Straggle { client: usize, node: usize },
     /// The node restarts with nothing in its memory.
     Restart { node: usize },
+    /// The node's key dies before its time.
+    Expire { node: usize },
+    /// Somebody removes the lock from all nodes.
+    Remove,
     /// A replica without the keys takes the node's place.
     FailOver { node: usize },
     /// The foreign client sets its key.
@@ -59,6 +67,9 @@ impl World {
         }
         for node in 0..NODES {
             self.steps_of_node(node, &mut steps);
+        }
+        if self.faults.removals > 0 && self.nodes.iter().any(|node| node.keys().next().is_some()) {
+            steps.push(Step::Remove);
         }
         if self.may_pass() {
             steps.push(Step::Pass);
@@ -84,6 +95,9 @@ impl World {
             }
             _ => {}
         }
+        if caller.looks > 0 && self.has_node_out() && script.begins() <= self.now {
+            steps.push(Step::Look { client });
+        }
         if self.is_due(client) {
             steps.push(Step::Tick { client });
         }
@@ -93,7 +107,17 @@ impl World {
         let scripts = &self.setting.scenario.scripts;
         let started = |client: usize| self.callers[client].started > 0;
         let mirrored = |client: usize| scripts[client] == scripts[client - 1];
-        client == 0 || started(client) || (started(client - 1) || !mirrored(client)) && started(0)
+        let in_turn = client == 0
+            || started(client)
+            || (started(client - 1) || !mirrored(client)) && started(0);
+        in_turn && scripts[client].begins() <= self.now
+    }
+
+    /// A look finds something: another one ends at once.
+    fn has_node_out(&self) -> bool {
+        let guard = self.setting.guard.as_ref();
+        guard
+            .is_some_and(|guard| self.nodes.iter().any(|node| !node.is_admitted(guard.fingerprint)))
     }
 
     fn steps_of_line(&self, client: usize, node: usize, steps: &mut Vec<Step>) {
@@ -113,6 +137,9 @@ impl World {
             if left.repeats > 0 {
                 steps.push(Step::Repeat { client, node });
             }
+            if left.echoes > 0 {
+                steps.push(Step::Echo { client, node });
+            }
             if left.refusals > 0 && line.has_one_command() {
                 steps.push(Step::Refuse { client, node });
             }
@@ -128,6 +155,9 @@ impl World {
         }
         if self.faults.failovers > 0 && !self.is_mirrored(node) {
             steps.push(Step::FailOver { node });
+        }
+        if self.faults.expiries > 0 && self.nodes[node].keys().next().is_some() {
+            steps.push(Step::Expire { node });
         }
         if self.foreign.may_take(node) {
             steps.push(Step::ForeignTake { node });

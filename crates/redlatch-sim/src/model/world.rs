@@ -6,13 +6,14 @@
 
 use super::{
     caller::{Caller, Stage},
+    check::Mistake,
     foreign::Foreign,
     hash::{Mixer, Shared},
     line::Line,
     memo::Memo,
-    scenario::{Faults, NODES, Scenario, ms, resource},
+    scenario::{Faults, NODES, Scenario, Script, ms, resource},
 };
-use crate::node::{Flaw, Habits, Node};
+use crate::node::{Habits, Node};
 use redlatch_core::{
     Agreement, Entropy, Guard, Machine, Moment, OpId, Owner, Resource, Resources, Terms, WallClock,
     machine::Order,
@@ -61,7 +62,7 @@ pub(super) struct World {
 }
 
 impl Setting {
-    pub(super) fn new(scenario: Scenario, flaw: Option<Flaw>, undos_overtake: bool) -> Self {
+    pub(super) fn new(scenario: Scenario, mistake: Mistake) -> Self {
         let resources = resource();
         let name = resources.single().expect("one name").clone();
         let clients = 1..=scenario.scripts.len();
@@ -69,9 +70,9 @@ impl Setting {
         Setting {
             terms: scenario.scripts.iter().map(|script| script.terms(&scenario.times)).collect(),
             owners: clients.map(owner).collect(),
-            habits: Habits { flaw, discreet: true, stands_still: true },
+            habits: Habits { flaw: mistake.flaw, discreet: true, stands_still: true },
             guard: guard(&scenario),
-            undos_overtake,
+            undos_overtake: mistake.undos_overtake,
             memo: Memo::default(),
             resources,
             name,
@@ -110,7 +111,7 @@ fn guard(scenario: &Scenario) -> Option<Guard> {
 }
 
 impl World {
-    pub(super) fn new(setting: Rc<Setting>) -> Self {
+    pub(super) fn new(setting: &Rc<Setting>) -> Self {
         let scenario = &setting.scenario;
         let clients = scenario.scripts.len();
         let dice = |client| Dice { client, draws: 0 };
@@ -132,14 +133,14 @@ impl World {
         World {
             now: BEGIN,
             machines: (0..=255).take(clients).map(machine).collect(),
-            callers: scenario.scripts.iter().map(|script| Caller::new(script.extends)).collect(),
+            callers: scenario.scripts.iter().map(|s| Caller::new(s.extends, s.looks)).collect(),
             lines: vec![Shared::new(Line::default()); clients * NODES],
             nodes: scenario.registers.iter().map(node).collect(),
             foreign: Foreign::new(scenario.faults.foreign),
             faults: scenario.faults,
             granted: Vec::new(),
             untouched: if scenario.registers == [scenario.registers[0]; NODES] { 0b111 } else { 0 },
-            setting: Rc::clone(&setting),
+            setting: Rc::clone(setting),
         }
     }
 
@@ -170,8 +171,10 @@ impl World {
         let dues = self.machines.iter().filter_map(|machine| machine.due());
         let keys = self.nodes.iter().flat_map(|node| node.keys().map(|(_, key)| key.dies));
         let leases = self.callers.iter().filter_map(|caller| caller.lease().map(|l| l.until));
+        let starts = self.setting.scenario.scripts.iter().map(Script::begins);
         let beat = (times.beat_ms > 0).then(|| next_beat(self.now, times.beat_ms));
-        let moments = dues.chain(keys).chain(leases).chain(self.foreign.holds_until()).chain(beat);
+        let moments = dues.chain(keys).chain(leases).chain(self.foreign.holds_until());
+        let moments = moments.chain(starts).chain(beat);
         let next = moments.filter(|moment| *moment > self.now).min()?;
         (next <= BEGIN.after(ms(times.horizon_ms))).then_some(next)
     }

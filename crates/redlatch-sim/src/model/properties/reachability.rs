@@ -25,6 +25,8 @@ pub enum Mark {
     Refusal = 1 << 7,
     /// A client of another library had the lock.
     ForeignGrant = 1 << 8,
+    /// A node that was out may vote again.
+    Admission = 1 << 9,
 }
 
 /// Several of them.
@@ -61,6 +63,7 @@ impl fmt::Display for Mark {
             Mark::Loss => "a loss",
             Mark::Retry => "a retry",
             Mark::Refusal => "a refusal",
+            Mark::Admission => "an admission",
             Mark::ForeignGrant => "a grant to a foreign client",
         })
     }
