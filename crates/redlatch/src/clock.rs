@@ -50,7 +50,7 @@ impl Clock {
                 let (_, wall) = tokio_origin();
                 let now = self.now();
                 let wall = (wall + now.since(TOKIO_START)).saturating_sub(TOKIO_START.since(now));
-                wall - Duration::from_nanos(u64::from(wall.subsec_nanos() % 1000))
+                Duration::new(wall.as_secs(), wall.subsec_micros() * 1000)
             }
         }
     }
