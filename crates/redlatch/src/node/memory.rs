@@ -681,7 +681,7 @@ mod tests {
         let (young, old) = (first.mark.unwrap(), second.mark.unwrap());
         assert_eq!((young.age, old.age), (Duration::ZERO, 90 * SECOND));
         assert_eq!(young.id, old.id);
-        assert_eq!(second.clock.unwrap() - first.clock.unwrap(), 90 * SECOND);
+        assert_eq!(second.clock, Some(first.clock.unwrap() + 90 * SECOND));
     }
 
     #[tokio::test(start_paused = true)]

@@ -322,9 +322,10 @@ impl Database {
     fn facts(&self, now: i64) -> Outcome<Facts> {
         let since: i64 =
             self.statement("SELECT since FROM node")?.query_row([], |row| row.get(0))?;
+        let uptime = Duration::from_nanos(now.saturating_sub(since).max(0).unsigned_abs());
         Ok(Facts {
             clock: Some(Duration::from_micros(wall_micros())),
-            uptime: Some(Duration::from_nanos(now.saturating_sub(since).max(0).unsigned_abs())),
+            uptime: Some(Duration::from_secs(uptime.as_secs())), // as servers tell it
             journal: Some(true),
             ..Facts::of(self.identity.clone())
         })
