@@ -6,8 +6,8 @@
 //! Nodes that run a script do it there.
 
 use crate::{
-    command::Facts,
-    quarantine::{Cause, Fingerprint, Mark, Marker, Quarantine},
+    command::{Facts, Identity},
+    quarantine::{Fingerprint, Mark, Marker, Quarantine},
 };
 use alloc::{format, string::ToString, sync::Arc};
 use core::time::Duration;
@@ -32,13 +32,10 @@ impl Ledger {
     /// Why the node may not vote in its present run by this agreement.
     #[must_use]
     pub fn objection(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
-        let marker = self.marker();
-        let cause = match marker {
-            Some(marker) if marker.fingerprint != guard => Cause::Disagrees(self.agreement.clone()),
-            Some(marker) if *marker.run == *run => return None,
-            _ => Cause::Forgot,
-        };
-        Some(Quarantine::new(cause))
+        let facts = Identity { run: run.into(), version: "".into() };
+        let mut facts = Facts::of(facts);
+        self.tell(&mut facts);
+        facts.objection(guard).map(Quarantine::new)
     }
 
     /// [`Command::Watch`](crate::Command::Watch): `facts` are those of the node,
@@ -78,7 +75,9 @@ impl Ledger {
         mark: &str,
     ) -> bool {
         let watched = self.watched.as_deref();
-        if watched != Some(mark) || mark.split(' ').next() != Some(run) {
+        let theirs = self.reserved.as_deref().and_then(Fingerprint::parse);
+        let ours = theirs.is_none_or(|reserved| reserved == guard);
+        if watched != Some(mark) || mark.split(' ').next() != Some(run) || !ours {
             return false;
         }
         let admitted = Marker { run: run.into(), fingerprint: guard }.to_string().into();

@@ -4,14 +4,14 @@
 -- KEYS: the resources, then the node's hash.
 -- ARGV: marker, token, TTL in ms, proposed number, skew in µs, registers.
 -- Returns the number as text, or {value or false, PTTL} of a key that exists, or
--- {'quarantined', marker, agreement} if the node has not the marker.
+-- {'quarantined', what is kept for the guard} if the node has not the marker.
 local node = KEYS[#KEYS]
 local kept = redis.pcall('HMGET', node, 'admitted', unpack(ARGV, 6))
 if kept.err then
   return kept
 end
 if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then
-  return {'quarantined', kept[1], redis.call('HMGET', node, 'agreement')[1]}
+  return {'quarantined', unpack(redis.call('HMGET', node, 'admitted', 'agreement', 'reserved'))}
 end
 local function held(key)
   local value = redis.pcall('GETRANGE', key, 0, 511)
