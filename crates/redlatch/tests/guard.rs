@@ -258,6 +258,8 @@ async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
     let builder = guarded(fleet.servers.urls()[..3].to_vec());
     vouch(&builder).await;
     let (node, copy) = (&fleet.servers[0], &fleet.servers[3]);
+    let uptime = || node.info("uptime_in_seconds").unwrap().parse::<u64>().unwrap();
+    soon("it has been up for longer than the window", || uptime() > WINDOW.as_secs() + 1).await;
     let follows = |server: &Server| server.info("master_link_status").as_deref() == Some("up");
 
     copy.run(&["REPLICAOF", "127.0.0.1", &node.port().to_string()]);
@@ -269,6 +271,26 @@ async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
 
     assert!(node.run(&["HGET", "redlatch:node", "admitted"]).text().is_some());
     assert_eq!(out(&builder).await, [0]);
+    let _locks = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0], "its uptime says nothing");
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_while_it_is_out_is_watched_anew() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let _locks = builder.clone().connect().await.unwrap();
+    fleet.servers[0].run(&["FLUSHALL"]);
+    let look = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0]);
+
+    fleet.servers[0].restart_with_data();
+    let back = Instant::now();
+    // Who looks finds the mark of the run before.
+    let _ = look.lock(NAME).await;
+
+    all_in(&builder).await;
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
 }
 
 #[tokio::test]
