@@ -223,6 +223,14 @@ fn standing(reply: &Reply, guard: &Guard) -> Standing {
     }
 }
 
+/// Why a node that answers so may not vote; none if it may, or does not say.
+pub(crate) fn quarantine(facts: Option<&Reply>, guard: Option<&Guard>) -> Option<Quarantine> {
+    match standing(facts?, guard?) {
+        Standing::Quarantined(quarantine) => Some(quarantine),
+        Standing::Admitted | Standing::Failed(_) => None,
+    }
+}
+
 fn standing_of(facts: &Facts, guard: &Guard) -> Standing {
     let Some(cause) = facts.objection(guard.fingerprint) else { return Standing::Admitted };
     let mut quarantine = Quarantine::new(cause);

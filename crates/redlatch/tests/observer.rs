@@ -53,7 +53,7 @@ async fn locks_are_listed_by_pattern_with_their_owner() {
         assert_eq!(names(&observer.list("\\[x]").await), ["[x]"]);
         assert_eq!(names(&observer.list("").await), [""; 0]);
         let listing = observer.list("b:1").await;
-        let LockState::Held { owner, remaining } = &listing.locks[0].state else {
+        let LockState::Held { owner, remaining, .. } = &listing.locks[0].state else {
             panic!("{listing:?}");
         };
         assert_eq!(owner.as_deref(), Some("ada"));

@@ -10,7 +10,9 @@ use super::{Link, Node};
 use crate::clock::{Clock, wall_micros};
 use redlatch_core::{
     Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Moment, Page,
-    Proposal, Reply, Resource, Resources, Tag, Token, Vote, fence::registers, glob,
+    Proposal, Reply, Resource, Resources, Tag, Token, Vote,
+    fence::{register, registers},
+    glob,
     token::owner_of,
 };
 use std::{
@@ -393,6 +395,10 @@ impl Server {
             Some((key, remaining)) => KeyState::Held {
                 value: Some(key.token.as_bytes().into()),
                 remaining: Some(remaining),
+                number: self
+                    .registers
+                    .get(&register(resource))
+                    .and_then(|is| FencingToken::new(*is)),
             },
         }
     }

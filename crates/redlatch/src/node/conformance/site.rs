@@ -6,8 +6,8 @@ use crate::{
     node::{Link, Node},
 };
 use redlatch_core::{
-    Command, Entropy, FencingToken, Identity, KeyState, Owner, Proposal, Reply, Resources, Token,
-    Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
+    Command, Entropy, FencingToken, Identity, KeyState, Owner, Proposal, Reply, Resource,
+    Resources, Token, Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -125,6 +125,11 @@ impl Claim {
         Command::Inspect { resources: self.resources.clone() }
     }
 
+    /// The first of its resources.
+    pub(super) fn first(&self) -> &Resource {
+        self.resources.iter().next().expect("a claim has a resource")
+    }
+
     pub(super) fn value(&self) -> &[u8] {
         self.token.as_bytes()
     }
@@ -236,7 +241,7 @@ impl Line {
         let mut shortest = Duration::MAX;
         for state in self.states(claim).await? {
             match state {
-                KeyState::Held { value: Some(value), remaining: Some(remaining) }
+                KeyState::Held { value: Some(value), remaining: Some(remaining), .. }
                     if *value == *claim.value() =>
                 {
                     shortest = shortest.min(remaining);
