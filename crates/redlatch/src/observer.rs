@@ -14,7 +14,7 @@ use crate::{
     node::{Link, Node, conformance::tag},
     status::{LockState, Status},
 };
-pub use redlatch_core::Facts;
+pub use redlatch_core::{Agreement, Facts};
 use redlatch_core::{
     Command, Fault, Guard, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token,
     Vote, fence::DEFAULT_SKEW, token::owner_of,
@@ -53,6 +53,7 @@ const TRIAL_TTL: Duration = Duration::from_secs(2);
 pub struct Observer {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) guard: Option<Guard>,
+    pub(crate) agreement: Agreement,
 }
 
 /// The locks that are held.
@@ -126,8 +127,8 @@ impl Builder {
     /// Looks at these nodes without taking part. Nothing is connected yet.
     pub fn observer(&self) -> Result<Observer, ConnectError> {
         let nodes = self.checked_nodes()?;
-        let guard = self.guard(&nodes);
-        Ok(Observer { nodes, guard })
+        let (guard, agreement) = (self.guard(&nodes), self.agreement(&nodes));
+        Ok(Observer { nodes, guard, agreement })
     }
 }
 
