@@ -2,11 +2,11 @@
 //! it all means.
 
 use crate::{
-    cli::{PlaceArgs, Waiting},
+    cli::{GuardMode, PlaceArgs, Waiting},
     config::{Config, ConfigError, NodeEntry, NodeTable},
     percent,
 };
-use redlatch::{Builder, Locks, node};
+use redlatch::{Builder, Locks, RestartGuard, node};
 use std::{
     env,
     path::{Path, PathBuf},
@@ -26,6 +26,8 @@ const LONGEST_LOCAL: Duration = Duration::from_secs(5);
 pub(crate) struct Settings {
     nodes: Vec<String>,
     max_ttl: Option<Duration>,
+    skew: Option<Duration>,
+    restart_guard: Option<GuardMode>,
     node_timeout: Option<Duration>,
     owner: Option<String>,
     ttl: Duration,
@@ -48,12 +50,17 @@ pub(crate) enum SettingsError {
 impl Settings {
     pub(crate) fn new(place: &PlaceArgs) -> Result<Self, SettingsError> {
         let config = Config::load(place.config.as_deref())?;
+        let max_ttl = place.max_ttl.or(config.max_ttl);
+        // Who allows no more has not asked for more.
+        let ttl = max_ttl.map_or(DEFAULT_TTL, |most| DEFAULT_TTL.min(most));
         Ok(Settings {
             nodes: addresses(place, &config)?,
-            max_ttl: place.max_ttl.or(config.max_ttl),
+            max_ttl,
+            skew: place.skew.or(config.skew),
+            restart_guard: place.restart_guard.or(config.restart_guard),
             node_timeout: place.node_timeout.or(config.node_timeout),
             owner: config.owner,
-            ttl: config.ttl.unwrap_or(DEFAULT_TTL),
+            ttl: config.ttl.unwrap_or(ttl),
             wait: config.wait.unwrap_or(Duration::ZERO),
         })
     }
@@ -110,6 +117,16 @@ impl Settings {
         }
         if let Some(max_ttl) = self.max_ttl {
             builder = builder.max_ttl(max_ttl);
+        }
+        if let Some(skew) = self.skew {
+            builder = builder.skew(skew);
+        }
+        if let Some(mode) = self.restart_guard {
+            builder = builder.restart_guard(match mode {
+                GuardMode::Off => RestartGuard::Off,
+                GuardMode::On => RestartGuard::On,
+                GuardMode::Strict => RestartGuard::Strict,
+            });
         }
         if let Some(timeout) = self.node_timeout() {
             builder = builder.node_timeout(timeout);

@@ -3,12 +3,13 @@
 //! A file of `tests/transcripts` holds commands and what comes of them:
 //!
 //! ```text
-//! # Words for the reader. `nodes: 3` starts servers A, B and C.
+//! # Words for the reader. `nodes: 3` starts servers A, B and C; `guard: on`
+//! # turns the restart guard on, with a window of 3 s.
 //! $ what is typed
 //! > what it prints on stdout
 //! ! what it prints on stderr
 //! ? its exit status, unless 0
-//! % kill C, or freeze C, or thaw C
+//! % kill C, or freeze C, or thaw C, or restart C, which forgets all it had
 //! ```
 //!
 //! What differs from run to run stands in capitals: HOST, PID, TIME, …
@@ -62,7 +63,9 @@ impl Session {
             return Session { place: Place::embedded(), servers: None };
         };
         let servers = Servers::start_with(count.parse().unwrap(), &options).unwrap();
-        Session { place: Place::on(&servers), servers: Some(servers) }
+        let guarded = wanted("# guard") == Some("on");
+        let place = if guarded { Place::guarded(&servers) } else { Place::on(&servers) };
+        Session { place, servers: Some(servers) }
     }
 
     fn named(&self) -> impl Iterator<Item = (char, &Server)> {
@@ -96,6 +99,7 @@ impl Session {
             "kill" => server.kill(),
             "freeze" => server.freeze(),
             "thaw" => server.thaw(),
+            "restart" => server.restart_empty(),
             _ => panic!("`{what}` is not known"),
         }
         writeln!(seen, "% {order}").unwrap();
@@ -122,7 +126,8 @@ impl Session {
         settled(&format!(r"{}/\d+", hostname()), "HOST/PID");
         settled(r#"("\w+_ms"):[0-9.]+"#, "$1:N");
         settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
-        settled(r#"("pid"):\d+"#, "$1:N");
+        settled(r#"("pid"|"fencing_token"):\d+"#, "$1:N");
+        settled(r"(fencing token) \d+", "$1 N");
         settled(r"(for another|within|answers in|up for|after) [0-9.]+(ms|µs|ns|s)", "$1 TIME");
         settled(r"(process) \d+", "$1 PID");
         settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");
@@ -184,4 +189,6 @@ sessions! {
     bad_input
     config_file
     help
+    admit
+    quarantine
 }
