@@ -278,14 +278,14 @@ pub(crate) struct PlaceArgs {
     /// The config file [default: redlatch.toml here, or in the user's or the system's config directory].
     #[arg(long, value_name = "FILE", env = "REDLATCH_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it.
-    #[arg(long, value_name = "TIME", env = "REDLATCH_MAX_TTL", value_parser = duration::parse)]
+    /// The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) max_ttl: Option<Duration>,
-    /// How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it.
-    #[arg(long, value_name = "TIME", env = "REDLATCH_SKEW", value_parser = duration::parse)]
+    /// How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) skew: Option<Duration>,
-    /// Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node].
-    #[arg(long, value_name = "WHAT", env = "REDLATCH_RESTART_GUARD", value_enum)]
+    /// What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node].
+    #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) restart_guard: Option<GuardMode>,
     /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
@@ -298,7 +298,7 @@ pub(crate) struct PlaceArgs {
 pub(crate) enum GuardMode {
     /// They vote.
     Off,
-    /// They do not vote until those locks are over.
+    /// They do not vote until those locks are over: for --max-ttl and --skew.
     On,
     /// The same, and their own clocks are not trusted.
     Strict,

@@ -128,15 +128,15 @@ impl From<std::io::Error> for Failure {
 /// do not matter.
 fn too_few(votes: &Votes) -> Failure {
     let (mut failed, mut forgot, mut disagree) = (Vec::new(), Vec::new(), Vec::new());
+    let mut theirs = Vec::new();
     for NodeVote { node, vote, .. } in votes {
         match vote {
             Vote::Failed(_) => failed.push(format!("{node}: {vote}")),
             Vote::Quarantined(quarantine) => match (&quarantine.cause, quarantine.remaining) {
-                (Cause::Disagrees(Some(theirs)), _) => {
-                    let theirs: Vec<_> = theirs.lines().collect();
-                    disagree.push(format!("{node} ({})", theirs.join(", ")));
+                (Cause::Disagrees(other), _) => {
+                    disagree.push(node.to_string());
+                    theirs.extend(other.as_ref());
                 }
-                (Cause::Disagrees(None), _) => disagree.push(node.to_string()),
                 (_, Some(left)) => forgot.push(format!("{node} for another {}", show(left))),
                 (_, None) => forgot.push(node.to_string()),
             },
@@ -144,19 +144,26 @@ fn too_few(votes: &Votes) -> Failure {
         }
     }
     let nodes = votes.tally().nodes;
+    theirs.dedup();
+    let theirs: String = theirs
+        .iter()
+        .map(|theirs| format!("; they have {}", theirs.lines().collect::<Vec<_>>().join(", ")))
+        .collect();
     let kinds = [
-        (failed, "do not answer", "; ", ""),
+        (failed, "do not answer", "; ", String::new()),
         (
             forgot,
             "are quarantined, since they may have forgotten locks",
             ", ",
-            "; `redlatch admit` vouches for them, `redlatch admit --wait` waits for them",
+            "; `redlatch admit` vouches for them, `redlatch admit --wait` waits for them".into(),
         ),
         (
             disagree,
             "serve clients with another list of nodes, or other times",
-            "; ",
-            "; give all clients the same, or change it with `redlatch admit --replace`",
+            ", ",
+            format!(
+                "{theirs}; give all clients the same, or change it with `redlatch admit --replace`"
+            ),
         ),
     ];
     let kinds = kinds.into_iter().filter(|(which, ..)| !which.is_empty());

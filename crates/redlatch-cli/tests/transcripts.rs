@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! # Words for the reader. `nodes: 3` starts servers A, B and C; `guard: on`
-//! # turns the restart guard on, with a window of 3 s.
+//! # turns the restart guard on, `guard: short` with a window of 3 s.
 //! $ what is typed
 //! > what it prints on stdout
 //! ! what it prints on stderr
@@ -63,8 +63,12 @@ impl Session {
             return Session { place: Place::embedded(), servers: None };
         };
         let servers = Servers::start_with(count.parse().unwrap(), &options).unwrap();
-        let guarded = wanted("# guard") == Some("on");
-        let place = if guarded { Place::guarded(&servers) } else { Place::on(&servers) };
+        let place = match wanted("# guard") {
+            None => Place::on(&servers),
+            Some("on") => Place::guarded_long(&servers),
+            Some("short") => Place::guarded(&servers),
+            Some(other) => panic!("`{other}` is not known"),
+        };
         Session { place, servers: Some(servers) }
     }
 
@@ -128,12 +132,19 @@ impl Session {
         settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
         settled(r#"("pid"|"fencing_token"):\d+"#, "$1:N");
         settled(r"(fencing token) \d+", "$1 N");
-        settled(r"(for another|within|answers in|up for|after) [0-9.]+(ms|µs|ns|s)", "$1 TIME");
+        settled(r"(for another|within|answers in|up for|after) [0-9.]+(ms|µs|ns|s|m)", "$1 TIME");
         settled(r"(process) \d+", "$1 PID");
         settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");
         settled(r"  [0-9.]+m?s  +(\d of)", "  TIME  $1");
         settled(r"(redis|valkey|SQLite|redlatch) \d[0-9.]+", "$1 VERSION");
-        text
+        // Agreements are sorted by address, and ports differ.
+        let list = Regex::new(r"\b[A-Z](, [A-Z]\b)+").unwrap();
+        let sorted = |found: &Captures| {
+            let mut names: Vec<_> = found[0].split(", ").collect();
+            names.sort_unstable();
+            names.join(", ")
+        };
+        list.replace_all(&text, sorted).into_owned()
     }
 }
 
@@ -185,6 +196,7 @@ sessions! {
     looking
     doctor_finds_nothing
     doctor_on_servers
+    doctor_on_eviction
     doctor_and_permissions
     bad_input
     config_file

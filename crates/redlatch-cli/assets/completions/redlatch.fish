@@ -47,10 +47,10 @@ warn\t'Say so and let it run on, without the lock'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s E -l conflict-exit-code -d 'The exit status if another owner has the lock, instead of 121' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-wait -d 'Does not wait, whatever the config file says'
@@ -63,10 +63,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l wait -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l owner -d 'The label that others see on the lock [default: HOST/PID]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l no-wait -d 'Does not wait, whatever the config file says'
@@ -77,10 +77,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -s h -l help 
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l ttl -d 'For how long, from now [default: the TTL it was taken with]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
@@ -90,10 +90,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s h -l help -
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l force -d 'Takes this lock away from whoever holds it, after asking' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l yes -d 'Does not ask'
@@ -104,10 +104,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s h -l help 
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l every -d 'How often --watch looks' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l watch -d 'Looks again and again until interrupted'
@@ -117,10 +117,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l json -d 'Pr
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
@@ -131,10 +131,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l prefix -d '
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l ttl -d 'The TTL that the round trips must suit' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
@@ -144,10 +144,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s h -l help -
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l timeout -d 'How long to wait with --wait or --replace [default: until it is done]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: 30s]. All must agree on it' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guard -d 'Whether nodes that may have forgotten locks do not vote for --max-ttl and --skew [default: on; off for one node]' -r -f -a "off\t'They vote'
-on\t'They do not vote until those locks are over'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All of them'

@@ -95,9 +95,9 @@ impl Place<'_> {
         (theirs.as_ref() != Some(self.agreement)).then_some(theirs)
     }
 
-    /// Whether a node tells of clients with other settings.
+    /// Whether the nodes tell what their clients agree on.
     pub(super) fn is_told(&self) -> bool {
-        known(self.examined).any(|(_, facts)| self.other(facts).is_some())
+        known(self.examined).any(|(_, facts)| facts.marker.is_some())
     }
 }
 
@@ -191,7 +191,10 @@ fn votes(place: &Place<'_>) -> Option<Finding> {
     let out = place.standings.iter().filter(quarantined).count();
     (out > 0 && admitted <= nodes / 2).then(|| {
         let words = format!("{admitted} of {nodes} nodes may vote: no lock can be taken now");
-        Finding::problem(words).fix("redlatch admit --wait")
+        let finding = Finding::problem(words);
+        // Those with other clients would be waited for in vain.
+        let waiting = !known(place.examined).any(|(_, facts)| place.other(facts).is_some());
+        if waiting { finding.fix("redlatch admit --wait") } else { finding }
     })
 }
 
