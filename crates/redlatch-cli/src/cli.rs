@@ -218,6 +218,7 @@ pub(crate) struct DoctorArgs {
 /// or all who held locks are stopped. Says of every node where it stands.
 #[derive(Debug, Args)]
 #[command(after_help = exit::ADMIT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word on the command line")]
 pub(crate) struct AdmitArgs {
     /// Which nodes: as they are named in errors, or by their address.
     #[arg(value_name = "NODE", required_unless_present_any = ["all", "wait"])]

@@ -145,10 +145,12 @@ fn too_few(votes: &Votes) -> Failure {
     }
     let nodes = votes.tally().nodes;
     theirs.dedup();
-    let theirs: String = theirs
-        .iter()
-        .map(|theirs| format!("; they have {}", theirs.lines().collect::<Vec<_>>().join(", ")))
-        .collect();
+    let theirs: Vec<_> = theirs.iter().map(|text| text.replace('\n', ", ")).collect();
+    let theirs = if theirs.is_empty() {
+        String::new()
+    } else {
+        format!("; they have {}", theirs.join("; "))
+    };
     let kinds = [
         (failed, "do not answer", "; ", String::new()),
         (

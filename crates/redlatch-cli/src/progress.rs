@@ -48,9 +48,9 @@ fn line(name: &str, status: &Status, waited: Duration, left: Option<Duration>) -
         .collect();
     let down = if down.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
     let out = status.nodes.iter().filter_map(|node| {
-        Some(format!("{} {}", node.node, for_another(node.quarantine.as_ref()?)))
+        Some(format!("; {} {}", node.node, for_another(node.quarantine.as_ref()?)))
     });
-    let out: String = out.map(|node| format!("; {node}")).collect();
+    let out = out.collect::<Vec<_>>().concat();
     let left = left.map_or(String::new(), |left| format!(" of {}", time(waited + left)));
     format!("{name} is {who}; waiting for {}{left}{down}{out}", time(waited))
 }

@@ -87,12 +87,13 @@ impl Place<'_> {
         self.node_timeout.unwrap_or((self.ttl / 20).clamp(least, most))
     }
 
-    /// What the clients of that node agree on, if it is not what we do.
-    fn other(&self, facts: &Facts) -> Option<Option<Agreement>> {
+    /// What the clients of that node agree on, in words, if it is not what we do.
+    fn other(&self, facts: &Facts) -> Option<String> {
         // A node that was never admitted serves nobody with the guard.
         facts.marker.as_ref()?;
         let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
-        (theirs.as_ref() != Some(self.agreement)).then_some(theirs)
+        (theirs.as_ref() != Some(self.agreement))
+            .then(|| theirs.as_ref().map_or("settings that are not known".into(), in_a_line))
     }
 
     /// Whether the nodes tell what their clients agree on.
@@ -146,7 +147,6 @@ const KEEP: &str = "CONFIG SET maxmemory-policy noeviction";
 /// What the restart guard makes of a node.
 fn guarded(facts: &Facts, name: &str, stands: &Standing, place: &Place<'_>) -> Option<Finding> {
     if let Some(theirs) = place.other(facts) {
-        let theirs = theirs.as_ref().map_or("settings that are not known".into(), in_a_line);
         let words = format!(
             "its clients have another list of nodes, or other times: {theirs}; ours: {}",
             in_a_line(place.agreement)

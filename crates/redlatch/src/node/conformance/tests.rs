@@ -414,8 +414,8 @@ impl Counter {
             }
             Command::Inspect { resources } => {
                 let moved = self.registers.lock().unwrap();
-                let named = |name: &Resource| (self.name(name), fence::register(name));
-                let mut names: Vec<_> = resources.iter().map(named).collect();
+                let known = |name: &Resource| (self.name(name), fence::register(name));
+                let mut names: Vec<_> = resources.iter().map(known).collect();
                 if bug == Bug::InspectsSorted {
                     names.sort();
                 }
