@@ -132,7 +132,8 @@ impl Session {
         settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
         settled(r#"("pid"|"fencing_token"):\d+"#, "$1:N");
         settled(r"(fencing token) \d+", "$1 N");
-        settled(r"(for another|within|answers in|up for|after) [0-9.]+(ms|µs|ns|s|m)", "$1 TIME");
+        settled(r"(up for) \d+[a-z]+( \d+[a-z]+)*", "$1 TIME");
+        settled(r"(for another|within|answers in|after) [0-9.]+(ms|µs|ns|s|m)", "$1 TIME");
         settled(r"(process) \d+", "$1 PID");
         settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");
         settled(r"  [0-9.]+m?s  +(\d of)", "  TIME  $1");

@@ -4,7 +4,7 @@
 
 use crate::{admit::for_another, duration::show, exit::Exit};
 use redlatch::{
-    Cause, Fault, Quarantine, RestartGuard, Standing, Vote,
+    Cause, Fault, RestartGuard, Standing, Vote,
     node::REDIS_PERMISSIONS,
     observer::{Agreement, Examined, Facts, Trial},
 };
@@ -157,16 +157,20 @@ fn guarded(facts: &Facts, name: &str, stands: &Standing, place: &Place<'_>) -> O
         return Some(Finding::problem(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = stands else { return None };
-    let Quarantine { cause, .. } = quarantine;
-    let words = match cause {
-        Cause::Forgot => "it may have forgotten locks (restarted, flushed, promoted or new)",
-        _ => "it is being taken by clients with another list of nodes, or other times",
-    };
-    let finding = Finding::warning(format!("{}: {words}", for_another(quarantine)));
-    Some(finding.fix(format!(
-        "redlatch admit --wait {name}; or, if no lock that it held can still be in use: \
-         redlatch admit {name}"
-    )))
+    let out = for_another(quarantine);
+    Some(match quarantine.cause {
+        Cause::Forgot => Finding::warning(format!(
+            "{out}: it may have forgotten locks (restarted, flushed, promoted or new)"
+        ))
+        .fix(format!(
+            "redlatch admit --wait {name}; or, if no lock that it held can still be in use: \
+             redlatch admit {name}"
+        )),
+        _ => Finding::problem(format!(
+            "{out}: it is being taken by clients with another list of nodes, or other times"
+        ))
+        .fix(format!("let that end; or, to take it back: redlatch admit --replace {name}")),
+    })
 }
 
 fn in_a_line(agreement: &Agreement) -> String {
