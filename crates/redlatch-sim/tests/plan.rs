@@ -5,14 +5,14 @@ use std::process::Command;
 
 fn plan(args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch-sim"));
-    let output = command.arg("plan").args(args).output().unwrap();
+    let output = command.arg("plan").args(args).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("text")
 }
 
 fn figures(args: &[&str]) -> Value {
     let json = plan(&[&["--json"], args].concat());
-    serde_json::from_str::<Value>(&json).unwrap()[0].clone()
+    serde_json::from_str::<Value>(&json).expect("JSON")[0].clone()
 }
 
 fn between(value: &Value, least: f64, most: f64) -> bool {
