@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn long_words_are_cut_and_say_so() {
-        assert_eq!(cut("a lease of ten", 8), "a lease…");
+        assert_eq!(cut("a lease of ten", 10), "a lease o…");
         assert_eq!(cut("short", 8), "short");
     }
 
