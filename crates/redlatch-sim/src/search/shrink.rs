@@ -87,7 +87,8 @@ impl Shrinking<'_> {
                 |job| job.cancel = None,
                 |job| job.renewal = None,
                 |job| job.fenced = false,
-                |job| job.wait = Span(0),
+                // The wait of those that must be granted is the bound they are held to.
+                |job| job.wait = if job.must { job.wait } else { Span(0) },
                 |job| job.resources.truncate(1),
                 |job| job.end = End::Release,
             ];
