@@ -86,15 +86,7 @@ fn late() -> Vec<Scenario> {
         },
         Scenario {
             name: "renewal",
-            about: "the first client renews its lease until it may not, the other waits for it",
-            scripts: &[RENEWS, KEEPS],
-            times: until(1000),
-            must_happen: &[Mark::GrantToAnother, Mark::Renewal],
-            ..PLAIN
-        },
-        Scenario {
-            name: "renewal-prompt",
-            about: "the same with prompt replies and a paused client",
+            about: "the first client renews its lease until it may not, and is paused",
             scripts: &[RENEWS, KEEPS],
             faults: Faults { lags: 1, ..NO_FAULTS },
             times: until(1000),
