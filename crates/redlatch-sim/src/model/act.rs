@@ -4,7 +4,7 @@
 //! Out: the next state, and what the machines said on the way.
 
 use super::{
-    caller::{Lease, Stage},
+    caller::{Caller, Lease, Stage},
     memo::Effect,
     properties::{Mark, Marks},
     scenario::{NODES, ms},
@@ -127,16 +127,22 @@ impl World {
     }
 
     fn note_sent(&mut self, client: usize, command: &Command) {
+        let bit = |(other, caller): (usize, &Caller)| u8::from(caller.lease().is_some()) << other;
+        // Of no use elsewhere, and it would tell equal states apart.
+        let matters = self.setting.scenario.faults.removals > 0;
+        let under = self.callers.iter().enumerate().filter(|_| matters).map(bit).sum();
         let caller = &mut self.callers[client];
         match command {
-            Command::Take { fence: Some(_), .. } => {
+            // One that is planted again belongs to a lease.
+            Command::Take { .. } if caller.lease().is_none() => {
                 caller.floor = self.granted.iter().copied().max().unwrap_or(0);
+                caller.under = under;
                 caller.raised = false;
             }
             Command::Raise { .. } => caller.raised = true,
             Command::Extend { .. } => {
                 if let Some(lease) = caller.lease_mut() {
-                    lease.rival_when_extended = lease.rival;
+                    lease.succeeded_when_extended = lease.successor;
                 }
             }
             _ => {}
@@ -183,21 +189,24 @@ impl World {
         if client > 0 {
             marks.add(Mark::GrantToAnother);
         }
-        self.rival_to_others(client);
+        self.rival_to_others(client, self.callers[client].under);
         self.callers[client].stage = Stage::Holding(Lease {
             until,
             fence,
             rival: false,
-            rival_when_extended: false,
+            successor: false,
+            succeeded_when_extended: false,
             lost: false,
         });
     }
 
-    /// Whoever has a lease and is not the one who was granted has a rival.
-    pub(super) fn rival_to_others(&mut self, client: usize) {
+    /// Whoever has a lease and is not the one who was granted has a rival; and a
+    /// successor, if it had the lease when the other began.
+    pub(super) fn rival_to_others(&mut self, client: usize, under: u8) {
         for (other, caller) in self.callers.iter_mut().enumerate() {
             if let Some(lease) = caller.lease_mut().filter(|_| other != client) {
                 lease.rival = true;
+                lease.successor |= under & 1 << other != 0;
             }
         }
     }

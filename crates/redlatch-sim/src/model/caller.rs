@@ -17,6 +17,8 @@ pub(super) struct Caller {
     /// The greatest token that had been granted when the attempt under way
     /// began: a grant must be above it.
     pub(super) floor: u64,
+    /// The clients that had a lease when the attempt under way began: a bit each.
+    pub(super) under: u8,
     /// The attempt under way has asked for a second round.
     pub(super) raised: bool,
 }
@@ -37,14 +39,16 @@ pub(super) struct Lease {
     pub(super) fence: u64,
     /// Somebody else was granted the lock since.
     pub(super) rival: bool,
-    /// The same, when the latest extension was sent.
-    pub(super) rival_when_extended: bool,
+    /// The same, and the attempt began under this lease.
+    pub(super) successor: bool,
+    /// There was one when the latest extension was sent.
+    pub(super) succeeded_when_extended: bool,
     pub(super) lost: bool,
 }
 
 impl Caller {
     pub(super) fn new(extends: u8, looks: u8) -> Self {
-        Caller { started: 0, stage: Stage::Idle, looks, extends, floor: 0, raised: false }
+        Caller { started: 0, stage: Stage::Idle, looks, extends, floor: 0, under: 0, raised: false }
     }
 
     pub(super) fn lease(&self) -> Option<&Lease> {

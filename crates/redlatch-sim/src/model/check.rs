@@ -63,8 +63,7 @@ pub fn prove(scenario: &Scenario) -> Outcome {
 }
 
 /// The same, but gives up after so many states.
-#[must_use]
-pub fn prove_within(scenario: &Scenario, most: usize) -> Outcome {
+pub(super) fn prove_within(scenario: &Scenario, most: usize) -> Outcome {
     let start = Instant::now();
     let first = first_state(scenario, Mistake::default());
     let found = match scenario.expect {

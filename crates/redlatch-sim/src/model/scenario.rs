@@ -95,7 +95,7 @@ pub struct Faults {
     pub echoes: u8,
     /// A key dies before its time: a wall clock jumped, memory was short.
     pub expiries: u8,
-    /// Somebody removes the lock by hand, from all nodes at once.
+    /// Somebody removes a lock that is held by hand, from all nodes at once.
     pub removals: u8,
     /// Time passes a client that has a timer due: it is paused.
     pub lags: u8,

@@ -68,7 +68,8 @@ impl World {
         for node in 0..NODES {
             self.steps_of_node(node, &mut steps);
         }
-        if self.faults.removals > 0 && self.nodes.iter().any(|node| node.keys().next().is_some()) {
+        let held = self.callers.iter().any(|caller| caller.holds(self.now));
+        if self.faults.removals > 0 && held {
             steps.push(Step::Remove);
         }
         if self.may_pass() {

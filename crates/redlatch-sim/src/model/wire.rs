@@ -184,7 +184,7 @@ impl World {
         let won = self.nodes[node].change(|held| foreign.take(now, node, held, &name, ttl));
         if won {
             heard.marks.add(Mark::ForeignGrant);
-            self.rival_to_others(usize::MAX);
+            self.rival_to_others(usize::MAX, 0);
         }
     }
 

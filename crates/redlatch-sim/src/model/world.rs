@@ -114,7 +114,7 @@ impl World {
     pub(super) fn new(setting: &Rc<Setting>) -> Self {
         let scenario = &setting.scenario;
         let clients = scenario.scripts.len();
-        let dice = |client| Dice { client, draws: 0 };
+        let dice = |client| Dice { client, attempts: 0 };
         let machine = |client| {
             let machine = Machine::new(NODES, dice(client));
             let guard = setting.guard_of(client.into());
@@ -207,25 +207,29 @@ fn next_beat(now: Moment, beat_ms: u32) -> Moment {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Dice {
     client: u8,
-    draws: u16,
+    attempts: u8,
 }
 
 impl Entropy for Dice {
     fn fill(&mut self, bytes: &mut [u8]) {
-        let [high, low] = self.draws.to_be_bytes();
-        self.draws += 1;
-        // A pause is told by the upper four of eight bytes.
-        bytes.fill(if bytes.len() == 8 { 128 } else { 0 });
-        bytes[..3].copy_from_slice(&[self.client, high, low]);
+        // Eight bytes are for a pause, or for a mark of the restart guard. Marks
+        // differ all the same: there is one at most in each life of a node.
+        if bytes.len() == 8 {
+            return bytes.fill(128);
+        }
+        self.attempts += 1;
+        bytes.fill(0);
+        bytes[0] = self.client;
+        bytes[1] = self.attempts;
     }
 }
 
-/// The name of what stands on a node: `c1.2` is the first client's, and not its first.
+/// The name of what stands on a node: `c1.2` is of the first client's second attempt.
 pub(super) fn name_of(value: &[u8]) -> String {
     let hex = |at: usize| value.get(at..at + 2).and_then(|digits| str::from_utf8(digits).ok());
     let number = |at| hex(at).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-    match (number(0), number(4)) {
-        (Some(client), Some(draw)) => format!("c{}.{}", client + 1, u16::from(draw) + 1),
+    match (number(0), number(2)) {
+        (Some(client), Some(attempt)) => format!("c{}.{attempt}", client + 1),
         _ => String::from_utf8_lossy(value).into_owned(),
     }
 }
