@@ -124,9 +124,10 @@ pub(super) fn table(plan: &Plan, figures: &[Figures]) -> String {
         text.push('\n');
     }
     text.push_str(
-        "\ngranted: within the wait. p50 … max: from asking to the grant. hand-over: from a\n\
-         release to the next grant, where somebody waited. 2nd rounds: grants whose fencing\n\
-         numbers differed at first. messages: commands and replies per lock granted.\n",
+        "\ngranted: by an attempt that began within the wait. p50 … max: from asking to the\n\
+         grant. hand-over: from a release to the next grant, where somebody waited. 2nd\n\
+         rounds: grants whose fencing numbers differed at first. messages: commands and\n\
+         replies per lock granted.\n",
     );
     text
 }
