@@ -1,0 +1,97 @@
+//! Plays the rows, one after the other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::checker;
+use crate::report::Line;
+use crate::scenario::{Load, Part, Row, Scale, Script};
+use crate::scene::Scene;
+use crate::tested::Tested;
+
+/// How rows are to be played.
+pub(crate) struct Player {
+    pub(crate) scale: Scale,
+    /// Where the histories of rows that missed are kept.
+    pub(crate) keep: PathBuf,
+    pub(crate) tested: Tested,
+}
+
+impl Player {
+    /// Plays all parts of a row.
+    pub(crate) fn row(&self, row: &Row) -> Vec<Line> {
+        row.parts
+            .iter()
+            .map(|part| {
+                let begin = Instant::now();
+                let mut line = match part {
+                    Part::Load(load) => self.load(row.number, load),
+                    Part::Script(script) => self.script(script),
+                    Part::Tests(names) => self.tested.line(names),
+                };
+                line.row = row.number;
+                row.fault.clone_into(&mut line.fault);
+                line.took = begin.elapsed();
+                eprintln!("{line}");
+                line
+            })
+            .collect()
+    }
+
+    fn load(&self, number: u32, load: &Load) -> Line {
+        let what = format!("load: {}", load.what);
+        match self.try_load(number, load) {
+            Ok(line) => Line { how: what, ..line },
+            Err(error) => Line::failed(what, &error),
+        }
+    }
+
+    fn try_load(&self, number: u32, load: &Load) -> anyhow::Result<Line> {
+        let mut scene = Scene::set(load, load.lasts(self.scale))?;
+        (load.prepare)(&mut scene);
+        while !scene.is_over() {
+            (load.nemesis)(&mut scene);
+        }
+        (load.repair)(&mut scene);
+        if let Some(limit) = load.must.recover {
+            scene.await_recovery(limit);
+        }
+        let (tracks, dir) = scene.close()?;
+        let findings = checker::check(&tracks);
+        let missed = load.must.missed(&findings);
+        if !missed.is_empty() {
+            let kept = self.keep.join(format!("row-{number}-{}", load.what.replace(' ', "-")));
+            keep(dir.path(), &kept)?;
+            eprintln!("history kept in {}", kept.display());
+        }
+        for breach in findings.breaches() {
+            eprintln!("  {breach}");
+        }
+        Ok(Line::of(&findings, missed))
+    }
+
+    fn script(&self, script: &Script) -> Line {
+        let how = format!("script: {}", script.what);
+        match (script.play)(self.scale) {
+            Ok(shown) => Line::shown(how, shown),
+            Err(error) => Line::failed(how, &error),
+        }
+    }
+}
+
+/// Copies a history, which lives in memory and is about to go.
+fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Longer than anything takes that a script waits for.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
