@@ -42,6 +42,9 @@ pub(crate) struct RunPlan {
     /// Plays these rows alone, by number.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<u32>,
+    /// Leaves out what is shown by tests, which `cargo xtask test` runs anyway.
+    #[arg(long)]
+    pub(crate) without_tests: bool,
     /// Lists the rows instead.
     #[arg(long)]
     pub(crate) list: bool,

@@ -9,6 +9,7 @@ mod checker;
 mod cli;
 mod crew;
 mod dice;
+mod disk;
 mod history;
 mod ledger;
 mod orders;
@@ -56,7 +57,10 @@ fn main() -> ExitCode {
 
 fn run(plan: &RunPlan) -> anyhow::Result<bool> {
     let scale = if plan.short { Scale::Short } else { Scale::Full };
-    let rows = wanted(&plan.only)?;
+    let mut rows = wanted(&plan.only)?;
+    if plan.without_tests {
+        rows.iter_mut().for_each(|row| row.parts.retain(|part| !matches!(part, Part::Tests(_))));
+    }
     let begin = Instant::now();
     let parts = rows.iter().flat_map(|row| &row.parts);
     let tests: BTreeSet<&str> = parts

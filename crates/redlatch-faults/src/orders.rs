@@ -38,6 +38,9 @@ pub(crate) struct Habits {
     pub(crate) node_timeout: Duration,
     /// How long it thinks between reading and writing, at least and at most.
     pub(crate) thinks: (Duration, Duration),
+    /// One hold in so many lasts this long at most instead: what a node forgets
+    /// then still matters.
+    pub(crate) lingers: Option<(usize, Duration)>,
     /// Writes without asking whether the lock is still held, as everyone does
     /// who was paused between the question and the write.
     pub(crate) careless: bool,
@@ -91,6 +94,7 @@ impl Default for Habits {
             wait: Duration::from_secs(2),
             node_timeout: Duration::from_millis(200),
             thinks: (Duration::ZERO, Duration::from_millis(2)),
+            lingers: Some((40, Duration::from_millis(900))),
             careless: false,
             guard: Guarding::On,
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::checker;
 use crate::report::Line;
@@ -92,6 +92,3 @@ fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-/// Longer than anything takes that a script waits for.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);

@@ -12,6 +12,7 @@ use redlatch_testbed::{Proxy, Server, Servers, faketime_library, wait_until};
 
 use crate::crew::{Clock, Crew};
 use crate::dice::Dice;
+use crate::disk::Disk;
 use crate::history::{self, HARNESS, Place, Recorder, Track, What};
 use crate::ledger::Ledger;
 use crate::orders::Orders;
@@ -28,6 +29,8 @@ pub(crate) struct Scene {
     // Dropped in this order: who uses the servers before the servers.
     pub(crate) crew: Crew,
     pub(crate) proxies: Vec<Proxy>,
+    /// In the directories of the servers, which cannot go before them.
+    pub(crate) disks: Vec<Disk>,
     pub(crate) servers: Servers,
     ledger: Server,
     pub(crate) dice: Dice,
@@ -74,6 +77,7 @@ impl Scene {
         let mut scene = Self {
             crew,
             proxies,
+            disks: Vec::new(),
             servers,
             ledger,
             dice: Dice::new(),

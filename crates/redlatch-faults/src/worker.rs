@@ -150,8 +150,14 @@ impl<'a> Caller<'a> {
 
     /// A careless one sleeps through; others look up now and then.
     fn think(&mut self, hold: &mut Hold) {
-        let Habits { thinks: (least, most), careless, .. } = self.orders.habits;
-        let until = Instant::now() + self.dice.between(least..=most);
+        let Habits { thinks: (least, most), lingers, careless, .. } = self.orders.habits;
+        let time = match lingers {
+            Some((one_in, most)) if self.dice.below(one_in) == 0 => {
+                self.dice.between(most / 2..=most)
+            }
+            _ => self.dice.between(least..=most),
+        };
+        let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             thread::sleep(if careless { left } else { left.min(LOOK_EVERY) });

@@ -73,6 +73,7 @@ impl Drop for Process {
         // Both fail only if it is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        crate::faketime::sweep(self.child.id());
     }
 }
 
