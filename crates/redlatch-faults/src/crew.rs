@@ -11,9 +11,9 @@ use redlatch_testbed::{Process, wait_until};
 
 use crate::orders::Orders;
 
-/// Worker processes that all have the same orders.
+/// Worker processes of one directory.
 pub(crate) struct Crew {
-    orders: Orders,
+    dir: PathBuf,
     workers: Vec<Worker>,
     hired: usize,
     /// For `LD_PRELOAD`: a clock that the harness can move.
@@ -21,7 +21,7 @@ pub(crate) struct Crew {
 }
 
 struct Worker {
-    name: String,
+    orders: Orders,
     process: Process,
 }
 
@@ -33,30 +33,32 @@ pub(crate) struct Clock {
 }
 
 impl Crew {
-    pub(crate) fn hire(orders: Orders, workers: usize, clock: Option<Clock>) -> io::Result<Self> {
-        let mut crew = Self { orders, workers: Vec::new(), hired: 0, clock };
-        for _ in 0..workers {
-            let worker = crew.start()?;
+    /// Starts one for each of the orders, whose names it fills in.
+    pub(crate) fn hire(
+        dir: &Path,
+        orders: impl IntoIterator<Item = Orders>,
+        clock: Option<Clock>,
+    ) -> io::Result<Self> {
+        let mut crew = Self { dir: dir.to_owned(), workers: Vec::new(), hired: 0, clock };
+        for orders in orders {
+            let worker = crew.start(orders)?;
             crew.workers.push(worker);
         }
         Ok(crew)
     }
 
-    fn start(&mut self) -> io::Result<Worker> {
+    fn start(&mut self, mut orders: Orders) -> io::Result<Worker> {
         self.hired += 1;
-        let name = format!("w{}", self.hired);
-        let orders = Orders { name: name.clone(), ..self.orders.clone() };
-        let orders = serde_json::to_string(&orders).expect("orders are plain");
-        let errors = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.orders.dir.join(format!("{name}.err")))?;
+        orders.name = format!("w{}", self.hired);
+        let errors = self.dir.join(format!("{}.err", orders.name));
+        let errors = fs::File::options().create(true).append(true).open(errors)?;
+        let json = serde_json::to_string(&orders).expect("orders are plain");
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["worker", &orders]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        command.args(["worker", &json]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
         if let Some(clock) = &self.clock {
             clock.preload(&mut command);
         }
-        Ok(Worker { name, process: Process::spawn(command)? })
+        Ok(Worker { orders, process: Process::spawn(command)? })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -65,7 +67,7 @@ impl Crew {
 
     /// Which worker bears that name.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        self.workers.iter().position(|worker| worker.name == name)
+        self.workers.iter().position(|worker| worker.orders.name == name)
     }
 
     /// Stops one in mid-step.
@@ -77,9 +79,9 @@ impl Crew {
         self.workers[which].process.thaw()
     }
 
-    /// Kills one (`SIGKILL`) and hires another.
+    /// Kills one (`SIGKILL`) and hires another for its work.
     pub(crate) fn replace(&mut self, which: usize) -> io::Result<()> {
-        self.workers[which] = self.start()?;
+        self.workers[which] = self.start(self.workers[which].orders.clone())?;
         Ok(())
     }
 
@@ -91,13 +93,12 @@ impl Crew {
     /// Tells all to stop, and waits for them. Who hangs, or ended badly, is an
     /// error.
     pub(crate) fn dismiss(&mut self, limit: Duration) -> anyhow::Result<()> {
-        let dir = &self.orders.dir;
-        fs::write(dir.join(Orders::STOP), "").context("tell the workers to stop")?;
+        fs::write(self.dir.join(Orders::STOP), "").context("tell the workers to stop")?;
         for worker in &mut self.workers {
             let ended = wait_until(limit, || worker.process.has_ended());
-            anyhow::ensure!(ended, "{} did not stop within {limit:?}", worker.name);
+            anyhow::ensure!(ended, "{} did not stop within {limit:?}", worker.orders.name);
         }
-        complaints(dir)
+        complaints(&self.dir)
     }
 }
 

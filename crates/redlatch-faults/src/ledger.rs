@@ -3,9 +3,9 @@
 //!
 //! Seal, read, think, write one more: what the lock is there to protect.
 
+use redis::{Commands as _, Connection, RedisError};
 use redlatch::FencingToken;
 use redlatch::fence::redis::Value;
-use redis::{Commands as _, Connection, RedisError};
 
 use crate::history::Place;
 
@@ -88,9 +88,7 @@ fn fenced_value(resource: &str) -> Value {
     Value::new(key(Place::Fenced, resource))
 }
 
-fn settle(
-    result: Result<(), redlatch::fence::WriteError<RedisError>>,
-) -> anyhow::Result<Fenced> {
+fn settle(result: Result<(), redlatch::fence::WriteError<RedisError>>) -> anyhow::Result<Fenced> {
     match result {
         Ok(()) => Ok(Fenced::Done),
         Err(error) if error.stale().is_some() => Ok(Fenced::Stale),

@@ -1,5 +1,6 @@
 //! What a worker process is to do: handed over as JSON on its command line.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ pub(crate) struct Orders {
     pub(crate) nodes: Vec<String>,
     /// The server of the counters, which is no node.
     pub(crate) ledger: String,
-    /// How many resources there are, and so how many counters of each kind.
-    pub(crate) resources: usize,
+    /// The numbers of the resources it locks, the last one not among them.
+    pub(crate) resources: Range<usize>,
     /// How many callers it has, each on a thread of its own.
     pub(crate) callers: usize,
     /// How many locks each caller takes before it ends by itself.
@@ -38,9 +39,6 @@ pub(crate) struct Habits {
     pub(crate) node_timeout: Duration,
     /// How long it thinks between reading and writing, at least and at most.
     pub(crate) thinks: (Duration, Duration),
-    /// One hold in so many lasts this long at most instead: what a node forgets
-    /// then still matters.
-    pub(crate) lingers: Option<(usize, Duration)>,
     /// Writes without asking whether the lock is still held, as everyone does
     /// who was paused between the question and the write.
     pub(crate) careless: bool,
@@ -94,7 +92,6 @@ impl Default for Habits {
             wait: Duration::from_secs(2),
             node_timeout: Duration::from_millis(200),
             thinks: (Duration::ZERO, Duration::from_millis(2)),
-            lingers: Some((40, Duration::from_millis(900))),
             careless: false,
             guard: Guarding::On,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_testbed::{Server, ServerOptions};
 
 use crate::checker::Findings;
-use crate::orders::Habits;
+use crate::orders::{Habits, Orders};
 use crate::scene::Scene;
 
 /// One row of the table of faults.
@@ -55,9 +55,16 @@ pub(crate) struct Load {
     pub(crate) what: &'static str,
     pub(crate) nodes: Nodes,
     pub(crate) proxied: bool,
+    /// Workers that hold the first resource for long and without renewal, one
+    /// after the other: what a node forgets then matters.
+    pub(crate) lingerers: usize,
+    /// How long they hold it, at least and at most.
+    pub(crate) linger: (Duration, Duration),
+    /// Workers that take the other resources as often as they can.
     pub(crate) workers: usize,
     pub(crate) callers: usize,
     pub(crate) workers_clock: bool,
+    /// How many other resources there are.
     pub(crate) resources: usize,
     pub(crate) acquires: Option<u64>,
     pub(crate) habits: Habits,
@@ -118,7 +125,9 @@ impl Default for Load {
             what: "load",
             nodes: Nodes::Alike(5, Server::options()),
             proxied: false,
-            workers: 6,
+            lingerers: 3,
+            linger: (Duration::from_millis(300), Duration::from_millis(900)),
+            workers: 4,
             callers: 1,
             workers_clock: false,
             resources: 2,
@@ -139,6 +148,31 @@ impl Load {
             Nodes::Alike(count, options) => vec![options.clone(); *count],
             Nodes::Each(options) => options.clone(),
         }
+    }
+
+    /// The orders of all workers, after a pattern.
+    pub(crate) fn orders(&self, pattern: &Orders) -> Vec<Orders> {
+        let first = self.first();
+        let lingerer = Orders {
+            resources: 0..first,
+            callers: 1,
+            habits: Habits { thinks: self.linger, ..self.habits },
+            ..pattern.clone()
+        };
+        let worker = Orders { resources: first..self.counters(), ..pattern.clone() };
+        let mut orders = vec![lingerer; self.lingerers];
+        orders.extend(vec![worker; self.workers]);
+        orders
+    }
+
+    /// How many resources are locked in all.
+    pub(crate) fn counters(&self) -> usize {
+        self.first() + self.resources
+    }
+
+    /// The first resource that is not for lingerers.
+    fn first(&self) -> usize {
+        usize::from(self.lingerers > 0)
     }
 
     pub(crate) fn lasts(&self, scale: Scale) -> Duration {

@@ -56,23 +56,21 @@ impl Scene {
         } else {
             Vec::new()
         };
-        let nodes = if load.proxied {
-            proxies.iter().map(Proxy::url).collect()
-        } else {
-            servers.urls()
-        };
+        let nodes =
+            if load.proxied { proxies.iter().map(Proxy::url).collect() } else { servers.urls() };
         let clock = load.workers_clock.then(|| clock(&dir)).transpose()?;
         let orders = Orders {
             name: String::new(),
             dir: dir.path().to_owned(),
             nodes,
             ledger: ledger.url(),
-            resources: load.resources,
+            resources: 0..0,
             callers: load.callers,
             acquires: load.acquires,
             habits: load.habits,
         };
-        let crew = Crew::hire(orders, load.workers, clock.clone()).context("start the workers")?;
+        let crew = Crew::hire(dir.path(), load.orders(&orders), clock.clone())
+            .context("start the workers")?;
         let notes = Recorder::new(dir.path(), HARNESS)?;
         let mut scene = Self {
             crew,
@@ -84,24 +82,29 @@ impl Scene {
             ttl: load.habits.ttl,
             window: load.habits.window(),
             clock,
-            resources: load.resources,
+            resources: load.counters(),
             notes,
             faults: 0,
             over: Instant::now() + lasts,
             dir,
         };
-        scene.await_first_grant()?;
+        scene.await_first_grants()?;
         scene.over = Instant::now() + lasts;
         Ok(scene)
     }
 
     /// Until the load is on: faults before that would be wasted.
-    fn await_first_grant(&mut self) -> anyhow::Result<()> {
+    fn await_first_grants(&mut self) -> anyhow::Result<()> {
         const LIMIT: Duration = Duration::from_secs(20);
-        let key = ["GET", "fenced:stock:0"];
-        let counted = wait_until(LIMIT, || self.ledger.run(&key).text().is_some());
-        anyhow::ensure!(counted, "no lock was taken within {LIMIT:?}");
+        let all = wait_until(LIMIT, || self.fences().iter().all(Option::is_some));
+        anyhow::ensure!(all, "not every lock was taken within {LIMIT:?}");
         Ok(())
+    }
+
+    /// The greatest token that each counter has seen: every grant raises one.
+    fn fences(&self) -> Vec<Option<String>> {
+        let fence = |number| format!("redlatch:fence:fenced:{}", Orders::resource(number));
+        (0..self.resources).map(|number| self.ledger.run(&["GET", &fence(number)]).text()).collect()
     }
 
     /// Whether the time is up, or the workers have done all they should.
@@ -116,6 +119,11 @@ impl Scene {
         self.notes.note(number, What::Begin(what.to_owned()));
         act(self);
         self.notes.note(number, What::End(what.to_owned()));
+    }
+
+    /// How many faults there were so far.
+    pub(crate) fn faults(&self) -> u64 {
+        self.faults
     }
 
     /// A while in which nothing more is broken.
@@ -156,18 +164,13 @@ impl Scene {
     }
 
     /// Waits until locks are granted again after the last fault, as long as it
-    /// may take at most. The fence of a counter is raised by every grant; the
-    /// first change may be of a grant that came before, the second may not.
+    /// may take at most. The first new token may be of a grant that came before,
+    /// the second may not.
     pub(crate) fn await_recovery(&mut self, limit: Duration) {
-        let ledger = &self.ledger;
-        let fences = || -> Vec<_> {
-            let fence = |number| format!("redlatch:fence:fenced:{}", Orders::resource(number));
-            (0..self.resources).map(|number| ledger.run(&["GET", &fence(number)]).text()).collect()
-        };
-        let mut seen = fences();
+        let mut seen = self.fences();
         let mut changes = vec![0; self.resources];
         wait_until(limit, || {
-            let now = fences();
+            let now = self.fences();
             for (number, change) in changes.iter_mut().enumerate() {
                 *change += u32::from(now[number] != seen[number]);
             }

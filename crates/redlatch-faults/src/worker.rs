@@ -5,6 +5,7 @@
 //! It does what a user's program does. All it believes about its locks it
 //! writes down before it acts on it.
 
+use std::ops::Range;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -110,7 +111,8 @@ impl<'a> Caller<'a> {
     }
 
     fn acquire(&mut self) -> Option<Hold> {
-        let resource = Orders::resource(self.dice.below(self.orders.resources));
+        let Range { start, end } = self.orders.resources;
+        let resource = Orders::resource(start + self.dice.below(end - start));
         self.note(What::Try { resource: resource.clone() });
         let request = self.locks.lock(&resource);
         let renews = self.orders.habits.renews;
@@ -150,14 +152,8 @@ impl<'a> Caller<'a> {
 
     /// A careless one sleeps through; others look up now and then.
     fn think(&mut self, hold: &mut Hold) {
-        let Habits { thinks: (least, most), lingers, careless, .. } = self.orders.habits;
-        let time = match lingers {
-            Some((one_in, most)) if self.dice.below(one_in) == 0 => {
-                self.dice.between(most / 2..=most)
-            }
-            _ => self.dice.between(least..=most),
-        };
-        let until = Instant::now() + time;
+        let Habits { thinks: (least, most), careless, .. } = self.orders.habits;
+        let until = Instant::now() + self.dice.between(least..=most);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             thread::sleep(if careless { left } else { left.min(LOOK_EVERY) });

@@ -17,6 +17,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 load(
                     "holders stopped past their TTL",
                     Load {
+                        lingerers: 0,
                         workers: 5,
                         resources: 1,
                         habits: Habits {
@@ -24,7 +25,6 @@ pub(crate) fn rows() -> Vec<Row> {
                             node_timeout: ms(100),
                             renews: true,
                             thinks: (ms(5), ms(15)),
-                            lingers: None,
                             careless: true,
                             ..Habits::default()
                         },
@@ -50,11 +50,15 @@ pub(crate) fn rows() -> Vec<Row> {
                     "slow network, takers stopped",
                     Load {
                         proxied: true,
+                        lingerers: 0,
+                        workers: 6,
                         habits: Habits { ttl: ms(600), node_timeout: ms(150), ..Habits::default() },
                         lasts: (sec(12), sec(3)),
                         prepare: slows_the_network,
                         nemesis: pauses_anybody,
-                        repair: |scene| scene.proxies.iter().for_each(redlatch_testbed::Proxy::pass),
+                        repair: |scene| {
+                            scene.proxies.iter().for_each(redlatch_testbed::Proxy::pass)
+                        },
                         ..Load::default()
                     },
                 ),
@@ -97,10 +101,10 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![load(
                 "ten processes, a hundred callers each",
                 Load {
+                    lingerers: 0,
                     workers: 10,
                     callers: 100,
                     resources: 1,
-                    habits: Habits { lingers: None, ..Habits::default() },
                     lasts: (sec(20), sec(5)),
                     nemesis: kills_workers,
                     must: Must { go_on: false, ..Must::default() },

@@ -16,6 +16,7 @@ pub(crate) fn row(acquires: u64, processes: u64) -> Row {
         what: "history",
         nodes: Nodes::Alike(5, Server::options().fake_clock()),
         workers: usize::try_from(processes).expect("a number of processes"),
+        lingerers: 0,
         resources: 4,
         acquires: Some(acquires.div_ceil(processes)),
         habits: Habits { wait: Duration::from_secs(5), ..Habits::default() },
@@ -54,7 +55,11 @@ fn jumps(scene: &mut Scene) {
     let ahead = scene.dice.below(2) == 0;
     scene.fault("clock stepped", |scene| {
         let server = &scene.servers[node];
-        if ahead { server.clock_ahead(by) } else { server.clock_behind(by) }
+        if ahead {
+            server.clock_ahead(by)
+        } else {
+            server.clock_behind(by)
+        }
         scene.wait(ms(200));
         scene.servers[node].clock_ahead(Duration::ZERO);
     });

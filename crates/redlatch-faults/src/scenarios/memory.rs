@@ -49,7 +49,15 @@ pub(crate) fn rows() -> Vec<Row> {
         row(
             5,
             "FLUSHALL, FLUSHDB, SWAPDB",
-            vec![load("flush", Load { nemesis: is_flushed, ..Load::default() })],
+            vec![load(
+                "flush",
+                Load {
+                    nemesis: is_flushed,
+                    // It is over at once.
+                    must: Must { go_on: false, ..Must::default() },
+                    ..Load::default()
+                },
+            )],
         ),
         row(
             12,
@@ -75,14 +83,11 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![load(
                 "long lease",
                 Load {
-                    workers: 1,
-                    resources: 1,
-                    habits: Habits {
-                        renews: true,
-                        thinks: (sec(3600), sec(3600)),
-                        lingers: None,
-                        ..Habits::default()
-                    },
+                    lingerers: 1,
+                    linger: (sec(3600), sec(3600)),
+                    workers: 0,
+                    resources: 0,
+                    habits: Habits { renews: true, ..Habits::default() },
                     lasts: (sec(20), sec(8)),
                     nemesis: rolls,
                     must: Must {
@@ -135,7 +140,11 @@ fn loads_an_old_dump(scene: &mut Scene) {
     let node = scene.some_node();
     scene.servers[node].run(&["SAVE"]);
     scene.wait_between(ms(50), ms(500));
-    scene.fault("old dump restored", |scene| scene.servers[node].restart());
+    scene.fault("old dump restored", |scene| {
+        scene.servers[node].kill();
+        scene.wait(ms(50));
+        scene.servers[node].restart();
+    });
     rest(scene);
 }
 

@@ -13,7 +13,10 @@ pub(crate) fn rows() -> Vec<Row> {
             22,
             "request applied, reply lost",
             vec![
-                load("lost replies", Load { proxied: true, nemesis: loses_replies, ..Load::default() }),
+                load(
+                    "lost replies",
+                    Load { proxied: true, nemesis: loses_replies, ..Load::default() },
+                ),
                 tests(&["a_take_whose_reply_is_lost_counts_as_failed_and_is_undone"]),
             ],
         ),
@@ -25,11 +28,8 @@ pub(crate) fn rows() -> Vec<Row> {
                     "held back",
                     Load {
                         proxied: true,
-                        habits: Habits {
-                            renews: true,
-                            lingers: Some((20, sec(2))),
-                            ..Habits::default()
-                        },
+                        habits: Habits { renews: true, ..Habits::default() },
+                        linger: (sec(1), sec(2)),
                         nemesis: holds_requests_back,
                         lasts: (sec(12), sec(3)),
                         must: Must { go_on: false, ..Must::default() },
@@ -53,11 +53,8 @@ pub(crate) fn rows() -> Vec<Row> {
                     "held replies",
                     Load {
                         proxied: true,
-                        habits: Habits {
-                            renews: true,
-                            lingers: Some((5, sec(3))),
-                            ..Habits::default()
-                        },
+                        habits: Habits { renews: true, ..Habits::default() },
+                        linger: (sec(1), sec(2)),
                         lasts: (sec(12), sec(4)),
                         nemesis: holds_replies_past_the_lease,
                         must: Must { go_on: false, signal_loss: true, ..Must::default() },

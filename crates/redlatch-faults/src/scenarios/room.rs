@@ -19,6 +19,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     "DEL",
                     Load {
                         habits: renewing(),
+                        linger: (sec(1), sec(2)),
                         nemesis: deletes_a_key,
                         // A majority loses the key behind our back.
                         must: Must {
@@ -58,6 +59,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     "majority",
                     Load {
                         habits: renewing(),
+                        linger: (sec(1), sec(2)),
                         nemesis: fills_a_majority,
                         must: Must { go_on: false, keep_leases: true, ..Must::default() },
                         ..Load::default()
@@ -75,6 +77,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     "two of three",
                     Load {
                         habits: renewing(),
+                        linger: (sec(2), sec(3)),
                         nemesis: fills_two_disks,
                         must: Must { go_on: false, signal_loss: true, ..Must::default() },
                         ..on_small_disks()
@@ -86,12 +89,12 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 fn renewing() -> Habits {
-    Habits { renews: true, lingers: Some((20, sec(2))), ..Habits::default() }
+    Habits { renews: true, ..Habits::default() }
 }
 
 fn deletes_a_key(scene: &mut Scene) {
     // Best while somebody has it.
-    let resource = Orders::resource(scene.dice.below(2));
+    let resource = Orders::resource(scene.dice.below(3));
     let nodes = if scene.dice.below(4) == 0 { scene.minority() } else { scene.majority() };
     scene.fault("DEL", |scene| {
         for node in nodes {
@@ -189,9 +192,8 @@ fn fills_disks(scene: &mut Scene, nodes: &[usize]) {
         // The server notices when it next writes, and says so once a second.
         scene.wait(ms(1500));
         nodes.iter().for_each(|&node| scene.disks[node].clear());
-        let has_room = |node: &usize| {
-            scene.servers[*node].run(&["SET", "probe", "1", "PX", "1"]).is_ok()
-        };
+        let has_room =
+            |node: &usize| scene.servers[*node].run(&["SET", "probe", "1", "PX", "1"]).is_ok();
         redlatch_testbed::wait_until(sec(5), || nodes.iter().all(has_room));
     });
     scene.wait(ms(300));

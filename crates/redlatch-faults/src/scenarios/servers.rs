@@ -19,7 +19,11 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 load(
                     "minority",
-                    Load { nemesis: freezes_a_minority, lasts: (sec(12), sec(3)), ..Load::default() },
+                    Load {
+                        nemesis: freezes_a_minority,
+                        lasts: (sec(12), sec(3)),
+                        ..Load::default()
+                    },
                 ),
                 tests(&[
                     "a_node_frozen_during_the_take_and_thawed_after_the_ttl_keeps_nothing",
@@ -71,11 +75,8 @@ pub(crate) fn rows() -> Vec<Row> {
                     "two of three killed",
                     Load {
                         nodes: Nodes::Alike(3, Server::options()),
-                        habits: Habits {
-                            renews: true,
-                            lingers: Some((5, sec(3))),
-                            ..Habits::default()
-                        },
+                        habits: Habits { renews: true, ..Habits::default() },
+                        linger: (sec(2), sec(3)),
                         lasts: (sec(16), sec(4)),
                         nemesis: kills_two_of_three,
                         must: Must {
@@ -87,7 +88,9 @@ pub(crate) fn rows() -> Vec<Row> {
                         ..Load::default()
                     },
                 ),
-                tests(&["f13_an_extension_needs_a_majority_of_all_nodes_not_of_those_that_granted"]),
+                tests(&[
+                    "f13_an_extension_needs_a_majority_of_all_nodes_not_of_those_that_granted",
+                ]),
             ],
         ),
         row(
