@@ -184,7 +184,7 @@ pub enum AcquireError {
     #[error("held by another owner on {} of {} nodes", .0.tally().refused, .0.tally().nodes)]
     Held(Ballot),
     /// Failed nodes tipped the vote. Tell an operator.
-    #[error("no majority: {} of {} nodes failed", .0.tally().failed, .0.tally().nodes)]
+    #[error("no majority: {}", .0.tally())]
     NoQuorum(Ballot),
     /// A majority granted, but the answers used up the lease. Raise the TTL.
     #[error("granted after {elapsed:?}, too late to be of use")]

@@ -5,6 +5,7 @@
 
 use crate::{
     fence::{FencingToken, Proposal},
+    quarantine::{Fingerprint, Mark, Marker},
     quorum::{Fault, Vote},
     resource::{Resource, Resources},
     token::Token,
@@ -28,6 +29,9 @@ pub enum Command {
         /// With fencing: move the registers of the resources to one number (see
         /// [`Proposal::settle`]) and answer it as [`Vote::Numbered`].
         fence: Option<Proposal>,
+        /// With the restart guard: vote only if admitted by this agreement, and
+        /// otherwise answer [`Vote::Quarantined`].
+        guard: Option<Fingerprint>,
     },
     /// If every key holds the token, move the registers of the resources to at
     /// least `to`. Answer: [`Vote::Numbered`] with the greatest of them now, or
@@ -39,6 +43,8 @@ pub enum Command {
         token: Token,
         /// The number the registers shall reach.
         to: FencingToken,
+        /// As for a take.
+        guard: Option<Fingerprint>,
     },
     /// If every key holds the token, let each live for at least `ttl` from now;
     /// never shorten one. Answer: [`Vote::Granted`] or [`Vote::Gone`].
@@ -51,6 +57,8 @@ pub enum Command {
         ttl: Duration,
         /// With fencing: the registers of the resources shall be at least this.
         fence: Option<FencingToken>,
+        /// As for a take.
+        guard: Option<Fingerprint>,
     },
     /// Delete each key that holds the token, and no other. Answer:
     /// [`Vote::Granted`] if every key was ours, otherwise [`Vote::Gone`].
@@ -77,13 +85,43 @@ pub enum Command {
     },
     /// Tell what matters to locks. Answer: [`Reply::Facts`].
     Examine,
+    /// The same; and if the node is out, leave a [`Mark`] unless one of its
+    /// present run is there. A node is out if its marker is of another run, or
+    /// if it has none. Another agreement's marker stays, unless it is replaced:
+    /// then the node is out from now on, and reserved for this agreement.
+    Watch {
+        /// By which agreement.
+        guard: Fingerprint,
+        /// What makes the mark different from every other.
+        nonce: u64,
+        /// Take the node from the clients of another agreement.
+        replace: bool,
+    },
+    /// Tell all fencing registers. Answer: [`Reply::Registers`].
+    Registers,
+    /// If the mark is still there, and of the present run: move registers that
+    /// are behind to these numbers, and put the marker in the mark's place, all
+    /// at once. Answer: [`Vote::Granted`] or [`Vote::Gone`].
+    Admit {
+        /// By which agreement.
+        guard: Fingerprint,
+        /// The agreement in words, for those who have another.
+        agreement: Arc<str>,
+        /// Which mark.
+        mark: Arc<str>,
+        /// What the registers of other nodes stand at.
+        registers: Registers,
+    },
 }
+
+/// Fencing registers and what they stand at, ascending.
+pub type Registers = Arc<[(u32, FencingToken)]>;
 
 /// One node's answer to one command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reply {
-    /// To a take, an extension or a release; a fault to any command.
+    /// To a command that changes something; a fault to any command.
     Vote(Vote),
     /// To [`Command::Inspect`]: one state per resource, in their order.
     Keys(Box<[KeyState]>),
@@ -91,8 +129,10 @@ pub enum Reply {
     Identity(Identity),
     /// To [`Command::List`].
     Page(Page),
-    /// To [`Command::Examine`].
-    Facts(Facts),
+    /// To [`Command::Examine`] and [`Command::Watch`].
+    Facts(Box<Facts>),
+    /// To [`Command::Registers`].
+    Registers(Registers),
 }
 
 impl Reply {
@@ -120,7 +160,8 @@ pub enum KeyState {
 /// What a node says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Different for every server, and for every start of one.
+    /// Different for every server, for every start of one, and for every time it
+    /// was promoted from a replica. Without spaces.
     pub run: Arc<str>,
     /// Kind and version, for people: `redis 7.0.15`.
     pub version: Arc<str>,
@@ -168,6 +209,14 @@ pub struct Facts {
     /// It was a replica of another server: what that one did not pass on in
     /// time is forgotten.
     pub promoted: bool,
+    /// Which life of it was admitted to vote, and by which agreement.
+    pub marker: Option<Marker>,
+    /// The last agreement by which it was.
+    pub agreement: Option<Arc<str>>,
+    /// It is out, and only clients of this agreement may admit it.
+    pub reserved: Option<Fingerprint>,
+    /// It is out, and has been seen so.
+    pub mark: Option<Mark>,
 }
 
 impl Facts {
@@ -183,6 +232,10 @@ impl Facts {
             journal: None,
             replicas: None,
             promoted: false,
+            marker: None,
+            agreement: None,
+            reserved: None,
+            mark: None,
         }
     }
 }

@@ -128,7 +128,7 @@ pub enum ExtendError {
     #[error("no longer held: gone from {} of {} nodes, or its time was over", .0.tally().refused, .0.tally().nodes)]
     Lost(Ballot),
     /// Too few nodes answered. The lease stands until its old end; try again.
-    #[error("not known: {} of {} nodes failed", .0.tally().failed, .0.tally().nodes)]
+    #[error("not known: {}", .0.tally())]
     Unknown(Ballot),
 }
 

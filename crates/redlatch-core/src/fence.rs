@@ -63,9 +63,9 @@ impl FencingToken {
     }
 }
 
-/// How far a proposal may be ahead of a node's clock: one wrong clock cannot
-/// poison a register.
-pub const SKEW: Duration = Duration::from_secs(30);
+/// How far a proposal may be ahead of a node's clock unless configured: one wrong
+/// clock cannot poison a register.
+pub const DEFAULT_SKEW: Duration = Duration::from_secs(30);
 
 /// How many registers a node has: bounded memory however many locks there were.
 pub const REGISTERS: u32 = 1 << 16;
@@ -73,42 +73,55 @@ pub const REGISTERS: u32 = 1 << 16;
 /// A wall clock, as far as fencing needs one: what it showed at some moment.
 ///
 /// It need not be right. A register that was forgotten does not start again at
-/// one, and clocks that agree to within half of [`SKEW`] make all nodes answer
-/// the same number.
+/// one, and clocks that agree to within half of `skew` make all nodes answer the
+/// same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WallClock {
     /// When it was read.
     pub read_at: Moment,
     /// What it showed, in microseconds since 1970.
     pub micros: u64,
+    /// How far a proposal may be ahead of a node's clock, the same for all
+    /// clients of the nodes.
+    pub skew: Duration,
 }
 
 impl WallClock {
     /// The number to propose for a take that is sent now: ahead of every clock
-    /// that is less than half of [`SKEW`] ahead of ours.
+    /// that is less than half of `skew` ahead of ours.
     #[must_use]
     pub fn propose(&self, now: Moment) -> Proposal {
-        let ahead = now.since(self.read_at) + SKEW / 2;
-        let micros = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
-        Proposal(self.micros.saturating_add(micros).min(FencingToken::MAX))
+        let ahead = micros(now.since(self.read_at) + self.skew / 2);
+        let micros = self.micros.saturating_add(ahead).min(FencingToken::MAX);
+        Proposal { micros, skew: self.skew }
     }
 }
 
 /// The number a client proposes for a grant, in microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Proposal(u64);
+pub struct Proposal {
+    micros: u64,
+    skew: Duration,
+}
 
 impl Proposal {
-    /// A proposal of that many microseconds.
+    /// A proposal of that many microseconds, and how far it may be ahead of a
+    /// node's clock.
     #[must_use]
-    pub const fn from_micros(micros: u64) -> Self {
-        Proposal(micros)
+    pub const fn new(micros: u64, skew: Duration) -> Self {
+        Proposal { micros, skew }
     }
 
     /// The number itself.
     #[must_use]
     pub const fn micros(self) -> u64 {
-        self.0
+        self.micros
+    }
+
+    /// How many microseconds it may be ahead of a node's clock.
+    #[must_use]
+    pub fn skew_micros(self) -> u64 {
+        micros(self.skew)
     }
 
     /// What a node makes of it, by its own clock (in microseconds) and the
@@ -117,10 +130,13 @@ impl Proposal {
     /// Nodes that run a script do the same there.
     #[must_use]
     pub fn settle(self, clock: u64, greatest: u64) -> Option<FencingToken> {
-        let skew = u64::try_from(SKEW.as_micros()).unwrap_or(u64::MAX);
-        let clamped = self.0.clamp(clock, clock.saturating_add(skew));
+        let clamped = self.micros.clamp(clock, clock.saturating_add(self.skew_micros()));
         FencingToken::new(clamped.max(greatest.saturating_add(1)))
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The registers of some resources, each once, ascending. A register serves
@@ -226,7 +242,7 @@ mod tests {
     const HOUR: u64 = 3600 * 1_000_000;
 
     fn settled(proposed: u64, clock: u64, greatest: u64) -> Option<u64> {
-        Proposal::from_micros(proposed).settle(clock, greatest).map(FencingToken::get)
+        Proposal::new(proposed, DEFAULT_SKEW).settle(clock, greatest).map(FencingToken::get)
     }
 
     #[test]
@@ -236,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_wrong_clock_is_clamped_both_ways() {
-        let skew = u64::try_from(SKEW.as_micros()).unwrap();
+        let skew = micros(DEFAULT_SKEW);
 
         assert_eq!(settled(9 * HOUR, 5 * HOUR, 0), Some(5 * HOUR + skew));
         assert_eq!(settled(1, 5 * HOUR, 0), Some(5 * HOUR));
@@ -250,7 +266,7 @@ mod tests {
 
     #[test]
     fn clients_propose_ahead_of_nodes_whose_clocks_are_ahead_of_theirs() {
-        let clock = WallClock { read_at: Moment::START, micros: HOUR };
+        let clock = WallClock { read_at: Moment::START, micros: HOUR, skew: DEFAULT_SKEW };
         let later = Moment::START.after(Duration::from_secs(2));
 
         assert_eq!(clock.propose(later).micros(), HOUR + 17_000_000);

@@ -10,6 +10,7 @@
 //! sent, so that an undo cannot overtake its take.
 
 mod acquiring;
+mod guarding;
 mod holding;
 mod undoing;
 
@@ -21,7 +22,8 @@ use crate::{
     fence::{FencingToken, WallClock},
     lease::Loss,
     moment::Moment,
-    quorum::Ballot,
+    quarantine::{Fingerprint, Guard, Quarantine},
+    quorum::{Ballot, Vote},
     release,
     resource::Resources,
     survey::Survey,
@@ -34,6 +36,7 @@ use alloc::{
     vec::Vec,
 };
 use core::time::Duration;
+use guarding::Guarding;
 use holding::Holding;
 use undoing::Undoing;
 
@@ -44,6 +47,8 @@ pub struct OpId(u64);
 impl OpId {
     /// Undos of lost attempts are the machine's own; their ids have this bit.
     const INTERNAL: u64 = 1 << 63;
+    /// Watching over quarantined nodes is one operation for all.
+    const GUARD: OpId = OpId(u64::MAX);
 
     /// The id with that number, which must be below 2^63.
     #[must_use]
@@ -81,6 +86,9 @@ pub enum Input {
     GivenUp(OpId),
     /// Ask every node the same and answer with all replies.
     Survey(OpId, Command, Duration),
+    /// Look which nodes may vote, admit those that may be admitted, and answer
+    /// once nothing more can be done but wait, or a majority may vote.
+    Guard(OpId, Vouch),
     /// A node answered.
     Reply {
         /// Which node.
@@ -127,6 +135,17 @@ pub struct Adopted {
     pub fence: Option<FencingToken>,
 }
 
+/// An operator's word for some nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Vouch {
+    /// These nodes have forgotten no lock that could still be held: admit them
+    /// at once.
+    pub remembers: Box<[usize]>,
+    /// Take these nodes from the clients that have another agreement, and admit
+    /// them when all of their locks are over.
+    pub replace: Box<[usize]>,
+}
+
 /// What shall be done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Output {
@@ -147,6 +166,11 @@ pub enum Output {
     Released(OpId, release::Decision),
     /// The answer to [`Input::Survey`], in the order of the nodes.
     Surveyed(OpId, Box<[Reply]>),
+    /// The answer to [`Input::Guard`]: what each node says of itself, in their
+    /// order, or that it says nothing.
+    Guarded(OpId, Box<[Reply]>),
+    /// This node may vote again.
+    Admitted(usize),
     /// The lease is good until that moment, by these votes.
     Kept(OpId, Moment, Ballot),
     /// One attempt failed; another will follow after a pause.
@@ -192,6 +216,7 @@ enum Op {
     Holding(Holding),
     Undoing(Undoing),
     Surveying(Survey),
+    Guarding(Guarding),
 }
 
 /// What an operation may touch besides itself.
@@ -199,6 +224,7 @@ enum Op {
 struct World<E> {
     nodes: usize,
     entropy: E,
+    guard: Option<Guard>,
     outbox: VecDeque<Output>,
     spawned: Vec<Undoing>,
 }
@@ -217,9 +243,23 @@ impl<E: Entropy> Machine<E> {
         Machine {
             ops: BTreeMap::new(),
             timers: BTreeSet::new(),
-            world: World { nodes, entropy, outbox: VecDeque::new(), spawned: Vec::new() },
+            world: World {
+                nodes,
+                entropy,
+                guard: None,
+                outbox: VecDeque::new(),
+                spawned: Vec::new(),
+            },
             internal: OpId::INTERNAL,
         }
+    }
+
+    /// The same with the restart guard: nodes that may have forgotten locks do
+    /// not vote, and are admitted again when they may.
+    #[must_use]
+    pub fn guarded(mut self, guard: Guard) -> Self {
+        self.world.guard = Some(guard);
+        self
     }
 
     /// Takes in what happened. Afterwards [`poll`](Self::poll) until it is empty.
@@ -234,9 +274,14 @@ impl<E: Entropy> Machine<E> {
                 self.insert(id, op);
             }
             Input::Survey(id, command, timeout) => self.survey(now, id, &command, timeout),
-            Input::Reply { node, tag, reply } => {
+            Input::Guard(id, vouch) => self.guard(now, id, &vouch),
+            Input::Reply { node, tag, mut reply } => {
+                if let Reply::Vote(Vote::Quarantined(quarantine)) = &mut reply {
+                    self.quarantined(now, node, quarantine);
+                }
                 self.step(tag.op, |id, op, world| match (op, reply) {
                     (Op::Surveying(survey), reply) => finish(id, survey.reply(node, reply), world),
+                    (Op::Guarding(op), reply) => op.reply(now, id, tag, node, reply, world),
                     (Op::Acquiring(op), Reply::Vote(vote)) => {
                         op.vote(now, id, tag, node, vote, world)
                     }
@@ -262,7 +307,7 @@ impl<E: Entropy> Machine<E> {
             Input::Cancel(id) => self.step(id, |id, op, world| match op {
                 Op::Acquiring(op) => op.cancel(now, world),
                 Op::Holding(op) => op.release(now, id, false, world),
-                Op::Undoing(_) => Next::Same,
+                Op::Undoing(_) | Op::Guarding(_) => Next::Same,
                 Op::Surveying(_) => Next::Over,
             }),
             Input::Forget(id) => self.step(id, |_, op, _| match op {
@@ -288,7 +333,7 @@ impl<E: Entropy> Machine<E> {
     /// Whether no operation is under way: nothing held, nothing left to undo.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.ops.is_empty()
+        self.ops.keys().all(|id| *id == OpId::GUARD)
     }
 
     /// How many undos are still under way.
@@ -305,7 +350,7 @@ impl<E: Entropy> Machine<E> {
             Op::Acquiring(op) => op.at_stake(),
             Op::Holding(op) => Some(op.at_stake()),
             Op::Undoing(op) => Some(op.at_stake()),
-            Op::Surveying(_) => None,
+            Op::Surveying(_) | Op::Guarding(_) => None,
         })
     }
 
@@ -322,7 +367,7 @@ impl<E: Entropy> Machine<E> {
                 world.outbox.push_back(lost(op.ballot().clone()));
                 Next::Same
             }
-            Op::Acquiring(_) | Op::Surveying(_) => Next::Same,
+            Op::Acquiring(_) | Op::Surveying(_) | Op::Guarding(_) => Next::Same,
         });
     }
 
@@ -335,7 +380,7 @@ impl<E: Entropy> Machine<E> {
         self.step(id, |id, op, world| match op {
             Op::Holding(op) => op.release(now, id, true, world),
             Op::Undoing(op) => op.answer(now, id, world),
-            Op::Acquiring(_) | Op::Surveying(_) => Next::Same,
+            Op::Acquiring(_) | Op::Surveying(_) | Op::Guarding(_) => Next::Same,
         });
     }
 
@@ -353,6 +398,7 @@ impl<E: Entropy> Machine<E> {
                 Op::Holding(op) => op.tick(now, id, world),
                 Op::Undoing(op) => op.tick(now, id, world),
                 Op::Surveying(survey) => finish(id, survey.tick(now), world),
+                Op::Guarding(op) => op.tick(now, id, world),
             });
             // At once: an attempt without a pause would overtake the undo of the last.
             self.adopt_spawned(now);
@@ -396,6 +442,37 @@ impl<E: Entropy> Machine<E> {
         self.insert(id, Op::Surveying(survey));
     }
 
+    /// Somebody wants to know which nodes may vote.
+    fn guard(&mut self, now: Moment, id: OpId, vouch: &Vouch) {
+        if !self.world.guard.as_ref().is_some_and(|guard| guard.admits) {
+            let nobody = Output::Guarded(id, Box::default());
+            return self.world.outbox.push_back(nobody);
+        }
+        self.watch_over(now);
+        self.step(OpId::GUARD, |guard, op, world| match op {
+            Op::Guarding(op) => op.ask(now, guard, id, vouch, world),
+            _ => Next::Same,
+        });
+    }
+
+    /// A node says that it may not vote: look after it, and tell how long still.
+    fn quarantined(&mut self, now: Moment, node: usize, quarantine: &mut Quarantine) {
+        if !self.world.guard.as_ref().is_some_and(|guard| guard.admits) {
+            return;
+        }
+        self.watch_over(now);
+        if let Some(Op::Guarding(op)) = self.ops.get(&OpId::GUARD).map(|entry| &entry.op) {
+            quarantine.remaining = op.remaining(now, node);
+        }
+    }
+
+    fn watch_over(&mut self, now: Moment) {
+        if !self.ops.contains_key(&OpId::GUARD) {
+            let guarding = Guarding::start(now, OpId::GUARD, &mut self.world);
+            self.insert(OpId::GUARD, Op::Guarding(guarding));
+        }
+    }
+
     fn adopt_spawned(&mut self, now: Moment) {
         while let Some(mut undoing) = self.world.spawned.pop() {
             let id = OpId(self.internal);
@@ -413,11 +490,17 @@ impl Op {
             Op::Holding(op) => op.due(),
             Op::Undoing(op) => op.due(),
             Op::Surveying(survey) => survey.deadline(),
+            Op::Guarding(op) => op.due(),
         }
     }
 }
 
 impl<E> World<E> {
+    /// What votes are cast by.
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.guard.as_ref().map(|guard| guard.fingerprint)
+    }
+
     fn send(&mut self, node: usize, tag: Tag, command: Command) {
         self.outbox.push_back(Output::Send { node, tag, command });
     }

@@ -7,7 +7,7 @@
 //! that answered. "Held" and "failed" are counted apart: the first means wait,
 //! the second means tell an operator.
 
-use crate::fence::FencingToken;
+use crate::{fence::FencingToken, quarantine::Quarantine};
 use alloc::{boxed::Box, sync::Arc, vec};
 use core::{fmt, time::Duration};
 
@@ -28,6 +28,8 @@ pub enum Vote {
     Gone,
     /// The node did not vote.
     Failed(Fault),
+    /// The node may not vote: it may have forgotten locks.
+    Quarantined(Quarantine),
 }
 
 /// What a refusing node told about the lock it holds, as far as it told.
@@ -92,6 +94,7 @@ impl fmt::Display for Vote {
             Vote::Held(holder) => write!(f, "{holder}"),
             Vote::Gone => f.write_str("no longer ours"),
             Vote::Failed(fault) => write!(f, "{fault}"),
+            Vote::Quarantined(quarantine) => write!(f, "{quarantine}"),
         }
     }
 }
@@ -173,6 +176,7 @@ impl Ballot {
                 Vote::Granted | Vote::Numbered(_) => tally.granted += 1,
                 Vote::Held(_) | Vote::Gone => tally.refused += 1,
                 Vote::Failed(_) => tally.failed += 1,
+                Vote::Quarantined(_) => tally.quarantined += 1,
             }
         }
         tally
@@ -191,6 +195,8 @@ pub struct Tally {
     pub refused: usize,
     /// Did not vote: down, too slow, broken.
     pub failed: usize,
+    /// May not vote: they may have forgotten locks.
+    pub quarantined: usize,
     /// Have not answered yet.
     pub pending: usize,
 }
@@ -237,6 +243,19 @@ impl Tally {
     #[must_use]
     pub const fn refusals_may_decide(self) -> bool {
         self.nodes - self.refused - self.pending < self.majority()
+    }
+}
+
+impl fmt::Display for Tally {
+    /// How many nodes did not vote, and how many of all.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.failed, self.quarantined) {
+            (failed, 0) => write!(f, "{failed} of {} nodes failed", self.nodes),
+            (0, quarantined) => write!(f, "{quarantined} of {} nodes quarantined", self.nodes),
+            (failed, quarantined) => {
+                write!(f, "{failed} of {} nodes failed, {quarantined} quarantined", self.nodes)
+            }
+        }
     }
 }
 

@@ -88,8 +88,12 @@ impl Engine {
         let place = Arc::new(place);
         let (asking, asks) = mpsc::unbounded_channel();
         let clock = place.clock;
+        let machine = Machine::new(place.nodes.len(), SystemEntropy::default());
         let engine = Engine {
-            machine: Machine::new(place.nodes.len(), SystemEntropy::default()),
+            machine: match &place.guard {
+                Some(guard) => machine.guarded(guard.clone()),
+                None => machine,
+            },
             links: place.nodes.iter().map(|node| node.open(clock)).collect(),
             asks,
             replies: Vec::new(),
@@ -166,6 +170,11 @@ impl Engine {
                 let survey = Some(answer);
                 self.remember(op, Callers { survey, ..Callers::default() });
                 Input::Survey(op, command, timeout)
+            }
+            Ask::Guard { op, vouch, answer } => {
+                let survey = Some(answer);
+                self.remember(op, Callers { survey, ..Callers::default() });
+                Input::Guard(op, vouch)
             }
             Ask::Cancel(op) => {
                 self.end_lease(op, LeaseEnd::Released);
@@ -246,7 +255,7 @@ impl Engine {
                         let _ = answer.send(decision);
                     }
                 }
-                Output::Surveyed(op, replies) => {
+                Output::Surveyed(op, replies) | Output::Guarded(op, replies) => {
                     if let Some(answer) = self.callers.remove(&op).and_then(|c| c.survey) {
                         let _ = answer.send(replies);
                     }
@@ -257,6 +266,7 @@ impl Engine {
                         cell.extend(until, Some(ballot));
                     }
                 }
+                Output::Admitted(node) => self.place.trace_admitted(node),
                 Output::Lost(op, loss) => {
                     if let Some(cell) = self.cell(op) {
                         self.place.trace_lost(&cell.resources, &loss);

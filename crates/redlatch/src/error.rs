@@ -34,6 +34,14 @@ pub enum ConnectError {
     /// Fewer than a majority can be reached.
     #[error("too few nodes can be reached: {0}")]
     NoQuorum(Votes),
+    /// So many nodes serve clients with another list of nodes, or other times,
+    /// that no lock could be had: the votes show them. All clients of some nodes
+    /// must have the same; `redlatch admit --replace` changes it.
+    #[error("the nodes serve clients with other settings: {0}")]
+    Disagree(Votes),
+    /// There is no restart guard, so every node may vote.
+    #[error("there is no restart guard, so every node may vote; turn it on")]
+    NoGuard,
     /// The defaults for all locks do not fit together.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
@@ -74,7 +82,7 @@ pub enum LockError {
         votes: Votes,
     },
     /// Too many nodes failed. Tell an operator.
-    #[error("no majority, {} of {} nodes failed: {votes}", votes.tally().failed, votes.tally().nodes)]
+    #[error("no majority, {}: {votes}", votes.tally())]
     NoQuorum {
         /// The votes of the last attempt.
         votes: Votes,
@@ -106,7 +114,7 @@ pub enum ExtendError {
     #[error("no longer held: {0}")]
     Lost(Lost),
     /// Too few nodes answered. The lease stands until its old end; try again.
-    #[error("not known, {} of {} nodes failed: {votes}", votes.tally().failed, votes.tally().nodes)]
+    #[error("not known, {}: {votes}", votes.tally())]
     Unknown {
         /// Every node's vote.
         votes: Votes,

@@ -1,6 +1,7 @@
 //! The nodes, connected, and the locks on them.
 
 use crate::{
+    admission::{RestartGuard, admit_at_start},
     clock::Clock,
     engine::{Handle, Place, spawn_here, spawn_thread},
     error::{ConnectError, InvalidRequest, StatusError},
@@ -12,6 +13,7 @@ use crate::{
 use redlatch_core::{
     Ballot, Command, Fault, Owner, Reply, Resource, Resources, Terms, Vote,
     config::{DEFAULT_TTL, Wanted, WantedRenewal},
+    fence::DEFAULT_SKEW,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -192,6 +194,8 @@ pub struct Builder {
     wait: Duration,
     owner: Option<Result<Owner, InvalidRequest>>,
     fencing: bool,
+    pub(crate) restart_guard: Option<RestartGuard>,
+    pub(crate) skew: Duration,
     dedicated_thread: bool,
 }
 
@@ -203,6 +207,8 @@ impl Default for Builder {
             wait: DEFAULT_TTL,
             owner: None,
             fencing: true,
+            restart_guard: None,
+            skew: DEFAULT_SKEW,
             dedicated_thread: false,
         }
     }
@@ -236,8 +242,9 @@ impl Builder {
         self
     }
 
-    /// The longest TTL any lock may ask for. Default 30 s. All clients of the
-    /// same nodes should agree on it.
+    /// The longest TTL any lock may ask for. Default 30 s. With the restart
+    /// guard all clients of the same nodes must agree on it: a node that was
+    /// restarted does not vote for that long.
     #[must_use]
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.wanted.max_ttl = max_ttl;
@@ -282,6 +289,26 @@ impl Builder {
         self
     }
 
+    /// Whether nodes that may have forgotten locks are kept from voting. Default:
+    /// [`On`](RestartGuard::On) for several nodes, [`Off`](RestartGuard::Off)
+    /// for one. All clients of the same nodes should have it: one without asks
+    /// nodes that may have forgotten another's lock.
+    #[must_use]
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.restart_guard = Some(guard);
+        self
+    }
+
+    /// How far the clocks of clients and nodes may be apart before fencing
+    /// tokens cost a second round trip. Default 30 s. With the restart guard all
+    /// clients must agree on it, and a node that was restarted does not vote for
+    /// so much longer than `max_ttl`.
+    #[must_use]
+    pub fn skew(mut self, skew: Duration) -> Self {
+        self.skew = skew;
+        self
+    }
+
     /// Runs the engine on a thread of its own instead of the caller's runtime.
     /// It costs two thread hops per call, and does not depend on how busy the
     /// runtime is. Dropping the last clone waits until nothing is left to undo,
@@ -304,10 +331,12 @@ impl Builder {
             return Err(error.into());
         }
         Terms::check(&defaults.wanted).map_err(InvalidRequest::from)?;
-        let place = Place::new(nodes, Clock::System);
+        let guard = self.guard(&nodes);
+        let place = Place::new(nodes, Clock::System).guarded(guard);
         let handle = if self.dedicated_thread { spawn_thread(place) } else { spawn_here(place) };
         let handle = handle.map_err(|error| ConnectError::NoRuntime(error.to_string().into()))?;
         check_servers(&handle).await?;
+        admit_at_start(&handle).await?;
         Ok(Locks { handle, defaults: Arc::new(defaults) })
     }
 
@@ -328,8 +357,12 @@ impl Builder {
 
     fn defaults(&self) -> Defaults {
         let owner = self.owner.clone().and_then(Result::ok).unwrap_or_else(host_and_pid);
-        let fencing = self.fencing;
+        let fencing = self.fencing.then_some(self.skew);
         Defaults { wanted: self.wanted.clone(), wait: self.wait, owner, fencing }
+    }
+
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        self.wanted.max_ttl
     }
 }
 

@@ -15,8 +15,8 @@ use crate::{
 };
 pub use redlatch_core::Facts;
 use redlatch_core::{
-    Command, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token, Vote,
-    token::owner_of,
+    Command, Fault, Guard, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token,
+    Vote, fence::DEFAULT_SKEW, token::owner_of,
 };
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,8 @@ const TRIAL_TTL: Duration = Duration::from_secs(2);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Observer {
-    nodes: Arc<[Arc<dyn Node>]>,
+    pub(crate) nodes: Arc<[Arc<dyn Node>]>,
+    pub(crate) guard: Option<Guard>,
 }
 
 /// The locks that are held.
@@ -123,7 +124,9 @@ pub enum Trial {
 impl Builder {
     /// Looks at these nodes without taking part. Nothing is connected yet.
     pub fn observer(&self) -> Result<Observer, ConnectError> {
-        Ok(Observer { nodes: self.checked_nodes()? })
+        let nodes = self.checked_nodes()?;
+        let guard = self.guard(&nodes);
+        Ok(Observer { nodes, guard })
     }
 }
 
@@ -214,6 +217,16 @@ impl Observer {
             })
             .await;
         Ok(told)
+    }
+
+    /// What every node says of itself.
+    pub(crate) async fn facts(&self) -> Vec<Result<Facts, Fault>> {
+        let told = self.each(|_, mut line| async move { line.ask(Command::Examine).await }).await;
+        let told = told.into_iter().map(|reply| match reply {
+            Reply::Facts(facts) => Ok(*facts),
+            reply => Err(fault_in(reply)),
+        });
+        told.collect()
     }
 
     /// Asks all nodes at the same time.
@@ -311,7 +324,7 @@ impl Line {
         };
         let round_trip = sent.1.elapsed();
         let facts = match reply {
-            Reply::Facts(facts) => Ok(facts),
+            Reply::Facts(facts) => Ok(*facts),
             reply => Err(fault_in(reply)),
         };
         let trial = match &facts {
@@ -329,10 +342,14 @@ impl Line {
     async fn attempt(&mut self, resources: Resources, token: Token) -> Trial {
         let ttl = TRIAL_TTL;
         let (named, signed) = (|| resources.clone(), || token.clone());
-        let fence = Some(Proposal::from_micros(wall_micros()));
+        let fence = Some(Proposal::new(wall_micros(), DEFAULT_SKEW));
+        let guard = None;
         let steps = [
-            ("take", Command::Take { resources: named(), token: signed(), ttl, fence }),
-            ("extend", Command::Extend { resources: named(), token: signed(), ttl, fence: None }),
+            ("take", Command::Take { resources: named(), token: signed(), ttl, fence, guard }),
+            (
+                "extend",
+                Command::Extend { resources: named(), token: signed(), ttl, fence: None, guard },
+            ),
             ("release", Command::Release { resources: named(), token: signed() }),
         ];
         for (step, command) in steps {

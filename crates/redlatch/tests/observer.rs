@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 use redlatch::{
-    Builder, LockState, Locks,
+    Builder, LockState, Locks, RestartGuard,
     observer::{Listing, Trial},
 };
 use redlatch_testbed::{Reply, Server, Servers};
@@ -11,7 +11,7 @@ use std::{path::PathBuf, time::Duration};
 /// Nodes of one kind, as settings to connect or look with.
 async fn on_every_kind(check: impl AsyncFn(Builder)) {
     let servers = Servers::start(3).unwrap();
-    check(Locks::builder().nodes(servers.urls())).await;
+    check(Locks::builder().nodes(servers.urls()).restart_guard(RestartGuard::Off)).await;
     let dir = Dir::new();
     check(Locks::builder().node(format!("file:{}", dir.0.join("locks.db").display()))).await;
     check(Locks::builder().node("memory:")).await;

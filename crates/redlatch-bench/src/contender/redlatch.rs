@@ -1,7 +1,7 @@
 //! Redlatch itself, as its README uses it: once as plain Redlock, which is what
 //! the others do, and once with fencing tokens.
 
-use ::redlatch::{Guard, Locks};
+use ::redlatch::{Guard, Locks, RestartGuard};
 
 use super::TTL;
 use super::hosted::AsyncLock;
@@ -14,7 +14,8 @@ pub(crate) struct Redlatch(Locks);
 
 impl Redlatch {
     pub(crate) async fn connect(urls: &[String], fencing: bool) -> anyhow::Result<Self> {
-        Ok(Self(Locks::builder().nodes(urls).fencing(fencing).connect().await?))
+        let builder = Locks::builder().nodes(urls).restart_guard(RestartGuard::Off);
+        Ok(Self(builder.fencing(fencing).connect().await?))
     }
 }
 

@@ -102,6 +102,7 @@ impl Acquiring {
                 token: token.clone(),
                 ttl: self.order.terms.ttl,
                 fence: self.order.fencing.map(|clock| clock.propose(now)),
+                guard: world.fingerprint(),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
@@ -135,6 +136,7 @@ impl Acquiring {
                 resources: self.order.resources.clone(),
                 token: token.clone(),
                 to,
+                guard: world.fingerprint(),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }

@@ -247,6 +247,7 @@ impl Holding {
                 token: self.token.clone(),
                 ttl,
                 fence: self.fence,
+                guard: world.fingerprint(),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
@@ -324,6 +325,7 @@ impl Holding {
                 ttl: self.terms.ttl,
                 // The number is the lease's; the next extension brings it along.
                 fence: None,
+                guard: world.fingerprint(),
             };
             world.send(node, Tag { op: id, round: self.planted_in }, command);
             // Whatever became of the take: from here on the key may be there.

@@ -9,6 +9,7 @@ mod counterexamples;
 mod driving;
 mod extending;
 mod fencing;
+mod guarding;
 mod handing_over;
 mod releasing;
 mod renewing;

@@ -2,16 +2,21 @@
 
 use core::time::Duration;
 use redlatch_core::{
-    Command, FencingToken, Holder, Identity, KeyState, Moment, Proposal, Reply, Resource,
-    Resources, Token, Vote, fence::registers,
+    Command, Facts, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger, Moment,
+    Proposal, Quarantine, Reply, Resource, Resources, Token, Vote, fence::registers,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Debug, Clone, Default, Hash)]
 pub(crate) struct Node {
     keys: BTreeMap<Resource, Key>,
     /// The fencing registers that have ever moved.
     registers: BTreeMap<u32, u64>,
+    /// What is kept for the restart guard.
+    ledger: Ledger,
+    /// How often it has been started, and when.
+    pub(crate) run: u32,
+    pub(crate) started: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Hash)]
@@ -23,15 +28,18 @@ struct Key {
 impl Node {
     pub(crate) fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
         self.keys.retain(|_, key| now < key.dies);
+        if let Some(objection) = self.objection(command) {
+            return Reply::Vote(Vote::Quarantined(objection));
+        }
         let vote = match command {
-            Command::Take { resources, token, ttl, fence } => {
+            Command::Take { resources, token, ttl, fence, .. } => {
                 match (self.take(now, resources, token, *ttl), fence) {
                     (Vote::Granted, Some(proposal)) => self.number(now, resources, *proposal),
                     (vote, _) => vote,
                 }
             }
-            Command::Raise { resources, token, to } => self.raise(resources, token, *to),
-            Command::Extend { resources, token, ttl, fence } => {
+            Command::Raise { resources, token, to, .. } => self.raise(resources, token, *to),
+            Command::Extend { resources, token, ttl, fence, .. } => {
                 if let Some(to) = fence {
                     self.raise(resources, token, *to);
                 }
@@ -39,15 +47,81 @@ impl Node {
             }
             Command::Release { resources, token } => self.release(resources, token),
             Command::Inspect { resources } => return self.inspect(now, resources),
-            _ => return identity(),
+            Command::Watch { guard, nonce, replace } => {
+                let mut facts = self.facts(now);
+                self.ledger.watch(&mut facts, *guard, *nonce, *replace);
+                return Reply::Facts(facts.into());
+            }
+            Command::Registers => return self.tell_registers(),
+            Command::Admit { guard, agreement, mark, registers } => {
+                self.admit(*guard, agreement, mark, registers)
+            }
+            _ => return Reply::Identity(self.identity()),
         };
         Reply::Vote(vote)
     }
 
-    /// Forgets everything, as a server without a disk does when it restarts.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets everything, as a server does that is flushed.
+    pub(crate) fn flush(&mut self) {
         self.keys.clear();
         self.registers.clear();
+        self.ledger = Ledger::default();
+    }
+
+    /// The same, as a server without a disk does when it restarts.
+    pub(crate) fn forget(&mut self) {
+        self.flush();
+        self.run += 1;
+    }
+
+    /// Restarts with all that it had.
+    pub(crate) fn restart(&mut self, now: Moment) {
+        self.run += 1;
+        self.started = Some(now);
+    }
+
+    fn objection(&self, command: &Command) -> Option<Quarantine> {
+        let guard = match command {
+            Command::Take { guard, .. }
+            | Command::Raise { guard, .. }
+            | Command::Extend { guard, .. } => *guard,
+            _ => None,
+        };
+        self.ledger.objection(&self.identity().run, guard?)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { run: format!("run-{}", self.run).into(), version: "memory 1".into() }
+    }
+
+    fn facts(&self, now: Moment) -> Facts {
+        let clock = Duration::from_nanos(now.as_nanos());
+        let started = self.started.unwrap_or(Moment::START);
+        let uptime = Some(now.since(started));
+        Facts { clock: Some(clock), uptime, ..Facts::of(self.identity()) }
+    }
+
+    fn tell_registers(&self) -> Reply {
+        let number = |number: &u64| FencingToken::new(*number).expect("a number");
+        let told = self.registers.iter().map(|(at, is)| (*at, number(is)));
+        Reply::Registers(told.collect())
+    }
+
+    fn admit(
+        &mut self,
+        guard: Fingerprint,
+        agreement: &Arc<str>,
+        mark: &str,
+        registers: &[(u32, FencingToken)],
+    ) -> Vote {
+        if !self.ledger.admit(&self.identity().run, guard, agreement, mark) {
+            return Vote::Gone;
+        }
+        for (at, number) in registers {
+            let is = self.registers.entry(*at).or_default();
+            *is = number.get().max(*is);
+        }
+        Vote::Granted
     }
 
     /// Where the register of these resources stands.
@@ -148,8 +222,4 @@ impl Node {
         let key = self.keys.get(resource);
         key.is_some_and(|key| key.value == token.as_bytes())
     }
-}
-
-fn identity() -> Reply {
-    Reply::Identity(Identity { run: "one run".into(), version: "memory 1".into() })
 }

@@ -105,6 +105,33 @@ impl World {
         only(answers)
     }
 
+    /// The answer to a look: which nodes may vote by that client's agreement.
+    pub(crate) fn may_vote(&self, look: Lock) -> Option<Vec<usize>> {
+        let answers = self.said(look).filter_map(|(_, output)| match output {
+            Output::Guarded(_, told) => Some(told),
+            _ => None,
+        });
+        let told = only(answers)?;
+        let votes = told.iter().map(|reply| match reply {
+            Reply::Facts(facts) => facts.mark.is_none(),
+            _ => false,
+        });
+        Some(votes.enumerate().filter(|(_, votes)| *votes).map(|(node, _)| node).collect())
+    }
+
+    /// When which node was admitted, by whom, in order.
+    pub(crate) fn admissions(&self) -> Vec<(Moment, usize)> {
+        let said = self.clients.iter().flat_map(|client| &client.said);
+        let mut admitted: Vec<_> = said
+            .filter_map(|(when, output)| match output {
+                Output::Admitted(node) => Some((*when, *node)),
+                _ => None,
+            })
+            .collect();
+        admitted.sort();
+        admitted
+    }
+
     /// The nodes that the first client sent such a command to, in order.
     pub(crate) fn sent(&self, wanted: impl Fn(&Command) -> bool) -> Vec<usize> {
         let sent = self.clients[0].sent.iter();
@@ -139,11 +166,12 @@ const STRANGER: &[u8] = b"a stranger";
 
 fn about(output: &Output) -> Option<OpId> {
     match output {
-        Output::Send { .. } => None,
+        Output::Send { .. } | Output::Admitted(_) => None,
         Output::Acquired(op, _)
         | Output::Extended(op, _)
         | Output::Released(op, _)
         | Output::Surveyed(op, _)
+        | Output::Guarded(op, _)
         | Output::Kept(op, ..)
         | Output::Retrying(op, ..)
         | Output::Lost(op, _) => Some(*op),

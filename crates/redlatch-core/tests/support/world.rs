@@ -1,11 +1,16 @@
 //! The world itself: clients, nodes, lines and the time.
 
-use super::{Dice, MS, at, client::Client, line::Cut, line::Mode, node::Node, plain, resource};
+use super::{
+    Dice, MS, TTL, WINDOW, at, client::Client, line::Cut, line::Mode, node::Node, plain, resource,
+};
 use core::time::Duration;
 use redlatch_core::{
-    Command, Fault, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms, Token, WallClock,
-    machine::{Adopted, Order},
+    Agreement, Command, Fault, Guard, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms,
+    Token, WallClock,
+    fence::DEFAULT_SKEW,
+    machine::{Adopted, Order, Vouch},
 };
+use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub(crate) struct World {
@@ -34,6 +39,24 @@ impl World {
             nodes: vec![Node::default(); nodes],
             clients: clients.map(|number| Client::new(number, nodes)).collect(),
         }
+    }
+
+    /// The same with the restart guard, its window being [`WINDOW`]. All nodes
+    /// have been up for 10 s.
+    pub(crate) fn guarded(clients: usize, nodes: usize, strict: bool) -> Self {
+        let mut world = World::with(clients, nodes);
+        for client in 0..clients {
+            world.guard(client, &["a", "b", "c", "d", "e"][..nodes], strict);
+        }
+        world
+    }
+
+    /// Gives one client the guard, with this list of nodes.
+    pub(crate) fn guard(&mut self, client: usize, names: &[&str], strict: bool) {
+        let names = names.iter().map(|name| Arc::from(*name));
+        let agreement = Agreement::new(names, TTL, WINDOW - TTL);
+        let machine = Machine::new(self.nodes.len(), Dice::of(client));
+        self.clients[client].machine = machine.guarded(Guard::new(agreement, strict));
     }
 
     /// Fixes the pauses between attempts: 0 for the shortest, 255 the longest.
@@ -76,7 +99,7 @@ impl World {
             terms,
             owner: Owner::new(format!("client/{client}")).expect("a good label"),
             wait_until: self.now,
-            fencing: Some(WallClock { read_at: self.now, micros }),
+            fencing: Some(WallClock { read_at: self.now, micros, skew: DEFAULT_SKEW }),
         };
         self.start(client, |op| Input::Acquire(op, order))
     }
@@ -95,6 +118,15 @@ impl World {
 
     pub(crate) fn survey(&mut self, command: Command, timeout: Duration) -> Lock {
         self.start(0, |op| Input::Survey(op, command, timeout))
+    }
+
+    /// A client looks which nodes may vote.
+    pub(crate) fn look(&mut self, client: usize) -> Lock {
+        self.vouch(client, Vouch::default())
+    }
+
+    pub(crate) fn vouch(&mut self, client: usize, vouch: Vouch) -> Lock {
+        self.start(client, |op| Input::Guard(op, vouch))
     }
 
     pub(crate) fn release(&mut self, lock: Lock) {

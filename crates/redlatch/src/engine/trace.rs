@@ -43,6 +43,11 @@ impl Place {
         }
     }
 
+    pub(super) fn trace_admitted(&self, node: usize) {
+        let node = self.nodes[node].name();
+        info!(node, "node admitted: its votes count from here on");
+    }
+
     pub(super) fn trace_kept(&self, resources: &Resources, ballot: &Ballot) {
         if enabled!(Level::DEBUG) {
             debug!(%resources, votes = %self.votes(ballot), "lease extended");

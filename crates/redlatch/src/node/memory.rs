@@ -246,16 +246,16 @@ impl Server {
             return Reply::failed(Fault::Unreachable("it was told to fail".into()));
         }
         match command {
-            Command::Take { resources, token, ttl, fence } => {
+            Command::Take { resources, token, ttl, fence, .. } => {
                 let deadline = clock.now().after(*ttl);
                 self.numbered(resources, *fence, |server| {
                     server.take(resources, token, clock, deadline)
                 })
             }
-            Command::Raise { resources, token, to } => {
+            Command::Raise { resources, token, to, .. } => {
                 Reply::Vote(self.raise(resources, token, *to))
             }
-            Command::Extend { resources, token, ttl, fence } => {
+            Command::Extend { resources, token, ttl, fence, .. } => {
                 let deadline = clock.now().after(*ttl);
                 let vote = self.extend(resources, token, clock, deadline);
                 if let (Vote::Granted, Some(to)) = (&vote, fence) {
@@ -269,7 +269,7 @@ impl Server {
             }
             Command::Identify => Reply::Identity(self.identity()),
             Command::List { pattern, .. } => Reply::Page(self.list(pattern)),
-            Command::Examine => Reply::Facts(Facts::of(self.identity())),
+            Command::Examine => Reply::Facts(Facts::of(self.identity()).into()),
             _ => Reply::failed(Fault::Unfit("it does not know this command".into())),
         }
     }
@@ -441,7 +441,13 @@ mod tests {
             let token = Token::from_bytes(&number.to_be_bytes());
             self.link.send(
                 tag(number),
-                Command::Take { resources: resources([name]), token, ttl, fence: None },
+                Command::Take {
+                    resources: resources([name]),
+                    token,
+                    ttl,
+                    fence: None,
+                    guard: None,
+                },
             );
         }
 

@@ -49,6 +49,8 @@ pub(super) struct Address {
     pub(super) password: Option<Secret>,
     pub(super) database: u32,
     pub(super) tls: Option<TlsFiles>,
+    /// It may throw keys away when its memory is full.
+    pub(super) allow_eviction: bool,
 }
 
 #[derive(Debug)]
@@ -82,7 +84,14 @@ impl fmt::Debug for Secret {
 
 impl Address {
     pub(super) fn new(transport: Transport) -> Self {
-        Address { transport, user: None, password: None, database: 0, tls: None }
+        Address {
+            transport,
+            user: None,
+            password: None,
+            database: 0,
+            tls: None,
+            allow_eviction: false,
+        }
     }
 }
 

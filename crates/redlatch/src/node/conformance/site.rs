@@ -7,7 +7,7 @@ use crate::{
 };
 use redlatch_core::{
     Command, Entropy, FencingToken, Identity, KeyState, Owner, Proposal, Reply, Resources, Token,
-    Vote, resource::MAX_NAME,
+    Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -90,30 +90,30 @@ pub(super) struct Claim {
 impl Claim {
     pub(super) fn take(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Take { resources, token, ttl, fence: None }
+        Command::Take { resources, token, ttl, fence: None, guard: None }
     }
 
     /// A take that proposes a number.
     pub(super) fn take_fenced(&self, ttl: Duration, proposed: u64) -> Command {
         let Claim { resources, token } = self.clone();
-        let fence = Some(Proposal::from_micros(proposed));
-        Command::Take { resources, token, ttl, fence }
+        let fence = Some(Proposal::new(proposed, DEFAULT_SKEW));
+        Command::Take { resources, token, ttl, fence, guard: None }
     }
 
     pub(super) fn raise(&self, to: FencingToken) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Raise { resources, token, to }
+        Command::Raise { resources, token, to, guard: None }
     }
 
     /// An extension that carries a number along.
     pub(super) fn extend_fenced(&self, ttl: Duration, fence: FencingToken) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Extend { resources, token, ttl, fence: Some(fence) }
+        Command::Extend { resources, token, ttl, fence: Some(fence), guard: None }
     }
 
     pub(super) fn extend(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Extend { resources, token, ttl, fence: None }
+        Command::Extend { resources, token, ttl, fence: None, guard: None }
     }
 
     pub(super) fn release(&self) -> Command {

@@ -260,9 +260,10 @@ struct Counter {
 
 impl Store for Counter {
     fn execute(&mut self, command: &Command) -> Result<Reply, Fault> {
-        if let Command::Raise { resources, token, to } = command {
+        if let Command::Raise { resources, token, to, .. } = command {
             let (resources, token) = (resources.clone(), token.clone());
-            let ours = Command::Extend { resources, token, ttl: Duration::ZERO, fence: None };
+            let ours =
+                Command::Extend { resources, token, ttl: Duration::ZERO, fence: None, guard: None };
             let ours = self.plain(&ours) == vote(true) || self.bug == Bug::AnyoneRaises;
             return Ok(if ours { self.raise(command, *to) } else { vote(false) });
         }

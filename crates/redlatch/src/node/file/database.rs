@@ -71,16 +71,16 @@ impl Database {
             }
             let now = self.boot.now();
             Ok(match command {
-                Command::Take { resources, token, ttl, fence: None } => {
+                Command::Take { resources, token, ttl, fence: None, .. } => {
                     Reply::Vote(self.take(now, resources, token, *ttl)?)
                 }
-                Command::Take { resources, token, ttl, fence: Some(proposal) } => {
+                Command::Take { resources, token, ttl, fence: Some(proposal), .. } => {
                     self.take_fenced(now, resources, token, *ttl, *proposal)?
                 }
-                Command::Raise { resources, token, to } => {
+                Command::Raise { resources, token, to, .. } => {
                     Reply::Vote(self.raise(now, resources, token, *to)?)
                 }
-                Command::Extend { resources, token, ttl, fence } => {
+                Command::Extend { resources, token, ttl, fence, .. } => {
                     let vote = self.extend(now, resources, token, *ttl)?;
                     if let (Vote::Granted, Some(to)) = (&vote, fence) {
                         self.raise(now, resources, token, *to)?;
@@ -95,7 +95,7 @@ impl Database {
                 Command::List { pattern, after } => {
                     Reply::Page(self.list(now, pattern, after.as_deref())?)
                 }
-                Command::Examine => Reply::Facts(self.facts()),
+                Command::Examine => Reply::Facts(self.facts().into()),
                 _ => Reply::failed(unfit(&self.path, "does not know this command")),
             })
         })

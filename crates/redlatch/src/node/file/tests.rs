@@ -53,12 +53,12 @@ impl Drop for Scratch {
 
 fn take(name: &str, token: &str, ttl: Duration) -> Command {
     let token = Token::from_bytes(token.as_bytes());
-    Command::Take { resources: resources([name]), token, ttl, fence: None }
+    Command::Take { resources: resources([name]), token, ttl, fence: None, guard: None }
 }
 
 fn extend(name: &str, token: &str, ttl: Duration) -> Command {
     let token = Token::from_bytes(token.as_bytes());
-    Command::Extend { resources: resources([name]), token, ttl, fence: None }
+    Command::Extend { resources: resources([name]), token, ttl, fence: None, guard: None }
 }
 
 fn release(name: &str, token: &str) -> Command {

@@ -4,7 +4,7 @@
 //! scripts: one round trip after the connection stands.
 
 use super::{
-    Address, Transport,
+    Address, Transport, observe,
     resp::{LARGEST, Value, read_reply, write_command},
     translate::{Hashes, Script, text_of},
 };
@@ -56,7 +56,7 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     for _ in 0..logins {
         replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
     }
-    let identity = replies.next(identify).await?;
+    let identity = replies.next(|value| identify(value, address)).await?;
     let mut hashes = Hashes::default();
     for hash in &mut hashes {
         *hash = replies.next(script_hash).await?;
@@ -215,7 +215,7 @@ fn script_hash(value: &Value<'_>) -> Result<Box<[u8]>, Fault> {
 }
 
 /// Refuses what cannot be a node, before it votes.
-fn identify(value: &Value<'_>) -> Result<Identity, Fault> {
+fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
     let Value::Text(info) = value else {
         return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));
     };
@@ -224,7 +224,6 @@ fn identify(value: &Value<'_>) -> Result<Identity, Fault> {
         let find = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(':').map(str::to_string);
         info.lines().find_map(find)
     };
-    let missing = || unfit("it does not tell its run_id (INFO server)");
     if field("cluster_enabled").as_deref() == Some("1") {
         return Err(unfit(
             "it is part of a Redis Cluster, which forgets locks on failover; use masters of their own",
@@ -237,11 +236,15 @@ fn identify(value: &Value<'_>) -> Result<Identity, Fault> {
     if !is_supported(&version) {
         return Err(unfit(&format!("its version is {version}; 6.2 is the oldest that will do")));
     }
-    let name = match field("valkey_version") {
-        Some(version) => format!("valkey {version}"),
-        None => format!("redis {version}"),
-    };
-    Ok(Identity { run: field("run_id").ok_or_else(missing)?.into(), version: name.into() })
+    let policy = field("maxmemory_policy").filter(|policy| policy != "noeviction");
+    let is_limited = field("maxmemory").is_some_and(|limit| limit != "0");
+    if let (Some(policy), true, false) = (policy, is_limited, address.allow_eviction) {
+        return Err(unfit(&format!(
+            "it may throw locks away when its memory is full (maxmemory-policy {policy}); set \
+             noeviction, or allow it with ?allow_eviction=yes behind the address"
+        )));
+    }
+    observe::identity(&info).ok_or_else(|| unfit("it does not tell its run_id (INFO server)"))
 }
 
 fn is_supported(version: &str) -> bool {
@@ -310,7 +313,8 @@ mod tests {
 
     fn info(lines: &str) -> Result<Identity, Fault> {
         let text = format!("redis_version:7.0.1\r\nrun_id:abc\r\n{lines}");
-        identify(&Value::Text(text.as_bytes()))
+        let address = Address::new(Transport::Unix("/nowhere".into()));
+        identify(&Value::Text(text.as_bytes()), &address)
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! What a node keeps of the restart guard, and what it does with it.
+//!
+//! In:  what a node is asked. Out: what it answers.
+//!
+//! Every kind of node keeps the same four texts and does the same with them.
+//! Nodes that run a script do it there.
+
+use crate::{
+    command::Facts,
+    quarantine::{Cause, Fingerprint, Mark, Marker, Quarantine},
+};
+use alloc::{format, string::ToString, sync::Arc};
+use core::time::Duration;
+
+/// The four texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    /// The [`Marker`]: run and fingerprint.
+    pub admitted: Option<Arc<str>>,
+    /// The last agreement by which the node was admitted.
+    pub agreement: Option<Arc<str>>,
+    /// The fingerprint of those for whom the node was taken from others.
+    pub reserved: Option<Arc<str>>,
+    /// The [`Mark`]: run, nonce, and since when by the node's clock, in µs.
+    pub watched: Option<Arc<str>>,
+}
+
+impl Ledger {
+    /// The names of the texts, in the order of the fields.
+    pub const NAMES: [&'static str; 4] = ["admitted", "agreement", "reserved", "watched"];
+
+    /// Why the node may not vote in its present run by this agreement.
+    #[must_use]
+    pub fn objection(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
+        let marker = self.marker();
+        let cause = match marker {
+            Some(marker) if marker.fingerprint != guard => Cause::Disagrees(self.agreement.clone()),
+            Some(marker) if *marker.run == *run => return None,
+            _ => Cause::Forgot,
+        };
+        Some(Quarantine::new(cause))
+    }
+
+    /// [`Command::Watch`](crate::Command::Watch): `facts` are those of the node,
+    /// and afterwards also tell what stands here.
+    pub fn watch(&mut self, facts: &mut Facts, guard: Fingerprint, nonce: u64, replace: bool) {
+        let run = facts.identity.run.clone();
+        let marker = self.marker();
+        let disagrees = marker.as_ref().is_some_and(|marker| marker.fingerprint != guard);
+        let present = marker.as_ref().is_some_and(|marker| marker.run == run);
+        if replace && (disagrees || marker.is_none()) {
+            self.reserved = Some(guard.to_string().into());
+        }
+        if (disagrees && replace) || (!disagrees && !present) {
+            self.admitted = None;
+            let watched = self.watched.as_ref().and_then(|text| text.split(' ').next());
+            if disagrees || watched != Some(&run) {
+                // A marker of an earlier run: since it began, nobody admitted it.
+                let since_start = marker.is_some() && !disagrees && !facts.promoted;
+                let out_for = facts.uptime.filter(|_| since_start).unwrap_or_default();
+                let since = facts.clock.unwrap_or_default().saturating_sub(
+                    // Servers count in whole seconds.
+                    out_for.saturating_sub(Duration::from_secs(1)),
+                );
+                self.watched = Some(format!("{run} {nonce:016x} {}", since.as_micros()).into());
+            }
+        }
+        self.tell(facts);
+    }
+
+    /// [`Command::Admit`](crate::Command::Admit), but for the registers: whether
+    /// the mark was there.
+    pub fn admit(
+        &mut self,
+        run: &str,
+        guard: Fingerprint,
+        agreement: &Arc<str>,
+        mark: &str,
+    ) -> bool {
+        let watched = self.watched.as_deref();
+        if watched != Some(mark) || mark.split(' ').next() != Some(run) {
+            return false;
+        }
+        let admitted = Marker { run: run.into(), fingerprint: guard }.to_string().into();
+        let (admitted, agreement) = (Some(admitted), Some(agreement.clone()));
+        *self = Ledger { admitted, agreement, reserved: None, watched: None };
+        true
+    }
+
+    /// Tells what stands here.
+    pub fn tell(&self, facts: &mut Facts) {
+        facts.marker = self.marker();
+        facts.agreement.clone_from(&self.agreement);
+        facts.reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
+        facts.mark = self.watched.as_ref().and_then(|text| {
+            let mut words = text.split(' ');
+            let (run, _, since) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
+            let age = facts.clock.unwrap_or_default().saturating_sub(Duration::from_micros(since));
+            (*run == *facts.identity.run).then(|| Mark { id: text.clone(), age })
+        });
+    }
+
+    fn marker(&self) -> Option<Marker> {
+        self.admitted.as_deref().and_then(Marker::parse)
+    }
+}

@@ -1,0 +1,324 @@
+//! The restart guard: which nodes may vote, and since when they have not.
+//!
+//! In:  what a node says when it is looked at ([`Facts`]), and the time.
+//! Out: whether it is admitted, and if not, when it may be.
+//!
+//! A node that forgot its locks must not vote before every lock it may have
+//! forgotten is over. Each node keeps a [`Marker`]: which life of it was
+//! admitted, and by which [`Agreement`]. Every vote compares it, so a restart,
+//! a flush, a restored dump or another list of nodes takes the node out at
+//! once. One that is out keeps a [`Mark`] instead, left by the first client
+//! that saw it so: as long as the mark is there, nobody has admitted it since.
+
+use crate::{command::Facts, moment::Moment};
+use alloc::{string::ToString, sync::Arc, vec::Vec};
+use core::{fmt, time::Duration};
+
+/// What all clients of some nodes must agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Agreement {
+    nodes: Vec<Arc<str>>,
+    max_ttl: Duration,
+    skew: Duration,
+}
+
+/// An [`Agreement`], short enough to send along with every vote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(u64);
+
+impl Agreement {
+    /// The names of all nodes, in any order, and the times that matter, in
+    /// whole milliseconds.
+    pub fn new(
+        nodes: impl IntoIterator<Item = Arc<str>>,
+        max_ttl: Duration,
+        skew: Duration,
+    ) -> Self {
+        let mut nodes: Vec<Arc<str>> = nodes.into_iter().collect();
+        nodes.sort_unstable();
+        let whole = |time: Duration| Duration::from_millis(millis(time));
+        Agreement { nodes, max_ttl: whole(max_ttl), skew: whole(skew) }
+    }
+
+    /// The agreement that was written down as `text`, if it is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let mut time = |name: &str| {
+            let millis = lines.next()?.strip_prefix(name)?.strip_suffix("ms")?;
+            Some(Duration::from_millis(millis.parse().ok()?))
+        };
+        let (max_ttl, skew) = (time("max_ttl ")?, time("skew ")?);
+        Some(Agreement::new(lines.map(Arc::from), max_ttl, skew))
+    }
+
+    /// What votes carry of it.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let hash = self.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Fingerprint(hash)
+    }
+
+    /// The nodes, sorted.
+    #[must_use]
+    pub fn nodes(&self) -> &[Arc<str>] {
+        &self.nodes
+    }
+
+    /// How long a node must have been out: a lock it forgot is over by then,
+    /// and so is every fencing number that a clock proposed.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        self.max_ttl.saturating_add(self.skew)
+    }
+
+    /// Whether a majority by this agreement and one by the other always share a
+    /// node, so that nodes can change over one by one. The same list, or one
+    /// node more or less.
+    #[must_use]
+    pub fn may_follow(&self, other: &Agreement) -> bool {
+        let missing = |from: &[Arc<str>], of: &[Arc<str>]| {
+            from.iter().filter(|node| !of.contains(node)).count()
+        };
+        missing(&self.nodes, &other.nodes) + missing(&other.nodes, &self.nodes) <= 1
+    }
+}
+
+/// Written down on the nodes, for people and for [`Agreement::parse`].
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "max_ttl {}ms\nskew {}ms", millis(self.max_ttl), millis(self.skew))?;
+        self.nodes.iter().try_for_each(|node| write!(f, "\n{node}"))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Fingerprint {
+    /// The fingerprint that was written down as `text`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        hex.then(|| u64::from_str_radix(text, 16).ok().map(Fingerprint))?
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The guard of one client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Guard {
+    /// What the client agrees to.
+    pub agreement: Agreement,
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Trust only what this client has watched itself, by its own clock.
+    pub strict: bool,
+    /// Whether this client admits nodes; one that is only passing through does
+    /// not.
+    pub admits: bool,
+}
+
+impl Guard {
+    /// A guard that admits nodes.
+    #[must_use]
+    pub fn new(agreement: Agreement, strict: bool) -> Self {
+        let fingerprint = agreement.fingerprint();
+        Guard { agreement, fingerprint, strict, admits: true }
+    }
+
+    /// The same, for a client that is only passing through.
+    #[must_use]
+    pub fn passing(mut self) -> Self {
+        self.admits = false;
+        self
+    }
+}
+
+/// Which life of a node was admitted, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Marker {
+    /// The [`run`](crate::Identity::run) that was admitted.
+    pub run: Arc<str>,
+    /// The agreement by which it was.
+    pub fingerprint: Fingerprint,
+}
+
+impl Marker {
+    /// The marker that was written down as `text`: run, space, fingerprint.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (run, fingerprint) = text.rsplit_once(' ')?;
+        Some(Marker { run: run.into(), fingerprint: Fingerprint::parse(fingerprint)? })
+    }
+}
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.run, self.fingerprint)
+    }
+}
+
+/// Left on a node that is out, by the first who saw it so. It is bound to the
+/// node's run, is removed when the node is admitted, and is lost with all else
+/// that the node forgets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// Different for each mark.
+    pub id: Arc<str>,
+    /// For how long the node has been out, by its own clock.
+    pub age: Duration,
+}
+
+/// A node's answer that it may not vote, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Quarantine {
+    /// Why.
+    pub cause: Cause,
+    /// How long still; none if that is not known, or up to an operator.
+    pub remaining: Option<Duration>,
+}
+
+/// Why a node may not vote.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It has no marker of its present life: it is new, or it may have forgotten
+    /// locks.
+    Forgot,
+    /// Its clients agree to something else, which is given as far as known.
+    Disagrees(Option<Arc<str>>),
+}
+
+impl Quarantine {
+    /// For that reason, for who knows how long.
+    #[must_use]
+    pub fn new(cause: Cause) -> Self {
+        Quarantine { cause, remaining: None }
+    }
+}
+
+impl fmt::Display for Quarantine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("quarantined")?;
+        if let Some(remaining) = self.remaining {
+            write!(f, " for another {remaining:.1?}")?;
+        }
+        write!(f, ": {}", self.cause)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Forgot => f.write_str(
+                "it may have forgotten locks (restarted, flushed, promoted or new); \
+                 `redlatch admit` vouches for it",
+            ),
+            Cause::Disagrees(theirs) => {
+                f.write_str("its clients have another list of nodes, or other times")?;
+                if let Some(theirs) = theirs {
+                    write!(f, " ({})", theirs.lines().collect::<Vec<_>>().join(", "))?;
+                }
+                f.write_str("; `redlatch admit --replace` changes that")
+            }
+        }
+    }
+}
+
+/// What one client knows of one node that is out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Watch {
+    /// Since when this client has seen which mark in which life of the node.
+    since: Option<(Arc<str>, Arc<str>, Moment)>,
+    /// How long it must have been out: longer, where it is taken from clients
+    /// that had agreed to longer times.
+    window: Duration,
+}
+
+/// What a look at a node amounts to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Standing {
+    Admitted,
+    /// Nothing can be done before an operator speaks.
+    Disagrees,
+    /// It may be admitted from that moment on, if this mark is still there.
+    Out {
+        mark: Arc<str>,
+        from: Moment,
+    },
+}
+
+impl Watch {
+    /// Takes in what the node says now. `starting`: a majority of all nodes has
+    /// no marker, so that no lock can have been granted since they forgot.
+    pub(crate) fn look(
+        &mut self,
+        now: Moment,
+        facts: &Facts,
+        guard: &Guard,
+        starting: bool,
+    ) -> Standing {
+        let mark = match (facts.objection(guard.fingerprint), &facts.mark) {
+            (Some(Cause::Forgot), Some(mark)) => mark,
+            (objection, _) => {
+                self.since = None;
+                let admitted = objection.is_none();
+                return if admitted { Standing::Admitted } else { Standing::Disagrees };
+            }
+        };
+        let same = |(run, id, _): &&(Arc<str>, Arc<str>, Moment)| {
+            *run == facts.identity.run && *id == mark.id
+        };
+        let since = self.since.as_ref().filter(same).map_or(now, |(_, _, since)| *since);
+        self.since = Some((facts.identity.run.clone(), mark.id.clone(), since));
+        let window = self.window.max(guard.agreement.window());
+        let mut from = since.after(window);
+        if !guard.strict {
+            from = from.min(now.after(window.saturating_sub(mark.age)));
+        }
+        // The wall clock again; and a promoted replica may have missed what its
+        // master did just before, however long it has been up.
+        if let (false, false, true, Some(uptime)) =
+            (guard.strict, facts.promoted, starting, facts.uptime)
+        {
+            from = from.min(now.after(window.saturating_sub(uptime)));
+        }
+        Standing::Out { mark: mark.id.clone(), from }
+    }
+
+    /// The node is being taken from clients that agreed to this.
+    pub(crate) fn taken_from(&mut self, agreement: Option<&str>) {
+        let theirs = agreement.and_then(Agreement::parse);
+        let theirs = theirs.map_or(Duration::ZERO, |agreement| agreement.window());
+        self.window = self.window.max(theirs);
+    }
+
+    /// Whether a mark is being watched.
+    pub(crate) fn is_on(&self) -> bool {
+        self.since.is_some()
+    }
+}
+
+impl Facts {
+    /// Why the node may not vote by this agreement; none if it may.
+    #[must_use]
+    pub fn objection(&self, guard: Fingerprint) -> Option<Cause> {
+        let whose = self.marker.as_ref().map(|marker| marker.fingerprint).or(self.reserved);
+        let present = self.marker.as_ref().is_some_and(|marker| marker.run == self.identity.run);
+        match whose {
+            Some(whose) if whose != guard => Some(Cause::Disagrees(self.agreement.clone())),
+            Some(_) if present => None,
+            _ => Some(Cause::Forgot),
+        }
+    }
+}
