@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redlatch::{Builder, Locks};
+use redlatch::{Builder, Locks, RestartGuard};
 use serde::{Deserialize, Serialize};
 
 /// What a worker process is to do.
@@ -79,6 +79,12 @@ impl Habits {
             .nodes(nodes)
             .ttl(self.ttl)
             .max_ttl(self.ttl)
+            .skew(Self::SKEW)
+            .restart_guard(match self.guard {
+                Guarding::Off => RestartGuard::Off,
+                Guarding::On => RestartGuard::On,
+                Guarding::Strict => RestartGuard::Strict,
+            })
             .node_timeout(self.node_timeout)
             .wait(self.wait)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_testbed::{Server, ServerOptions};
 
 use crate::checker::Findings;
-use crate::orders::{Habits, Orders};
+use crate::orders::{Guarding, Habits, Orders};
 use crate::scene::Scene;
 
 /// One row of the table of faults.
@@ -26,6 +26,15 @@ pub(crate) enum Part {
     Script(Script),
     /// Tests of this workspace that show just this, by name.
     Tests(&'static [&'static str]),
+}
+
+impl Part {
+    /// Lets nodes vote that forgot.
+    pub(crate) fn drop_guard(&mut self) {
+        if let Self::Load(load) = self {
+            load.habits.guard = Guarding::Off;
+        }
+    }
 }
 
 /// Something short of its own: it says what it saw, or what was wrong.

@@ -15,9 +15,10 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::history::{self, HARNESS, Place, Recorder, Track, What};
 use crate::ledger::Ledger;
-use crate::orders::Orders;
+use crate::orders::{Guarding, Orders};
 use crate::scenario::Load;
 use crate::scratch::Scratch;
+use crate::vouch::vouch;
 
 /// How long workers may take to stop; they wait for locks meanwhile.
 const DISMISSAL: Duration = Duration::from_secs(30);
@@ -58,6 +59,9 @@ impl Scene {
         };
         let nodes =
             if load.proxied { proxies.iter().map(Proxy::url).collect() } else { servers.urls() };
+        if load.habits.guard != Guarding::Off {
+            vouch(&load.habits.builder(&nodes))?;
+        }
         let clock = load.workers_clock.then(|| clock(&dir)).transpose()?;
         let orders = Orders {
             name: String::new(),

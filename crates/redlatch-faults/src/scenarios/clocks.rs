@@ -9,6 +9,7 @@ use super::{load, ms, row, script, sec, tests};
 use crate::orders::Habits;
 use crate::scenario::{Load, Must, Nodes, Row, Scale, Shown};
 use crate::scene::Scene;
+use crate::vouch::vouch;
 
 const NINE_MINUTES: std::time::Duration = sec(540);
 
@@ -197,7 +198,9 @@ fn examined(_: Scale) -> anyhow::Result<Shown> {
 fn a_key_that_lives_too_long(_: Scale) -> anyhow::Result<Shown> {
     let servers = Servers::start_with(3, &Server::options().fake_clock())?;
     let habits = Habits::default();
-    let locks = habits.builder(&servers.urls()).connect_blocking()?;
+    let builder = habits.builder(&servers.urls());
+    vouch(&builder)?;
+    let locks = builder.connect_blocking()?;
     let abandoned = locks.lock("stock").no_renewal().acquire()?.into_parts();
     for node in [0, 1] {
         servers[node].clock_behind(NINE_MINUTES);

@@ -12,7 +12,10 @@ pub(crate) fn rows() -> Vec<Row> {
         row(
             1,
             "node killed, comes back empty",
-            vec![load("restart", Load { nemesis: comes_back_empty, ..Load::default() })],
+            vec![
+                load("restart", Load { nemesis: comes_back_empty, ..three_nodes() }),
+                tests(&["fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on"]),
+            ],
         ),
         row(
             2,
@@ -20,10 +23,9 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![load(
                 "loop",
                 Load {
-                    nodes: Nodes::Alike(3, Server::options()),
                     nemesis: restarts_in_a_loop,
-                    must: Must { go_on: false, recover: Some(sec(5)), ..Must::default() },
-                    ..Load::default()
+                    must: Must { go_on: false, recover: Some(sec(8)), ..Must::default() },
+                    ..three_nodes()
                 },
             )],
         ),
@@ -36,28 +38,25 @@ pub(crate) fn rows() -> Vec<Row> {
                     nodes: Nodes::Alike(3, Server::options().fake_clock()),
                     habits: Habits { guard: Guarding::Strict, ..Habits::default() },
                     nemesis: boots_with_a_wrong_clock,
-                    repair: |scene| scene.servers.iter().for_each(|node| node.clock_ahead(ms(0))),
-                    ..Load::default()
+                    ..three_nodes()
                 },
             )],
         ),
         row(
             4,
             "an old dump restored",
-            vec![load("dump", Load { nemesis: loads_an_old_dump, ..Load::default() })],
+            vec![
+                load("dump", Load { nemesis: loads_an_old_dump, ..three_nodes() }),
+                tests(&["fault_4_an_old_dump_is_forgetting"]),
+            ],
         ),
         row(
             5,
             "FLUSHALL, FLUSHDB, SWAPDB",
-            vec![load(
-                "flush",
-                Load {
-                    nemesis: is_flushed,
-                    // It is over at once.
-                    must: Must { go_on: false, ..Must::default() },
-                    ..Load::default()
-                },
-            )],
+            vec![
+                load("flush", Load { nemesis: is_flushed, ..three_nodes() }),
+                tests(&["fault_5_a_flush_takes_the_server_out_and_no_number_falls_back"]),
+            ],
         ),
         row(
             12,
@@ -71,10 +70,15 @@ pub(crate) fn rows() -> Vec<Row> {
                             Server::options().config("repl-diskless-sync-delay 0"),
                         ),
                         nemesis: becomes_a_replica,
-                        ..Load::default()
+                        ..three_nodes()
                     },
                 ),
-                tests(&["a_master_that_becomes_a_replica_is_no_vote", "a_replica_is_refused"]),
+                tests(&[
+                    "a_master_that_becomes_a_replica_is_no_vote",
+                    "a_replica_is_refused",
+                    "fault_12_a_server_that_was_a_replica_for_a_while_has_forgotten",
+                    "fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten",
+                ]),
             ],
         ),
         row(
@@ -103,14 +107,35 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-fn comes_back_empty(scene: &mut Scene) {
-    let node = scene.some_node();
-    scene.fault("restarted empty", |scene| {
-        scene.servers[node].kill();
-        scene.wait_between(ms(0), ms(300));
-        scene.servers[node].restart_empty();
+/// Three nodes, and a network that can keep some of them out of a lock: what a
+/// node of a bare majority forgets is enough for two owners.
+fn three_nodes() -> Load {
+    Load {
+        nodes: Nodes::Alike(3, Server::options()),
+        proxied: true,
+        lasts: (sec(18), sec(3)),
+        ..Load::default()
+    }
+}
+
+/// Locks are taken without one node; then that one is back, and another one
+/// forgets.
+fn forgets(scene: &mut Scene, what: &str, forget: impl FnOnce(&mut Scene, usize)) {
+    let away = scene.some_node();
+    let node = (away + 1 + scene.dice.below(2)) % 3;
+    scene.fault(what, |scene| {
+        scene.proxies[away].black_hole();
+        scene.wait_between(ms(300), ms(800));
+        // What went into the hole is gone: the connections have a gap.
+        scene.proxies[away].reset_all();
+        scene.proxies[away].pass();
+        forget(scene, node);
     });
     rest(scene);
+}
+
+fn comes_back_empty(scene: &mut Scene) {
+    forgets(scene, "restarted empty", |scene, node| scene.servers[node].restart_empty());
 }
 
 /// One node of the quorum after the other, several times within a TTL.
@@ -122,54 +147,42 @@ fn restarts_in_a_loop(scene: &mut Scene) {
             scene.wait_between(ms(20), ms(150));
         }
     });
+    // Two of three are out: the third alone has nothing to tell them until then.
+    rest(scene);
     rest(scene);
 }
 
 fn boots_with_a_wrong_clock(scene: &mut Scene) {
-    let node = scene.some_node();
-    scene.fault("restarted, clock an hour ahead", |scene| {
+    forgets(scene, "restarted, clock an hour ahead", |scene, node| {
+        scene.servers[node].clock_ahead(ms(0));
         scene.servers[node].restart_empty();
         scene.servers[node].clock_ahead(sec(3600));
-        rest(scene);
-        scene.servers[node].clock_ahead(ms(0));
     });
-    scene.wait(ms(100));
 }
 
 fn loads_an_old_dump(scene: &mut Scene) {
-    let node = scene.some_node();
-    scene.servers[node].run(&["SAVE"]);
-    scene.wait_between(ms(50), ms(500));
-    scene.fault("old dump restored", |scene| {
-        scene.servers[node].kill();
-        scene.wait(ms(50));
-        scene.servers[node].restart();
-    });
-    rest(scene);
+    for server in &scene.servers {
+        server.run(&["SAVE"]);
+    }
+    forgets(scene, "old dump restored", |scene, node| scene.servers[node].restart());
 }
 
 fn is_flushed(scene: &mut Scene) {
-    let node = scene.some_node();
     let flush: &[&[&str]] = &[&["FLUSHALL"], &["FLUSHDB"], &["SWAPDB", "0", "1"]];
     let command = *scene.dice.one_of(flush);
-    scene.fault(command[0], |scene| {
-        scene.servers[node].run(command);
-    });
-    rest(scene);
+    forgets(scene, command[0], |scene, node| drop(scene.servers[node].run(command)));
 }
 
 /// Its data are another node's afterwards, under the same run id.
 fn becomes_a_replica(scene: &mut Scene) {
-    let node = scene.some_node();
-    let port = scene.servers[(node + 1) % scene.servers.len()].port().to_string();
-    scene.fault("replica and back", |scene| {
+    forgets(scene, "replica and back", |scene, node| {
+        let port = scene.servers[(node + 1) % 3].port().to_string();
         let server = &scene.servers[node];
         server.run(&["REPLICAOF", "127.0.0.1", &port]);
         let linked = || server.info("master_link_status").as_deref() == Some("up");
         redlatch_testbed::wait_until(sec(5), linked);
         server.run(&["REPLICAOF", "NO", "ONE"]);
     });
-    rest(scene);
 }
 
 fn rolls(scene: &mut Scene) {
@@ -179,8 +192,8 @@ fn rolls(scene: &mut Scene) {
     }
 }
 
-/// Until a node that forgot may vote again.
+/// Until a node that forgot votes again: clients look every second at the least.
 fn rest(scene: &mut Scene) {
     let window = scene.window;
-    scene.wait(window + ms(200));
+    scene.wait(window + sec(1));
 }

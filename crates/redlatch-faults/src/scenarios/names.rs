@@ -1,8 +1,13 @@
 //! What is refused, or made safe, before or when connecting: rows 13, 14, 33,
 //! 34, 39 and 41.
 
-use super::{row, tests};
-use crate::scenario::Row;
+use redlatch::ConnectError;
+use redlatch_testbed::Servers;
+
+use super::{row, script, tests};
+use crate::orders::Habits;
+use crate::scenario::{Row, Scale, Shown};
+use crate::vouch::vouch;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -16,7 +21,17 @@ pub(crate) fn rows() -> Vec<Row> {
                 "a_cluster_is_refused_with_the_reason",
             ])],
         ),
-        row(14, "clients with different node lists", vec![]),
+        row(
+            14,
+            "clients with different node lists",
+            vec![
+                script("3 nodes against 5", three_against_five),
+                tests(&[
+                    "fault_14_clients_with_another_list_of_nodes_are_refused_and_shown_both",
+                    "a_node_is_taken_from_the_clients_of_another_list_only_after_their_locks_are_over",
+                ]),
+            ],
+        ),
         row(
             33,
             "ACL denies a command or a key",
@@ -56,4 +71,26 @@ pub(crate) fn rows() -> Vec<Row> {
             ])],
         ),
     ]
+}
+
+/// Who has another list of nodes is refused, and is told both lists.
+fn three_against_five(_: Scale) -> anyhow::Result<Shown> {
+    let servers = Servers::start(5)?;
+    let urls = servers.urls();
+    let builder = Habits::default().builder(&urls[..3]);
+    vouch(&builder)?;
+    let three = builder.connect_blocking()?;
+    let guard = three.lock("stock").acquire()?;
+    match Habits::default().builder(&urls).connect_blocking() {
+        Err(ConnectError::Disagree(votes)) => {
+            let text = votes.to_string();
+            let shown = urls.iter().all(|url| text.contains(url.trim_start_matches("redis://")));
+            anyhow::ensure!(shown, "not all nodes are named: {text}");
+        }
+        Ok(_) => anyhow::bail!("a client with five nodes was let in"),
+        Err(error) => anyhow::bail!("refused for another reason: {error}"),
+    }
+    anyhow::ensure!(guard.is_held(), "the lock of the other client was lost");
+    guard.release()?;
+    Ok(Shown { injected: 1, acquisitions: 1, note: "refused, both lists shown".into() })
 }

@@ -13,6 +13,7 @@ use super::{ms, row, script, tests};
 use crate::dice::Dice;
 use crate::orders::Habits;
 use crate::scenario::{Row, Scale, Shown};
+use crate::vouch::vouch;
 
 /// How many callers race at once, each with a lock of its own.
 const CALLERS: usize = 32;
@@ -39,7 +40,9 @@ fn times(scale: Scale) -> usize {
 fn released_while_renewed(scale: Scale) -> anyhow::Result<Shown> {
     const DUE: Duration = ms(3);
     let servers = Servers::start(3)?;
-    let locks = Habits::default().builder(&servers.urls()).connect_blocking()?;
+    let builder = Habits::default().builder(&servers.urls());
+    vouch(&builder)?;
+    let locks = builder.connect_blocking()?;
     let taken = many(times(scale), |caller, dice| {
         let request = locks.lock(format!("stock:{caller}")).renew_every(DUE);
         let guard = request.acquire()?;
@@ -58,7 +61,9 @@ pub(crate) fn descriptors(scale: Scale) -> anyhow::Result<Shown> {
     let servers = Servers::start(3)?;
     let proxies: Vec<Proxy> = servers.iter().map(Proxy::to).collect::<Result<_, _>>()?;
     let urls: Vec<_> = proxies.iter().map(Proxy::url).collect();
-    let locks = Habits { wait: ms(2000), ..Habits::default() }.builder(&urls).connect_blocking()?;
+    let builder = Habits::default().builder(&urls);
+    vouch(&builder)?;
+    let locks = builder.connect_blocking()?;
     let before = open_descriptors()?;
     let done = AtomicBool::new(false);
     let (taken, resets) = thread::scope(|scope| {
