@@ -87,12 +87,13 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![load(
                 "long lease",
                 Load {
+                    nodes: Nodes::Alike(3, Server::options()),
                     lingerers: 1,
                     linger: (sec(3600), sec(3600)),
                     workers: 0,
                     resources: 0,
                     habits: Habits { renews: true, ..Habits::default() },
-                    lasts: (sec(20), sec(8)),
+                    lasts: (sec(20), sec(7)),
                     nemesis: rolls,
                     must: Must {
                         go_on: false,
@@ -187,6 +188,9 @@ fn becomes_a_replica(scene: &mut Scene) {
 
 fn rolls(scene: &mut Scene) {
     for node in 0..scene.servers.len() {
+        if scene.is_over() {
+            return;
+        }
         scene.fault("restarted empty", |scene| scene.servers[node].restart_empty());
         rest(scene);
     }
