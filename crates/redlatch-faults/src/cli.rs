@@ -65,6 +65,9 @@ pub(crate) struct HistoryPlan {
     /// By how many processes.
     #[arg(long, default_value_t = 16)]
     pub(crate) processes: u64,
+    /// Keeps the history also if all is as it must be.
+    #[arg(long)]
+    pub(crate) keep: bool,
     /// Where the report goes, and the history if it is not as it must be.
     #[arg(long, default_value = "target/evidence/faults")]
     pub(crate) out: PathBuf,

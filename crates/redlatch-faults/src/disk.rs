@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// A file system of two megabytes in memory.
+/// A file system of sixteen megabytes in memory.
 #[derive(Debug)]
 pub(crate) struct Disk {
     path: PathBuf,
@@ -16,7 +16,7 @@ impl Disk {
     /// Mounts it there. Needs the right to mount.
     pub(crate) fn mount(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&path)?;
-        mount("tmpfs", &path, "tmpfs", MountFlags::empty(), Some(c"size=2m"))?;
+        mount("tmpfs", &path, "tmpfs", MountFlags::empty(), Some(c"size=16m"))?;
         Ok(Self { path })
     }
 
@@ -27,7 +27,8 @@ impl Disk {
     /// Leaves not a byte of room.
     pub(crate) fn fill(&self) {
         if let Ok(mut file) = File::create(self.ballast()) {
-            while file.write_all(&[b'x'; 512]).is_ok() {}
+            while file.write_all(&[b'x'; 1 << 16]).is_ok() {}
+            while file.write_all(b"x").is_ok() {}
         }
     }
 

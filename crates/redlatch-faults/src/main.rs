@@ -76,7 +76,7 @@ fn run(plan: &RunPlan) -> anyhow::Result<bool> {
     if plan.without_guard {
         rows.iter_mut().flat_map(|row| &mut row.parts).for_each(Part::drop_guard);
     }
-    let player = Player { scale, keep: plan.out.clone(), tested };
+    let player = Player { scale, keep: plan.out.clone(), keep_all: false, tested };
     let lines = rows.iter().flat_map(|row| player.row(row)).collect();
     conclude(&Report::new(scale, begin.elapsed(), lines), &plan.out)
 }
@@ -127,8 +127,8 @@ fn check(dir: &Path) -> anyhow::Result<bool> {
 fn history(plan: &HistoryPlan) -> anyhow::Result<bool> {
     anyhow::ensure!(plan.processes > 0, "some process must take the locks");
     let row = scenarios::history::row(plan.acquires, plan.processes);
-    let tested = Tested::default();
-    let player = Player { scale: Scale::Full, keep: plan.out.clone(), tested };
+    let (keep, keep_all, tested) = (plan.out.clone(), plan.keep, Tested::default());
+    let player = Player { scale: Scale::Full, keep, keep_all, tested };
     let begin = Instant::now();
     let lines = player.row(&row);
     conclude(&Report::new(Scale::Full, begin.elapsed(), lines), &plan.out.join("history"))

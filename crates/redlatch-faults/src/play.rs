@@ -15,6 +15,8 @@ pub(crate) struct Player {
     pub(crate) scale: Scale,
     /// Where the histories of rows that missed are kept.
     pub(crate) keep: PathBuf,
+    /// Keeps all histories.
+    pub(crate) keep_all: bool,
     pub(crate) tested: Tested,
 }
 
@@ -60,8 +62,10 @@ impl Player {
         let (tracks, dir) = scene.close()?;
         let findings = checker::check(&tracks);
         let missed = load.must.missed(&findings);
-        if !missed.is_empty() {
-            let kept = self.keep.join(format!("row-{number}-{}", load.what.replace(' ', "-")));
+        if self.keep_all || !missed.is_empty() {
+            let kept = self
+                .keep
+                .join(format!("row-{number}-{}", load.what.replace(", ", "-").replace(' ', "-")));
             keep(dir.path(), &kept)?;
             eprintln!("history kept in {}", kept.display());
         }

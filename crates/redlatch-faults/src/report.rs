@@ -16,6 +16,8 @@ pub(crate) struct Line {
     pub(crate) row: u32,
     pub(crate) fault: String,
     pub(crate) how: String,
+    /// The names of the tests, where tests show it.
+    pub(crate) tests: Vec<String>,
     /// How often the fault was injected; none where tests do it.
     pub(crate) injected: Option<usize>,
     pub(crate) acquisitions: usize,
@@ -188,6 +190,10 @@ impl Report {
         text += &line(&[(); COLUMNS].map(|()| "---".to_owned()));
         for row in &self.lines {
             text += &line(&row.cells());
+        }
+        text.push_str("\nThe tests:\n\n");
+        for Line { row, tests, .. } in self.lines.iter().filter(|line| !line.tests.is_empty()) {
+            let _ = writeln!(text, "- {row}: `{}`", tests.join("`, `"));
         }
         let _ = writeln!(text, "\n{}.", self.summary());
         text

@@ -27,7 +27,8 @@ impl Tested {
         let output = Command::new(cargo)
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
             .args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"])
-            .args(["--lib", "--bins", "--tests", "--", "--exact"])
+            // They wait more than they work.
+            .args(["--lib", "--bins", "--tests", "--", "--test-threads=4", "--exact"])
             .args(names)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
@@ -44,7 +45,12 @@ impl Tested {
             None => Some(format!("{name} is no test, or was not run")),
         };
         let missed = names.iter().filter_map(|name| wrong(&name)).collect();
-        Line { how: format!("tests: {}", names.join(", ")), missed, ..Line::default() }
+        let how = match names.len() {
+            1 => "1 test".to_owned(),
+            count => format!("{count} tests"),
+        };
+        let tests = names.iter().map(|&name| name.to_owned()).collect();
+        Line { how, tests, missed, ..Line::default() }
     }
 }
 

@@ -148,7 +148,9 @@ fn on_small_disks() -> Load {
     let server = Server::options()
         .flavour(Flavour::Redis7)
         .config("enable-protected-configs yes")
-        .config("appendfsync everysec");
+        .config("appendfsync everysec")
+        // What the load itself writes must not fill the disk.
+        .config("auto-aof-rewrite-min-size 1mb");
     Load {
         nodes: Nodes::Alike(3, server),
         prepare: move_to_small_disks,
