@@ -196,7 +196,10 @@ fn fills_disks(scene: &mut Scene, nodes: &[usize]) {
         nodes.iter().for_each(|&node| scene.disks[node].clear());
         let has_room =
             |node: &usize| scene.servers[*node].run(&["SET", "probe", "1", "PX", "1"]).is_ok();
-        redlatch_testbed::wait_until(sec(5), || nodes.iter().all(has_room));
+        if !redlatch_testbed::wait_until(sec(5), || nodes.iter().all(has_room)) {
+            let says = |&node: &usize| scene.servers[node].run(&["SET", "probe", "1", "PX", "1"]);
+            eprintln!("  still no room: {:?}", nodes.iter().map(says).collect::<Vec<_>>());
+        }
     });
     scene.wait(ms(300));
 }
