@@ -61,6 +61,12 @@ impl Attempt {
         self.ballot.greatest_number().map(|(number, _)| number)
     }
 
+    /// Whether registers had to be raised, in a second round trip.
+    #[must_use]
+    pub fn took_a_second_round(&self) -> bool {
+        self.raising.iter().flatten().any(Option::is_some)
+    }
+
     /// The registers to raise now, and to what: where a majority granted but
     /// did not answer one and the same number. Each node is asked once for each
     /// number; its answer is its new vote.

@@ -190,6 +190,9 @@ pub struct Grant {
     pub ballot: Ballot,
     /// Its number, with fencing.
     pub fence: Option<FencingToken>,
+    /// The nodes did not answer one and the same number at once: agreeing on one
+    /// took a second round trip.
+    pub second_round: bool,
 }
 
 /// The state of all operations. Machines that are equal have the same future,

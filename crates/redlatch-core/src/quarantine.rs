@@ -313,11 +313,15 @@ impl Facts {
     /// Why the node may not vote by this agreement; none if it may.
     #[must_use]
     pub fn objection(&self, guard: Fingerprint) -> Option<Cause> {
-        let whose = self.marker.as_ref().map(|marker| marker.fingerprint).or(self.reserved);
-        let present = self.marker.as_ref().is_some_and(|marker| marker.run == self.identity.run);
-        match whose {
-            Some(whose) if whose != guard => Some(Cause::Disagrees(self.agreement.clone())),
-            Some(_) if present => None,
+        match &self.marker {
+            Some(marker) if marker.fingerprint != guard => {
+                Some(Cause::Disagrees(self.agreement.clone()))
+            }
+            Some(marker) if marker.run == self.identity.run => None,
+            // For whom it was reserved is known, but not what they agreed to.
+            None if self.reserved.is_some_and(|reserved| reserved != guard) => {
+                Some(Cause::Disagrees(None))
+            }
             _ => Some(Cause::Forgot),
         }
     }

@@ -403,3 +403,36 @@ async fn all_registers_of_a_server_go_to_the_one_that_forgot() {
     let last = fleet.servers[0].run(&["HGET", "redlatch:node", "65535"]).text();
     assert_eq!(last.as_deref(), Some("9007199254065535"));
 }
+
+/// An address that leads to one server and the other in turn.
+fn balancer(servers: &Servers) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let ports: Vec<u16> = servers.iter().map(Server::port).collect();
+    std::thread::spawn(move || {
+        for (at, client) in listener.incoming().enumerate() {
+            let server = std::net::TcpStream::connect(("127.0.0.1", ports[at % ports.len()]));
+            let (Ok(client), Ok(server)) = (client, server) else { continue };
+            for (mut from, mut to) in
+                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+            {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn fault_13_an_address_that_leads_to_several_servers_in_turn_is_refused() {
+    let (behind, fleet) = (Servers::start(2).unwrap(), Fleet::of(2));
+    let nodes = fleet.servers.urls().into_iter().chain([balancer(&behind)]);
+
+    let refused = support::in_time(guarded(nodes).connect()).await.unwrap_err();
+
+    assert!(matches!(&refused, ConnectError::Unfit(_)), "{refused}");
+    assert!(refused.to_string().contains("several servers"), "{refused}");
+}

@@ -47,7 +47,7 @@ pub(super) struct Holding {
 
 impl Holding {
     pub(super) fn new(now: Moment, order: &Order, grant: Grant, round: u32) -> Self {
-        let Grant { token, usable_until, ballot, fence } = grant;
+        let Grant { token, usable_until, ballot, fence, .. } = grant;
         let adopted = Adopted {
             resources: order.resources.clone(),
             terms: order.terms.clone(),

@@ -17,6 +17,8 @@ pub(crate) struct Node {
     /// How often it has been started, and when.
     pub(crate) run: u32,
     pub(crate) started: Option<Moment>,
+    /// It was a replica once.
+    pub(crate) promoted: bool,
 }
 
 #[derive(Debug, Clone, Hash)]
@@ -98,7 +100,8 @@ impl Node {
         let clock = Duration::from_nanos(now.as_nanos());
         let started = self.started.unwrap_or(Moment::START);
         let uptime = Some(now.since(started));
-        Facts { clock: Some(clock), uptime, ..Facts::of(self.identity()) }
+        let promoted = self.promoted;
+        Facts { clock: Some(clock), uptime, promoted, ..Facts::of(self.identity()) }
     }
 
     fn tell_registers(&self) -> Reply {

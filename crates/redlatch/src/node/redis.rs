@@ -4,6 +4,7 @@ mod connect;
 mod link;
 mod observe;
 mod resp;
+mod runs;
 #[cfg(feature = "tls")]
 mod tls;
 mod translate;
@@ -51,6 +52,8 @@ pub(super) struct Address {
     pub(super) tls: Option<TlsFiles>,
     /// It may throw keys away when its memory is full.
     pub(super) allow_eviction: bool,
+    /// Who has answered there.
+    runs: runs::Runs,
 }
 
 #[derive(Debug)]
@@ -91,6 +94,7 @@ impl Address {
             database: 0,
             tls: None,
             allow_eviction: false,
+            runs: runs::Runs::default(),
         }
     }
 }

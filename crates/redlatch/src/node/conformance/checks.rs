@@ -1,6 +1,9 @@
 //! The checks. The name of each is a sentence that is true for a node.
 
-use super::site::{Claim, LONG, OWNER, Outcome, SHORT, Site, problem};
+use super::{
+    guard,
+    site::{Claim, LONG, OWNER, Outcome, SHORT, Site, problem},
+};
 use redlatch_core::{FencingToken, KeyState, Reply, Token, Vote, resource::MAX_RESOURCES};
 use std::{
     pin::Pin,
@@ -11,10 +14,11 @@ pub(super) type Check = for<'a> fn(&'a Site<'a>) -> Running<'a>;
 type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 macro_rules! all {
-    ($($name:ident)*) => {
+    ($($name:ident)*; guard: $($guard:ident)*) => {
         /// All checks by name.
         pub(super) const ALL: &[(&str, Check)] = &[
-            $((stringify!($name), |site| Box::pin($name(site)))),*
+            $((stringify!($name), |site| Box::pin($name(site))),)*
+            $((stringify!($guard), |site| Box::pin(guard::$guard(site)))),*
         ];
     };
 }
@@ -53,7 +57,25 @@ all! {
     only_its_token_raises_a_register
     a_raise_reaches_at_least_its_number
     an_extension_brings_its_number_along
-    a_release_keeps_the_number
+    a_release_keeps_the_number;
+    guard:
+    a_node_that_is_out_grants_no_take
+    a_node_that_is_out_raises_no_register
+    a_node_that_is_out_extends_no_lock
+    a_node_that_is_out_releases_all_the_same
+    a_vote_without_guard_needs_no_marker
+    an_admitted_node_votes
+    a_node_that_is_out_keeps_its_first_mark
+    no_two_marks_are_alike
+    a_mark_tells_for_how_long_the_node_has_been_out
+    a_watch_leaves_an_admitted_node_alone
+    an_admission_needs_the_mark_that_is_there
+    an_admission_raises_the_registers_that_are_behind
+    a_node_of_others_does_not_vote
+    a_watch_leaves_a_node_of_others_alone
+    a_replaced_node_is_out_and_reserved
+    an_examination_tells_what_a_watch_tells
+    every_number_that_was_given_out_is_told
 }
 
 /// Microseconds since 1970.

@@ -10,7 +10,14 @@ use super::{
 };
 use redlatch_core::{Fault, Identity};
 use rustix::net::sockopt;
-use std::{io, pin::Pin, sync::Arc, task, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{self, Poll},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::{TcpStream, UnixStream},
@@ -23,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// server that is merely frozen still acknowledges: its connection, and with it
 /// the order of its commands, is kept.
 const UNACKNOWLEDGED: u32 = 10_000;
+/// How long a server may take to say a second time who it is.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// A server that is ready to vote.
@@ -41,10 +50,72 @@ pub(super) enum Stream {
 }
 
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
-    match tokio::time::timeout(PATIENCE, greet(&address)).await {
+    match tokio::time::timeout(PATIENCE, meet(&address)).await {
         Ok(result) => result,
         Err(_) => Err(Fault::Unreachable(format!("not ready within {PATIENCE:?}").into())),
     }
+}
+
+/// Greets the server, the first time twice: two connections must lead to one.
+async fn meet(address: &Address) -> Result<Connection, Fault> {
+    let connection = if address.runs.is_empty() {
+        let again = tokio::time::timeout(SECOND_LOOK, introduction(address));
+        let (connection, again) = both(greet(address), again).await;
+        let connection = connection?;
+        address.runs.note(&connection.identity.run)?;
+        // What cannot be asked twice, say for want of connections, is not.
+        if let Ok(Ok(other)) = again
+            && other.run != connection.identity.run
+        {
+            address.runs.note(&other.run)?;
+            address.runs.note(&introduction(address).await?.run)?;
+            return Err(Fault::Unreachable("restarted while it was connected to".into()));
+        }
+        connection
+    } else {
+        greet(address).await?
+    };
+    address.runs.note(&connection.identity.run)?;
+    Ok(connection)
+}
+
+/// Waits for two things at once.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(cx)
+        {
+            first = Some(done);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(cx)
+        {
+            second = Some(done);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Asks a server who it is, and leaves.
+async fn introduction(address: &Address) -> Result<Identity, Fault> {
+    let mut stream = dial(address).await?;
+    let (mut out, logins) = login(address);
+    write_command(&mut out, &[b"INFO"]);
+    stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
+    let mut replies = Replies { stream: &mut stream, buffer: Vec::new(), at: 0 };
+    for _ in 0..logins {
+        replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
+    }
+    replies.next(|value| identify(value, address)).await
 }
 
 async fn greet(address: &Address) -> Result<Connection, Fault> {
@@ -70,6 +141,19 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
 
 /// What to send, and how many of the answers are about logging in.
 fn greeting(address: &Address) -> (Vec<u8>, usize) {
+    let (mut out, logins) = login(address);
+    write_command(&mut out, &[b"INFO"]);
+    for script in Script::ALL {
+        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
+    }
+    write_command(&mut out, &[b"EVAL", PERMISSIONS, b"0"]);
+    write_command(&mut out, &[b"EVALSHA", NO_SCRIPT, b"0"]);
+    write_command(&mut out, &[b"PING"]);
+    (out, logins)
+}
+
+/// How to log in, and how many answers that has.
+fn login(address: &Address) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     let mut logins = 0;
     let password = address.password.as_ref().map(|password| password.0.as_bytes());
@@ -86,13 +170,6 @@ fn greeting(address: &Address) -> (Vec<u8>, usize) {
         logins += 1;
         write_command(&mut out, &[b"SELECT", address.database.to_string().as_bytes()]);
     }
-    write_command(&mut out, &[b"INFO"]);
-    for script in Script::ALL {
-        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
-    }
-    write_command(&mut out, &[b"EVAL", PERMISSIONS, b"0"]);
-    write_command(&mut out, &[b"EVALSHA", NO_SCRIPT, b"0"]);
-    write_command(&mut out, &[b"PING"]);
     (out, logins)
 }
 
@@ -261,7 +338,7 @@ impl AsyncRead for Stream {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         buffer: &mut ReadBuf<'_>,
-    ) -> task::Poll<io::Result<()>> {
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
@@ -276,7 +353,7 @@ impl AsyncWrite for Stream {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         bytes: &[u8],
-    ) -> task::Poll<io::Result<usize>> {
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
@@ -285,19 +362,16 @@ impl AsyncWrite for Stream {
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> task::Poll<io::Result<()>> {
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             #[cfg(feature = "tls")]
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
             // The system sends at once.
-            _ => task::Poll::Ready(Ok(())),
+            _ => Poll::Ready(Ok(())),
         }
     }
 
-    fn poll_shutdown(
-        self: Pin<&mut Self>,
-        cx: &mut task::Context<'_>,
-    ) -> task::Poll<io::Result<()>> {
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),

@@ -6,7 +6,9 @@ local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 're
 local run = string.sub(string.match(server, '\nrun_id:(%x+)') or '', 1, 20)
   .. string.sub(string.match(replication, '\nmaster_replid:(%x+)') or '', 1, 20)
 local mark = ARGV[3]
-if redis.call('HMGET', node, 'watched')[1] ~= mark or string.match(mark, '^(%S+) ') ~= run then
+local kept = redis.call('HMGET', node, 'watched', 'reserved')
+local ours = not kept[2] or kept[2] == '' or kept[2] == ARGV[1]
+if kept[1] ~= mark or string.match(mark, '^(%S+) ') ~= run or not ours then
   return 0
 end
 for register, number in string.gmatch(ARGV[4], '(%d+) (%d+)') do

@@ -2,13 +2,13 @@
 -- moves registers that are behind to the number, if there is one.
 -- KEYS: the resources, then the node's hash.
 -- ARGV: marker, token, TTL in ms, number, registers.
--- Returns 1 or 0, or {'quarantined', marker, agreement} if the node has not the
+-- Returns 1 or 0, or {'quarantined', what is kept for the guard} if the node has not the
 -- marker. A key of another type answers GET with an error, which is no token.
 local node = KEYS[#KEYS]
 if ARGV[1] ~= '' then
-  local kept = redis.call('HMGET', node, 'admitted', 'agreement')
+  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved')
   if kept[1] ~= ARGV[1] then
-    return {'quarantined', kept[1], kept[2]}
+    return {'quarantined', unpack(kept)}
   end
 end
 for at = 1, #KEYS - 1 do

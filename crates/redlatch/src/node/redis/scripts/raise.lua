@@ -2,11 +2,11 @@
 -- more, if all keys hold the token.
 -- KEYS: the resources, then the node's hash. ARGV: marker, token, number, registers.
 -- Returns the number the registers have now, as text, or 0, or
--- {'quarantined', marker, agreement} if the node has not the marker.
+-- {'quarantined', what is kept for the guard} if the node has not the marker.
 local node = KEYS[#KEYS]
 local kept = redis.call('HMGET', node, 'admitted', unpack(ARGV, 4))
 if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then
-  return {'quarantined', kept[1], redis.call('HMGET', node, 'agreement')[1]}
+  return {'quarantined', unpack(redis.call('HMGET', node, 'admitted', 'agreement', 'reserved'))}
 end
 for at = 1, #KEYS - 1 do
   if redis.pcall('GET', KEYS[at]) ~= ARGV[2] then

@@ -1,12 +1,12 @@
 -- Sets every key to the token, if none of them exists.
 -- KEYS: the resources, then the node's hash. ARGV: marker, token, TTL in ms.
 -- Returns 1, or {value or false, PTTL} of the first key that exists, or
--- {'quarantined', marker, agreement} if the node has not the marker.
+-- {'quarantined', what is kept for the guard} if the node has not the marker.
 local node = KEYS[#KEYS]
 if ARGV[1] ~= '' then
-  local kept = redis.call('HMGET', node, 'admitted', 'agreement')
+  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved')
   if kept[1] ~= ARGV[1] then
-    return {'quarantined', kept[1], kept[2]}
+    return {'quarantined', unpack(kept)}
   end
 end
 for at = 1, #KEYS - 1 do
