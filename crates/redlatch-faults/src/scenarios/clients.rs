@@ -65,6 +65,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 tests(&[
                     "counterexamples::replies_that_wait_while_the_keys_expire_grant_nothing",
                     "fencing::validity_is_checked_after_the_last_round",
+                    "a_grant_whose_second_round_ends_after_the_lease_is_refused",
                     "f3_f5_a_majority_that_comes_too_late_is_no_grant_and_is_undone",
                 ]),
             ],

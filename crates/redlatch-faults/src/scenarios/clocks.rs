@@ -19,6 +19,7 @@ pub(crate) fn rows() -> Vec<Row> {
             18,
             "client machine suspended",
             vec![tests(&[
+                "fault_18_a_lease_is_over_when_the_machine_wakes_up",
                 "clock::tests::a_frozen_machine_is_seen_by_the_wall_clock",
                 "clock::tests::elapsed_is_what_the_boot_clock_says_while_both_agree",
                 "renewing::a_client_that_slept_through_the_end_is_told_at_once",
@@ -68,6 +69,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     },
                 ),
                 script("what an examination says", examined),
+                tests(&["fault_20_numbers_grow_when_the_clocks_of_servers_jump"]),
             ],
         ),
         row(

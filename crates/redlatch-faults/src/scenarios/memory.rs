@@ -20,27 +20,33 @@ pub(crate) fn rows() -> Vec<Row> {
         row(
             2,
             "the same in a loop, faster than TTL",
-            vec![load(
-                "loop",
-                Load {
-                    nemesis: restarts_in_a_loop,
-                    must: Must { go_on: false, recover: Some(sec(8)), ..Must::default() },
-                    ..three_nodes()
-                },
-            )],
+            vec![
+                load(
+                    "loop",
+                    Load {
+                        nemesis: restarts_in_a_loop,
+                        must: Must { go_on: false, recover: Some(sec(8)), ..Must::default() },
+                        ..three_nodes()
+                    },
+                ),
+                tests(&["fault_2_a_server_of_the_quorum_that_restarts_in_a_loop_lets_nobody_in"]),
+            ],
         ),
         row(
             3,
             "restart, then the node's clock steps forward",
-            vec![load(
-                "clock at boot",
-                Load {
-                    nodes: Nodes::Alike(3, Server::options().fake_clock()),
-                    habits: Habits { guard: Guarding::Strict, ..Habits::default() },
-                    nemesis: boots_with_a_wrong_clock,
-                    ..three_nodes()
-                },
-            )],
+            vec![
+                load(
+                    "clock at boot",
+                    Load {
+                        nodes: Nodes::Alike(3, Server::options().fake_clock()),
+                        habits: Habits { guard: Guarding::Strict, ..Habits::default() },
+                        nemesis: boots_with_a_wrong_clock,
+                        ..three_nodes()
+                    },
+                ),
+                tests(&["fault_3_a_clock_that_jumps_at_boot_does_not_open_a_strict_guard_early"]),
+            ],
         ),
         row(
             4,
@@ -84,26 +90,29 @@ pub(crate) fn rows() -> Vec<Row> {
         row(
             36,
             "rolling restart of all nodes under one long lease",
-            vec![load(
-                "long lease",
-                Load {
-                    nodes: Nodes::Alike(3, Server::options()),
-                    lingerers: 1,
-                    linger: (sec(3600), sec(3600)),
-                    workers: 0,
-                    resources: 0,
-                    habits: Habits { renews: true, ..Habits::default() },
-                    lasts: (sec(20), sec(7)),
-                    nemesis: rolls,
-                    must: Must {
-                        go_on: false,
-                        recover: None,
-                        keep_leases: true,
-                        ..Must::default()
+            vec![
+                load(
+                    "long lease",
+                    Load {
+                        nodes: Nodes::Alike(3, Server::options()),
+                        lingerers: 1,
+                        linger: (sec(3600), sec(3600)),
+                        workers: 0,
+                        resources: 0,
+                        habits: Habits { renews: true, ..Habits::default() },
+                        lasts: (sec(20), sec(7)),
+                        nemesis: rolls,
+                        must: Must {
+                            go_on: false,
+                            recover: None,
+                            keep_leases: true,
+                            ..Must::default()
+                        },
+                        ..Load::default()
                     },
-                    ..Load::default()
-                },
-            )],
+                ),
+                tests(&["fault_36_one_lease_outlives_the_restart_of_every_server"]),
+            ],
         ),
     ]
 }

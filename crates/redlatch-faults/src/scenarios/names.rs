@@ -13,12 +13,13 @@ pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
             13,
-            "two URLs, one server; a cluster behind a URL",
+            "two URLs, one server; a cluster, a load balancer behind a URL",
             vec![tests(&[
                 "one_address_twice_is_refused_whatever_else_differs",
                 "two_addresses_of_one_server_are_refused_with_both_names",
                 "two_databases_of_one_server_are_refused",
                 "a_cluster_is_refused_with_the_reason",
+                "fault_13_an_address_that_leads_to_several_servers_in_turn_is_refused",
             ])],
         ),
         row(

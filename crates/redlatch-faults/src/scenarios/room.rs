@@ -32,6 +32,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     },
                 ),
                 tests(&[
+                    "fault_6_a_key_deleted_by_hand_is_a_loss_within_one_renewal_and_numbers_grow",
                     "f4_keys_that_were_deleted_are_reported_within_one_renewal",
                     "a_deleted_majority_is_noticed_by_the_next_renewal",
                     "a_key_lost_by_a_minority_is_planted_again_by_the_next_renewal",
@@ -43,8 +44,11 @@ pub(crate) fn rows() -> Vec<Row> {
             "eviction",
             vec![
                 script("connect to servers that evict", evicting),
-                // The session `doctor_on_servers` among them.
-                tests(&["every_file_is_a_session"]),
+                tests(&[
+                    "fault_7_a_server_that_evicts_is_refused_unless_that_is_allowed",
+                    // The session `doctor_on_servers` among them.
+                    "every_file_is_a_session",
+                ]),
             ],
         ),
         row(
