@@ -67,6 +67,18 @@ impl Agreement {
         &self.nodes
     }
 
+    /// The longest TTL that any lock may have.
+    #[must_use]
+    pub fn max_ttl(&self) -> Duration {
+        self.max_ttl
+    }
+
+    /// How far a clock may be ahead of a node's.
+    #[must_use]
+    pub fn skew(&self) -> Duration {
+        self.skew
+    }
+
     /// How long a node must have been out: a lock it forgot is over by then,
     /// and so is every fencing number that a clock proposed.
     #[must_use]

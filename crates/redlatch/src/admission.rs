@@ -9,7 +9,7 @@
 use crate::{
     clock::Clock,
     engine::{Handle, Place, spawn_here},
-    error::ConnectError,
+    error::{ConnectError, ReplaceError},
     locks::Builder,
     node::Node,
     observer::Observer,
@@ -73,9 +73,13 @@ impl Builder {
             RestartGuard::On => false,
             RestartGuard::Strict => true,
         };
+        Some(Guard::new(self.agreement(nodes), strict))
+    }
+
+    /// What all clients of these nodes must agree on.
+    pub(crate) fn agreement(&self, nodes: &[Arc<dyn Node>]) -> Agreement {
         let names = nodes.iter().map(|node| Arc::from(node.name()));
-        let agreement = Agreement::new(names, self.longest_ttl(), self.skew);
-        Some(Guard::new(agreement, strict))
+        Agreement::new(names, self.longest_ttl(), self.skew)
     }
 }
 
@@ -108,6 +112,28 @@ pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> 
 }
 
 impl Observer {
+    /// The names of the nodes, as in errors, in the order they were given.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| node.name())
+    }
+
+    /// What all clients of these nodes that have the restart guard must agree
+    /// on; with the guard off, what this one would.
+    #[must_use]
+    pub fn agreement(&self) -> &Agreement {
+        &self.agreement
+    }
+
+    /// The restart guard, by the settings and the number of nodes.
+    #[must_use]
+    pub fn restart_guard(&self) -> RestartGuard {
+        match &self.guard {
+            None => RestartGuard::Off,
+            Some(guard) if guard.strict => RestartGuard::Strict,
+            Some(_) => RestartGuard::On,
+        }
+    }
+
     /// Where every node stands, without changing that.
     ///
     /// # Cancel safety
@@ -145,8 +171,42 @@ impl Observer {
         self.vouch(&handle, &guard, vouch).await
     }
 
+    /// Whether nodes may be taken one by one from clients with another list of
+    /// nodes or other times while those are at work
+    /// ([`replace`](Self::replace)): only if a majority of their nodes and one
+    /// of ours always share a node. That holds for the same list, and for one
+    /// node more or less.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is changed.
+    pub async fn may_replace(&self) -> Result<(), ReplaceError> {
+        let guard = self.guard.as_ref().ok_or(ReplaceError::NoGuard)?;
+        for (node, facts) in self.nodes.iter().zip(self.facts().await) {
+            let node = || Arc::from(node.name());
+            let facts = facts.map_err(|fault| ReplaceError::Unseen { node: node(), fault })?;
+            let Some(Cause::Disagrees(theirs)) = facts.objection(guard.fingerprint) else {
+                continue;
+            };
+            if facts.marker.is_none() {
+                return Err(ReplaceError::UnderWay { node: node() });
+            }
+            let theirs = theirs.as_deref().and_then(Agreement::parse);
+            if !theirs.as_ref().is_some_and(|theirs| guard.agreement.may_follow(theirs)) {
+                let (node, ours) = (node(), Box::new(guard.agreement.clone()));
+                return Err(ReplaceError::TooDifferent {
+                    node,
+                    theirs: theirs.map(Box::new),
+                    ours,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Takes these nodes from the clients that have another list of nodes or
-    /// other times; they are admitted for ours once all locks of the others are
+    /// other times, unasked ([`may_replace`](Self::may_replace) tells whether
+    /// that is safe while they are at work); they are admitted for ours once all locks of the others are
     /// over, which [`watch`](Self::watch) waits for. Until then they vote for
     /// nobody.
     ///
@@ -160,21 +220,22 @@ impl Observer {
         self.vouch(&handle, &guard, vouch).await
     }
 
-    /// Watches over the nodes until all may vote, and admits those that may be.
-    /// `seen` is told about every look.
+    /// Watches over the nodes and admits those that may be, until all may vote
+    /// or `enough` says so, which is asked after every look.
     ///
     /// # Cancel safety
     ///
     /// Safe: the watching ends.
     pub async fn watch(
         &self,
-        mut seen: impl FnMut(&[NodeStanding]),
+        mut enough: impl FnMut(&[NodeStanding]) -> bool,
     ) -> Result<Vec<NodeStanding>, ConnectError> {
         let (handle, guard) = self.guarded()?;
         loop {
-            let standings = self.vouch(&handle, &guard, Vouch::default()).await?;
-            seen(&standings);
-            if standings.iter().all(|node| node.standing == Standing::Admitted) {
+            let look = Vouch { patient: true, ..Vouch::default() };
+            let standings = self.vouch(&handle, &guard, look).await?;
+            let all = standings.iter().all(|node| node.standing == Standing::Admitted);
+            if enough(&standings) || all {
                 return Ok(standings);
             }
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -223,11 +284,23 @@ fn standing(reply: &Reply, guard: &Guard) -> Standing {
     }
 }
 
+/// Why a node that answers so may not vote; none if it may, or does not say.
+pub(crate) fn quarantine(facts: Option<&Reply>, guard: Option<&Guard>) -> Option<Quarantine> {
+    match standing(facts?, guard?) {
+        Standing::Quarantined(quarantine) => Some(quarantine),
+        Standing::Admitted | Standing::Failed(_) => None,
+    }
+}
+
 fn standing_of(facts: &Facts, guard: &Guard) -> Standing {
     let Some(cause) = facts.objection(guard.fingerprint) else { return Standing::Admitted };
     let mut quarantine = Quarantine::new(cause);
     if let (Cause::Forgot, Some(mark), false) = (&quarantine.cause, &facts.mark, guard.strict) {
-        quarantine.remaining = Some(guard.agreement.window().saturating_sub(mark.age));
+        // It was taken from others: their locks must be over, too.
+        let theirs = facts.reserved.and(facts.agreement.as_deref()).and_then(Agreement::parse);
+        let theirs = theirs.map_or(Duration::ZERO, |theirs| theirs.window());
+        let window = guard.agreement.window().max(theirs);
+        quarantine.remaining = Some(window.saturating_sub(mark.age));
     }
     Standing::Quarantined(quarantine)
 }

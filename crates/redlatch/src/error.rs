@@ -4,7 +4,7 @@
 //! node's vote, are inside.
 
 use crate::{guard::Lost, node::UrlError, votes::Votes};
-use redlatch_core::{OwnerError, ResourceError, TermsError};
+use redlatch_core::{Agreement, Fault, OwnerError, ResourceError, TermsError};
 use std::{sync::Arc, time::Duration};
 
 /// Why there is no connection to the nodes.
@@ -51,6 +51,49 @@ pub enum ConnectError {
     /// The engine was stopped while it connected.
     #[error("the engine was stopped; its runtime has shut down")]
     Stopped,
+}
+
+/// Why nodes must not be taken from the clients that have them, while those are
+/// at work.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplaceError {
+    /// There is no restart guard, so no node belongs to anybody.
+    #[error("there is no restart guard, so every node may vote; turn it on")]
+    NoGuard,
+    /// A node does not answer. Bring it back, or leave it out of the list.
+    #[error("{node} does not tell what its clients agree on: {fault}")]
+    Unseen {
+        /// Which node.
+        node: Arc<str>,
+        /// Why it does not.
+        fault: Fault,
+    },
+    /// A majority of their nodes and one of ours could both exist. Change the
+    /// list by one node at a time.
+    #[error(
+        "the clients of {node} have {}, and ours is {}: a majority of each could exist",
+        theirs.as_deref().map_or_else(|| "a list that is not known".into(), in_a_line),
+        in_a_line(ours)
+    )]
+    TooDifferent {
+        /// Which node.
+        node: Arc<str>,
+        /// What its clients agree on, if it is known.
+        theirs: Option<Box<Agreement>>,
+        /// What we would have them agree on.
+        ours: Box<Agreement>,
+    },
+    /// Somebody else is taking the node for a list of their own. Let them end.
+    #[error("{node} is being taken by clients with yet another list of nodes, or other times")]
+    UnderWay {
+        /// Which node.
+        node: Arc<str>,
+    },
+}
+
+fn in_a_line(agreement: &Agreement) -> String {
+    agreement.to_string().lines().collect::<Vec<_>>().join(", ")
 }
 
 /// A request that cannot be met whatever the nodes say. Nothing was sent.

@@ -87,7 +87,8 @@ mod votes;
 
 pub use admission::{NodeStanding, RestartGuard, Standing};
 pub use error::{
-    ConnectError, ExtendError, InvalidRequest, LockError, ReleaseError, RunError, StatusError,
+    ConnectError, ExtendError, InvalidRequest, LockError, ReleaseError, ReplaceError, RunError,
+    StatusError,
 };
 pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use locks::{Builder, Locks};

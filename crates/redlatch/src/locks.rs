@@ -1,7 +1,7 @@
 //! The nodes, connected, and the locks on them.
 
 use crate::{
-    admission::{RestartGuard, admit_at_start},
+    admission::{RestartGuard, admit_at_start, quarantine},
     clock::Clock,
     engine::{Handle, Place, spawn_here, spawn_thread},
     error::{ConnectError, InvalidRequest, StatusError},
@@ -15,7 +15,7 @@ use redlatch_core::{
     config::{DEFAULT_TTL, Wanted, WantedRenewal},
     fence::DEFAULT_SKEW,
 };
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 /// How long nodes may take to answer for the first time, and to tell a status.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -137,10 +137,21 @@ impl Locks {
     /// Safe: nothing is changed.
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, StatusError> {
         let resources = one(resource)?;
-        let question = Command::Inspect { resources };
-        let replies = self.handle.survey(question, FIRST_ANSWER).await;
-        let replies = replies.map_err(|_| StatusError::Stopped)?;
-        Ok(Status::new(&self.handle.place.nodes, &replies))
+        let place = &self.handle.place;
+        let keys = self.handle.survey(Command::Inspect { resources }, FIRST_ANSWER);
+        let facts = async {
+            match &place.guard {
+                Some(_) => self.handle.survey(Command::Examine, FIRST_ANSWER).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (keys, facts) = both(keys, facts).await;
+        let (keys, facts) =
+            keys.and_then(|keys| Ok((keys, facts?))).map_err(|_| StatusError::Stopped)?;
+        let facts = |node| facts.as_ref().and_then(|facts| facts.get(node));
+        let nodes = 0..place.nodes.len();
+        let quarantines = nodes.map(|node| quarantine(facts(node), place.guard.as_ref()));
+        Ok(Status::new(&place.nodes, &keys, quarantines.collect()))
     }
 
     /// Waits until nothing is left to undo: every lost, cancelled or released
@@ -165,6 +176,32 @@ impl Locks {
         let handle = spawn_here(Place::new(nodes, clock)).expect("a tokio runtime is needed here");
         Locks { handle, defaults: Arc::new(Builder::default().defaults()) }
     }
+}
+
+/// Waits for two things at once.
+async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none()
+            && let Poll::Ready(output) = one.as_mut().poll(cx)
+        {
+            first = Some(output);
+        }
+        if second.is_none()
+            && let Poll::Ready(output) = other.as_mut().poll(cx)
+        {
+            second = Some(output);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 pub(crate) fn one(resource: impl AsRef<[u8]>) -> Result<Resources, InvalidRequest> {

@@ -5,8 +5,8 @@
 mod support;
 
 use redlatch::{
-    Builder, Cause, ConnectError, FencingToken, Guard, LockError, Locks, NodeStanding,
-    RestartGuard, Standing, Vote, Votes,
+    Builder, Cause, ConnectError, FencingToken, Guard, LockError, LockState, Locks, NodeStanding,
+    ReplaceError, RestartGuard, Standing, Vote, Votes,
 };
 use redlatch_testbed::{Server, ServerOptions, Servers};
 use std::{
@@ -258,6 +258,8 @@ async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
     let builder = guarded(fleet.servers.urls()[..3].to_vec());
     vouch(&builder).await;
     let (node, copy) = (&fleet.servers[0], &fleet.servers[3]);
+    let uptime = || node.info("uptime_in_seconds").unwrap().parse::<u64>().unwrap();
+    soon("it has been up for longer than the window", || uptime() > WINDOW.as_secs() + 1).await;
     let follows = |server: &Server| server.info("master_link_status").as_deref() == Some("up");
 
     copy.run(&["REPLICAOF", "127.0.0.1", &node.port().to_string()]);
@@ -269,6 +271,26 @@ async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
 
     assert!(node.run(&["HGET", "redlatch:node", "admitted"]).text().is_some());
     assert_eq!(out(&builder).await, [0]);
+    let _locks = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0], "its uptime says nothing");
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_while_it_is_out_is_watched_anew() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let _locks = builder.clone().connect().await.unwrap();
+    fleet.servers[0].run(&["FLUSHALL"]);
+    let look = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0]);
+
+    fleet.servers[0].restart_with_data();
+    let back = Instant::now();
+    // Who looks finds the mark of the run before.
+    let _ = look.lock(NAME).await;
+
+    all_in(&builder).await;
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
 }
 
 #[tokio::test]
@@ -306,7 +328,7 @@ async fn a_node_is_taken_from_the_clients_of_another_list_only_after_their_locks
 
     let begin = Instant::now();
     let first = || async { standings(&new).await.swap_remove(0).standing };
-    let watching = observer.watch(|_| {});
+    let watching = observer.watch(|_| false);
     let admitted = async {
         while first().await != Standing::Admitted {
             assert!(begin.elapsed() < LIMIT);
@@ -318,6 +340,73 @@ async fn a_node_is_taken_from_the_clients_of_another_list_only_after_their_locks
         () = admitted => {}
     }
     assert!(taken.elapsed() >= WINDOW, "after {:?}", taken.elapsed());
+}
+
+#[tokio::test]
+async fn nodes_are_taken_only_by_lists_that_share_a_node_with_every_majority_of_the_old_one() {
+    let fleet = Fleet::of(5);
+    let urls = fleet.servers.urls();
+    let may = |urls: &[String]| {
+        let observer = guarded(urls.to_vec()).observer().unwrap();
+        async move { observer.may_replace().await }
+    };
+    vouch(&guarded(urls[..3].to_vec())).await;
+
+    for list in [&urls[..3], &urls[..2], &urls[..4]] {
+        may(list).await.unwrap();
+    }
+    for list in [&urls[..], &urls[1..4], &urls[2..]] {
+        let refused = may(list).await.unwrap_err();
+        let words = refused.to_string();
+        assert!(matches!(refused, ReplaceError::TooDifferent { .. }), "{words}");
+        assert!(words.contains(&urls[0]) && words.contains(&urls[2]), "{words}");
+    }
+
+    let observer = guarded(urls[..4].to_vec()).observer().unwrap();
+    let first = Arc::from(observer.nodes().next().unwrap());
+    observer.replace(&[first]).await.unwrap();
+    may(&urls[..4]).await.unwrap();
+    assert!(matches!(may(&urls[..2]).await, Err(ReplaceError::UnderWay { .. })));
+
+    fleet.servers.kill(&[1]);
+    assert!(matches!(may(&urls[..4]).await, Err(ReplaceError::Unseen { .. })));
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_caller_has_seen_enough_or_all_may_vote() {
+    let fleet = Fleet::of(3);
+    let observer = guarded(fleet.servers.urls()).observer().unwrap();
+    let mut looks = 0;
+
+    let begin = Instant::now();
+    let standings = observer.watch(|_| true).await.unwrap();
+    assert!(begin.elapsed() < WINDOW, "{standings:?}");
+    let standings = observer.watch(|nodes| {
+        looks += 1;
+        assert_eq!(nodes.len(), 3);
+        false
+    });
+
+    let standings = standings.await.unwrap();
+    assert!(standings.iter().all(|node| node.standing == Standing::Admitted), "{standings:?}");
+    assert!(looks > 1 && begin.elapsed() + SEC >= WINDOW, "{looks} in {:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn a_lock_is_not_called_free_by_nodes_that_may_have_forgotten_it() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let locks = builder.clone().connect().await.unwrap();
+    assert_eq!(locks.status(NAME).await.unwrap().state, LockState::Free);
+
+    fleet.servers[0].restart_empty();
+    fleet.servers[1].restart_empty();
+    let observer = builder.observer().unwrap();
+    for status in [observer.status(NAME).await.unwrap(), locks.status(NAME).await.unwrap()] {
+        assert_eq!(status.state, LockState::Unclear, "{status:?}");
+        let out = status.nodes.iter().map(|node| node.quarantine.is_some());
+        assert_eq!(out.collect::<Vec<_>>(), [true, true, false], "{status:?}");
+    }
 }
 
 #[tokio::test]

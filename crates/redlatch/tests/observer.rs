@@ -6,7 +6,11 @@ use redlatch::{
     observer::{Listing, Trial},
 };
 use redlatch_testbed::{Reply, Server, Servers};
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 /// Nodes of one kind, as settings to connect or look with.
 async fn on_every_kind(check: impl AsyncFn(Builder)) {
@@ -21,7 +25,10 @@ struct Dir(PathBuf);
 
 impl Dir {
     fn new() -> Self {
-        Dir(std::env::temp_dir().join(format!("redlatch-observer-{}", std::process::id())))
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("redlatch-observer-{}-{number}", std::process::id());
+        Dir(std::env::temp_dir().join(name))
     }
 }
 
@@ -53,7 +60,7 @@ async fn locks_are_listed_by_pattern_with_their_owner() {
         assert_eq!(names(&observer.list("\\[x]").await), ["[x]"]);
         assert_eq!(names(&observer.list("").await), [""; 0]);
         let listing = observer.list("b:1").await;
-        let LockState::Held { owner, remaining } = &listing.locks[0].state else {
+        let LockState::Held { owner, remaining, .. } = &listing.locks[0].state else {
             panic!("{listing:?}");
         };
         assert_eq!(owner.as_deref(), Some("ada"));

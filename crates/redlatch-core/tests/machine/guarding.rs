@@ -206,6 +206,18 @@ fn an_operators_word_admits_at_once() {
 }
 
 #[test]
+fn a_patient_look_waits_for_the_slowest_node_and_not_for_a_majority_alone() {
+    let mut world = admitted(1, 3);
+    world.line(2, Mode::Held);
+
+    let patient = world.vouch(0, Vouch { patient: true, ..Vouch::default() });
+    assert_eq!(world.may_vote(patient), None);
+    world.line(2, Mode::Open);
+
+    assert_eq!(world.may_vote(patient), Some(vec![0, 1, 2]));
+}
+
+#[test]
 fn the_admitted_node_gets_the_registers_of_the_others() {
     let mut world = admitted(1, 3);
     world.nodes[1].set_register(&resource(), 1 << 50);

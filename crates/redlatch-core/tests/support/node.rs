@@ -3,7 +3,8 @@
 use core::time::Duration;
 use redlatch_core::{
     Command, Facts, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger, Moment,
-    Proposal, Quarantine, Reply, Resource, Resources, Token, Vote, fence::registers,
+    Proposal, Quarantine, Reply, Resource, Resources, Token, Vote,
+    fence::{register, registers},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -216,6 +217,7 @@ impl Node {
             Some(key) => KeyState::Held {
                 value: Some(key.value.as_slice().into()),
                 remaining: Some(key.dies.since(now)),
+                number: self.registers.get(&register(name)).and_then(|is| FencingToken::new(*is)),
             },
         });
         Reply::Keys(states.collect())

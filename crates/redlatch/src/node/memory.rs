@@ -11,7 +11,9 @@ use crate::clock::{Clock, wall_micros};
 use redlatch_core::{
     Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Moment, Page,
     Proposal, Quarantine, Registers, Reply, Resource, Resources, Tag, Token, Vote,
-    fence::registers, glob, token::owner_of,
+    fence::{register, registers},
+    glob,
+    token::owner_of,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -465,6 +467,10 @@ impl Server {
             Some((key, remaining)) => KeyState::Held {
                 value: Some(key.token.as_bytes().into()),
                 remaining: Some(remaining),
+                number: self
+                    .registers
+                    .get(&register(resource))
+                    .and_then(|is| FencingToken::new(*is)),
             },
         }
     }

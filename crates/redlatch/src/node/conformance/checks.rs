@@ -4,7 +4,7 @@ use super::{
     guard,
     site::{Claim, LONG, OWNER, Outcome, SHORT, Site, problem},
 };
-use redlatch_core::{FencingToken, KeyState, Reply, Token, Vote, resource::MAX_RESOURCES};
+use redlatch_core::{FencingToken, KeyState, Reply, Token, Vote, fence, resource::MAX_RESOURCES};
 use std::{
     pin::Pin,
     time::{Duration, Instant},
@@ -44,6 +44,7 @@ all! {
     names_are_any_bytes_and_all_different
     values_are_any_bytes
     inspection_shows_value_and_time_in_order
+    inspection_shows_what_the_register_of_each_lock_stands_at
     commands_sent_at_once_are_carried_out_in_order
     every_command_is_answered_once
     links_see_each_other
@@ -520,7 +521,7 @@ async fn inspection_shows_value_and_time_in_order(site: &Site<'_>) -> Outcome {
     let states = link.states(&all).await?;
 
     let is = |state: &KeyState, claim: &Claim, ttl| match state {
-        KeyState::Held { value: Some(value), remaining: Some(remaining) }
+        KeyState::Held { value: Some(value), remaining: Some(remaining), .. }
             if **value == *claim.value() =>
         {
             is_about(*remaining, ttl)
@@ -533,6 +534,35 @@ async fn inspection_shows_value_and_time_in_order(site: &Site<'_>) -> Outcome {
         KeyState::Free => Ok(()),
         held @ KeyState::Held { .. } => problem(format!("nothing was shown as {held:?}")),
     }
+}
+
+async fn inspection_shows_what_the_register_of_each_lock_stands_at(site: &Site<'_>) -> Outcome {
+    let (first, last) = (site.claim(["a"]), site.claim(["c"]));
+    let all = site.claim(["c", "b", "a"]);
+    let mut link = site.link();
+
+    let lower = link.numbered(first.take_fenced(LONG, 1)).await?;
+    let upper = link.numbered(last.take_fenced(LONG, 1)).await?;
+    let Some(upper) = FencingToken::new(upper.get() + 1_000_000) else {
+        return problem("no number is left");
+    };
+    link.numbered(last.raise(upper)).await?;
+    let states = link.states(&all).await?;
+
+    let shown: Vec<_> = states
+        .iter()
+        .map(|state| match state {
+            KeyState::Held { number, .. } => *number,
+            KeyState::Free => None,
+        })
+        .collect();
+    // Names that hash alike share a register.
+    let alike = fence::register(first.first()) == fence::register(last.first());
+    let expected = [Some(upper), None, Some(if alike { upper } else { lower })];
+    if shown != expected {
+        return problem(format!("{shown:?} was shown where {expected:?} are the numbers"));
+    }
+    Ok(())
 }
 
 async fn commands_sent_at_once_are_carried_out_in_order(site: &Site<'_>) -> Outcome {

@@ -7,7 +7,8 @@ use crate::{
 };
 use redlatch_core::{
     Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Mark, Owner, Proposal,
-    Registers, Reply, Resources, Token, Vote, fence, fence::DEFAULT_SKEW, resource::MAX_NAME,
+    Registers, Reply, Resource, Resources, Token, Vote, fence, fence::DEFAULT_SKEW,
+    resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -121,6 +122,11 @@ impl Claim {
 
     pub(super) fn inspect(&self) -> Command {
         Command::Inspect { resources: self.resources.clone() }
+    }
+
+    /// The first of its resources.
+    pub(super) fn first(&self) -> &Resource {
+        self.resources.iter().next().expect("a claim has a resource")
     }
 
     pub(super) fn value(&self) -> &[u8] {
@@ -296,7 +302,7 @@ impl Line {
         let mut shortest = Duration::MAX;
         for state in self.states(claim).await? {
             match state {
-                KeyState::Held { value: Some(value), remaining: Some(remaining) }
+                KeyState::Held { value: Some(value), remaining: Some(remaining), .. }
                     if *value == *claim.value() =>
                 {
                     shortest = shortest.min(remaining);

@@ -48,6 +48,7 @@ enum Bug {
     NamesEndAtNul,
     CutsValues,
     InspectsSorted,
+    InspectsWithoutNumbers,
     AnswersInReverse,
     CarriesOutInReverse,
     AnswersTwice,
@@ -120,6 +121,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::NamesEndAtNul, "names_are_any_bytes_and_all_different"),
     (Bug::CutsValues, "values_are_any_bytes"),
     (Bug::InspectsSorted, "inspection_shows_value_and_time_in_order"),
+    (Bug::InspectsWithoutNumbers, "inspection_shows_what_the_register_of_each_lock_stands_at"),
     (Bug::AnswersInReverse, "commands_sent_at_once_are_carried_out_in_order"),
     (Bug::CarriesOutInReverse, "commands_sent_at_once_are_carried_out_in_order"),
     (Bug::AnswersTwice, "every_command_is_answered_once"),
@@ -232,7 +234,8 @@ async fn a_report_says_in_words_what_failed() {
 
     let text = report.to_string();
     assert!(!report.is_passed());
-    assert!(text.starts_with("the node memory:down passes 0 of 51 checks\n"), "{text}");
+    let first = format!("the node memory:down passes 0 of {} checks\n", checks::ALL.len());
+    assert!(text.starts_with(&first), "{text}");
     assert!(text.contains("\n  an extension lengthens: the take of redlatch:conf"), "{text}");
     assert!(text.contains("it was told to fail"), "{text}");
 }
@@ -649,15 +652,21 @@ impl Counter {
                 vote(all || bug == Bug::ReleasesTwice)
             }
             Command::Inspect { resources } => {
-                let mut names: Vec<_> = resources.iter().map(|name| self.name(name)).collect();
+                let moved = self.registers.lock().unwrap();
+                let known = |name: &Resource| (self.name(name), fence::register(name));
+                let mut names: Vec<_> = resources.iter().map(known).collect();
                 if bug == Bug::InspectsSorted {
                     names.sort();
                 }
-                let state = |name: Vec<u8>| match keys.get(&name).filter(live) {
+                let state = |(name, register): (Vec<u8>, u32)| match keys.get(&name).filter(live) {
                     None => KeyState::Free,
                     Some(key) => KeyState::Held {
                         value: Some(key.value.clone().into()),
                         remaining: Some(key.until.saturating_duration_since(now)),
+                        number: moved
+                            .get(&register)
+                            .and_then(|is| FencingToken::new(*is))
+                            .filter(|_| bug != Bug::InspectsWithoutNumbers),
                     },
                 };
                 Reply::Keys(names.into_iter().map(state).collect())

@@ -14,8 +14,11 @@ use super::{
 use crate::{clock::wall_micros, node::Store};
 use redlatch_core::{
     Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Page,
-    Proposal, Quarantine, Registers, Reply, Resource, Resources, Token, Vote, fence::registers,
-    glob, resource::MAX_RESOURCES, token::owner_of,
+    Proposal, Quarantine, Registers, Reply, Resource, Resources, Token, Vote,
+    fence::{register, registers},
+    glob,
+    resource::MAX_RESOURCES,
+    token::owner_of,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use std::{
@@ -290,11 +293,15 @@ impl Database {
     }
 
     fn inspect(&self, now: i64, resources: &Resources) -> Outcome<Reply> {
+        let mut select = self.statement("SELECT number FROM fences WHERE register = ?1")?;
         let state = |resource| {
-            Ok(self.find(now, resource)?.map_or(KeyState::Free, |row| KeyState::Held {
+            let Some(row) = self.find(now, resource)? else { return Ok(KeyState::Free) };
+            let number = select.query_row([register(resource)], |row| row.get(0)).optional()?;
+            Ok(KeyState::Held {
                 remaining: Some(row.remaining(now)),
                 value: Some(row.value.into()),
-            }))
+                number: number.and_then(|is: i64| FencingToken::new(is.unsigned_abs())),
+            })
         };
         Ok(Reply::Keys(resources.iter().map(state).collect::<Outcome<_>>()?))
     }

@@ -44,7 +44,7 @@ impl Script {
 
     /// Whether it touches the node's own hash, too.
     fn needs_node(self) -> bool {
-        !matches!(self, Script::Release | Script::Inspect)
+        !matches!(self, Script::Release)
     }
 }
 
@@ -144,7 +144,10 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming:
             write_script(out, naming, Script::Release, resources, &[token.as_bytes()]);
         }
         Command::Inspect { resources } => {
-            write_script(out, naming, Script::Inspect, resources, &[]);
+            let registers = resources.iter().map(|resource| fence::register(resource).to_string());
+            let registers: Vec<String> = registers.collect();
+            let registers: Vec<&[u8]> = registers.iter().map(String::as_bytes).collect();
+            write_script(out, naming, Script::Inspect, resources, &registers);
         }
         Command::List { pattern, after } => {
             let cursor = after.as_deref().unwrap_or(b"0");
@@ -252,7 +255,7 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
         }
         (Command::Take { .. }, Value::Nil) => Vote::Held(Holder::default()),
         (Command::Take { .. }, Value::Array(_)) => match held(value) {
-            Some(KeyState::Held { value, remaining }) => {
+            Some(KeyState::Held { value, remaining, .. }) => {
                 let owner = value.and_then(|value| owner_of(&value));
                 Vote::Held(Holder::new(owner.map(Into::into), remaining))
             }
@@ -287,21 +290,31 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
     Reply::Vote(vote)
 }
 
-/// `{value or nil, PTTL}`, or nil for a key that is free.
+/// `{value or nil, PTTL}`, with a register's number or nil behind if it was
+/// asked for, or nil for a key that is free.
 fn held(value: &Value<'_>) -> Option<KeyState> {
     let parts = match value {
         Value::Nil => return Some(KeyState::Free),
         Value::Array(parts) => parts,
         _ => return None,
     };
-    let (value, pttl) = match parts.as_slice() {
-        [Value::Text(value), Value::Int(pttl)] => (Some(Arc::from(*value)), *pttl),
-        [Value::Nil, Value::Int(pttl)] => (None, *pttl),
+    let (value, pttl, number) = match parts.as_slice() {
+        [value, Value::Int(pttl)] => (value, *pttl, &Value::Nil),
+        [value, Value::Int(pttl), number] => (value, *pttl, number),
         _ => return None,
+    };
+    let value = match value {
+        Value::Text(value) => Some(Arc::from(*value)),
+        Value::Nil => None,
+        _ => return None,
+    };
+    let number = match number {
+        Value::Text(digits) => str::from_utf8(digits).ok().and_then(|text| text.parse().ok()),
+        _ => None,
     };
     // Negative: it lives for ever.
     let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
-    Some(KeyState::Held { value, remaining })
+    Some(KeyState::Held { value, remaining, number })
 }
 
 fn unexpected(value: &Value<'_>) -> Reply {
