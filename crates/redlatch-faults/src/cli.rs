@@ -35,6 +35,7 @@ pub(crate) enum Task {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
 pub(crate) struct RunPlan {
     /// Plays each row briefly: all of them in less than three minutes.
     #[arg(long)]

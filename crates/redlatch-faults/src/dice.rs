@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::history;
 
-/// SplitMix64.
+/// `SplitMix64`.
 #[derive(Debug)]
 pub(crate) struct Dice {
     state: u64,

@@ -27,7 +27,7 @@ impl Disk {
     /// Leaves not a byte of room.
     pub(crate) fn fill(&self) {
         if let Ok(mut file) = File::create(self.ballast()) {
-            while file.write_all(&[b'x'; 1 << 16]).is_ok() {}
+            while file.write_all(&[b'x'; 1 << 12]).is_ok() {}
             while file.write_all(b"x").is_ok() {}
         }
     }

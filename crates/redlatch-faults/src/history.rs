@@ -260,7 +260,8 @@ mod tests {
         let events: Vec<_> =
             (1..).zip(all).map(|(at, what)| Event { at, attempt: 3, what }).collect();
 
-        let text: String = events.iter().map(|event| format!("{event}\n")).collect();
+        let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
+        let text = lines.join("\n") + "\n";
 
         assert_eq!(parse(&text), Ok(events));
     }

@@ -39,9 +39,9 @@ use crate::tested::Tested;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
-        Task::Run(plan) if plan.list => list(),
+        Task::Run(plan) if plan.list => Ok(list()),
         Task::Run(plan) => run(&plan),
-        Task::List => list(),
+        Task::List => Ok(list()),
         Task::Check { dir } => check(&dir),
         Task::History(plan) => history(&plan),
         Task::Worker { orders } => work(&orders),
@@ -60,7 +60,9 @@ fn run(plan: &RunPlan) -> anyhow::Result<bool> {
     let scale = if plan.short { Scale::Short } else { Scale::Full };
     let mut rows = wanted(&plan.only)?;
     if plan.without_tests {
-        rows.iter_mut().for_each(|row| row.parts.retain(|part| !matches!(part, Part::Tests(_))));
+        for row in &mut rows {
+            row.parts.retain(|part| !matches!(part, Part::Tests(_)));
+        }
     }
     let begin = Instant::now();
     let parts = rows.iter().flat_map(|row| &row.parts);
@@ -96,7 +98,7 @@ fn conclude(report: &Report, out: &Path) -> anyhow::Result<bool> {
     Ok(report.missed == 0)
 }
 
-fn list() -> anyhow::Result<bool> {
+fn list() -> bool {
     for Row { number, fault, parts } in scenarios::all() {
         let parts: Vec<_> = parts
             .iter()
@@ -108,7 +110,7 @@ fn list() -> anyhow::Result<bool> {
             .collect();
         println!("{number:>2}  {fault}  [{}]", parts.join("; "));
     }
-    Ok(true)
+    true
 }
 
 fn check(dir: &Path) -> anyhow::Result<bool> {

@@ -1,6 +1,7 @@
 //! Plays the rows, one after the other.
 
 use std::fs;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -42,10 +43,10 @@ impl Player {
     }
 
     fn load(&self, number: u32, load: &Load) -> Line {
-        let what = format!("load: {}", load.what);
-        match self.try_load(number, load) {
-            Ok(line) => Line { how: what, ..line },
-            Err(error) => Line::failed(what, &error),
+        let how = format!("load: {}", load.what);
+        match unless_it_panics(|| self.try_load(number, load)) {
+            Ok(line) => Line { how, ..line },
+            Err(error) => Line::failed(how, &error),
         }
     }
 
@@ -63,25 +64,34 @@ impl Player {
         let findings = checker::check(&tracks);
         let missed = load.must.missed(&findings);
         if self.keep_all || !missed.is_empty() {
-            let kept = self
-                .keep
-                .join(format!("row-{number}-{}", load.what.replace(", ", "-").replace(' ', "-")));
+            let name = load.what.replace(", ", "-").replace(' ', "-");
+            let kept = self.keep.join(format!("row-{number}-{name}"));
             keep(dir.path(), &kept)?;
             eprintln!("history kept in {}", kept.display());
         }
-        for breach in findings.breaches() {
-            eprintln!("  {breach}");
+        if !missed.is_empty() {
+            findings.breaches().iter().for_each(|breach| eprintln!("  {breach}"));
         }
-        Ok(Line::of(&findings, missed))
+        Ok(Line { note: load.must.note(), ..Line::of(&findings, missed) })
     }
 
     fn script(&self, script: &Script) -> Line {
         let how = format!("script: {}", script.what);
-        match (script.play)(self.scale) {
+        match unless_it_panics(|| (script.play)(self.scale)) {
             Ok(shown) => Line::shown(how, shown),
             Err(error) => Line::failed(how, &error),
         }
     }
+}
+
+/// Servers that do not do as they are told make the testbed panic: a miss of one
+/// row, not the end of all.
+fn unless_it_panics<T>(act: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panicked| {
+        let text = panicked.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panicked.downcast_ref::<&str>().copied());
+        Err(anyhow::anyhow!("panicked: {}", text.unwrap_or("no reason given")))
+    })
 }
 
 /// Copies a history, which lives in memory and is about to go.
@@ -95,4 +105,16 @@ fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_with_its_reason() {
+        let result: anyhow::Result<()> = unless_it_panics(|| panic!("the server on {} is down", 7));
+
+        assert_eq!(result.unwrap_err().to_string(), "panicked: the server on 7 is down");
+    }
 }

@@ -99,9 +99,12 @@ pub(crate) enum Nodes {
 /// What must come of a load, besides tokens in order, no fenced update lost and
 /// nothing left behind: those hold always.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each must stands for itself")]
 pub(crate) struct Must {
     /// Promise 1 applies: nobody believes to hold what another one holds.
     pub(crate) exclude: bool,
+    /// Why it does not, if that is not as it should be: `BUGS.md` has more.
+    pub(crate) gap: Option<&'static str>,
     /// Without a fence updates are lost: else the test is too weak.
     pub(crate) lose_unfenced: bool,
     /// Locks are granted while the fault lasts.
@@ -119,6 +122,7 @@ impl Default for Must {
     fn default() -> Self {
         Self {
             exclude: true,
+            gap: None,
             lose_unfenced: false,
             go_on: true,
             recover: Some(Duration::from_secs(3)),
@@ -193,6 +197,15 @@ impl Load {
 }
 
 impl Must {
+    /// What a reader of the figures must know.
+    pub(crate) fn note(&self) -> String {
+        match (self.exclude, self.gap) {
+            (true, _) => String::new(),
+            (false, None) => "promise 1 does not apply".into(),
+            (false, Some(gap)) => format!("known gap: {gap}"),
+        }
+    }
+
     /// What is not as it must be.
     pub(crate) fn missed(&self, findings: &Findings) -> Vec<String> {
         let Findings { overlaps, token_faults, fenced, unfenced, left, recovery, .. } = findings;

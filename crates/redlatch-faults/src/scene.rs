@@ -57,16 +57,16 @@ impl Scene {
         } else {
             Vec::new()
         };
-        let nodes =
+        let urls =
             if load.proxied { proxies.iter().map(Proxy::url).collect() } else { servers.urls() };
         if load.habits.guard != Guarding::Off {
-            vouch(&load.habits.builder(&nodes))?;
+            vouch(&load.habits.builder(&urls))?;
         }
         let clock = load.workers_clock.then(|| clock(&dir)).transpose()?;
         let orders = Orders {
             name: String::new(),
             dir: dir.path().to_owned(),
-            nodes,
+            nodes: urls,
             ledger: ledger.url(),
             resources: 0..0,
             callers: load.callers,

@@ -116,9 +116,9 @@ impl<'a> Caller<'a> {
         self.note(What::Try { resource: resource.clone() });
         let request = self.locks.lock(&resource);
         let renews = self.orders.habits.renews;
-        let taken = if renews { request.acquire() } else { request.no_renewal().acquire() };
+        let answer = if renews { request.acquire() } else { request.no_renewal().acquire() };
         let at = history::now();
-        match taken {
+        match answer {
             Ok(guard) => {
                 let token = guard.fencing_token().expect("fencing is on");
                 let left = u64::try_from(guard.ends_in().as_nanos()).unwrap_or(u64::MAX);

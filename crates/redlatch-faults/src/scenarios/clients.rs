@@ -1,13 +1,14 @@
 //! Clients that are paused, killed, blocked or forgetful: rows 16, 17, 28 to 30,
 //! 37, 42 and 43.
 
-use redlatch_testbed::Direction;
+use redlatch_testbed::{Direction, Proxy};
 
 use super::{load, ms, row, script, sec, tests};
 use crate::orders::Habits;
 use crate::scenario::{Load, Must, Row};
 use crate::scene::Scene;
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
@@ -56,9 +57,7 @@ pub(crate) fn rows() -> Vec<Row> {
                         lasts: (sec(12), sec(3)),
                         prepare: slows_the_network,
                         nemesis: pauses_anybody,
-                        repair: |scene| {
-                            scene.proxies.iter().for_each(redlatch_testbed::Proxy::pass)
-                        },
+                        repair: |scene| scene.proxies.iter().for_each(Proxy::pass),
                         ..Load::default()
                     },
                 ),

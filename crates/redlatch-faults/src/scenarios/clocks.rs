@@ -164,7 +164,9 @@ fn steps_forward(scene: &mut Scene, nodes: &[usize]) {
             scene.servers[node].clock_ahead(scene.ttl);
         }
         scene.wait_between(ms(100), ms(400));
-        nodes.iter().for_each(|&node| right(&scene.servers[node]));
+        for &node in nodes {
+            right(&scene.servers[node]);
+        }
     });
     scene.wait(ms(200));
 }

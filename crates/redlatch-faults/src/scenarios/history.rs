@@ -56,9 +56,9 @@ fn jumps(scene: &mut Scene) {
     scene.fault("clock stepped", |scene| {
         let server = &scene.servers[node];
         if ahead {
-            server.clock_ahead(by)
+            server.clock_ahead(by);
         } else {
-            server.clock_behind(by)
+            server.clock_behind(by);
         }
         scene.wait(ms(200));
         scene.servers[node].clock_ahead(Duration::ZERO);

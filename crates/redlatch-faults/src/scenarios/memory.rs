@@ -7,6 +7,7 @@ use crate::orders::{Guarding, Habits};
 use crate::scenario::{Load, Must, Nodes, Row};
 use crate::scene::Scene;
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
@@ -61,6 +62,18 @@ pub(crate) fn rows() -> Vec<Row> {
             "FLUSHALL, FLUSHDB, SWAPDB",
             vec![
                 load("flush", Load { nemesis: is_flushed, ..three_nodes() }),
+                load(
+                    "swapped back",
+                    Load {
+                        nemesis: swaps_back,
+                        must: Must {
+                            exclude: false,
+                            gap: Some("an old database is back with its old marker"),
+                            ..Must::default()
+                        },
+                        ..three_nodes()
+                    },
+                ),
                 tests(&["fault_5_a_flush_takes_the_server_out_and_no_number_falls_back"]),
             ],
         ),
@@ -178,9 +191,16 @@ fn loads_an_old_dump(scene: &mut Scene) {
 }
 
 fn is_flushed(scene: &mut Scene) {
-    let flush: &[&[&str]] = &[&["FLUSHALL"], &["FLUSHDB"], &["SWAPDB", "0", "1"]];
+    // A database that was never in use: what comes back is another matter.
+    let fresh = (scene.faults() % 15 + 1).to_string();
+    let flush: &[&[&str]] = &[&["FLUSHALL"], &["FLUSHDB"], &["SWAPDB", "0", &fresh]];
     let command = *scene.dice.one_of(flush);
     forgets(scene, command[0], |scene, node| drop(scene.servers[node].run(command)));
+}
+
+/// The database of before the last swap is back: it has forgotten all since.
+fn swaps_back(scene: &mut Scene) {
+    forgets(scene, "SWAPDB", |scene, node| drop(scene.servers[node].run(&["SWAPDB", "0", "1"])));
 }
 
 /// Its data are another node's afterwards, under the same run id.

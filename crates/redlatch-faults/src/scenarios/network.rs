@@ -131,8 +131,11 @@ fn holds_replies_past_the_lease(scene: &mut Scene) {
     scene.wait_between(ms(200), ms(800));
 }
 
+/// One way to break a link.
+type Way = (&'static str, fn(&Proxy));
+
 fn breaks_links(scene: &mut Scene) {
-    const WAYS: [(&str, fn(&Proxy)); 6] = [
+    const WAYS: [Way; 6] = [
         ("requests get through, replies do not", |proxy| proxy.hold(Direction::Replies)),
         ("replies get through, requests do not", |proxy| proxy.hold(Direction::Requests)),
         ("slow", |proxy| proxy.delay(Direction::Replies, ms(30))),
@@ -158,5 +161,7 @@ fn breaks_links(scene: &mut Scene) {
 }
 
 fn on(scene: &Scene, nodes: &[usize], act: impl Fn(&Proxy)) {
-    nodes.iter().for_each(|&node| act(&scene.proxies[node]));
+    for &node in nodes {
+        act(&scene.proxies[node]);
+    }
 }

@@ -194,10 +194,14 @@ fn fills_two_disks(scene: &mut Scene) {
 
 fn fills_disks(scene: &mut Scene, nodes: &[usize]) {
     scene.fault("disk full", |scene| {
-        nodes.iter().for_each(|&node| scene.disks[node].fill());
+        for &node in nodes {
+            scene.disks[node].fill();
+        }
         // The server notices when it next writes, and says so once a second.
         scene.wait(ms(1500));
-        nodes.iter().for_each(|&node| scene.disks[node].clear());
+        for &node in nodes {
+            scene.disks[node].clear();
+        }
         let has_room =
             |node: &usize| scene.servers[*node].run(&["SET", "probe", "1", "PX", "1"]).is_ok();
         if !redlatch_testbed::wait_until(sec(5), || nodes.iter().all(has_room)) {

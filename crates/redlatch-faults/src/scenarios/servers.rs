@@ -11,6 +11,7 @@ use crate::orders::Habits;
 use crate::scenario::{Load, Must, Nodes, Row};
 use crate::scene::Scene;
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
@@ -77,7 +78,7 @@ pub(crate) fn rows() -> Vec<Row> {
                         nodes: Nodes::Alike(3, Server::options()),
                         habits: Habits { renews: true, ..Habits::default() },
                         linger: (sec(2), sec(3)),
-                        lasts: (sec(16), sec(4)),
+                        lasts: (sec(22), sec(5)),
                         nemesis: kills_two_of_three,
                         must: Must {
                             go_on: false,
@@ -167,7 +168,8 @@ fn kills_two_of_three(scene: &mut Scene) {
         }
     });
     let window = scene.window;
-    scene.wait(window + ms(500));
+    // Two of three forgot, and clients look every second.
+    scene.wait(window + ms(2500));
 }
 
 fn flushes_scripts(scene: &mut Scene) {
