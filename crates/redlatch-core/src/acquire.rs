@@ -12,9 +12,10 @@ use crate::{
     fence::FencingToken,
     lease,
     moment::Moment,
+    mutant::{self, Mutant},
     quorum::{Ballot, Fault, Verdict, Vote},
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
 use core::time::Duration;
 
 /// One attempt: one token, one ballot, one result.
@@ -115,6 +116,7 @@ impl Attempt {
     /// Takes in one vote. The result comes once, with the vote that decides.
     pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
         let after = now.since(self.started);
+        let vote = self.as_taken(node, vote);
         self.ballot.cast(node, vote, after);
         self.decide(now)
     }
@@ -127,6 +129,18 @@ impl Attempt {
             self.give_up_raising(waited);
         }
         self.decide(now)
+    }
+
+    /// A node that was asked to raise its register has granted the take before:
+    /// if it cannot be reached any more, its key is there all the same.
+    fn as_taken(&self, node: usize, vote: Vote) -> Vote {
+        let raised = self.raising.as_ref().is_some_and(|raising| raising[node].is_some());
+        match vote {
+            Vote::Failed(fault) if raised && fault.never_sent() => {
+                Vote::Failed(Fault::Disconnected(fault.to_string().into()))
+            }
+            vote => vote,
+        }
     }
 
     /// A node that was asked to raise its register and has not answered has
@@ -144,7 +158,15 @@ impl Attempt {
     fn agrees_on_a_number(&self) -> bool {
         let majority = self.ballot.tally().majority();
         let agreed = || self.ballot.greatest_number().is_some_and(|(_, nodes)| nodes >= majority);
-        self.raising.is_none() || agreed()
+        self.raising.is_none() || agreed() || mutant::on(Mutant::NoSecondRound)
+    }
+
+    /// Never, but for the proof.
+    fn skips_validity(&self) -> bool {
+        let raised =
+            || self.raising.as_ref().is_some_and(|asked| asked.iter().any(Option::is_some));
+        mutant::on(Mutant::ValidityNotRechecked)
+            || mutant::on(Mutant::ValidityCheckedEarly) && raised()
     }
 
     fn decide(&mut self, now: Moment) -> Option<Decision> {
@@ -165,6 +187,7 @@ impl Attempt {
             Verdict::Won if !validity.is_zero() && validity >= self.min_validity => {
                 Ok(self.usable_until)
             }
+            Verdict::Won if self.skips_validity() => Ok(self.usable_until),
             Verdict::Won => Err(AcquireError::TooSlow {
                 elapsed: now.since(self.started),
                 ballot: self.ballot.clone(),

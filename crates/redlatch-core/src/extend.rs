@@ -10,6 +10,7 @@
 use crate::{
     lease,
     moment::Moment,
+    mutant::{self, Mutant},
     quorum::{Ballot, Verdict, Vote},
 };
 use core::time::Duration;
@@ -103,7 +104,7 @@ impl Extension {
             Verdict::Lost if !tally.refusals_decide() && tally.refusals_may_decide() => {
                 return None;
             }
-            Verdict::Won if now < self.old_until => {
+            Verdict::Won if now < self.old_until || mutant::on(Mutant::ExtensionAfterTheEnd) => {
                 Ok(lease::usable_until(self.started, self.ttl).max(self.old_until))
             }
             Verdict::Lost if !tally.refusals_decide() && now < self.old_until => {

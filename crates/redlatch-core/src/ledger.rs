@@ -53,7 +53,7 @@ impl Ledger {
             let watched = self.watched.as_ref().and_then(|text| text.split(' ').next());
             if disagrees || watched != Some(&run) {
                 // A marker of an earlier run: since it began, nobody admitted it.
-                let since_start = marker.is_some() && !disagrees && !facts.promoted;
+                let since_start = marker.is_some() && !disagrees && !facts.was_replica();
                 let out_for = facts.uptime.filter(|_| since_start).unwrap_or_default();
                 let since = facts.clock.unwrap_or_default().saturating_sub(
                     // Servers count in whole seconds.

@@ -21,6 +21,8 @@ pub mod lease;
 pub mod ledger;
 pub mod machine;
 pub mod moment;
+#[doc(hidden)]
+pub mod mutant;
 pub mod quarantine;
 pub mod quorum;
 pub mod release;

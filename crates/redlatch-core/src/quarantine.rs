@@ -10,7 +10,11 @@
 //! once. One that is out keeps a [`Mark`] instead, left by the first client
 //! that saw it so: as long as the mark is there, nobody has admitted it since.
 
-use crate::{command::Facts, moment::Moment};
+use crate::{
+    command::Facts,
+    moment::Moment,
+    mutant::{self, Mutant},
+};
 use alloc::{string::ToString, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
@@ -83,6 +87,9 @@ impl Agreement {
     /// and so is every fencing number that a clock proposed.
     #[must_use]
     pub fn window(&self) -> Duration {
+        if mutant::on(Mutant::QuarantineTooShort) {
+            return self.max_ttl / 2;
+        }
         self.max_ttl.saturating_add(self.skew)
     }
 
@@ -301,7 +308,7 @@ impl Watch {
         // The wall clock again; and a promoted replica may have missed what its
         // master did just before, however long it has been up.
         if let (false, false, true, Some(uptime)) =
-            (guard.strict, facts.promoted, starting, facts.uptime)
+            (guard.strict, facts.was_replica(), starting, facts.uptime)
         {
             from = from.min(now.after(window.saturating_sub(uptime)));
         }
@@ -322,6 +329,11 @@ impl Watch {
 }
 
 impl Facts {
+    /// Whether it may have missed what happened just before it was promoted.
+    pub(crate) fn was_replica(&self) -> bool {
+        self.promoted && !mutant::on(Mutant::UptimeAfterPromotion)
+    }
+
     /// Why the node may not vote by this agreement; none if it may.
     #[must_use]
     pub fn objection(&self, guard: Fingerprint) -> Option<Cause> {

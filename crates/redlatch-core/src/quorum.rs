@@ -7,7 +7,11 @@
 //! that answered. "Held" and "failed" are counted apart: the first means wait,
 //! the second means tell an operator.
 
-use crate::{fence::FencingToken, quarantine::Quarantine};
+use crate::{
+    fence::FencingToken,
+    mutant::{self, Mutant},
+    quarantine::Quarantine,
+};
 use alloc::{boxed::Box, sync::Arc, vec};
 use core::{fmt, time::Duration};
 
@@ -222,6 +226,10 @@ impl Tally {
     /// Won or lost as soon as the outstanding votes cannot change it.
     #[must_use]
     pub fn verdict(self) -> Verdict {
+        if mutant::on(Mutant::MajorityOfTheReachable) && self.pending == 0 {
+            let won = self.granted * 2 > self.nodes - self.failed;
+            return if won { Verdict::Won } else { Verdict::Lost };
+        }
         if self.granted >= self.majority() {
             Verdict::Won
         } else if self.granted + self.pending < self.majority() {

@@ -10,6 +10,7 @@
 use crate::{
     lease,
     moment::Moment,
+    mutant::{self, Mutant},
     quorum::{Ballot, Verdict, Vote},
 };
 use alloc::{boxed::Box, vec, vec::Vec};
@@ -54,6 +55,7 @@ impl Undo {
                     ballot.cast(node, cast.vote.clone(), Duration::ZERO);
                     Asked::Done
                 }
+                Vote::Held(_) if mutant::on(Mutant::NoUndoWhereRefused) => Asked::Done,
                 _ => Asked::AgainAt(now),
             });
         }
@@ -111,7 +113,8 @@ impl Undo {
         self.answer_by.is_none() && (settled || now >= self.expires)
     }
 
-    /// When to call [`tick`](Self::tick) and [`ask`](Self::ask) again.
+    /// When to call [`tick`](Self::tick) and [`ask`](Self::ask) again. Past the
+    /// end of the keys it is over, so that nobody is called for nothing.
     #[must_use]
     pub fn due(&self) -> Moment {
         let again = self.asked.iter().filter_map(|asked| match asked {
@@ -130,7 +133,8 @@ impl Undo {
     fn decide(&mut self, now: Moment) -> Option<Decision> {
         let answer_by = self.answer_by?;
         let tally = self.ballot.tally();
-        let late = now >= answer_by;
+        // Once the keys have died by themselves nobody is asked any more.
+        let late = now >= answer_by.min(self.expires);
         let decision = match tally.verdict() {
             Verdict::Won => Ok(Released::Now),
             _ if tally.refusals_decide() => Ok(Released::AlreadyGone),

@@ -5,6 +5,7 @@ use crate::{
     acquire::{AcquireError, Attempt, Decision},
     command::Command,
     moment::Moment,
+    mutant::{self, Mutant},
     quorum::Vote,
     release::Undo,
     resource::Resources,
@@ -95,7 +96,11 @@ impl Acquiring {
 
     fn take<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
         self.round += 1;
-        let token = Token::fresh(&mut world.entropy, &self.order.owner);
+        let token = if mutant::on(Mutant::TokenReused) {
+            Token::from_bytes(self.order.owner.as_str().as_bytes())
+        } else {
+            Token::fresh(&mut world.entropy, &self.order.owner)
+        };
         for node in 0..world.nodes {
             let command = Command::Take {
                 resources: self.order.resources.clone(),

@@ -155,3 +155,15 @@ fn a_minority_that_is_down_does_not_cost_a_round() {
     assert!(number(&world, lock) > 0);
     assert_eq!(raises(&world, 0), 0);
 }
+
+/// It granted the take before its connection broke: its key is there.
+#[test]
+fn a_node_that_cannot_be_reached_to_be_raised_is_undone_all_the_same() {
+    let (mut world, _lock) = being_raised();
+    assert_eq!(world.locked(), [0, 1]);
+
+    world.refuse(0);
+    world.line(0, Mode::Open);
+
+    assert_eq!(world.locked(), [0; 0]);
+}

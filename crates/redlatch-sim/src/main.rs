@@ -1,0 +1,42 @@
+//! The command `redlatch-sim`: proofs, mutants, searches and plans.
+
+use clap::{Parser, Subcommand};
+use redlatch_sim::{model, mutants, plan, search};
+use std::process::ExitCode;
+
+/// Drives the shipped core of Redlatch through every history of small worlds,
+/// and through very many of larger ones.
+#[derive(Parser)]
+#[command(
+    name = "redlatch-sim",
+    after_help = "Exit codes: 0 as expected, 1 not as expected, 2 wrong usage"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Search every history of each scenario and hold it to the promises
+    Prove(model::Args),
+    /// Plant each known mistake and see it caught
+    Mutants(mutants::Args),
+    /// Search seeded histories of larger worlds
+    Search(search::Args),
+    /// Tell what to expect of nodes, places and load, by simulation
+    Plan(plan::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Prove(args) => model::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
+        Command::Search(args) => search::main(&args),
+        Command::Plan(args) => plan::main(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("redlatch-sim: {error:#}");
+        ExitCode::FAILURE
+    })
+}

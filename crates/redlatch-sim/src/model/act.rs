@@ -1,0 +1,224 @@
+//! What a step does.
+//!
+//! In:  a state and a step that is possible in it.
+//! Out: the next state, and what the machines said on the way.
+
+use super::{
+    caller::{Caller, Lease, Stage},
+    memo::Effect,
+    properties::{Mark, Marks},
+    scenario::{NODES, ms},
+    step::Step,
+    world::World,
+};
+use redlatch_core::{
+    Command, FencingToken, Input, Moment, OpId, Output, lease::Loss, machine::Vouch,
+};
+
+/// The number of every look: nobody waits for the answer.
+const LOOK: OpId = OpId::new(1000);
+
+/// What happened on the way from one state to the next.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// What the machines told their callers.
+    pub(super) said: Vec<(usize, Output)>,
+    pub(super) marks: Marks,
+}
+
+impl World {
+    /// The state after a step.
+    pub(super) fn after(&self, step: Step) -> (World, Heard) {
+        let mut next = self.clone();
+        let mut heard = Heard::default();
+        next.take(step, &mut heard);
+        for client in 0..next.clients() {
+            next.hurry(client, &mut heard);
+        }
+        (next, heard)
+    }
+
+    fn take(&mut self, step: Step, heard: &mut Heard) {
+        match step {
+            Step::Start { client } => self.start(client, heard),
+            Step::Release { client } => self.release(client, heard),
+            Step::Extend { client } => self.extend(client, heard),
+            Step::Cancel { client } => self.cancel(client, heard),
+            Step::Look { client } => self.look(client, heard),
+            Step::Tick { client } => self.hand_in(client, Input::Tick, heard),
+            Step::CarryOut { client, node } => self.carry_out_next(client, node),
+            Step::Answer { client, node } => self.answer_first(client, node, heard),
+            Step::Cut { client, node } => {
+                self.faults.cuts -= 1;
+                self.cut(client, node, heard);
+            }
+            Step::Refuse { client, node } => self.refuse(client, node, heard),
+            Step::Repeat { client, node } => self.repeat(client, node),
+            Step::Echo { client, node } => self.echo(client, node),
+            Step::Straggle { client, node } => self.straggle(client, node),
+            Step::Restart { node } => self.restart(node, heard),
+            Step::FailOver { node } => self.fail_over(node, heard),
+            Step::Expire { node } => {
+                self.faults.expiries -= 1;
+                self.remove_key(node);
+            }
+            Step::Remove => {
+                self.faults.removals -= 1;
+                (0..NODES).for_each(|node| self.remove_key(node));
+            }
+            Step::ForeignTake { node } => self.foreign_takes(node, heard),
+            Step::ForeignDelete { node } => self.foreign_deletes(node),
+            Step::Pass => self.pass(),
+        }
+    }
+}
+
+/// What callers do.
+impl World {
+    fn start(&mut self, client: usize, heard: &mut Heard) {
+        self.callers[client].started += 1;
+        self.callers[client].stage = Stage::Wanting;
+        let order = self.setting.order(client, self.now);
+        self.hand_in(client, Input::Acquire(self.op(client), order), heard);
+    }
+
+    fn release(&mut self, client: usize, heard: &mut Heard) {
+        self.callers[client].stage = Stage::Idle;
+        self.hand_in(client, Input::Release(self.op(client)), heard);
+    }
+
+    fn extend(&mut self, client: usize, heard: &mut Heard) {
+        self.callers[client].extends -= 1;
+        let ttl = ms(self.setting.scenario.scripts[client].extend_ms);
+        self.hand_in(client, Input::Extend(self.op(client), ttl), heard);
+    }
+
+    fn cancel(&mut self, client: usize, heard: &mut Heard) {
+        self.callers[client].stage = Stage::Idle;
+        self.hand_in(client, Input::Cancel(self.op(client)), heard);
+    }
+
+    fn look(&mut self, client: usize, heard: &mut Heard) {
+        self.callers[client].looks -= 1;
+        let vouch = Vouch::default();
+        self.hand_in(client, Input::Guard(LOOK, vouch), heard);
+    }
+
+    pub(super) fn hand_in(&mut self, client: usize, input: Input, heard: &mut Heard) {
+        let reaction = self.setting.memo.react(self.now, &self.machines[client], input);
+        self.machines[client] = reaction.machine.clone();
+        for effect in &reaction.effects {
+            match effect {
+                Effect::Send(node, tag, command) => {
+                    self.note_sent(client, command);
+                    let now = self.now;
+                    let overtakes =
+                        self.setting.undos_overtake && matches!(**command, Command::Release { .. });
+                    let line = self.line_mut(client, *node);
+                    line.change(|line| line.push(now, *tag, command.clone(), overtakes));
+                }
+                Effect::Say(output) => {
+                    self.hear(client, output, &mut heard.marks);
+                    heard.said.push((client, output.clone()));
+                }
+            }
+        }
+        self.drop_dead_replies(client);
+    }
+
+    fn note_sent(&mut self, client: usize, command: &Command) {
+        let bit = |(other, caller): (usize, &Caller)| u8::from(caller.lease().is_some()) << other;
+        // Of no use elsewhere, and it would tell equal states apart.
+        let matters = self.setting.scenario.faults.removals > 0;
+        let under = self.callers.iter().enumerate().filter(|_| matters).map(bit).sum();
+        let caller = &mut self.callers[client];
+        match command {
+            // One that is planted again belongs to a lease.
+            Command::Take { .. } if caller.lease().is_none() => {
+                caller.floor = self.granted.iter().copied().max().unwrap_or(0);
+                caller.under = under;
+                caller.raised = false;
+            }
+            Command::Raise { .. } => caller.raised = true,
+            Command::Extend { .. } => {
+                if let Some(lease) = caller.lease_mut() {
+                    lease.succeeded_when_extended = lease.successor;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, client: usize, output: &Output, marks: &mut Marks) {
+        match output {
+            Output::Acquired(_, Ok(grant)) => {
+                let fence = grant.fence.map_or(0, FencingToken::get);
+                self.granted(client, grant.usable_until, fence, marks);
+            }
+            Output::Acquired(_, Err(_)) => {
+                marks.add(Mark::Refusal);
+                self.callers[client].stage = Stage::Idle;
+            }
+            Output::Retrying(..) => marks.add(Mark::Retry),
+            Output::Admitted(_) => marks.add(Mark::Admission),
+            Output::Kept(_, until, _) => {
+                marks.add(Mark::Renewal);
+                if let Some(lease) = self.callers[client].lease_mut() {
+                    lease.until = *until;
+                }
+            }
+            Output::Lost(_, loss) => {
+                marks.add(Mark::Loss);
+                self.lost(client, loss);
+            }
+            _ => {}
+        }
+    }
+
+    fn granted(&mut self, client: usize, until: Moment, fence: u64, marks: &mut Marks) {
+        marks.add(Mark::Grant);
+        if self.setting.scenario.scripts[client].fenced {
+            self.granted.push(fence);
+        }
+        if self.callers[client].raised {
+            marks.add(Mark::SecondRound);
+        }
+        if self.callers.iter().any(|caller| caller.lease().is_some()) {
+            marks.add(Mark::GrantAfterExpiry);
+        }
+        if client > 0 {
+            marks.add(Mark::GrantToAnother);
+        }
+        self.rival_to_others(client, self.callers[client].under);
+        self.callers[client].stage = Stage::Holding(Lease {
+            until,
+            fence,
+            rival: false,
+            successor: false,
+            succeeded_when_extended: false,
+            lost: false,
+        });
+    }
+
+    /// Whoever has a lease and is not the one who was granted has a rival; and a
+    /// successor, if it had the lease when the other began.
+    pub(super) fn rival_to_others(&mut self, client: usize, under: u8) {
+        for (other, caller) in self.callers.iter_mut().enumerate() {
+            if let Some(lease) = caller.lease_mut().filter(|_| other != client) {
+                lease.rival = true;
+                lease.successor |= under & 1 << other != 0;
+            }
+        }
+    }
+
+    fn lost(&mut self, client: usize, loss: &Loss) {
+        let caller = &mut self.callers[client];
+        if let Some(lease) = caller.lease_mut() {
+            lease.lost = true;
+        }
+        if matches!(loss, Loss::Gone(_)) {
+            caller.stage = Stage::Idle;
+        }
+        caller.forget_what_is_over(self.now);
+    }
+}

@@ -1,0 +1,104 @@
+//! What machines and nodes did before, they do again: the same state and the
+//! same input have the same outcome, so it is worked out once.
+//!
+//! This is where the speed comes from. A world has millions of states, but its
+//! parts have few: most of the time the outcome is looked up.
+
+use super::{
+    hash::{AsItIs, Shared, hash_of},
+    world::Dice,
+};
+use crate::node::{Clock, Habits, Node};
+use redlatch_core::{Command, Input, Machine, Moment, Output, Reply, Tag};
+use std::{cell::RefCell, collections::HashMap, hash::BuildHasherDefault, rc::Rc};
+
+/// Everything that was worked out so far.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    reactions: RefCell<Known<Rc<Reaction>>>,
+    executions: RefCell<Known<Execution>>,
+}
+
+/// By the hash of the part and the hash of what it is given.
+type Known<T> = HashMap<(u64, u64), T, BuildHasherDefault<AsItIs>>;
+
+/// What a machine makes of an input.
+#[derive(Debug)]
+pub(super) struct Reaction {
+    pub(super) machine: Shared<Machine<Dice>>,
+    pub(super) effects: Vec<Effect>,
+    /// It makes nothing of it at all.
+    pub(super) is_nothing: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Effect {
+    Send(usize, Tag, Shared<Command>),
+    Say(Output),
+}
+
+/// What a node makes of a command.
+pub(super) type Execution = (Shared<Node>, Shared<Reply>);
+
+/// So that memory stays bounded whatever the scenario.
+const MOST: usize = 1 << 20;
+
+impl Memo {
+    pub(super) fn react(
+        &self,
+        now: Moment,
+        machine: &Shared<Machine<Dice>>,
+        input: Input,
+    ) -> Rc<Reaction> {
+        let key = (machine.hash(), hash_of(&(now, &input)));
+        if let Some(known) = self.reactions.borrow().get(&key) {
+            return Rc::clone(known);
+        }
+        let reaction = Rc::new(Reaction::of(now, machine, input));
+        remember(&mut self.reactions.borrow_mut(), key, Rc::clone(&reaction));
+        reaction
+    }
+
+    pub(super) fn execute(
+        &self,
+        clock: Clock,
+        node: &Shared<Node>,
+        command: &Shared<Command>,
+        habits: Habits,
+    ) -> Execution {
+        let key = (node.hash(), hash_of(&(clock.now, command.hash())));
+        if let Some(known) = self.executions.borrow().get(&key) {
+            return known.clone();
+        }
+        let mut next = Node::clone(node);
+        let reply = next.carry_out(clock, command, habits);
+        let execution = (Shared::new(next), Shared::new(reply));
+        remember(&mut self.executions.borrow_mut(), key, execution.clone());
+        execution
+    }
+}
+
+impl Reaction {
+    fn of(now: Moment, machine: &Shared<Machine<Dice>>, input: Input) -> Self {
+        let mut next = Machine::clone(machine);
+        next.handle(now, input);
+        let mut effects = Vec::new();
+        while let Some(output) = next.poll() {
+            effects.push(match output {
+                Output::Send { node, tag, command } => {
+                    Effect::Send(node, tag, Shared::new(command))
+                }
+                said => Effect::Say(said),
+            });
+        }
+        let is_nothing = effects.is_empty() && next == **machine;
+        Reaction { machine: Shared::new(next), effects, is_nothing }
+    }
+}
+
+fn remember<T>(known: &mut Known<T>, key: (u64, u64), value: T) {
+    if known.len() >= MOST {
+        known.clear();
+    }
+    known.insert(key, value);
+}

@@ -1,0 +1,27 @@
+//! Two leases never last at one time; a foreign client's counts like ours.
+//!
+//! A lease lasts from the grant to its end, whether or not its owner is awake,
+//! unless it was released or its loss to others was signalled before. Who is told
+//! of a grant holds the lock at that moment, whatever its end.
+
+use crate::model::{act::Heard, world::World};
+use redlatch_core::Output;
+
+pub(super) fn broken(world: &World, heard: &Heard) -> Option<String> {
+    let clients = world.callers.iter().enumerate();
+    let ours = clients.filter(|(client, caller)| {
+        caller.holds(world.now) || heard.said.iter().any(|said| is_grant(said, *client))
+    });
+    let mut holders: Vec<String> = Vec::new();
+    let foreign = world.foreign.holds_until().filter(|until| world.now < *until);
+    if foreign.is_none() && ours.clone().nth(1).is_none() {
+        return None; // nearly always
+    }
+    holders.extend(ours.map(|(client, _)| format!("c{}", client + 1)));
+    holders.extend(foreign.map(|_| "the foreign client".to_owned()));
+    (holders.len() > 1).then(|| format!("{} both hold the lock", holders.join(" and ")))
+}
+
+fn is_grant((to, output): &(usize, Output), client: usize) -> bool {
+    *to == client && matches!(output, Output::Acquired(_, Ok(_)))
+}

@@ -1,0 +1,70 @@
+//! What must happen in some history: a model in which nothing happens keeps
+//! every promise.
+
+use std::fmt;
+
+/// Something worth seeing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Mark {
+    /// A lock was granted.
+    Grant = 1,
+    /// A lock was granted to a client other than the first.
+    GrantToAnother = 1 << 1,
+    /// A lock was granted while somebody had a lease that ran out.
+    GrantAfterExpiry = 1 << 2,
+    /// A lease was extended.
+    Renewal = 1 << 3,
+    /// A lock was granted after a second round of fencing.
+    SecondRound = 1 << 4,
+    /// A loss was signalled.
+    Loss = 1 << 5,
+    /// An attempt failed and another followed.
+    Retry = 1 << 6,
+    /// A lock was not granted.
+    Refusal = 1 << 7,
+    /// A client of another library had the lock.
+    ForeignGrant = 1 << 8,
+    /// A node that was out may vote again.
+    Admission = 1 << 9,
+}
+
+/// Several of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::model) struct Marks(u16);
+
+impl Marks {
+    pub(in crate::model) fn add(&mut self, mark: Mark) {
+        self.0 |= mark as u16;
+    }
+
+    pub(in crate::model) fn join(&mut self, other: Marks) {
+        self.0 |= other.0;
+    }
+
+    fn has(self, mark: Mark) -> bool {
+        self.0 & mark as u16 != 0
+    }
+}
+
+/// What should have happened in some history and did not.
+pub(in crate::model) fn missing(wanted: &[Mark], seen: Marks) -> Vec<Mark> {
+    wanted.iter().copied().filter(|mark| !seen.has(*mark)).collect()
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mark::Grant => "a grant",
+            Mark::GrantToAnother => "a grant to another client",
+            Mark::GrantAfterExpiry => "a grant after an expiry",
+            Mark::Renewal => "a renewal",
+            Mark::SecondRound => "a second round of fencing",
+            Mark::Loss => "a loss",
+            Mark::Retry => "a retry",
+            Mark::Refusal => "a refusal",
+            Mark::Admission => "an admission",
+            Mark::ForeignGrant => "a grant to a foreign client",
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! Large scenarios: as much at once as minutes allow.
+
+use super::{
+    FENCED, FENCED_KEEPS, Faults, Guarded, KEEPS, LEFT_APART, Mark, NO_FAULTS, NUMBERS, ONCE,
+    PLAIN, RENEWS, Scenario, Script, Times, WATCHES, until,
+};
+
+pub(super) fn all() -> Vec<Scenario> {
+    let mut all = three();
+    all.extend(late());
+    all.extend(broken());
+    all.extend(guarded());
+    all
+}
+
+fn three() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            name: "three",
+            about: "three clients, nothing goes wrong",
+            scripts: &[ONCE, ONCE, ONCE],
+            ..PLAIN
+        },
+        Scenario {
+            name: "three-fenced",
+            about: "three clients with fencing, nothing goes wrong",
+            scripts: &[FENCED, FENCED, FENCED],
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+        Scenario {
+            name: "three-expiry",
+            about: "three clients with fencing, and a key dies before its time",
+            scripts: &[FENCED_KEEPS, FENCED_KEEPS, FENCED_KEEPS],
+            faults: Faults { expiries: 1, ..NO_FAULTS },
+            promises: NUMBERS,
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+        Scenario {
+            name: "three-late",
+            about: "three clients, prompt replies, late commands, leases that run out",
+            scripts: &[KEEPS, KEEPS, Script { after_ms: 1000, ..KEEPS }],
+            times: until(1000),
+            late_replies: false,
+            must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry],
+            ..PLAIN
+        },
+        Scenario {
+            name: "foreign",
+            about: "two clients and one of another library",
+            faults: Faults { foreign: 1, ..NO_FAULTS },
+            must_happen: &[Mark::GrantToAnother, Mark::ForeignGrant, Mark::Refusal],
+            ..PLAIN
+        },
+        Scenario {
+            name: "foreign-late",
+            about: "one client that extends and one of another library, leases that run out",
+            scripts: &[Script { extends: 1, ..ONCE }],
+            faults: Faults { foreign: 1, lags: 1, ..NO_FAULTS },
+            times: Times { beat_ms: 500, ..until(1000) },
+            must_happen: &[Mark::Grant, Mark::ForeignGrant, Mark::Renewal, Mark::Loss],
+            ..PLAIN
+        },
+    ]
+}
+
+fn late() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            name: "late",
+            about: "two clients that release, late replies, paused clients",
+            faults: Faults { lags: 1, ..NO_FAULTS },
+            times: until(1000),
+            must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry, Mark::Refusal],
+            ..PLAIN
+        },
+        Scenario {
+            name: "late-fenced",
+            about: "two clients with fencing, late replies, paused clients",
+            scripts: &[FENCED_KEEPS, FENCED_KEEPS],
+            faults: Faults { lags: 1, ..NO_FAULTS },
+            times: until(1000),
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+        Scenario {
+            name: "renewal",
+            about: "the first client renews its lease until it may not, and is paused",
+            scripts: &[RENEWS, KEEPS],
+            faults: Faults { lags: 1, ..NO_FAULTS },
+            times: until(1000),
+            late_replies: false,
+            must_happen: &[Mark::GrantToAnother, Mark::Renewal, Mark::Loss],
+            ..PLAIN
+        },
+        Scenario {
+            name: "retries",
+            about: "both clients try again",
+            scripts: &[Script { wait_ms: 501, ..KEEPS }, Script { wait_ms: 501, ..KEEPS }],
+            times: until(501),
+            late_replies: false,
+            must_happen: &[Mark::GrantToAnother, Mark::Retry],
+            ..PLAIN
+        },
+    ]
+}
+
+fn broken() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            name: "cuts",
+            about: "connections break while locks are taken and given back",
+            faults: Faults { cuts: 2, refusals: 1, ..NO_FAULTS },
+            ..PLAIN
+        },
+        Scenario {
+            name: "cuts-late",
+            about: "connections break, leases run out",
+            scripts: &[ONCE, KEEPS],
+            faults: Faults { cuts: 1, ..NO_FAULTS },
+            times: until(1000),
+            late_replies: false,
+            must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry],
+            ..PLAIN
+        },
+        Scenario {
+            name: "stragglers",
+            about: "what was under way on a broken connection comes much later",
+            scripts: &[FENCED, FENCED],
+            faults: Faults { cuts: 2, stragglers: true, ..NO_FAULTS },
+            promises: LEFT_APART,
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+        Scenario {
+            name: "echoes",
+            about: "commands come a second time, at once or much later",
+            scripts: &[FENCED, FENCED],
+            faults: Faults { repeats: 1, echoes: 1, ..NO_FAULTS },
+            promises: LEFT_APART,
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+    ]
+}
+
+fn guarded() -> Vec<Scenario> {
+    let guard = Some(Guarded { strict: false, admitting: 1, slow: false });
+    vec![
+        Scenario {
+            name: "guarded-strict",
+            about: "a node forgets, and the guard trusts only what it watched",
+            scripts: &[KEEPS, Script { after_ms: 1000, ..KEEPS }, WATCHES],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            times: until(1250),
+            late_replies: false,
+            guard: Some(Guarded { strict: true, admitting: 1, slow: false }),
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            ..PLAIN
+        },
+        Scenario {
+            name: "guarded-slow",
+            about: "a node forgets, and reading and admitting take time",
+            scripts: &[FENCED_KEEPS, Script { after_ms: 1000, ..FENCED_KEEPS }, WATCHES],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            times: until(1000),
+            late_replies: false,
+            guard: Some(Guarded { strict: false, admitting: 1, slow: true }),
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            ..PLAIN
+        },
+        Scenario {
+            name: "failovers",
+            about: "two replicas without the keys take the places of nodes",
+            scripts: &[KEEPS, Script { after_ms: 1000, ..KEEPS }, WATCHES],
+            faults: Faults { failovers: 2, ..NO_FAULTS },
+            times: until(1000),
+            late_replies: false,
+            guard,
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            ..PLAIN
+        },
+    ]
+}

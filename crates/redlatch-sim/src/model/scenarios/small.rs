@@ -1,0 +1,207 @@
+//! Small scenarios: each leaves room for one known mistake, and shows that the
+//! shipped core does not make it.
+
+use super::{
+    Expect, FENCED, FENCED_KEEPS, Faults, Guarded, KEEPS, Mark, NO_FAULTS, NUMBERS, ONCE, PLAIN,
+    Property, Scenario, Script, Times, WATCHES, until,
+};
+
+pub(super) fn all() -> Vec<Scenario> {
+    let mut all = deciding();
+    all.extend(fencing());
+    all.extend(extending());
+    all.extend(undoing());
+    all.extend(guarding());
+    for scenario in &mut all {
+        scenario.short = true;
+    }
+    all
+}
+
+fn deciding() -> Vec<Scenario> {
+    vec![
+        Scenario { name: "two", about: "two clients, nothing goes wrong", ..PLAIN },
+        Scenario {
+            name: "late-replies",
+            about: "replies wait while the keys expire, clients are paused",
+            scripts: &[KEEPS, KEEPS],
+            faults: Faults { lags: 1, ..NO_FAULTS },
+            times: until(1000),
+            must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry, Mark::Refusal],
+            ..PLAIN
+        },
+        Scenario {
+            name: "unreachable",
+            about: "connections break in the middle of an attempt",
+            scripts: &[KEEPS, KEEPS],
+            faults: Faults { cuts: 2, ..NO_FAULTS },
+            ..PLAIN
+        },
+        Scenario {
+            name: "retry",
+            about: "a second attempt follows a first that came to nothing",
+            scripts: &[Script { wait_ms: 501, ..KEEPS }, Script { after_ms: 550, ..KEEPS }],
+            faults: Faults { cuts: 1, ..NO_FAULTS },
+            times: until(550),
+            must_happen: &[Mark::GrantToAnother, Mark::Retry],
+            late_replies: false,
+            ..PLAIN
+        },
+        Scenario {
+            name: "forgets",
+            about: "a node forgets, and nobody guards it",
+            scripts: &[KEEPS, KEEPS],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            promises: &[Property::Exclusion],
+            expect: Expect::Broken(Property::Exclusion),
+            ..PLAIN
+        },
+        Scenario {
+            name: "forgets-numbers",
+            about: "a node forgets its registers, and nobody guards it",
+            scripts: &[FENCED, FENCED],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            promises: NUMBERS,
+            expect: Expect::Broken(Property::FencingOrder),
+            ..PLAIN
+        },
+    ]
+}
+
+fn fencing() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            name: "numbers",
+            about: "registers that differ: the second round",
+            scripts: &[FENCED, FENCED],
+            registers: [0, 5, 0],
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+        Scenario {
+            name: "late-numbers",
+            about: "the second round's replies wait while the keys expire",
+            scripts: &[FENCED_KEEPS, KEEPS],
+            faults: Faults { lags: 1, ..NO_FAULTS },
+            times: until(1000),
+            registers: [0, 5, 0],
+            must_happen: &[Mark::SecondRound, Mark::GrantAfterExpiry],
+            ..PLAIN
+        },
+        Scenario {
+            name: "early-expiry",
+            about: "a key dies before its time in the middle of the second round",
+            scripts: &[FENCED_KEEPS, FENCED_KEEPS],
+            faults: Faults { expiries: 1, ..NO_FAULTS },
+            registers: [0, 4, 4],
+            promises: NUMBERS,
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+        Scenario {
+            name: "echo",
+            about: "a take comes a second time, and two keys die before their time",
+            scripts: &[FENCED_KEEPS, FENCED_KEEPS],
+            faults: Faults { expiries: 2, echoes: 1, ..NO_FAULTS },
+            registers: [0, 4, 4],
+            promises: NUMBERS,
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            ..PLAIN
+        },
+    ]
+}
+
+fn extending() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            name: "short-extension",
+            about: "the first client extends by less than it has",
+            scripts: &[Script { extends: 1, extend_ms: 200, ..KEEPS }, KEEPS],
+            times: until(300),
+            must_happen: &[Mark::Grant, Mark::Renewal],
+            ..PLAIN
+        },
+        Scenario {
+            name: "late-extension",
+            about: "an extension is under way when its lease ends",
+            scripts: &[Script { extends: 1, ..KEEPS }, ONCE],
+            faults: Faults { lags: 1, ..NO_FAULTS },
+            times: Times { beat_ms: 500, ..until(1000) },
+            must_happen: &[Mark::GrantToAnother, Mark::Renewal, Mark::GrantAfterExpiry],
+            late_replies: false,
+            ..PLAIN
+        },
+        Scenario {
+            name: "removed",
+            about: "somebody removes the lock by hand, and its owner extends",
+            scripts: &[Script { extends: 1, ..KEEPS }, ONCE],
+            faults: Faults { removals: 1, ..NO_FAULTS },
+            promises: &[Property::NoResurrection],
+            must_happen: &[Mark::GrantToAnother, Mark::Renewal, Mark::Loss],
+            ..PLAIN
+        },
+    ]
+}
+
+fn undoing() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            name: "cancel",
+            about: "the first client stops wanting the lock in the middle of it",
+            scripts: &[Script { cancels: true, ..ONCE }, ONCE],
+            ..PLAIN
+        },
+        Scenario {
+            name: "again",
+            about: "the first client wants the lock twice",
+            scripts: &[Script { locks: 2, ..KEEPS }, KEEPS],
+            ..PLAIN
+        },
+        Scenario {
+            name: "repeat",
+            about: "the network repeats a take, and its own key refuses it",
+            scripts: &[ONCE, KEEPS],
+            faults: Faults { repeats: 1, ..NO_FAULTS },
+            ..PLAIN
+        },
+    ]
+}
+
+fn guarding() -> Vec<Scenario> {
+    let guard = Some(Guarded { strict: false, admitting: 1, slow: false });
+    vec![
+        Scenario {
+            name: "guarded",
+            about: "a node forgets, is out for the window and admitted again",
+            scripts: &[KEEPS, Script { after_ms: 500, ..KEEPS }, WATCHES],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            times: until(1000),
+            guard,
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            late_replies: false,
+            ..PLAIN
+        },
+        Scenario {
+            name: "guarded-numbers",
+            about: "a node forgets its registers and gets those of the others",
+            scripts: &[FENCED, Script { after_ms: 1000, ..FENCED }, WATCHES],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            times: until(1000),
+            guard,
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            late_replies: false,
+            ..PLAIN
+        },
+        Scenario {
+            name: "failover",
+            about: "a replica without the keys takes the place of a node",
+            scripts: &[KEEPS, KEEPS, WATCHES],
+            faults: Faults { failovers: 1, ..NO_FAULTS },
+            times: until(1000),
+            guard,
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            late_replies: false,
+            ..PLAIN
+        },
+    ]
+}

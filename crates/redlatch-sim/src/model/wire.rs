@@ -1,0 +1,211 @@
+//! What lines and nodes do, and what befalls them.
+
+use super::{
+    act::Heard,
+    foreign::Foreign,
+    hash::Shared,
+    line::Line,
+    properties::Mark,
+    scenario::{NODES, ms},
+    world::World,
+};
+use crate::node::Clock;
+use redlatch_core::{Command, Input, Moment, Reply};
+
+/// What lines and nodes do.
+impl World {
+    pub(super) fn carry_out_next(&mut self, client: usize, node: usize) {
+        self.touch(client, node);
+        let Some(next) = self.line(client, node).next() else { return };
+        let command = next.command.clone();
+        let reply = self.execute(node, &command);
+        let now = self.now;
+        self.line_mut(client, node).change(|line| line.carried_out_with(now, reply));
+        self.drop_dead_replies(client);
+    }
+
+    /// What is not worth waiting for happens as soon as it can: the replies to
+    /// undos, looks at nodes that are out, and where the scenario says so every
+    /// reply.
+    pub(super) fn hurry(&mut self, client: usize, heard: &mut Heard) {
+        while let Some((node, answer)) = self.next_in_a_hurry(client) {
+            if answer {
+                self.answer_first(client, node, heard);
+            } else {
+                self.carry_out_next(client, node);
+            }
+        }
+    }
+
+    /// The node of a line whose next reply, or command, is in a hurry.
+    pub(super) fn next_in_a_hurry(&self, client: usize) -> Option<(usize, bool)> {
+        let scenario = &self.setting.scenario;
+        let slow = scenario.guard.is_some_and(|guarded| guarded.slow);
+        let reply = |command: &Command| {
+            let undo = matches!(command, Command::Release { .. });
+            undo || !scenario.late_replies || is_quick(command, slow)
+        };
+        (0..NODES).find_map(|node| {
+            let line = self.line(client, node);
+            if line.answer().is_some_and(|waiting| reply(&waiting.command)) {
+                return Some((node, true));
+            }
+            let next = line.next().filter(|waiting| is_quick(&waiting.command, slow));
+            next.map(|_| (node, false))
+        })
+    }
+
+    pub(super) fn answer_first(&mut self, client: usize, node: usize, heard: &mut Heard) {
+        let answered = self.line_mut(client, node).change(Line::pop_answer);
+        let Some((tag, reply)) =
+            answered.and_then(|answered| Some((answered.tag, Reply::clone(&*answered.reply?))))
+        else {
+            return;
+        };
+        self.hand_in(client, Input::Reply { node, tag, reply }, heard);
+    }
+
+    pub(super) fn cut(&mut self, client: usize, node: usize, heard: &mut Heard) {
+        self.touch(client, node);
+        let stragglers = self.faults.stragglers;
+        let failed = self.line_mut(client, node).change(|line| line.cut(stragglers));
+        for (tag, reply) in failed {
+            self.hand_in(client, Input::Reply { node, tag, reply }, heard);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, client: usize, node: usize, heard: &mut Heard) {
+        self.touch(client, node);
+        self.faults.refusals -= 1;
+        let refused = self.line_mut(client, node).change(Line::refuse);
+        if let Some((tag, reply)) = refused {
+            self.hand_in(client, Input::Reply { node, tag, reply }, heard);
+        }
+    }
+
+    pub(super) fn repeat(&mut self, client: usize, node: usize) {
+        self.touch(client, node);
+        self.faults.repeats -= 1;
+        let next = self.line(client, node).next().map(|next| next.command.clone());
+        if let Some(command) = next {
+            self.execute(node, &command);
+        }
+    }
+
+    pub(super) fn echo(&mut self, client: usize, node: usize) {
+        self.faults.echoes -= 1;
+        self.line_mut(client, node).change(Line::echo);
+        self.carry_out_next(client, node);
+    }
+
+    pub(super) fn remove_key(&mut self, node: usize) {
+        self.nodes[node].change(|node| node.expire(Moment::NEVER));
+    }
+
+    pub(super) fn straggle(&mut self, client: usize, node: usize) {
+        let straggler = self.line_mut(client, node).change(Line::pop_straggler);
+        if let Some(command) = straggler {
+            self.execute(node, &command);
+        }
+    }
+
+    pub(super) fn restart(&mut self, node: usize, heard: &mut Heard) {
+        self.faults.restarts -= 1;
+        let now = self.now;
+        self.nodes[node].change(|node| node.forget(now));
+        self.cut_all(node, heard);
+    }
+
+    /// The replica was told of nothing that happened in this history.
+    pub(super) fn fail_over(&mut self, node: usize, heard: &mut Heard) {
+        self.faults.failovers -= 1;
+        let first = World::new(&self.setting);
+        let registers = first.nodes[node].registers().to_vec();
+        self.nodes[node].change(|node| node.fail_over(&registers));
+        self.cut_all(node, heard);
+    }
+
+    pub(super) fn cut_all(&mut self, node: usize, heard: &mut Heard) {
+        for client in 0..self.clients() {
+            self.cut(client, node, heard);
+        }
+    }
+
+    pub(super) fn execute(&mut self, node: usize, command: &Shared<Command>) -> Shared<Reply> {
+        let clock = Clock { now: self.now, wall: self.now.as_nanos() / 1000 };
+        let habits = self.setting.habits;
+        let memo = &self.setting.memo;
+        let (next, reply) = memo.execute(clock, &self.nodes[node], command, habits);
+        self.nodes[node] = next;
+        reply
+    }
+
+    pub(super) fn touch(&mut self, client: usize, node: usize) {
+        if client == 0 {
+            self.untouched &= !(1 << node);
+        }
+    }
+
+    /// A reply that changes nothing now changes nothing later: what it answers
+    /// is over. Such replies are dropped, or equal states would look different.
+    pub(super) fn drop_dead_replies(&mut self, client: usize) {
+        for node in 0..NODES {
+            while self.has_dead_reply(client, node) {
+                self.line_mut(client, node).change(Line::pop_answer);
+            }
+        }
+    }
+
+    pub(super) fn has_dead_reply(&self, client: usize, node: usize) -> bool {
+        let Some(answer) = self.line(client, node).answer() else { return false };
+        let Some(reply) = answer.reply.as_deref().cloned() else {
+            return false;
+        };
+        let input = Input::Reply { node, tag: answer.tag, reply };
+        self.setting.memo.react(self.now, &self.machines[client], input).is_nothing
+    }
+}
+
+/// Whether it is about the restart guard and takes no time.
+fn is_quick(command: &Command, slow: bool) -> bool {
+    match command {
+        Command::Watch { .. } => true,
+        Command::Registers | Command::Admit { .. } => !slow,
+        _ => false,
+    }
+}
+
+/// What the foreign client and time do.
+impl World {
+    pub(super) fn foreign_takes(&mut self, node: usize, heard: &mut Heard) {
+        let ttl = ms(self.setting.scenario.times.ttl_ms);
+        let (now, name) = (self.now, self.setting.name.clone());
+        let foreign: &mut Foreign = &mut self.foreign;
+        let won = self.nodes[node].change(|held| foreign.take(now, node, held, &name, ttl));
+        if won {
+            heard.marks.add(Mark::ForeignGrant);
+            self.rival_to_others(usize::MAX, 0);
+        }
+    }
+
+    pub(super) fn foreign_deletes(&mut self, node: usize) {
+        let name = self.setting.name.clone();
+        let foreign: &mut Foreign = &mut self.foreign;
+        self.nodes[node].change(|held| foreign.delete(node, held, &name));
+    }
+
+    pub(super) fn pass(&mut self) {
+        let overdue = (0..self.clients()).any(|client| self.is_due(client));
+        self.faults.lags -= u8::from(overdue);
+        let Some(next) = self.next_moment() else { return };
+        self.now = next;
+        for node in &mut self.nodes {
+            if node.keys().any(|(_, key)| key.dies <= next) {
+                node.change(|node| node.expire(next));
+            }
+        }
+        for caller in &mut self.callers {
+            caller.forget_what_is_over(next);
+        }
+    }
+}

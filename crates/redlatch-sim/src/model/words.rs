@@ -1,0 +1,64 @@
+//! Commands, replies and answers in a few words each.
+
+use super::world::{BEGIN, name_of};
+use redlatch_core::{Command, Fault, Moment, Output, Reply, Vote, lease::Loss};
+
+pub(super) fn command_text(command: &Command) -> String {
+    match command {
+        Command::Take { token, .. } => format!("take {}", name_of(token.as_bytes())),
+        Command::Raise { token, to, .. } => {
+            format!("raise {} to {}", name_of(token.as_bytes()), number_text(to.get()))
+        }
+        Command::Extend { token, ttl, .. } => {
+            format!("extend {} by {}", name_of(token.as_bytes()), ttl.as_millis())
+        }
+        Command::Release { token, .. } => format!("undo {}", name_of(token.as_bytes())),
+        Command::Registers => "tell your registers".to_owned(),
+        Command::Admit { .. } => "admit".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(super) fn reply_text(reply: &Reply) -> String {
+    match reply {
+        Reply::Vote(Vote::Granted) => "yes".to_owned(),
+        Reply::Vote(Vote::Numbered(number)) => format!("yes, {}", number_text(number.get())),
+        Reply::Vote(Vote::Held(_)) => "held".to_owned(),
+        Reply::Vote(Vote::Quarantined(_)) => "quarantined".to_owned(),
+        Reply::Vote(Vote::Gone) => "gone".to_owned(),
+        Reply::Vote(Vote::Failed(Fault::Disconnected(_))) => "connection lost".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(super) fn output_text(now: Moment, output: &Output) -> Option<String> {
+    let text = match output {
+        Output::Acquired(_, Ok(grant)) => {
+            let fence = grant.fence.map(|fence| format!(" with {}", number_text(fence.get())));
+            let until = moment_text(grant.usable_until);
+            format!("is GRANTED the lock to {until}{}", fence.unwrap_or_default())
+        }
+        Output::Acquired(_, Err(error)) => format!("does not get it: {error}"),
+        Output::Retrying(_, error, pause) => {
+            format!("{error}; again at {}", moment_text(now.after(*pause)))
+        }
+        Output::Kept(_, until, _) => format!("KEEPS the lock to {}", moment_text(*until)),
+        Output::Admitted(node) => format!("{} is admitted again", ["A", "B", "C"][*node]),
+        Output::Lost(_, Loss::Gone(_)) => "is told: LOST, gone".to_owned(),
+        Output::Lost(_, loss) => format!("is told: LOST, {loss}"),
+        _ => return None,
+    };
+    Some(text)
+}
+
+pub(super) fn number_text(number: u64) -> String {
+    format!("#{number}")
+}
+
+pub(super) fn moment_text(moment: Moment) -> String {
+    let micros = moment.since(BEGIN).as_micros();
+    match micros % 1000 {
+        0 => (micros / 1000).to_string(),
+        rest => format!("{}.{rest:03}", micros / 1000),
+    }
+}
