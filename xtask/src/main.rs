@@ -4,6 +4,7 @@
 mod apt;
 mod check;
 mod deny;
+mod evidence;
 mod faults;
 mod fix;
 mod metadata;
@@ -29,6 +30,8 @@ Commands:
   fix      Format the code and apply the fixes that clippy offers
   faults   Break real servers, networks, clocks and clients under load, and
            check what the locks did; evidence goes to target/evidence/faults
+  evidence Run all of the evidence at full length, and put the figures into
+           docs/evidence.md; with names, only those blocks
   servers  Find the servers that the tests need, and install what is missing
 
 Options:
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         ["check", "--advisories"] => check::run(check::Advisories::Ask),
         ["fix"] => fix::run(),
         ["faults", ref arguments @ ..] => faults::run(arguments),
+        ["evidence", ref blocks @ ..] => evidence::run(blocks),
         ["servers"] => servers::run(),
         [] => usage("no command given"),
         _ => usage(&format!("cannot make sense of `{}`", words.join(" "))),
