@@ -238,6 +238,7 @@ pub(super) async fn a_replaced_node_is_out_and_reserved(site: &Site<'_>) -> Outc
     link.forgot(party.by(ours.take(LONG))).await?;
     link.quarantined(others.by(ours.take(LONG))).await?;
     party.awaits(&link.facts(others.watch()).await?)?;
+    link.gone(others.admit(&mark, [])).await?;
 
     link.granted(party.admit(&mark, [])).await?;
     party.has(&link.facts(party.watch()).await?)?;

@@ -90,6 +90,7 @@ enum Bug {
     ReservesNothing,
     ReplacesTheAgreementToo,
     StaysReserved,
+    AdmitsForAnyone,
     ExaminesNoGuard,
     TellsNoRegisters,
     TellsRegistersInAnyOrder,
@@ -165,6 +166,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::ReservesNothing, "a_replaced_node_is_out_and_reserved"),
     (Bug::ReplacesTheAgreementToo, "a_replaced_node_is_out_and_reserved"),
     (Bug::StaysReserved, "a_replaced_node_is_out_and_reserved"),
+    (Bug::AdmitsForAnyone, "a_replaced_node_is_out_and_reserved"),
     (Bug::ExaminesNoGuard, "an_examination_tells_what_a_watch_tells"),
     (Bug::TellsNoRegisters, "every_number_that_was_given_out_is_told"),
     (Bug::TellsRegistersInAnyOrder, "every_number_that_was_given_out_is_told"),
@@ -434,6 +436,9 @@ impl Counter {
         let (run, before) = (self.identity().run, ledger.clone());
         if self.bug == Bug::AdmitsByAnyMark && before.watched.is_some() {
             ledger.watched = Some(mark.clone());
+        }
+        if self.bug == Bug::AdmitsForAnyone {
+            ledger.reserved = None;
         }
         let admitted = ledger.admit(&run, *guard, agreement, mark);
         match self.bug {

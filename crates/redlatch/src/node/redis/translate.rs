@@ -200,9 +200,19 @@ fn write_script(
     let node = script.needs_node();
     let mut digits = Digits::default();
     let count = digits.of((resources.count() + usize::from(node)) as u64);
-    if let (Some(only), false, [token]) = (resources.single(), node, arguments) {
-        // Every release: without a heap allocation.
-        return write_command(out, &[verb, body, count, only.as_bytes(), token]);
+    // Nearly every take and release: without a heap allocation.
+    match (resources.single(), script, arguments) {
+        (Some(only), Script::Release, [token]) => {
+            return write_command(out, &[verb, body, count, only.as_bytes(), token]);
+        }
+        (Some(only), Script::TakeFenced, [marker, token, ttl, proposed, skew]) => {
+            let (key, mut register) = (only.as_bytes(), Digits::default());
+            let register = register.of(fence::register(only).into());
+            let words =
+                [verb, body, count, key, NODE_KEY, marker, token, ttl, proposed, skew, register];
+            return write_command(out, &words);
+        }
+        _ => {}
     }
     let fenced = match script {
         Script::TakeFenced | Script::Raise => true,
