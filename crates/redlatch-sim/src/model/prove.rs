@@ -66,7 +66,7 @@ fn choose(args: &Args) -> anyhow::Result<Vec<Scenario>> {
     }
     all.retain(|scenario| {
         let named = args.scenario.iter().any(|name| name == scenario.name);
-        named || args.scenario.is_empty() && (scenario.short || !args.short)
+        named || args.scenario.is_empty() && (scenario.is_short() || !args.short)
     });
     Ok(all)
 }

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// How many nodes there are in every scenario.
 pub(super) const NODES: usize = 3;
 
+/// The most states of a scenario that is part of `prove --short`.
+const MOST_FOR_SHORT: u64 = 300_000;
+
 /// One small world and what is known of it.
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -40,8 +43,6 @@ pub struct Scenario {
     pub expect: Expect,
     /// How many states there are (until the violation, where one is expected).
     pub states: u64,
-    /// Whether it is part of `prove --short`.
-    pub short: bool,
 }
 
 /// What one client does. Each step comes whenever it likes, or never.
@@ -141,6 +142,14 @@ pub enum Expect {
     Holds,
     /// This one is broken: the scenario takes away what it needs.
     Broken(Property),
+}
+
+impl Scenario {
+    /// Whether it is small enough for `prove --short`.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.states <= MOST_FOR_SHORT
+    }
 }
 
 impl Script {

@@ -89,7 +89,6 @@ const PLAIN: Scenario = Scenario {
     must_happen: &[Mark::Grant, Mark::GrantToAnother],
     expect: Expect::Holds,
     states: 0,
-    short: false,
 };
 
 /// Up to that many milliseconds.

@@ -19,6 +19,7 @@ fn three() -> Vec<Scenario> {
             name: "three",
             about: "three clients, nothing goes wrong",
             scripts: &[ONCE, ONCE, ONCE],
+            states: 898_054,
             ..PLAIN
         },
         Scenario {
@@ -26,6 +27,7 @@ fn three() -> Vec<Scenario> {
             about: "three clients with fencing, nothing goes wrong",
             scripts: &[FENCED, FENCED, FENCED],
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 2_635_920,
             ..PLAIN
         },
         Scenario {
@@ -35,6 +37,7 @@ fn three() -> Vec<Scenario> {
             faults: Faults { expiries: 1, ..NO_FAULTS },
             promises: NUMBERS,
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 3_367_455,
             ..PLAIN
         },
         Scenario {
@@ -43,7 +46,7 @@ fn three() -> Vec<Scenario> {
             scripts: &[KEEPS, KEEPS, Script { after_ms: 1000, ..KEEPS }],
             times: until(1000),
             late_replies: false,
-            must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry],
+            must_happen: &[Mark::GrantToAnother, Mark::Loss],
             ..PLAIN
         },
         Scenario {
@@ -51,6 +54,7 @@ fn three() -> Vec<Scenario> {
             about: "two clients and one of another library",
             faults: Faults { foreign: 1, ..NO_FAULTS },
             must_happen: &[Mark::GrantToAnother, Mark::ForeignGrant, Mark::Refusal],
+            states: 171_228,
             ..PLAIN
         },
         Scenario {
@@ -60,6 +64,7 @@ fn three() -> Vec<Scenario> {
             faults: Faults { foreign: 1, lags: 1, ..NO_FAULTS },
             times: Times { beat_ms: 500, ..until(1000) },
             must_happen: &[Mark::Grant, Mark::ForeignGrant, Mark::Renewal, Mark::Loss],
+            states: 7_533_795,
             ..PLAIN
         },
     ]
@@ -73,6 +78,7 @@ fn late() -> Vec<Scenario> {
             faults: Faults { lags: 1, ..NO_FAULTS },
             times: until(1000),
             must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry, Mark::Refusal],
+            states: 8_541_247,
             ..PLAIN
         },
         Scenario {
@@ -82,23 +88,25 @@ fn late() -> Vec<Scenario> {
             faults: Faults { lags: 1, ..NO_FAULTS },
             times: until(1000),
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 2_744_213,
             ..PLAIN
         },
         Scenario {
             name: "renewal",
             about: "the first client renews its lease until it may not, and is paused",
-            scripts: &[RENEWS, KEEPS],
+            scripts: &[RENEWS, Script { after_ms: 800, ..KEEPS }],
             faults: Faults { lags: 1, ..NO_FAULTS },
             times: until(1000),
             late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Renewal, Mark::Loss],
+            states: 12_106_705,
             ..PLAIN
         },
         Scenario {
             name: "retries",
             about: "both clients try again",
-            scripts: &[Script { wait_ms: 501, ..KEEPS }, Script { wait_ms: 501, ..KEEPS }],
-            times: until(501),
+            scripts: &[Script { wait_ms: 1, ..KEEPS }, Script { wait_ms: 1, ..KEEPS }],
+            times: until(1),
             late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Retry],
             ..PLAIN
@@ -112,16 +120,17 @@ fn broken() -> Vec<Scenario> {
             name: "cuts",
             about: "connections break while locks are taken and given back",
             faults: Faults { cuts: 2, refusals: 1, ..NO_FAULTS },
+            states: 253_515,
             ..PLAIN
         },
         Scenario {
             name: "cuts-late",
             about: "connections break, leases run out",
-            scripts: &[ONCE, KEEPS],
-            faults: Faults { cuts: 1, ..NO_FAULTS },
+            scripts: &[ONCE, Script { after_ms: 1000, ..KEEPS }],
+            faults: Faults { cuts: 2, ..NO_FAULTS },
             times: until(1000),
             late_replies: false,
-            must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry],
+            must_happen: &[Mark::GrantToAnother, Mark::Loss],
             ..PLAIN
         },
         Scenario {
@@ -131,6 +140,7 @@ fn broken() -> Vec<Scenario> {
             faults: Faults { cuts: 2, stragglers: true, ..NO_FAULTS },
             promises: LEFT_APART,
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 440_774,
             ..PLAIN
         },
         Scenario {
@@ -140,6 +150,7 @@ fn broken() -> Vec<Scenario> {
             faults: Faults { repeats: 1, echoes: 1, ..NO_FAULTS },
             promises: LEFT_APART,
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 784_987,
             ..PLAIN
         },
     ]
@@ -157,6 +168,7 @@ fn guarded() -> Vec<Scenario> {
             late_replies: false,
             guard: Some(Guarded { strict: true, admitting: 1, slow: false }),
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            states: 3_281_811,
             ..PLAIN
         },
         Scenario {
@@ -168,6 +180,7 @@ fn guarded() -> Vec<Scenario> {
             late_replies: false,
             guard: Some(Guarded { strict: false, admitting: 1, slow: true }),
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            states: 527_866,
             ..PLAIN
         },
         Scenario {
@@ -179,6 +192,7 @@ fn guarded() -> Vec<Scenario> {
             late_replies: false,
             guard,
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            states: 2_523_327,
             ..PLAIN
         },
     ]

@@ -12,15 +12,14 @@ pub(super) fn all() -> Vec<Scenario> {
     all.extend(extending());
     all.extend(undoing());
     all.extend(guarding());
-    for scenario in &mut all {
-        scenario.short = true;
-    }
     all
 }
 
 fn deciding() -> Vec<Scenario> {
     vec![
-        Scenario { name: "two", about: "two clients, nothing goes wrong", ..PLAIN },
+        Scenario { name: "two", about: "two clients, nothing goes wrong",
+            states: 5_855,
+            ..PLAIN },
         Scenario {
             name: "late-replies",
             about: "replies wait while the keys expire, clients are paused",
@@ -28,6 +27,7 @@ fn deciding() -> Vec<Scenario> {
             faults: Faults { lags: 1, ..NO_FAULTS },
             times: until(1000),
             must_happen: &[Mark::GrantToAnother, Mark::GrantAfterExpiry, Mark::Refusal],
+            states: 1_751_131,
             ..PLAIN
         },
         Scenario {
@@ -35,6 +35,7 @@ fn deciding() -> Vec<Scenario> {
             about: "connections break in the middle of an attempt",
             scripts: &[KEEPS, KEEPS],
             faults: Faults { cuts: 2, ..NO_FAULTS },
+            states: 29_586,
             ..PLAIN
         },
         Scenario {
@@ -45,6 +46,7 @@ fn deciding() -> Vec<Scenario> {
             times: until(550),
             must_happen: &[Mark::GrantToAnother, Mark::Retry],
             late_replies: false,
+            states: 597_455,
             ..PLAIN
         },
         Scenario {
@@ -54,6 +56,7 @@ fn deciding() -> Vec<Scenario> {
             faults: Faults { restarts: 1, ..NO_FAULTS },
             promises: &[Property::Exclusion],
             expect: Expect::Broken(Property::Exclusion),
+            states: 4_543,
             ..PLAIN
         },
         Scenario {
@@ -63,6 +66,7 @@ fn deciding() -> Vec<Scenario> {
             faults: Faults { restarts: 1, ..NO_FAULTS },
             promises: NUMBERS,
             expect: Expect::Broken(Property::FencingOrder),
+            states: 6_765,
             ..PLAIN
         },
     ]
@@ -76,6 +80,7 @@ fn fencing() -> Vec<Scenario> {
             scripts: &[FENCED, FENCED],
             registers: [0, 5, 0],
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 26_627,
             ..PLAIN
         },
         Scenario {
@@ -86,6 +91,7 @@ fn fencing() -> Vec<Scenario> {
             times: until(1000),
             registers: [0, 5, 0],
             must_happen: &[Mark::SecondRound, Mark::GrantAfterExpiry],
+            states: 10_497_193,
             ..PLAIN
         },
         Scenario {
@@ -96,6 +102,7 @@ fn fencing() -> Vec<Scenario> {
             registers: [0, 4, 4],
             promises: NUMBERS,
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 38_017,
             ..PLAIN
         },
         Scenario {
@@ -106,6 +113,7 @@ fn fencing() -> Vec<Scenario> {
             registers: [0, 4, 4],
             promises: NUMBERS,
             must_happen: &[Mark::GrantToAnother, Mark::SecondRound],
+            states: 1_503_299,
             ..PLAIN
         },
     ]
@@ -119,6 +127,7 @@ fn extending() -> Vec<Scenario> {
             scripts: &[Script { extends: 1, extend_ms: 200, ..KEEPS }, KEEPS],
             times: until(300),
             must_happen: &[Mark::Grant, Mark::Renewal],
+            states: 11_442,
             ..PLAIN
         },
         Scenario {
@@ -129,6 +138,7 @@ fn extending() -> Vec<Scenario> {
             times: Times { beat_ms: 500, ..until(1000) },
             must_happen: &[Mark::GrantToAnother, Mark::Renewal, Mark::GrantAfterExpiry],
             late_replies: false,
+            states: 8_301_576,
             ..PLAIN
         },
         Scenario {
@@ -138,6 +148,7 @@ fn extending() -> Vec<Scenario> {
             faults: Faults { removals: 1, ..NO_FAULTS },
             promises: &[Property::NoResurrection],
             must_happen: &[Mark::GrantToAnother, Mark::Renewal, Mark::Loss],
+            states: 422_550,
             ..PLAIN
         },
     ]
@@ -149,12 +160,14 @@ fn undoing() -> Vec<Scenario> {
             name: "cancel",
             about: "the first client stops wanting the lock in the middle of it",
             scripts: &[Script { cancels: true, ..ONCE }, ONCE],
+            states: 8_668,
             ..PLAIN
         },
         Scenario {
             name: "again",
             about: "the first client wants the lock twice",
             scripts: &[Script { locks: 2, ..KEEPS }, KEEPS],
+            states: 6_469,
             ..PLAIN
         },
         Scenario {
@@ -162,6 +175,7 @@ fn undoing() -> Vec<Scenario> {
             about: "the network repeats a take, and its own key refuses it",
             scripts: &[ONCE, KEEPS],
             faults: Faults { repeats: 1, ..NO_FAULTS },
+            states: 25_910,
             ..PLAIN
         },
     ]
@@ -171,6 +185,18 @@ fn guarding() -> Vec<Scenario> {
     let guard = Some(Guarded { strict: false, admitting: 1, slow: false });
     vec![
         Scenario {
+            name: "admission",
+            about: "a node forgets under a lease, and is admitted again",
+            scripts: &[KEEPS, WATCHES],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            times: until(1250),
+            guard,
+            must_happen: &[Mark::Grant, Mark::Admission],
+            late_replies: false,
+            states: 32_347,
+            ..PLAIN
+        },
+        Scenario {
             name: "guarded",
             about: "a node forgets, is out for the window and admitted again",
             scripts: &[KEEPS, Script { after_ms: 500, ..KEEPS }, WATCHES],
@@ -179,6 +205,7 @@ fn guarding() -> Vec<Scenario> {
             guard,
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
             late_replies: false,
+            states: 5_899_901,
             ..PLAIN
         },
         Scenario {
@@ -190,17 +217,19 @@ fn guarding() -> Vec<Scenario> {
             guard,
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
             late_replies: false,
+            states: 2_244_509,
             ..PLAIN
         },
         Scenario {
             name: "failover",
             about: "a replica without the keys takes the place of a node",
-            scripts: &[KEEPS, KEEPS, WATCHES],
+            scripts: &[KEEPS, Script { after_ms: 500, ..KEEPS }, WATCHES],
             faults: Faults { failovers: 1, ..NO_FAULTS },
             times: until(1000),
             guard,
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
             late_replies: false,
+            states: 12_000_001,
             ..PLAIN
         },
     ]
