@@ -34,7 +34,11 @@ impl Tested {
             .stderr(Stdio::inherit())
             .output()
             .context("start cargo")?;
-        Ok(Self { outcomes: read(&String::from_utf8_lossy(&output.stdout)) })
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            eprintln!("{}", failures(&text));
+        }
+        Ok(Self { outcomes: read(&text) })
     }
 
     /// What they say about a row.
@@ -52,6 +56,16 @@ impl Tested {
         let tests = names.iter().map(|&name| name.to_owned()).collect();
         Line { how, tests, missed, ..Line::default() }
     }
+}
+
+/// What failed tests said: cargo's words between `failures:` and the result.
+fn failures(output: &str) -> String {
+    let mut inside = false;
+    let said = output.lines().filter(|line| {
+        inside = (inside || *line == "failures:") && !line.starts_with("test result:");
+        inside
+    });
+    said.collect::<Vec<_>>().join("\n")
 }
 
 /// Lines such as `test clock::tests::a_name ... ok`. A name that stands in two
@@ -84,6 +98,14 @@ mod tests {
         assert_eq!(tested.line(&["a::b"]).missed, [""; 0]);
         assert_eq!(tested.line(&["a::b", "c"]).missed, ["c failed"]);
         assert_eq!(tested.line(&["d"]).missed, ["d is no test, or was not run"]);
+    }
+
+    #[test]
+    fn what_failed_tests_said_is_shown_and_nothing_else() {
+        let output =
+            "test a ... FAILED\n\nfailures:\n\n---- a ----\nwhy\n\ntest result: FAILED\nrest";
+
+        assert_eq!(failures(output), "failures:\n\n---- a ----\nwhy\n");
     }
 
     #[test]

@@ -145,7 +145,9 @@ fn grants_that_were_under_way_together_may_have_their_tokens_in_any_order() {
 
 #[test]
 fn a_planted_lost_update_is_found_by_the_value_written_twice() {
-    let findings = clean().hold("c", [71, 80, 90], 4, 3).check();
+    // Somebody who did not live to tell has counted on: the end looks right.
+    let ended = clean().ending(Place::Fenced, 4).ending(Place::Unfenced, 4);
+    let findings = ended.hold("c", [71, 80, 90], 4, 3).check();
 
     assert_eq!((findings.fenced.lost, findings.unfenced.lost), (1, 1));
 }
