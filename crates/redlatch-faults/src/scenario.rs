@@ -103,8 +103,6 @@ pub(crate) enum Nodes {
 pub(crate) struct Must {
     /// Promise 1 applies: nobody believes to hold what another one holds.
     pub(crate) exclude: bool,
-    /// Why it does not, if that is not as it should be: `BUGS.md` has more.
-    pub(crate) gap: Option<&'static str>,
     /// Without a fence updates are lost: else the test is too weak.
     pub(crate) lose_unfenced: bool,
     /// Locks are granted while the fault lasts.
@@ -122,7 +120,6 @@ impl Default for Must {
     fn default() -> Self {
         Self {
             exclude: true,
-            gap: None,
             lose_unfenced: false,
             go_on: true,
             recover: Some(Duration::from_secs(3)),
@@ -199,11 +196,7 @@ impl Load {
 impl Must {
     /// What a reader of the figures must know.
     pub(crate) fn note(&self) -> String {
-        match (self.exclude, self.gap) {
-            (true, _) => String::new(),
-            (false, None) => "promise 1 does not apply".into(),
-            (false, Some(gap)) => format!("known gap: {gap}"),
-        }
+        if self.exclude { String::new() } else { "promise 1 does not apply".into() }
     }
 
     /// What is not as it must be.

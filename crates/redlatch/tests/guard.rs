@@ -189,6 +189,24 @@ async fn fault_5_a_flush_takes_the_server_out_and_no_number_falls_back() {
     }
 }
 
+/// The databases are swapped, the node is admitted without what it had, and then
+/// they are swapped back: the old marker comes with them.
+#[tokio::test]
+async fn fault_5_a_database_that_is_swapped_back_has_forgotten_what_was_granted_meanwhile() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let _locks = builder.clone().connect().await.unwrap();
+    let swap = || fleet.servers[0].run(&["SWAPDB", "0", "3"]);
+
+    swap();
+    let _look = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0]);
+    all_in(&builder).await;
+    swap();
+
+    assert_eq!(out(&builder).await, [0]);
+}
+
 async fn number(locks: &Locks) -> FencingToken {
     let guard = locks.lock(NAME).wait(LIMIT).await.unwrap();
     let number = guard.fencing_token().unwrap();

@@ -47,6 +47,7 @@ fn three() -> Vec<Scenario> {
             times: until(1000),
             late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Loss],
+            states: 6_413_020,
             ..PLAIN
         },
         Scenario {
@@ -109,6 +110,7 @@ fn late() -> Vec<Scenario> {
             times: until(1),
             late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Retry],
+            states: 3_210,
             ..PLAIN
         },
     ]
@@ -131,6 +133,7 @@ fn broken() -> Vec<Scenario> {
             times: until(1000),
             late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Loss],
+            states: 572_938,
             ..PLAIN
         },
         Scenario {

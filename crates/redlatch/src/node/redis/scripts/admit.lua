@@ -1,5 +1,7 @@
 -- If the mark is there, and of the server's present run: moves registers that are
 -- behind, and puts the marker in the mark's place. Returns 1 or 0.
+-- A marker of the same agreement in another database came there by SWAPDB, and
+-- must not come back with what it has forgotten: it is taken away.
 -- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, "register number …".
 local node = KEYS[1]
 local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
@@ -7,10 +9,21 @@ local run = string.sub(string.match(server, '\nrun_id:(%x+)') or '', 1, 20)
   .. string.sub(string.match(replication, '\nmaster_replid:(%x+)') or '', 1, 20)
 local mark = ARGV[3]
 local kept = redis.call('HMGET', node, 'watched', 'reserved')
-local ours = not kept[2] or kept[2] == '' or kept[2] == ARGV[1]
-if kept[1] ~= mark or string.match(mark, '^(%S+) ') ~= run or not ours then
+local free = not kept[2] or kept[2] == '' or kept[2] == ARGV[1]
+if kept[1] ~= mark or string.match(mark, '^(%S+) ') ~= run or not free then
   return 0
 end
+local ours, at = nil, 0
+while not redis.pcall('SELECT', at).err do
+  local there = redis.pcall('HMGET', node, 'watched', 'admitted')
+  if there[1] == mark then
+    ours = at
+  elseif string.match(there[2] or '', ' (%x+)$') == ARGV[1] then
+    redis.call('HSET', node, 'admitted', '')
+  end
+  at = at + 1
+end
+redis.call('SELECT', ours)
 for register, number in string.gmatch(ARGV[4], '(%d+) (%d+)') do
   local is = redis.call('HMGET', node, register)[1]
   if not is or tonumber(is) < tonumber(number) then
