@@ -29,7 +29,7 @@ pub(crate) async fn status(
 ) -> Result<Exit, Failure> {
     let observer = settings.builder().observer()?;
     loop {
-        let (text, exit) = look_once(&args, &observer, say).await?;
+        let (text, exit) = look_once(&args, &observer, settings.max_ttl(), say).await?;
         let mut stdout = io::stdout().lock();
         if args.watch && stdout.is_terminal() {
             // From the top, and nothing below.
@@ -49,6 +49,7 @@ pub(crate) async fn status(
 async fn look_once(
     args: &StatusArgs,
     observer: &Observer,
+    max_ttl: Duration,
     say: Say,
 ) -> Result<(String, Exit), Failure> {
     let paint = Paint::stdout();
@@ -57,9 +58,9 @@ async fn look_once(
         let status = observer.status(name.as_bytes()).await?;
         let shown = name.to_string_lossy();
         if args.words.json {
-            let _ = writeln!(text, "{}", status_json(&shown, &status));
+            let _ = writeln!(text, "{}", status_json(&shown, &status, max_ttl));
         } else {
-            text.push_str(&status_text(&shown, &status, paint));
+            text.push_str(&status_text(&shown, &status, max_ttl, paint));
         }
         exit = exit.worse(verdict(&status));
         if status.state == LockState::Unclear && !args.words.json {
@@ -86,7 +87,13 @@ fn verdict(status: &Status) -> Exit {
     }
 }
 
-fn status_text(name: &str, status: &Status, paint: Paint) -> String {
+/// Whether the key lives on for longer than any client may ask for: the node's
+/// clock was set back, or some client has other settings.
+fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
+    matches!(key, NodeKey::Held { owner: Some(_), remaining: Some(left) } if *left > max_ttl)
+}
+
+fn status_text(name: &str, status: &Status, max_ttl: Duration, paint: Paint) -> String {
     let mut text = format!("{name}: {}", state_text(&status.state, paint));
     if let LockState::Held { fencing_token: Some(number), .. } = &status.state {
         let _ = write!(text, ", fencing token {number}");
@@ -100,8 +107,12 @@ fn status_text(name: &str, status: &Status, paint: Paint) -> String {
             NodeKey::Failed(fault) => paint.red(&format!("down: {fault}")),
         };
         let out = node.quarantine.as_ref().map(for_another);
-        let out = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
-        let _ = writeln!(text, "  {:widest$}  {key}{out}", node.node);
+        let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
+        if is_too_long(&node.key, max_ttl) {
+            let note = format!("longer than max_ttl, {max_ttl:?}: was its clock set back?");
+            let _ = write!(notes, ", {}", paint.red(&note));
+        }
+        let _ = writeln!(text, "  {:widest$}  {key}{notes}", node.node);
     }
     text
 }
@@ -119,17 +130,17 @@ fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> Strin
     paint.yellow(&format!("held by {owner} {}", remaining(left)))
 }
 
-fn status_json(name: &str, status: &Status) -> Value {
+fn status_json(name: &str, status: &Status, max_ttl: Duration) -> Value {
     let mut json = state_json(&status.state);
     if let LockState::Held { fencing_token, .. } = &status.state {
         json["fencing_token"] = fencing_token.map(FencingToken::get).into();
     }
     json["name"] = name.into();
-    json["nodes"] = status.nodes.iter().map(node_json).collect();
+    json["nodes"] = status.nodes.iter().map(|node| node_json(node, max_ttl)).collect();
     json
 }
 
-fn node_json(node: &NodeStatus) -> Value {
+fn node_json(node: &NodeStatus, max_ttl: Duration) -> Value {
     let mut json = match &node.key {
         NodeKey::Free => json!({ "state": "free" }),
         NodeKey::Held { owner, remaining } => {
@@ -138,6 +149,9 @@ fn node_json(node: &NodeStatus) -> Value {
         NodeKey::Failed(fault) => json!({ "state": "down", "reason": fault.to_string() }),
     };
     json["node"] = (*node.node).into();
+    if is_too_long(&node.key, max_ttl) {
+        json["above_max_ttl"] = true.into();
+    }
     if let Some(quarantine) = &node.quarantine {
         json["quarantine"] = json!({
             "remaining_ms": quarantine.remaining.map(millis),

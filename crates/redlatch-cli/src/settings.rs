@@ -86,6 +86,11 @@ impl Settings {
         self.ttl
     }
 
+    /// The longest that any client may let a lock live without renewal.
+    pub(crate) fn max_ttl(&self) -> Duration {
+        self.max_ttl.unwrap_or(DEFAULT_TTL)
+    }
+
     pub(crate) fn wait(&self) -> Duration {
         self.wait
     }

@@ -203,3 +203,21 @@ fn a_user_with_no_more_permissions_than_documented_can_do_all_of_it() {
     let vouched = done(&["admit", &urls[0]]);
     assert!(!vouched.stdout.contains("pw"), "{}", vouched.stdout);
 }
+
+/// Fault 21: the clock of a server is set back, and its keys live on.
+#[test]
+fn a_key_that_lives_on_for_longer_than_any_client_may_ask_for_is_pointed_out() {
+    let options = ServerOptions::default().fake_clock();
+    let servers = Servers::start_with(3, &options).unwrap();
+    let place = admitted(Place::guarded_long(&servers));
+    redlatch(&place, &["acquire", "x"]).exits_with(0);
+    let usual = redlatch(&place, &["status", "x"]).exits_with(121);
+    assert!(!usual.stdout.contains("set back"), "{}", usual.stdout);
+
+    servers[0].clock_behind(HOUR);
+
+    let shown = redlatch(&place, &["status", "x"]).exits_with(121);
+    assert_eq!(shown.stdout.matches("was its clock set back?").count(), 1, "{}", shown.stdout);
+    let json = redlatch(&place, &["status", "--json", "x"]).exits_with(121);
+    assert_eq!(json.stdout.matches("\"above_max_ttl\":true").count(), 1, "{}", json.stdout);
+}
