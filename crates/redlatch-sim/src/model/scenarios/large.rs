@@ -47,6 +47,7 @@ fn three() -> Vec<Scenario> {
             times: until(1000),
             late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Loss],
+            states: 6_413_020,
             ..PLAIN
         },
         Scenario {
@@ -107,8 +108,8 @@ fn late() -> Vec<Scenario> {
             about: "both clients try again",
             scripts: &[Script { wait_ms: 1, ..KEEPS }, Script { wait_ms: 1, ..KEEPS }],
             times: until(1),
-            late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Retry],
+            states: 95_053,
             ..PLAIN
         },
     ]
@@ -131,6 +132,7 @@ fn broken() -> Vec<Scenario> {
             times: until(1000),
             late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Loss],
+            states: 572_938,
             ..PLAIN
         },
         Scenario {

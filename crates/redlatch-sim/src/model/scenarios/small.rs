@@ -17,9 +17,7 @@ pub(super) fn all() -> Vec<Scenario> {
 
 fn deciding() -> Vec<Scenario> {
     vec![
-        Scenario { name: "two", about: "two clients, nothing goes wrong",
-            states: 5_855,
-            ..PLAIN },
+        Scenario { name: "two", about: "two clients, nothing goes wrong", states: 5_855, ..PLAIN },
         Scenario {
             name: "late-replies",
             about: "replies wait while the keys expire, clients are paused",
@@ -229,7 +227,7 @@ fn guarding() -> Vec<Scenario> {
             guard,
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
             late_replies: false,
-            states: 12_000_001,
+            states: 5_127_235,
             ..PLAIN
         },
     ]
