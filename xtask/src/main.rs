@@ -1,8 +1,11 @@
-//! The commands of this project: `cargo xtask test`, `check`, `fix`, `servers`.
+//! The commands of this project: `cargo xtask test`, `check`, `fix`, `faults`,
+//! `servers`.
 
 mod apt;
 mod check;
 mod deny;
+mod evidence;
+mod faults;
 mod fix;
 mod metadata;
 mod msrv;
@@ -25,11 +28,18 @@ Commands:
   test     Run all tests, doctests and examples, against real servers
   check    Check formatting, lints, docs, licences; change nothing
   fix      Format the code and apply the fixes that clippy offers
+  faults   Break real servers, networks, clocks and clients under load, and
+           check what the locks did; evidence goes to target/evidence/faults
+  evidence Run all of the evidence at full length, and put the figures into
+           docs/evidence.md; with names, only those blocks
   servers  Find the servers that the tests need, and install what is missing
 
 Options:
   --advisories  With `check`: also ask the advisory database, which must be
                 reachable
+  --short       With `faults`: each row briefly, less than three minutes in all
+  --only ROWS   With `faults`: these rows alone, such as `--only 1,16`
+  --list        With `faults`: list the rows
   -h, --help    Print this help
 
 Environment:
@@ -54,6 +64,8 @@ fn main() -> ExitCode {
         ["check"] => check::run(check::Advisories::Skip),
         ["check", "--advisories"] => check::run(check::Advisories::Ask),
         ["fix"] => fix::run(),
+        ["faults", ref arguments @ ..] => faults::run(arguments),
+        ["evidence", ref blocks @ ..] => evidence::run(blocks),
         ["servers"] => servers::run(),
         [] => usage("no command given"),
         _ => usage(&format!("cannot make sense of `{}`", words.join(" "))),

@@ -14,6 +14,13 @@ const LIBRARY: &str = "redlatch";
 /// An example shows something; it does not make its reader wait.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
+/// The evidence in its short form: what it is called, the program, its arguments.
+const EVIDENCE: [(&str, &str, &[&str]); 3] = [
+    ("prove --short", "redlatch-sim", &["prove", "--short"]),
+    ("search --short", "redlatch-sim", &["search", "--short"]),
+    ("faults --short", "redlatch-faults", &["run", "--short"]),
+];
+
 /// The command.
 pub(crate) fn run() -> ExitCode {
     let mut stages = Stages::default();
@@ -35,6 +42,16 @@ pub(crate) fn run() -> ExitCode {
         }
         Err(why) => {
             let _ = stages.run("examples", || Err(why));
+        }
+    }
+    match built_evidence() {
+        Ok(programs) => {
+            for (name, mut command) in programs {
+                let _ = stages.run(name, || shell::run(&mut command));
+            }
+        }
+        Err(why) => {
+            let _ = stages.run("evidence", || Err(why));
         }
     }
     stages.finish()
@@ -76,4 +93,19 @@ fn built_examples() -> Outcome<Vec<(String, Command)>> {
         command
     };
     Ok(names.into_iter().map(|name| (name.to_owned(), command(name))).collect())
+}
+
+/// Builds the programs of the evidence and returns how to start each. Without
+/// cargo in between, which would hold the build directory: the harness has tests
+/// run by name.
+fn built_evidence() -> Outcome<Vec<(&'static str, Command)>> {
+    let packages = ["--package", "redlatch-sim", "--package", "redlatch-faults"];
+    shell::run(shell::cargo(["build", "--release", "--locked"]).args(packages))?;
+    let dir = Metadata::of(&["--no-deps"])?.target_dir()?.join("release");
+    let command = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(dir.join(program));
+        command.args(arguments).current_dir(shell::workspace());
+        command
+    };
+    Ok(EVIDENCE.map(|(name, program, arguments)| (name, command(program, arguments))).into())
 }

@@ -22,6 +22,10 @@ pub(crate) enum Task {
     Compare(ComparePlan),
     /// Acquire with some servers frozen against acquire with all of them up.
     Frozen(FrozenPlan),
+    /// How many grants agree on their fencing token only in a second round trip.
+    Rounds(RoundsPlan),
+    /// How much memory a server needs for names that were locked once.
+    Memory(MemoryPlan),
 }
 
 #[derive(Debug, Args)]
@@ -40,6 +44,47 @@ pub(crate) struct ComparePlan {
     /// With many callers: locks per second at least this many times rslock's.
     #[arg(long, default_value_t = 2.0)]
     pub(crate) min_over_rslock: f64,
+    /// With one caller: p50 with fencing and guard at most this many times without.
+    #[arg(long, default_value_t = 1.25)]
+    pub(crate) max_guard_latency: f64,
+    /// With many callers: locks per second with fencing and guard at least this
+    /// many times without.
+    #[arg(long, default_value_t = 0.45)]
+    pub(crate) min_guard_throughput: f64,
+}
+
+/// How many grants agree on their fencing token only in a second round trip.
+#[derive(Debug, Args)]
+pub(crate) struct RoundsPlan {
+    /// How many servers to start.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) nodes: usize,
+    /// How many grants to count under each load.
+    #[arg(long, default_value_t = 20_000)]
+    pub(crate) grants: usize,
+    /// Uncontended, at most this share of the grants, in percent.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) max_percent: f64,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Fails when the bound is missed.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// How much memory a server needs for names that were locked once.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryPlan {
+    /// How many names to lock, each once.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) names: usize,
+    /// The server may be larger by this many megabytes afterwards.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) max_mb: f64,
+    /// Fails when the bound is missed.
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Debug, Args)]

@@ -25,8 +25,8 @@ pub(crate) const SETTLE: Duration = Duration::from_millis(5);
 pub(crate) fn all(urls: &[String], on: Flavour) -> anyhow::Result<Vec<Box<dyn Contender>>> {
     Ok(vec![
         Box::new(Floor::connect(urls)?),
-        Box::new(Hosted::connect(redlatch::NAME, on, Redlatch::connect(urls, false))?),
-        Box::new(Hosted::connect(redlatch::FENCED, on, Redlatch::connect(urls, true))?),
+        Box::new(Hosted::connect(redlatch::NAME, on, Redlatch::plain(urls))?),
+        Box::new(Hosted::connect(redlatch::GUARDED, on, Redlatch::guarded(urls))?),
         Box::new(Hosted::connect(redis::NAME, on, Bare::connect(urls))?),
         Box::new(Hosted::connect(rslock::NAME, on, async { Rslock::new(urls) })?),
     ])

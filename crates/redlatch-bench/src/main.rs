@@ -11,6 +11,8 @@ mod compare;
 mod contender;
 mod exit;
 mod frozen;
+mod memory;
+mod rounds;
 mod series;
 mod spread;
 
@@ -23,6 +25,8 @@ fn main() -> Exit {
     let result = match Cli::parse().task {
         Task::Compare(plan) => compare::run(&plan),
         Task::Frozen(plan) => frozen::run(&plan),
+        Task::Rounds(plan) => rounds::run(&plan),
+        Task::Memory(plan) => memory::run(&plan),
     };
     result.unwrap_or_else(|error| {
         eprintln!("redlatch-bench: {error:#}");

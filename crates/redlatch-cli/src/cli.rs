@@ -4,6 +4,7 @@
 use crate::{duration, exit};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use serde::Deserialize;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Runs commands under a distributed lock.
@@ -26,6 +27,7 @@ pub(crate) enum Task {
     Status(StatusArgs),
     Ls(LsArgs),
     Doctor(DoctorArgs),
+    Admit(AdmitArgs),
     /// Prints completions for a shell.
     Completions {
         /// Which shell.
@@ -208,10 +210,48 @@ pub(crate) struct DoctorArgs {
     pub(crate) words: Words,
 }
 
+/// Vouches for nodes that are quarantined, so that they vote at once.
+///
+/// A node that may have forgotten locks (restarted, flushed, promoted, or new)
+/// does not vote for --max-ttl and --skew, one minute, and then does by itself.
+/// Say so only if no lock that it held can still be in use: nothing was locked,
+/// or all who held locks are stopped. Says of every node where it stands.
+#[derive(Debug, Args)]
+#[command(after_help = exit::ADMIT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word on the command line")]
+pub(crate) struct AdmitArgs {
+    /// Which nodes: as they are named in errors, or by their address.
+    #[arg(value_name = "NODE", required_unless_present_any = ["all", "wait"])]
+    pub(crate) which: Vec<String>,
+    /// All of them.
+    #[arg(long, conflicts_with = "which")]
+    pub(crate) all: bool,
+    /// Vouches for nothing: waits until the nodes, all if none is named, vote again by themselves.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Takes the nodes from clients with another list of nodes or other times, one by one.
+    ///
+    /// Each is out until the locks of those clients are over, and votes for ours
+    /// then. Refused if the lists differ by more than one node: a majority of
+    /// the old one and one of the new could grant the same lock.
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) replace: bool,
+    /// With --replace: all clients with the other list are stopped, so that it may differ by more.
+    #[arg(long, requires = "replace")]
+    pub(crate) all_stopped: bool,
+    /// How long to wait with --wait or --replace [default: until it is done].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) words: Words,
+}
+
 /// How to ask for a lock.
 #[derive(Debug, Args)]
 pub(crate) struct Waiting {
-    /// How long the lock outlives a holder that crashed [default: 30s].
+    /// How long the lock outlives a holder that crashed [default: 30s, at most --max-ttl].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
     /// How long to wait for the lock, or `forever` [default: 0s].
@@ -239,12 +279,30 @@ pub(crate) struct PlaceArgs {
     /// The config file [default: redlatch.toml here, or in the user's or the system's config directory].
     #[arg(long, value_name = "FILE", env = "REDLATCH_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it.
+    /// The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) max_ttl: Option<Duration>,
+    /// How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) skew: Option<Duration>,
+    /// What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node].
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) restart_guard: Option<GuardMode>,
     /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) node_timeout: Option<Duration>,
+}
+
+/// What to do about nodes that may have forgotten locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GuardMode {
+    /// They vote.
+    Off,
+    /// They do not vote until those locks are over: for --max-ttl and --skew.
+    On,
+    /// The same, and their own clocks are not trusted.
+    Strict,
 }
 
 /// How much to say, and how.

@@ -3,7 +3,7 @@
 //! In:  a path, or the places where one may be.
 //! Out: settings with gaps, or an error with file and line.
 
-use crate::duration;
+use crate::{cli::GuardMode, duration};
 use serde::{Deserialize, Deserializer};
 use std::{
     env, fs, io,
@@ -30,6 +30,9 @@ pub(crate) struct Config {
     pub(crate) ttl: Option<Duration>,
     #[serde(default, deserialize_with = "plain_duration")]
     pub(crate) max_ttl: Option<Duration>,
+    #[serde(default, deserialize_with = "plain_duration")]
+    pub(crate) skew: Option<Duration>,
+    pub(crate) restart_guard: Option<GuardMode>,
     #[serde(default, deserialize_with = "plain_duration")]
     pub(crate) node_timeout: Option<Duration>,
 }
@@ -142,6 +145,8 @@ mod tests {
             password_file = "/etc/redlatch/password"
             ttl = "20s"
             wait = "forever"
+            skew = "5s"
+            restart_guard = "strict"
             "#,
         )
         .unwrap();
@@ -154,6 +159,8 @@ mod tests {
         assert_eq!(config.nodes, [NodeEntry::Url("redis://a".into()), NodeEntry::Table(b)]);
         assert_eq!(config.ttl, Some(Duration::from_secs(20)));
         assert_eq!(config.wait, Some(Duration::MAX));
+        assert_eq!(config.skew, Some(Duration::from_secs(5)));
+        assert_eq!(config.restart_guard, Some(GuardMode::Strict));
         assert_eq!(config.max_ttl, None);
     }
 
@@ -164,6 +171,7 @@ mod tests {
             ("\n\nttl = \"5\"\n", "FILE:3: `5` is not a duration"),
             ("nodes = [\n", "FILE:1: "),
             ("ttl = 5\n", "FILE:1: invalid type"),
+            ("restart_guard = \"of\"\n", "FILE:1: unknown variant `of`, expected one of `off`"),
         ] {
             let error = parsed(text).unwrap_err();
             assert!(error.starts_with(start), "{text:?}: {error}");

@@ -3,6 +3,7 @@
 mod findings;
 
 use crate::{
+    admit::standing_json,
     cli::DoctorArgs,
     exit::Exit,
     failure::Failure,
@@ -11,7 +12,7 @@ use crate::{
 };
 use findings::{Finding, Level, Place, examine_all};
 use redlatch::{
-    LockState, NodeKey,
+    LockState, NodeKey, Standing,
     observer::{Examined, Observer},
 };
 use serde_json::{Value, json};
@@ -32,23 +33,34 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         Ok(observer) => observer,
         Err(error) => {
             let finding = Finding::problem(error.to_string());
-            return report(&[], &[finding], false, args.words.json);
+            return report(&[], &[], &[finding], false, args.words.json);
         }
     };
     let examined = observer.examine(args.prefix.as_bytes()).await?;
     let users: Vec<String> = settings.nodes().iter().map(|url| user_in(url)).collect();
     let prefix = args.prefix.to_string_lossy();
+    let stands = |node: &Examined| match &node.facts {
+        Ok(facts) => observer.standing(facts),
+        Err(fault) => Standing::Failed(fault.clone()),
+    };
+    let standings: Vec<Standing> = examined.iter().map(stands).collect();
     let place = Place {
         examined: &examined,
+        standings: &standings,
+        guard: observer.restart_guard(),
+        agreement: observer.agreement(),
         users: &users,
         prefix: &prefix,
         ttl: args.ttl.unwrap_or(settings.ttl()),
         node_timeout: settings.node_timeout(),
     };
     let mut findings = examine_all(&place);
-    findings.extend(strays(&observer, examined.len()).await);
+    // Where the nodes tell what their clients agree on, there is no need to guess.
+    if !place.is_told() {
+        findings.extend(strays(&observer, examined.len()).await);
+    }
     let up = examined.iter().filter(|node| node.facts.is_ok()).count();
-    report(&examined, &findings, up <= examined.len() / 2, args.words.json)
+    report(&examined, &standings, &findings, up <= examined.len() / 2, args.words.json)
 }
 
 /// Locks on fewer than a majority of the nodes, for longer than an attempt
@@ -90,12 +102,14 @@ fn user_in(url: &str) -> String {
 
 fn report(
     examined: &[Examined],
+    standings: &[Standing],
     findings: &[Finding],
     too_few: bool,
     as_json: bool,
 ) -> Result<Exit, Failure> {
     if as_json {
-        let nodes: Vec<Value> = examined.iter().map(node_json).collect();
+        let nodes = examined.iter().zip(standings).map(|(node, stands)| node_json(node, stands));
+        let nodes: Vec<Value> = nodes.collect();
         print_json(&json!({ "nodes": nodes, "findings": findings }))?;
     } else {
         io::stdout().write_all(text(examined, findings, Paint::stdout()).as_bytes())?;
@@ -104,16 +118,20 @@ fn report(
     Ok(if too_few { Exit::TooFewNodes } else { worst })
 }
 
-fn node_json(node: &Examined) -> Value {
+fn node_json(node: &Examined, stands: &Standing) -> Value {
     let facts = node.facts.as_ref().ok();
-    json!({
+    let mut json = json!({
         "node": *node.node,
         "version": facts.map(|facts| facts.identity.version.to_string()),
         "round_trip_ms": node.round_trip.as_secs_f64() * 1e3,
         "clock_ahead_s": node.ahead,
         "uptime_ms": facts.and_then(|facts| facts.uptime).map(millis),
-        "reason": node.facts.as_ref().err().map(ToString::to_string),
-    })
+        "reason": null,
+    });
+    if let (Value::Object(told), Value::Object(stands)) = (&mut json, standing_json(stands)) {
+        told.extend(stands);
+    }
+    json
 }
 
 fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {

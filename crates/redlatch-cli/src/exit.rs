@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     Broken,
     /// Another owner has the lock.
     Held,
-    /// Too few nodes answered.
+    /// Too few nodes answered, or may vote.
     TooFewNodes,
     /// The lock was lost, or is no longer ours.
     Lost,
@@ -68,7 +68,7 @@ pub(crate) const HELP: &str = "\
 Exit status:
   0    done
   121  another owner has the lock (-E of `run` replaces it)
-  122  too few nodes answered
+  122  too few nodes answered, or may vote
   123  the lock was lost, or is no longer yours
   124  --max-hold was reached
   125  redlatch itself failed, or was called wrongly
@@ -84,6 +84,13 @@ Exit status, by the worst finding:
   1    warnings
   2    problems that break locks
   122  too few nodes answered
+  125  redlatch itself failed, or was called wrongly";
+
+/// The part of `--help` for `admit`.
+pub(crate) const ADMIT_HELP: &str = "\
+Exit status:
+  0    the nodes may vote
+  122  some may not, or do not answer
   125  redlatch itself failed, or was called wrongly";
 
 #[cfg(test)]
@@ -122,6 +129,7 @@ mod tests {
         };
         assert_eq!(codes(HELP), [0, 121, 122, 123, 124, 125, 126, 127]);
         assert_eq!(codes(DOCTOR_HELP), [0, 1, 2, 122, 125]);
+        assert_eq!(codes(ADMIT_HELP), [0, 122, 125]);
     }
 
     #[test]

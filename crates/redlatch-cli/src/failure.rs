@@ -1,9 +1,9 @@
 //! What went wrong, in one sentence, and how to end because of it.
 
-use crate::exit::Exit;
+use crate::{duration::show, exit::Exit};
 use redlatch::{
-    ConnectError, ExtendError, InvalidRequest, LockError, LockState, Locks, NodeVote, ReleaseError,
-    StatusError, TermsError, Vote, Votes,
+    Cause, ConnectError, ExtendError, InvalidRequest, LockError, LockState, Locks, NodeVote,
+    ReleaseError, StatusError, TermsError, Vote, Votes,
 };
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -54,7 +54,7 @@ async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match error {
-            ConnectError::NoQuorum(votes) => too_few(&votes),
+            ConnectError::NoQuorum(votes) | ConnectError::Disagree(votes) => too_few(&votes),
             ConnectError::Invalid(error) => error.into(),
             error => Failure::new(Exit::Failed, error),
         }
@@ -124,13 +124,55 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Says of each node that failed why; the others do not matter.
+/// Says of each node that failed or may not vote why, and what to do; the others
+/// do not matter.
 fn too_few(votes: &Votes) -> Failure {
-    let failed = votes.iter().filter(|node| matches!(node.vote, Vote::Failed(_)));
-    let why: Vec<String> =
-        failed.map(|NodeVote { node, vote, .. }| format!("{node}: {vote}")).collect();
-    let (failed, nodes) = (why.len(), votes.tally().nodes);
-    let message = format!("{failed} of {nodes} nodes do not answer: {}", why.join("; "));
+    let (mut failed, mut forgot, mut disagree) = (Vec::new(), Vec::new(), Vec::new());
+    let mut theirs = Vec::new();
+    for NodeVote { node, vote, .. } in votes {
+        match vote {
+            Vote::Failed(_) => failed.push(format!("{node}: {vote}")),
+            Vote::Quarantined(quarantine) => match (&quarantine.cause, quarantine.remaining) {
+                (Cause::Disagrees(other), _) => {
+                    disagree.push(node.to_string());
+                    theirs.extend(other.as_ref());
+                }
+                (_, Some(left)) => forgot.push(format!("{node} for another {}", show(left))),
+                (_, None) => forgot.push(node.to_string()),
+            },
+            _ => {}
+        }
+    }
+    let nodes = votes.tally().nodes;
+    theirs.dedup();
+    let theirs: Vec<_> = theirs.iter().map(|text| text.replace('\n', ", ")).collect();
+    let theirs = if theirs.is_empty() {
+        String::new()
+    } else {
+        format!("; they have {}", theirs.join("; "))
+    };
+    let kinds = [
+        (failed, "do not answer", "; ", String::new()),
+        (
+            forgot,
+            "are quarantined, since they may have forgotten locks",
+            ", ",
+            "; `redlatch admit` vouches for them, `redlatch admit --wait` waits for them".into(),
+        ),
+        (
+            disagree,
+            "serve clients with another list of nodes, or other times",
+            ", ",
+            format!(
+                "{theirs}; give all clients the same, or change it with `redlatch admit --replace`"
+            ),
+        ),
+    ];
+    let kinds = kinds.into_iter().filter(|(which, ..)| !which.is_empty());
+    let told = kinds.map(|(which, what, separator, hint)| {
+        format!("{} of {nodes} nodes {what}: {}{hint}", which.len(), which.join(separator))
+    });
+    let message = told.collect::<Vec<_>>().join("; ");
     Failure::new(Exit::TooFewNodes, message)
 }
 

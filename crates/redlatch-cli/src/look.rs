@@ -1,6 +1,7 @@
 //! `status` and `ls`: who holds what.
 
 use crate::{
+    admit::for_another,
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
     duration::show,
@@ -10,7 +11,7 @@ use crate::{
     settings::Settings,
 };
 use redlatch::{
-    LockState, NodeKey, Status,
+    FencingToken, LockState, NodeKey, NodeStatus, Status,
     observer::{Listed, Listing, Observer},
 };
 use serde_json::{Value, json};
@@ -62,10 +63,19 @@ async fn look_once(
         }
         exit = exit.worse(verdict(&status));
         if status.state == LockState::Unclear && !args.words.json {
-            say.say(&Event::failed(format!("{shown}: {}", status.state), Exit::TooFewNodes));
+            let words = format!("{shown}: {}{}", status.state, out_of(&status));
+            say.say(&Event::failed(words, Exit::TooFewNodes));
         }
     }
     Ok((text, exit))
+}
+
+/// That nodes may have forgotten the lock.
+fn out_of(status: &Status) -> String {
+    match status.nodes.iter().filter(|node| node.quarantine.is_some()).count() {
+        0 => String::new(),
+        out => format!("; {out} of {} nodes are quarantined", status.nodes.len()),
+    }
 }
 
 fn verdict(status: &Status) -> Exit {
@@ -77,7 +87,11 @@ fn verdict(status: &Status) -> Exit {
 }
 
 fn status_text(name: &str, status: &Status, paint: Paint) -> String {
-    let mut text = format!("{name}: {}\n", state_text(&status.state, paint));
+    let mut text = format!("{name}: {}", state_text(&status.state, paint));
+    if let LockState::Held { fencing_token: Some(number), .. } = &status.state {
+        let _ = write!(text, ", fencing token {number}");
+    }
+    text.push('\n');
     let widest = status.nodes.iter().map(|node| node.node.len()).max().unwrap_or(0);
     for node in &status.nodes {
         let key = match &node.key {
@@ -85,7 +99,9 @@ fn status_text(name: &str, status: &Status, paint: Paint) -> String {
             NodeKey::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
             NodeKey::Failed(fault) => paint.red(&format!("down: {fault}")),
         };
-        let _ = writeln!(text, "  {:widest$}  {key}", node.node);
+        let out = node.quarantine.as_ref().map(for_another);
+        let out = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
+        let _ = writeln!(text, "  {:widest$}  {key}{out}", node.node);
     }
     text
 }
@@ -93,7 +109,7 @@ fn status_text(name: &str, status: &Status, paint: Paint) -> String {
 fn state_text(state: &LockState, paint: Paint) -> String {
     match state {
         LockState::Free => paint.green("free"),
-        LockState::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
+        LockState::Held { owner, remaining, .. } => held_text(owner.as_deref(), *remaining, paint),
         LockState::Unclear => paint.red("unclear"),
     }
 }
@@ -104,32 +120,37 @@ fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> Strin
 }
 
 fn status_json(name: &str, status: &Status) -> Value {
-    let nodes: Vec<Value> = status
-        .nodes
-        .iter()
-        .map(|node| match &node.key {
-            NodeKey::Free => json!({ "node": *node.node, "state": "free" }),
-            NodeKey::Held { owner, remaining } => json!({
-                "node": *node.node,
-                "state": "held",
-                "owner": owner,
-                "remaining_ms": remaining.map(millis),
-            }),
-            NodeKey::Failed(fault) => {
-                json!({ "node": *node.node, "state": "down", "reason": fault.to_string() })
-            }
-        })
-        .collect();
     let mut json = state_json(&status.state);
+    if let LockState::Held { fencing_token, .. } = &status.state {
+        json["fencing_token"] = fencing_token.map(FencingToken::get).into();
+    }
     json["name"] = name.into();
-    json["nodes"] = nodes.into();
+    json["nodes"] = status.nodes.iter().map(node_json).collect();
+    json
+}
+
+fn node_json(node: &NodeStatus) -> Value {
+    let mut json = match &node.key {
+        NodeKey::Free => json!({ "state": "free" }),
+        NodeKey::Held { owner, remaining } => {
+            json!({ "state": "held", "owner": owner, "remaining_ms": remaining.map(millis) })
+        }
+        NodeKey::Failed(fault) => json!({ "state": "down", "reason": fault.to_string() }),
+    };
+    json["node"] = (*node.node).into();
+    if let Some(quarantine) = &node.quarantine {
+        json["quarantine"] = json!({
+            "remaining_ms": quarantine.remaining.map(millis),
+            "reason": quarantine.cause.to_string(),
+        });
+    }
     json
 }
 
 fn state_json(state: &LockState) -> Value {
     match state {
         LockState::Free => json!({ "state": "free" }),
-        LockState::Held { owner, remaining } => {
+        LockState::Held { owner, remaining, .. } => {
             json!({ "state": "held", "owner": owner, "remaining_ms": remaining.map(millis) })
         }
         LockState::Unclear => json!({ "state": "unclear" }),
@@ -158,7 +179,7 @@ fn table(locks: &[Listed], nodes: usize) -> String {
         .iter()
         .map(|lock| {
             let (owner, left) = match &lock.state {
-                LockState::Held { owner, remaining } => {
+                LockState::Held { owner, remaining, .. } => {
                     (owner.clone().unwrap_or_default(), remaining.map_or("for ever".into(), show))
                 }
                 _ => ("unclear".into(), String::new()),

@@ -6,6 +6,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the command needs Linux: signalfd, child subreapers and death signals");
 
+mod admit;
 mod by_hand;
 mod cli;
 mod config;
@@ -63,6 +64,9 @@ fn main() -> Exit {
         }),
         Task::Doctor(args) => ask(args.words, settings(&args.place), async |settings, say| {
             doctor::doctor(args, settings, say).await
+        }),
+        Task::Admit(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            admit::admit(args, settings, say).await
         }),
         Task::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "redlatch", &mut io::stdout());

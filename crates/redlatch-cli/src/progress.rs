@@ -1,6 +1,6 @@
 //! What a person sees while waiting for a lock.
 
-use crate::{duration::show as time, say::Say};
+use crate::{admit::for_another, duration::show as time, say::Say};
 use redlatch::{LockState, Locks, NodeKey, Status};
 use std::{
     ffi::OsString,
@@ -47,6 +47,10 @@ fn line(name: &str, status: &Status, waited: Duration, left: Option<Duration>) -
         .map(|node| &*node.node)
         .collect();
     let down = if down.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
+    let out = status.nodes.iter().filter_map(|node| {
+        Some(format!("; {} {}", node.node, for_another(node.quarantine.as_ref()?)))
+    });
+    let out = out.collect::<Vec<_>>().concat();
     let left = left.map_or(String::new(), |left| format!(" of {}", time(waited + left)));
-    format!("{name} is {who}; waiting for {}{left}{down}", time(waited))
+    format!("{name} is {who}; waiting for {}{left}{down}{out}", time(waited))
 }

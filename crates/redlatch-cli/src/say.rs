@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Lingering { left_ms: u64 },
     /// The lock was given back, or not.
     Released { outcome: &'static str },
+    /// A node was taken from clients with other settings.
+    Replaced { node: String },
     /// It did not work.
     Failed { message: String, code: u8 },
     /// `redlatch` ends.
@@ -76,6 +78,9 @@ impl fmt::Display for Event {
                 write!(f, "the command is done; the lock is kept for another {}", time(left_ms))
             }
             Event::Released { outcome } => write!(f, "{outcome}"),
+            Event::Replaced { node } => {
+                write!(f, "{node} is taken from its clients; it votes when their locks are over")
+            }
             Event::Failed { message, .. } => write!(f, "{message}"),
             Event::Finished { code } => write!(f, "ends with {code}"),
         }

@@ -2,11 +2,12 @@
 //! it all means.
 
 use crate::{
-    cli::{PlaceArgs, Waiting},
+    cli::{GuardMode, PlaceArgs, Waiting},
     config::{Config, ConfigError, NodeEntry, NodeTable},
-    percent,
+    duration, percent,
 };
-use redlatch::{Builder, Locks, node};
+use clap::ValueEnum as _;
+use redlatch::{Builder, Locks, RestartGuard, node};
 use std::{
     env,
     path::{Path, PathBuf},
@@ -26,6 +27,8 @@ const LONGEST_LOCAL: Duration = Duration::from_secs(5);
 pub(crate) struct Settings {
     nodes: Vec<String>,
     max_ttl: Option<Duration>,
+    skew: Option<Duration>,
+    restart_guard: Option<GuardMode>,
     node_timeout: Option<Duration>,
     owner: Option<String>,
     ttl: Duration,
@@ -41,6 +44,8 @@ pub(crate) enum SettingsError {
         "the password for {node} should be in the environment variable {variable}, which is not set"
     )]
     NoPassword { node: String, variable: String },
+    #[error("{variable}: {reason}")]
+    Variable { variable: &'static str, reason: String },
     #[error("there is no place for the embedded node: HOME is not set; name a node with --node")]
     NoHome,
 }
@@ -48,12 +53,22 @@ pub(crate) enum SettingsError {
 impl Settings {
     pub(crate) fn new(place: &PlaceArgs) -> Result<Self, SettingsError> {
         let config = Config::load(place.config.as_deref())?;
+        let of_env = (
+            from_env("REDLATCH_MAX_TTL", duration::parse)?,
+            from_env("REDLATCH_SKEW", duration::parse)?,
+            from_env("REDLATCH_RESTART_GUARD", guard_mode)?,
+        );
+        let max_ttl = place.max_ttl.or(of_env.0).or(config.max_ttl);
+        // Who allows no more has not asked for more.
+        let ttl = max_ttl.map_or(DEFAULT_TTL, |most| DEFAULT_TTL.min(most));
         Ok(Settings {
             nodes: addresses(place, &config)?,
-            max_ttl: place.max_ttl.or(config.max_ttl),
+            max_ttl,
+            skew: place.skew.or(of_env.1).or(config.skew),
+            restart_guard: place.restart_guard.or(of_env.2).or(config.restart_guard),
             node_timeout: place.node_timeout.or(config.node_timeout),
             owner: config.owner,
-            ttl: config.ttl.unwrap_or(DEFAULT_TTL),
+            ttl: config.ttl.unwrap_or(ttl),
             wait: config.wait.unwrap_or(Duration::ZERO),
         })
     }
@@ -111,11 +126,35 @@ impl Settings {
         if let Some(max_ttl) = self.max_ttl {
             builder = builder.max_ttl(max_ttl);
         }
+        if let Some(skew) = self.skew {
+            builder = builder.skew(skew);
+        }
+        if let Some(mode) = self.restart_guard {
+            builder = builder.restart_guard(match mode {
+                GuardMode::Off => RestartGuard::Off,
+                GuardMode::On => RestartGuard::On,
+                GuardMode::Strict => RestartGuard::Strict,
+            });
+        }
         if let Some(timeout) = self.node_timeout() {
             builder = builder.node_timeout(timeout);
         }
         builder
     }
+}
+
+/// What stands in a variable; one that is empty says nothing.
+fn from_env<T>(
+    variable: &'static str,
+    read: fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, SettingsError> {
+    let text = env::var(variable).unwrap_or_default();
+    let value = (!text.is_empty()).then(|| read(&text)).transpose();
+    value.map_err(|reason| SettingsError::Variable { variable, reason })
+}
+
+fn guard_mode(text: &str) -> Result<GuardMode, String> {
+    GuardMode::from_str(text.trim(), true).map_err(|_| format!("`{text}` is not off, on or strict"))
 }
 
 /// Marks the path of the embedded node, which is no address: it may hold `%`.

@@ -3,12 +3,13 @@
 //! A file of `tests/transcripts` holds commands and what comes of them:
 //!
 //! ```text
-//! # Words for the reader. `nodes: 3` starts servers A, B and C.
+//! # Words for the reader. `nodes: 3` starts servers A, B and C; `guard: on`
+//! # turns the restart guard on, `guard: short` with a window of 3 s.
 //! $ what is typed
 //! > what it prints on stdout
 //! ! what it prints on stderr
 //! ? its exit status, unless 0
-//! % kill C, or freeze C, or thaw C
+//! % kill C, or freeze C, or thaw C, or restart C, which forgets all it had
 //! ```
 //!
 //! What differs from run to run stands in capitals: HOST, PID, TIME, …
@@ -62,7 +63,13 @@ impl Session {
             return Session { place: Place::embedded(), servers: None };
         };
         let servers = Servers::start_with(count.parse().unwrap(), &options).unwrap();
-        Session { place: Place::on(&servers), servers: Some(servers) }
+        let place = match wanted("# guard") {
+            None => Place::on(&servers),
+            Some("on") => Place::guarded_long(&servers),
+            Some("short") => Place::guarded(&servers),
+            Some(other) => panic!("`{other}` is not known"),
+        };
+        Session { place, servers: Some(servers) }
     }
 
     fn named(&self) -> impl Iterator<Item = (char, &Server)> {
@@ -96,6 +103,7 @@ impl Session {
             "kill" => server.kill(),
             "freeze" => server.freeze(),
             "thaw" => server.thaw(),
+            "restart" => server.restart_empty(),
             _ => panic!("`{what}` is not known"),
         }
         writeln!(seen, "% {order}").unwrap();
@@ -122,13 +130,22 @@ impl Session {
         settled(&format!(r"{}/\d+", hostname()), "HOST/PID");
         settled(r#"("\w+_ms"):[0-9.]+"#, "$1:N");
         settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
-        settled(r#"("pid"):\d+"#, "$1:N");
-        settled(r"(for another|within|answers in|up for|after) [0-9.]+(ms|µs|ns|s)", "$1 TIME");
+        settled(r#"("pid"|"fencing_token"):\d+"#, "$1:N");
+        settled(r"(fencing token) \d+", "$1 N");
+        settled(r"(up for) \d+[a-z]+( \d+[a-z]+)*", "$1 TIME");
+        settled(r"(for another|within|answers in|after) [0-9.]+(ms|µs|ns|s|m)", "$1 TIME");
         settled(r"(process) \d+", "$1 PID");
         settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");
         settled(r"  [0-9.]+m?s  +(\d of)", "  TIME  $1");
         settled(r"(redis|valkey|SQLite|redlatch) \d[0-9.]+", "$1 VERSION");
-        text
+        // Agreements are sorted by address, and ports differ.
+        let list = Regex::new(r"\b[A-Z](, [A-Z]\b)+").unwrap();
+        let sorted = |found: &Captures| {
+            let mut names: Vec<_> = found[0].split(", ").collect();
+            names.sort_unstable();
+            names.join(", ")
+        };
+        list.replace_all(&text, sorted).into_owned()
     }
 }
 
@@ -180,8 +197,11 @@ sessions! {
     looking
     doctor_finds_nothing
     doctor_on_servers
+    doctor_on_eviction
     doctor_and_permissions
     bad_input
     config_file
     help
+    admit
+    quarantine
 }

@@ -15,7 +15,7 @@ use crate::{
     mutant::{self, Mutant},
     quorum::{Ballot, Fault, Verdict, Vote},
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
 use core::time::Duration;
 
 /// One attempt: one token, one ballot, one result.
@@ -60,6 +60,12 @@ impl Attempt {
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.raising.as_ref()?;
         self.ballot.greatest_number().map(|(number, _)| number)
+    }
+
+    /// Whether registers had to be raised, in a second round trip.
+    #[must_use]
+    pub fn took_a_second_round(&self) -> bool {
+        self.raising.iter().flatten().any(Option::is_some)
     }
 
     /// The registers to raise now, and to what: where a majority granted but
@@ -110,6 +116,7 @@ impl Attempt {
     /// Takes in one vote. The result comes once, with the vote that decides.
     pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
         let after = now.since(self.started);
+        let vote = self.as_taken(node, vote);
         self.ballot.cast(node, vote, after);
         self.decide(now)
     }
@@ -122,6 +129,18 @@ impl Attempt {
             self.give_up_raising(waited);
         }
         self.decide(now)
+    }
+
+    /// A node that was asked to raise its register has granted the take before:
+    /// if it cannot be reached any more, its key is there all the same.
+    fn as_taken(&self, node: usize, vote: Vote) -> Vote {
+        let raised = self.raising.as_ref().is_some_and(|raising| raising[node].is_some());
+        match vote {
+            Vote::Failed(fault) if raised && fault.never_sent() => {
+                Vote::Failed(Fault::Disconnected(fault.to_string().into()))
+            }
+            vote => vote,
+        }
     }
 
     /// A node that was asked to raise its register and has not answered has

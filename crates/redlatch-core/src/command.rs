@@ -154,6 +154,10 @@ pub enum KeyState {
         value: Option<Arc<[u8]>>,
         /// How long the key lives on; none if it never expires.
         remaining: Option<Duration>,
+        /// What the fencing register of the resource stands at; none if it has
+        /// never moved. Names that hash alike share it, so it is the number of
+        /// who holds the key, or a later one.
+        number: Option<FencingToken>,
     },
 }
 

@@ -5,7 +5,10 @@
 //! answer of the granting majority is the token, once a majority of the nodes
 //! has exactly that number.
 
-use crate::{moment::Moment, resource::Resources};
+use crate::{
+    moment::Moment,
+    resource::{Resource, Resources},
+};
 use alloc::vec::Vec;
 use core::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 
@@ -143,18 +146,20 @@ fn micros(time: Duration) -> u64 {
 /// every name that hashes to it (FNV-1a, folded to 16 bits).
 #[must_use]
 pub fn registers(resources: &Resources) -> Vec<u32> {
-    let mut registers: Vec<u32> = resources
-        .iter()
-        .map(|resource| {
-            let hash = resource.as_bytes().iter().fold(0x811c_9dc5_u32, |hash, byte| {
-                (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-            });
-            (hash >> 16 ^ hash) % REGISTERS
-        })
-        .collect();
+    let mut registers: Vec<u32> = resources.iter().map(register).collect();
     registers.sort_unstable();
     registers.dedup();
     registers
+}
+
+/// The register of one resource.
+#[must_use]
+pub fn register(resource: &Resource) -> u32 {
+    let hash = resource
+        .as_bytes()
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (hash >> 16 ^ hash) % REGISTERS
 }
 
 impl fmt::Display for FencingToken {

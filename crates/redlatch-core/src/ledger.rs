@@ -6,8 +6,8 @@
 //! Nodes that run a script do it there.
 
 use crate::{
-    command::Facts,
-    quarantine::{Cause, Fingerprint, Mark, Marker, Quarantine},
+    command::{Facts, Identity},
+    quarantine::{Fingerprint, Mark, Marker, Quarantine},
 };
 use alloc::{format, string::ToString, sync::Arc};
 use core::time::Duration;
@@ -32,13 +32,10 @@ impl Ledger {
     /// Why the node may not vote in its present run by this agreement.
     #[must_use]
     pub fn objection(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
-        let marker = self.marker();
-        let cause = match marker {
-            Some(marker) if marker.fingerprint != guard => Cause::Disagrees(self.agreement.clone()),
-            Some(marker) if *marker.run == *run => return None,
-            _ => Cause::Forgot,
-        };
-        Some(Quarantine::new(cause))
+        let facts = Identity { run: run.into(), version: "".into() };
+        let mut facts = Facts::of(facts);
+        self.tell(&mut facts);
+        facts.objection(guard).map(Quarantine::new)
     }
 
     /// [`Command::Watch`](crate::Command::Watch): `facts` are those of the node,
@@ -78,7 +75,9 @@ impl Ledger {
         mark: &str,
     ) -> bool {
         let watched = self.watched.as_deref();
-        if watched != Some(mark) || mark.split(' ').next() != Some(run) {
+        let theirs = self.reserved.as_deref().and_then(Fingerprint::parse);
+        let ours = theirs.is_none_or(|reserved| reserved == guard);
+        if watched != Some(mark) || mark.split(' ').next() != Some(run) || !ours {
             return false;
         }
         let admitted = Marker { run: run.into(), fingerprint: guard }.to_string().into();
@@ -102,5 +101,61 @@ impl Ledger {
 
     fn marker(&self) -> Option<Marker> {
         self.admitted.as_deref().and_then(Marker::parse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quarantine::Agreement;
+
+    fn guard(name: &str) -> Fingerprint {
+        Agreement::new([name.into()], Duration::ZERO, Duration::ZERO).fingerprint()
+    }
+
+    fn facts(run: &str) -> Facts {
+        let clock = Some(Duration::from_secs(1000));
+        let uptime = Some(Duration::from_secs(60));
+        let identity = Identity { run: run.into(), version: "".into() };
+        Facts { clock, uptime, ..Facts::of(identity) }
+    }
+
+    /// A node that is out, and the mark it was given.
+    fn out() -> (Ledger, Arc<str>) {
+        let (mut ledger, mut facts) = (Ledger::default(), facts("one"));
+        ledger.watch(&mut facts, guard("us"), 7, false);
+        (ledger, facts.mark.unwrap().id)
+    }
+
+    #[test]
+    fn only_who_names_the_mark_admits() {
+        let (mut ledger, mark) = out();
+
+        assert!(!ledger.admit("one", guard("us"), &"".into(), "one 0000000000000008 5"));
+        assert!(ledger.admit("one", guard("us"), &"".into(), &mark));
+        assert_eq!(ledger.objection("one", guard("us")), None);
+        assert!(!ledger.admit("one", guard("us"), &"".into(), &mark), "it is gone now");
+    }
+
+    #[test]
+    fn a_mark_is_of_one_run() {
+        let (mut ledger, mark) = out();
+        assert!(!ledger.admit("two", guard("us"), &"".into(), &mark));
+
+        let mut after = facts("two");
+        ledger.tell(&mut after);
+        assert_eq!(after.mark, None);
+        ledger.watch(&mut after, guard("us"), 8, false);
+
+        assert_ne!(after.mark.unwrap().id, mark);
+    }
+
+    #[test]
+    fn a_node_that_is_reserved_is_admitted_for_nobody_else() {
+        let (mut ledger, mark) = out();
+        ledger.watch(&mut facts("one"), guard("others"), 9, true);
+
+        assert!(!ledger.admit("one", guard("us"), &"".into(), &mark));
+        assert!(ledger.admit("one", guard("others"), &"".into(), &mark));
     }
 }

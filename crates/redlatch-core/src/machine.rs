@@ -144,6 +144,9 @@ pub struct Vouch {
     /// Take these nodes from the clients that have another agreement, and admit
     /// them when all of their locks are over.
     pub replace: Box<[usize]>,
+    /// Answer only when all nodes were looked at, also if a majority may vote.
+    /// Who vouches gets such an answer in any case.
+    pub patient: bool,
 }
 
 /// What shall be done.
@@ -190,6 +193,9 @@ pub struct Grant {
     pub ballot: Ballot,
     /// Its number, with fencing.
     pub fence: Option<FencingToken>,
+    /// The nodes did not answer one and the same number at once: agreeing on one
+    /// took a second round trip.
+    pub second_round: bool,
 }
 
 /// The state of all operations. Machines that are equal have the same future,

@@ -71,6 +71,18 @@ impl Agreement {
         &self.nodes
     }
 
+    /// The longest TTL that any lock may have.
+    #[must_use]
+    pub fn max_ttl(&self) -> Duration {
+        self.max_ttl
+    }
+
+    /// How far a clock may be ahead of a node's.
+    #[must_use]
+    pub fn skew(&self) -> Duration {
+        self.skew
+    }
+
     /// How long a node must have been out: a lock it forgot is over by then,
     /// and so is every fencing number that a clock proposed.
     #[must_use]
@@ -78,7 +90,7 @@ impl Agreement {
         if mutant::on(Mutant::QuarantineTooShort) {
             return self.max_ttl / 2;
         }
-        self.max_ttl + self.skew
+        self.max_ttl.saturating_add(self.skew)
     }
 
     /// Whether a majority by this agreement and one by the other always share a
@@ -228,7 +240,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Forgot => f.write_str(
-                "it is new, or was restarted, flushed or promoted, and may have forgotten locks; \
+                "it may have forgotten locks (restarted, flushed, promoted or new); \
                  `redlatch admit` vouches for it",
             ),
             Cause::Disagrees(theirs) => {
@@ -325,11 +337,15 @@ impl Facts {
     /// Why the node may not vote by this agreement; none if it may.
     #[must_use]
     pub fn objection(&self, guard: Fingerprint) -> Option<Cause> {
-        let whose = self.marker.as_ref().map(|marker| marker.fingerprint).or(self.reserved);
-        let present = self.marker.as_ref().is_some_and(|marker| marker.run == self.identity.run);
-        match whose {
-            Some(whose) if whose != guard => Some(Cause::Disagrees(self.agreement.clone())),
-            Some(_) if present => None,
+        match &self.marker {
+            Some(marker) if marker.fingerprint != guard => {
+                Some(Cause::Disagrees(self.agreement.clone()))
+            }
+            Some(marker) if marker.run == self.identity.run => None,
+            // For whom it was reserved is known, but not what they agreed to.
+            None if self.reserved.is_some_and(|reserved| reserved != guard) => {
+                Some(Cause::Disagrees(None))
+            }
             _ => Some(Cause::Forgot),
         }
     }

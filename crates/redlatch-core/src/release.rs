@@ -113,7 +113,8 @@ impl Undo {
         self.answer_by.is_none() && (settled || now >= self.expires)
     }
 
-    /// When to call [`tick`](Self::tick) and [`ask`](Self::ask) again.
+    /// When to call [`tick`](Self::tick) and [`ask`](Self::ask) again. Past the
+    /// end of the keys it is over, so that nobody is called for nothing.
     #[must_use]
     pub fn due(&self) -> Moment {
         let again = self.asked.iter().filter_map(|asked| match asked {
@@ -132,7 +133,8 @@ impl Undo {
     fn decide(&mut self, now: Moment) -> Option<Decision> {
         let answer_by = self.answer_by?;
         let tally = self.ballot.tally();
-        let late = now >= answer_by;
+        // Once the keys have died by themselves nobody is asked any more.
+        let late = now >= answer_by.min(self.expires);
         let decision = match tally.verdict() {
             Verdict::Won => Ok(Released::Now),
             _ if tally.refusals_decide() => Ok(Released::AlreadyGone),

@@ -10,7 +10,7 @@
 //! - [`model`]: every history of small worlds, exhaustively.
 //! - [`mutants`]: the known ways to get it wrong, each caught by the model.
 //! - [`search`]: seeded histories of larger worlds.
-//! - [`plan`]: one history, planned by hand.
+//! - [`plan`]: what an operator can expect, by simulation.
 
 pub mod evidence;
 pub mod model;
@@ -18,4 +18,5 @@ pub mod mutants;
 pub mod node;
 pub mod plan;
 pub mod search;
+pub mod svg;
 pub mod trace;

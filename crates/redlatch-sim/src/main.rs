@@ -24,7 +24,7 @@ enum Command {
     Mutants(mutants::Args),
     /// Search seeded histories of larger worlds
     Search(search::Args),
-    /// Run one planned history
+    /// Tell what to expect of nodes, places and load, by simulation
     Plan(plan::Args),
 }
 

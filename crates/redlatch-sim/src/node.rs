@@ -179,11 +179,12 @@ impl Node {
     }
 
     fn inspect(&self, now: Moment, resources: &Resources) -> Reply {
-        let state = |name| match self.key(now, name) {
+        let state = |name: &Resource| match self.key(now, name) {
             None => KeyState::Free,
             Some(key) => KeyState::Held {
                 value: Some(key.value.clone()),
                 remaining: Some(key.dies.since(now)),
+                number: FencingToken::new(self.register(&name.clone().into())),
             },
         };
         Reply::Keys(resources.iter().map(state).collect())

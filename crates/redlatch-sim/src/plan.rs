@@ -1,12 +1,134 @@
-//! Not built yet.
+//! Answers an operator's questions by simulation, with the shipped machine.
+//!
+//! In:  how many nodes where, how many clients wanting how many locks how often.
+//! Out: how often they get them, how fast, and what it costs: as a table, as
+//!      JSON and as a picture.
+//!
+//! Promise: the same seed and the same question get the same answer. What is
+//! not modelled: lost packets, garbage collection, disks; see [`topology`] for
+//! the network and [`load`] for the callers.
 
-use std::process::ExitCode;
+mod figures;
+mod load;
+mod plot;
+mod store;
+pub mod topology;
+
+use anyhow::ensure;
+use figures::Figures;
+use redlatch_core::{
+    Terms,
+    config::{DEFAULT_MAX_TTL, Wanted},
+};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+use topology::Topology;
 
 /// What was asked for.
-#[derive(Debug, clap::Args)]
-pub struct Args {}
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// How many nodes
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    nodes: usize,
+    /// Where they and the clients are; without it all three are compared
+    #[arg(long, value_enum)]
+    topology: Option<Topology>,
+    /// How long a lock lives without renewal
+    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration, value_name = "D")]
+    ttl: Duration,
+    /// How many callers
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    clients: usize,
+    /// How long a caller holds its lock
+    #[arg(long, default_value = "10ms", value_parser = humantime::parse_duration, value_name = "D")]
+    hold: Duration,
+    /// How long a caller does something else before it wants a lock again, on average
+    #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "D")]
+    think: Duration,
+    /// How long a caller waits for its lock
+    #[arg(long, default_value = "5s", value_parser = humantime::parse_duration, value_name = "D")]
+    wait: Duration,
+    /// How many different locks there are [default: one per client]
+    #[arg(long, value_name = "K")]
+    locks: Option<usize>,
+    /// How many of the nodes are down
+    #[arg(long, default_value_t = 0, value_name = "F")]
+    failing: usize,
+    /// Do without fencing tokens
+    #[arg(long)]
+    unfenced: bool,
+    /// How many times a lock is wanted in all [default: 20000, or twice per client]
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Decides all that is random
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw how long acquiring takes
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
 
-/// Says that there is nothing yet.
-pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`plan` is not built yet")
+/// Simulates what was asked for and tells what came of it.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let plan = Plan::check(args)?;
+    let topologies = args.topology.map_or(Topology::ALL.to_vec(), |only| vec![only]);
+    let figures: Vec<Figures> =
+        topologies.iter().map(|topology| simulate(&plan, *topology)).collect();
+    if let Some(file) = &args.svg {
+        std::fs::write(file, plot::latencies(&plan, &figures))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&figures)?);
+    } else {
+        print!("{}", figures::table(&plan, &figures));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A question that makes sense.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    nodes: usize,
+    clients: usize,
+    locks: usize,
+    failing: usize,
+    hold: Duration,
+    think: Duration,
+    wait: Duration,
+    terms: Terms,
+    fenced: bool,
+    requests: u64,
+    seed: u64,
+}
+
+impl Plan {
+    fn check(args: &Args) -> anyhow::Result<Plan> {
+        ensure!(args.nodes > 0 && args.clients > 0, "there must be a node and a client");
+        ensure!(args.failing <= args.nodes, "{} of {} nodes cannot fail", args.failing, args.nodes);
+        let locks = args.locks.unwrap_or(args.clients);
+        ensure!(locks > 0, "there must be something to lock");
+        let max_ttl = DEFAULT_MAX_TTL.max(args.ttl);
+        let terms = Terms::check(&Wanted { ttl: args.ttl, max_ttl, ..Wanted::default() })?;
+        let clients = u64::try_from(args.clients)?;
+        Ok(Plan {
+            nodes: args.nodes,
+            clients: args.clients,
+            locks,
+            failing: args.failing,
+            hold: args.hold,
+            think: args.think,
+            wait: args.wait,
+            terms,
+            fenced: !args.unfenced,
+            requests: args.requests.unwrap_or((2 * clients).max(20_000)),
+            seed: args.seed,
+        })
+    }
+}
+
+fn simulate(plan: &Plan, topology: Topology) -> Figures {
+    let measured = load::run(plan, topology);
+    Figures::of(topology, measured)
 }

@@ -1,12 +1,108 @@
-//! Not built yet.
+//! Seeded histories of larger worlds.
+//!
+//! In:  seeds, or a schedule in a file.
+//! Out: which promises were broken, if any: with the command that plays it
+//!      again, the schedule cut down to what matters, its trace and a diagram.
+//!
+//! Promise: everything comes from the seed. What is played is the shipped
+//! [`Machine`](redlatch_core::Machine), one per client process, on virtual nodes,
+//! connections and clocks. In the first phase things go wrong and safety is
+//! checked at every step; in the second nothing does, and every client must get
+//! a lock once more.
 
-use std::process::ExitCode;
+pub mod client;
+pub mod clock;
+pub mod dice;
+pub mod draw;
+pub mod event;
+pub mod invariants;
+pub mod ledger;
+pub mod link;
+mod many;
+mod report;
+pub mod schedule;
+pub mod server;
+pub mod shrink;
+pub mod world;
+
+use anyhow::Context;
+use invariants::Violation;
+use schedule::Schedule;
+use std::{path::PathBuf, process::ExitCode};
+use world::{Options, Outcome, play};
 
 /// What was asked for.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// How many seeds
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    seeds: u64,
+    /// The first of them
+    #[arg(long, default_value_t = 0, value_name = "S")]
+    from: u64,
+    /// A search that takes seconds: 50 seeds
+    #[arg(long, conflicts_with = "seeds")]
+    short: bool,
+    /// Play this seed alone, and tell all that happens
+    #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "short", "from"])]
+    seed: Option<u64>,
+    /// Play a schedule that was written down, and tell all that happens
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "short", "from", "seed"])]
+    schedule: Option<PathBuf>,
+    /// Write the schedule that is played here
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Where schedules, traces and diagrams of what failed go
+    #[arg(long, default_value = "target/evidence/search", value_name = "DIR")]
+    evidence: PathBuf,
+}
 
-/// Says that there is nothing yet.
-pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`search` is not built yet")
+const SHORT: u64 = 50;
+
+/// Plays what was asked for.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let one = match (args.seed, &args.schedule) {
+        (Some(seed), _) => Some(Schedule::of(seed)),
+        (None, Some(file)) => {
+            let text = std::fs::read_to_string(file);
+            let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
+            Some(Schedule::from_text(&text)?)
+        }
+        (None, None) => None,
+    };
+    if let (Some(file), Some(schedule)) = (&args.save, &one) {
+        std::fs::write(file, schedule.to_text()?)?;
+    }
+    let failed = if let Some(schedule) = one {
+        report::one(&schedule, &args.evidence)?
+    } else {
+        let seeds = if args.short { SHORT } else { args.seeds };
+        let found = many::search(args.from..args.from.saturating_add(seeds))?;
+        report::many(&found, &args.evidence)?
+    };
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The schedule cut down to what still breaks the same promise.
+#[must_use]
+pub fn shrink_to(schedule: &Schedule, violation: &Violation, options: Options) -> Schedule {
+    let broken = |candidate: &Schedule| {
+        let found = play_safely(candidate, options).violation;
+        found.is_some_and(|found| found.invariant == violation.invariant)
+    };
+    shrink::shrink(schedule, &broken)
+}
+
+/// Plays a schedule; a panic is a broken promise like any other.
+#[must_use]
+pub fn play_safely(schedule: &Schedule, options: Options) -> Outcome {
+    let played = std::panic::catch_unwind(|| play(schedule, options));
+    played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let what = text.unwrap_or_else(|| "no words".to_owned());
+        let at = redlatch_core::Moment::START;
+        let violation = Some(Violation { invariant: "no panic", at, what });
+        Outcome { violation, counts: world::Counts::default(), trace: None }
+    })
 }

@@ -20,6 +20,32 @@ pub struct Trace {
     pub participants: Vec<Participant>,
     /// What happened, in order.
     pub steps: Vec<Step>,
+    /// What lasted: leases and troubles. Diagrams show them; the table does not.
+    pub bars: Vec<Bar>,
+}
+
+/// Something that lasts, for one participant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bar {
+    /// For whom.
+    pub who: usize,
+    /// What it is.
+    pub kind: BarKind,
+    /// From when.
+    pub from: Duration,
+    /// Until when.
+    pub until: Duration,
+    /// In a few words.
+    pub text: String,
+}
+
+/// What kind of thing lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BarKind {
+    /// A guard says "held".
+    Lease,
+    /// Down, paused, cut off.
+    Trouble,
 }
 
 /// Somebody who acts or is acted upon.
@@ -95,7 +121,7 @@ impl Trace {
     /// An empty history of these.
     #[must_use]
     pub fn new(title: impl Into<String>, participants: Vec<Participant>) -> Self {
-        Trace { title: title.into(), participants, steps: Vec::new() }
+        Trace { title: title.into(), participants, steps: Vec::new(), bars: Vec::new() }
     }
 
     /// Writes down one more step.

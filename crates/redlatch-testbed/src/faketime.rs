@@ -29,6 +29,14 @@ pub fn faketime_library() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
+/// Removes what libfaketime keeps in shared memory for a process, which it does
+/// not do itself when the process is killed.
+pub(crate) fn sweep(pid: u32) {
+    for left in [format!("faketime_shm_{pid}"), format!("sem.faketime_sem_{pid}")] {
+        let _ = fs::remove_file(Path::new("/dev/shm").join(left));
+    }
+}
+
 /// The clock of one server, moved by writing into a file.
 #[derive(Debug)]
 pub(crate) struct FakeClock {

@@ -7,6 +7,7 @@
 //! - [`Proxy`]: the bad network in front of a server: late, lost, held, reset.
 //! - [`Nonsense`]: a server that answers whatever it is told to.
 //! - `Certificates`: for servers that speak TLS (feature `tls`, on by default).
+//! - [`Process`]: a program that dies with us.
 //! - [`eventually`]: waits for a condition, with a deadline.
 //!
 //! Starting something returns a `Result`: whether a server is installed is not
@@ -52,6 +53,7 @@ pub use flavour::{Flavour, Found, Missing};
 pub use nonsense::Nonsense;
 pub use options::ServerOptions;
 pub use postgres::Postgres;
+pub use process::Process;
 pub use proxy::{Direction, Proxy};
 pub use resp::Reply;
 pub use server::Server;

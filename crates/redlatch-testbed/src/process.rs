@@ -11,13 +11,13 @@ type Job = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// A running child. It is killed and reaped on drop, even if it is frozen.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
 }
 
 impl Process {
     /// Starts the command. If this process dies, so does the child.
-    pub(crate) fn spawn(command: Command) -> io::Result<Self> {
+    pub fn spawn(command: Command) -> io::Result<Self> {
         // The kernel sends the death signal when the *thread* that started the
         // child ends, and test threads end early: one thread starts them all.
         static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
@@ -37,12 +37,14 @@ impl Process {
         Ok(Self { child: answer.recv().map_err(gone)?? })
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Whether it has ended by itself.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
@@ -52,7 +54,7 @@ impl Process {
     }
 
     /// Stops it in mid-step; returns when it stands still.
-    pub(crate) fn freeze(&self) -> io::Result<()> {
+    pub fn freeze(&self) -> io::Result<()> {
         let pid = Pid::from_child(&self.child);
         rustix::process::kill_process(pid, Signal::STOP)?;
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -61,7 +63,7 @@ impl Process {
     }
 
     /// Lets it go on.
-    pub(crate) fn thaw(&self) -> io::Result<()> {
+    pub fn thaw(&self) -> io::Result<()> {
         Ok(rustix::process::kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 }
@@ -71,6 +73,7 @@ impl Drop for Process {
         // Both fail only if it is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        crate::faketime::sweep(self.child.id());
     }
 }
 

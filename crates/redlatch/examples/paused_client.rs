@@ -6,7 +6,7 @@
 //! Five Redis servers are started for it and are gone afterwards. Without Redis
 //! on this machine the lock is on the embedded node instead.
 
-use redlatch::{Locks, blocking, fence};
+use redlatch::{Locks, RestartGuard, blocking, fence};
 use redlatch_testbed::Servers;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::{
@@ -110,7 +110,8 @@ fn alice(dir: &Path, nodes: &[String]) -> Result<(), Box<dyn Error>> {
 }
 
 fn connect(nodes: &[String]) -> Result<blocking::Locks, redlatch::ConnectError> {
-    Locks::builder().nodes(nodes).connect_blocking()
+    // The servers are a moment old: with the guard they would not vote yet.
+    Locks::builder().nodes(nodes).restart_guard(RestartGuard::Off).connect_blocking()
 }
 
 /// Alice, as Bob sees her. She does not outlive this.

@@ -32,17 +32,39 @@ impl Clock {
         match self {
             Clock::System => system().now(),
             Clock::Tokio => {
-                // Runtimes of one process may be paused at different times, so
-                // the first reading is not the earliest: leave room before it.
-                static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
-                let origin = *ORIGIN.get_or_init(std::time::Instant::now);
+                let (origin, _) = tokio_origin();
                 let now = tokio::time::Instant::now().into_std();
-                let room = Moment::START.after(Duration::from_secs(1 << 32));
-                room.after(now.saturating_duration_since(origin))
+                TOKIO_START
+                    .after(now.saturating_duration_since(origin))
                     .before(origin.saturating_duration_since(now))
             }
         }
     }
+
+    /// The time since 1970, in whole microseconds; on tokio's clock as far as
+    /// that has run.
+    pub(crate) fn wall(self) -> Duration {
+        match self {
+            Clock::System => Duration::from_micros(wall_micros()),
+            Clock::Tokio => {
+                let (_, wall) = tokio_origin();
+                let now = self.now();
+                let wall = (wall + now.since(TOKIO_START)).saturating_sub(TOKIO_START.since(now));
+                Duration::new(wall.as_secs(), wall.subsec_micros() * 1000)
+            }
+        }
+    }
+}
+
+/// What tokio's clock shows at its origin. Runtimes of one process may be paused
+/// at different times, so the first reading is not the earliest: this leaves
+/// room before it.
+const TOKIO_START: Moment = Moment::from_nanos((1 << 32) * 1_000_000_000);
+
+/// When tokio's clock was first read, and the time since 1970 at that moment.
+fn tokio_origin() -> (std::time::Instant, Duration) {
+    static ORIGIN: OnceLock<(std::time::Instant, Duration)> = OnceLock::new();
+    *ORIGIN.get_or_init(|| (std::time::Instant::now(), Clock::System.wall()))
 }
 
 /// The wall clock in microseconds since 1970, for fencing numbers, which need
@@ -122,6 +144,17 @@ fn nanos(clock: ClockId) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn on_tokios_clock_the_wall_clock_runs_as_that_does() {
+        let before = Clock::Tokio.wall();
+        let apart = before.abs_diff(Clock::System.wall());
+
+        tokio::time::advance(Duration::from_secs(3600)).await;
+
+        assert!(apart < Duration::from_secs(600), "it is off by {apart:?}");
+        assert_eq!(Clock::Tokio.wall(), before + Duration::from_secs(3600));
+    }
 
     const S: u64 = 1_000_000_000;
     const WALL: u64 = 1_700_000_000 * S;

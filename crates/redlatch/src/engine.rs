@@ -88,8 +88,12 @@ impl Engine {
         let place = Arc::new(place);
         let (asking, asks) = mpsc::unbounded_channel();
         let clock = place.clock;
+        let machine = Machine::new(place.nodes.len(), SystemEntropy::default());
         let engine = Engine {
-            machine: Machine::new(place.nodes.len(), SystemEntropy::default()),
+            machine: match &place.guard {
+                Some(guard) => machine.guarded(guard.clone()),
+                None => machine,
+            },
             links: place.nodes.iter().map(|node| node.open(clock)).collect(),
             asks,
             replies: Vec::new(),
@@ -166,6 +170,11 @@ impl Engine {
                 let survey = Some(answer);
                 self.remember(op, Callers { survey, ..Callers::default() });
                 Input::Survey(op, command, timeout)
+            }
+            Ask::Guard { op, vouch, answer } => {
+                let survey = Some(answer);
+                self.remember(op, Callers { survey, ..Callers::default() });
+                Input::Guard(op, vouch)
             }
             Ask::Cancel(op) => {
                 self.end_lease(op, LeaseEnd::Released);

@@ -4,7 +4,7 @@
 //! node's vote, are inside.
 
 use crate::{guard::Lost, node::UrlError, votes::Votes};
-use redlatch_core::{OwnerError, ResourceError, TermsError};
+use redlatch_core::{Agreement, Fault, OwnerError, ResourceError, TermsError};
 use std::{sync::Arc, time::Duration};
 
 /// Why there is no connection to the nodes.
@@ -34,6 +34,14 @@ pub enum ConnectError {
     /// Fewer than a majority can be reached.
     #[error("too few nodes can be reached: {0}")]
     NoQuorum(Votes),
+    /// So many nodes serve clients with another list of nodes, or other times,
+    /// that no lock could be had: the votes show them. All clients of some nodes
+    /// must have the same; `redlatch admit --replace` changes it.
+    #[error("the nodes serve clients with other settings: {0}")]
+    Disagree(Votes),
+    /// There is no restart guard, so every node may vote.
+    #[error("there is no restart guard, so every node may vote; turn it on")]
+    NoGuard,
     /// The defaults for all locks do not fit together.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
@@ -43,6 +51,49 @@ pub enum ConnectError {
     /// The engine was stopped while it connected.
     #[error("the engine was stopped; its runtime has shut down")]
     Stopped,
+}
+
+/// Why nodes must not be taken from the clients that have them, while those are
+/// at work.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplaceError {
+    /// There is no restart guard, so no node belongs to anybody.
+    #[error("there is no restart guard, so every node may vote; turn it on")]
+    NoGuard,
+    /// A node does not answer. Bring it back, or leave it out of the list.
+    #[error("{node} does not tell what its clients agree on: {fault}")]
+    Unseen {
+        /// Which node.
+        node: Arc<str>,
+        /// Why it does not.
+        fault: Fault,
+    },
+    /// A majority of their nodes and one of ours could both exist. Change the
+    /// list by one node at a time.
+    #[error(
+        "the clients of {node} have {}, and ours is {}: a majority of each could exist",
+        theirs.as_deref().map_or_else(|| "a list that is not known".into(), in_a_line),
+        in_a_line(ours)
+    )]
+    TooDifferent {
+        /// Which node.
+        node: Arc<str>,
+        /// What its clients agree on, if it is known.
+        theirs: Option<Box<Agreement>>,
+        /// What we would have them agree on.
+        ours: Box<Agreement>,
+    },
+    /// Somebody else is taking the node for a list of their own. Let them end.
+    #[error("{node} is being taken by clients with yet another list of nodes, or other times")]
+    UnderWay {
+        /// Which node.
+        node: Arc<str>,
+    },
+}
+
+fn in_a_line(agreement: &Agreement) -> String {
+    agreement.to_string().lines().collect::<Vec<_>>().join(", ")
 }
 
 /// A request that cannot be met whatever the nodes say. Nothing was sent.
@@ -74,7 +125,7 @@ pub enum LockError {
         votes: Votes,
     },
     /// Too many nodes failed. Tell an operator.
-    #[error("no majority, {} of {} nodes failed: {votes}", votes.tally().failed, votes.tally().nodes)]
+    #[error("no majority, {}: {votes}", votes.tally())]
     NoQuorum {
         /// The votes of the last attempt.
         votes: Votes,
@@ -106,7 +157,7 @@ pub enum ExtendError {
     #[error("no longer held: {0}")]
     Lost(Lost),
     /// Too few nodes answered. The lease stands until its old end; try again.
-    #[error("not known, {} of {} nodes failed: {votes}", votes.tally().failed, votes.tally().nodes)]
+    #[error("not known, {}: {votes}", votes.tally())]
     Unknown {
         /// Every node's vote.
         votes: Votes,

@@ -300,6 +300,15 @@ impl Lease {
         self.cell.fence
     }
 
+    /// Whether agreeing on the [`fencing_token`](Lease::fencing_token) took a
+    /// second round trip: the nodes did not answer the same number at once,
+    /// because another grant of the same lock was under way, or because clocks
+    /// are further apart than [`skew`](crate::Builder::skew).
+    #[must_use]
+    pub fn took_second_round(&self) -> bool {
+        self.cell.second_round
+    }
+
     /// What is locked.
     pub fn resources(&self) -> impl Iterator<Item = &Resource> {
         self.cell.resources.iter()

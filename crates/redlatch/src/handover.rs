@@ -70,6 +70,7 @@ impl Locks {
             usable_until: now.after(left.min(terms.usable())),
             ballot: Ballot::of(place.nodes.len()),
             fence: parts.fencing_token,
+            second_round: false,
         };
         let op = self.handle.next_op();
         Ok(Arc::new(LeaseCell::new(op, resources, terms, grant, now, place.clone())))

@@ -200,8 +200,7 @@ async fn wait(jobs: &mut mpsc::UnboundedReceiver<Job>) -> Option<Job> {
 
 /// Extends a lease whose engine is blocked.
 async fn rescue(cell: Arc<LeaseCell>) {
-    let place = Place::new(cell.place.nodes.clone(), Clock::System);
-    let (engine, handle) = Engine::new(place);
+    let (engine, handle) = Engine::new(cell.place.passing());
     tokio::spawn(engine);
     let op = handle.next_op();
     let left = Watch::of(&cell).notice_at.since(Clock::System.now());
@@ -236,7 +235,7 @@ async fn rescue(cell: Arc<LeaseCell>) {
 /// Takes away locks whose engine is gone.
 async fn carry_out(place: Arc<Place>, left: Vec<(Resources, Token)>, done: answers::Sender<()>) {
     let Ok(terms) = Terms::check(&Wanted::default()) else { return };
-    let (engine, handle) = Engine::new(Place::new(place.nodes.clone(), Clock::System));
+    let (engine, handle) = Engine::new(place.passing());
     tokio::spawn(engine);
     for (resources, token) in left {
         let op: OpId = handle.next_op();

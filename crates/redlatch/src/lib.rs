@@ -68,6 +68,7 @@
 //! adapters of [`fence`] that need a crate. `serde`: [`FencingToken`] as a number
 //! in any format.
 
+mod admission;
 pub mod blocking;
 mod clock;
 mod engine;
@@ -84,14 +85,16 @@ mod status;
 pub mod testing;
 mod votes;
 
+pub use admission::{NodeStanding, RestartGuard, Standing};
 pub use error::{
-    ConnectError, ExtendError, InvalidRequest, LockError, ReleaseError, RunError, StatusError,
+    ConnectError, ExtendError, InvalidRequest, LockError, ReleaseError, ReplaceError, RunError,
+    StatusError,
 };
 pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use locks::{Builder, Locks};
 pub use redlatch_core::{
-    Fault, FencingToken, FencingTokenError, Holder, OwnerError, Resource, ResourceError, Tally,
-    TermsError, Vote,
+    Cause, Fault, FencingToken, FencingTokenError, Holder, OwnerError, Quarantine, Resource,
+    ResourceError, Tally, TermsError, Vote,
 };
 pub use request::{LockRequest, Try, Wait};
 pub use status::{LockState, NodeKey, NodeStatus, Status};

@@ -1,6 +1,7 @@
 //! The nodes, connected, and the locks on them.
 
 use crate::{
+    admission::{RestartGuard, admit_at_start, quarantine},
     clock::Clock,
     engine::{Handle, Place, spawn_here, spawn_thread},
     error::{ConnectError, InvalidRequest, StatusError},
@@ -12,8 +13,9 @@ use crate::{
 use redlatch_core::{
     Ballot, Command, Fault, Owner, Reply, Resource, Resources, Terms, Vote,
     config::{DEFAULT_TTL, Wanted, WantedRenewal},
+    fence::DEFAULT_SKEW,
 };
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 /// How long nodes may take to answer for the first time, and to tell a status.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -135,10 +137,21 @@ impl Locks {
     /// Safe: nothing is changed.
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, StatusError> {
         let resources = one(resource)?;
-        let question = Command::Inspect { resources };
-        let replies = self.handle.survey(question, FIRST_ANSWER).await;
-        let replies = replies.map_err(|_| StatusError::Stopped)?;
-        Ok(Status::new(&self.handle.place.nodes, &replies))
+        let place = &self.handle.place;
+        let keys = self.handle.survey(Command::Inspect { resources }, FIRST_ANSWER);
+        let facts = async {
+            match &place.guard {
+                Some(_) => self.handle.survey(Command::Examine, FIRST_ANSWER).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (keys, facts) = both(keys, facts).await;
+        let (keys, facts) =
+            keys.and_then(|keys| Ok((keys, facts?))).map_err(|_| StatusError::Stopped)?;
+        let facts = |node| facts.as_ref().and_then(|facts| facts.get(node));
+        let nodes = 0..place.nodes.len();
+        let quarantines = nodes.map(|node| quarantine(facts(node), place.guard.as_ref()));
+        Ok(Status::new(&place.nodes, &keys, quarantines.collect()))
     }
 
     /// Waits until nothing is left to undo: every lost, cancelled or released
@@ -163,6 +176,32 @@ impl Locks {
         let handle = spawn_here(Place::new(nodes, clock)).expect("a tokio runtime is needed here");
         Locks { handle, defaults: Arc::new(Builder::default().defaults()) }
     }
+}
+
+/// Waits for two things at once.
+async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none()
+            && let Poll::Ready(output) = one.as_mut().poll(cx)
+        {
+            first = Some(output);
+        }
+        if second.is_none()
+            && let Poll::Ready(output) = other.as_mut().poll(cx)
+        {
+            second = Some(output);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 pub(crate) fn one(resource: impl AsRef<[u8]>) -> Result<Resources, InvalidRequest> {
@@ -192,6 +231,8 @@ pub struct Builder {
     wait: Duration,
     owner: Option<Result<Owner, InvalidRequest>>,
     fencing: bool,
+    pub(crate) restart_guard: Option<RestartGuard>,
+    pub(crate) skew: Duration,
     dedicated_thread: bool,
 }
 
@@ -203,6 +244,8 @@ impl Default for Builder {
             wait: DEFAULT_TTL,
             owner: None,
             fencing: true,
+            restart_guard: None,
+            skew: DEFAULT_SKEW,
             dedicated_thread: false,
         }
     }
@@ -236,8 +279,9 @@ impl Builder {
         self
     }
 
-    /// The longest TTL any lock may ask for. Default 30 s. All clients of the
-    /// same nodes should agree on it.
+    /// The longest TTL any lock may ask for. Default 30 s. With the restart
+    /// guard all clients of the same nodes must agree on it: a node that was
+    /// restarted does not vote for that long.
     #[must_use]
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.wanted.max_ttl = max_ttl;
@@ -282,6 +326,26 @@ impl Builder {
         self
     }
 
+    /// Whether nodes that may have forgotten locks are kept from voting. Default:
+    /// [`On`](RestartGuard::On) for several nodes, [`Off`](RestartGuard::Off)
+    /// for one. All clients of the same nodes should have it: one without asks
+    /// nodes that may have forgotten another's lock.
+    #[must_use]
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.restart_guard = Some(guard);
+        self
+    }
+
+    /// How far the clocks of clients and nodes may be apart before fencing
+    /// tokens cost a second round trip. Default 30 s. With the restart guard all
+    /// clients must agree on it, and a node that was restarted does not vote for
+    /// so much longer than `max_ttl`.
+    #[must_use]
+    pub fn skew(mut self, skew: Duration) -> Self {
+        self.skew = skew;
+        self
+    }
+
     /// Runs the engine on a thread of its own instead of the caller's runtime.
     /// It costs two thread hops per call, and does not depend on how busy the
     /// runtime is. Dropping the last clone waits until nothing is left to undo,
@@ -304,10 +368,12 @@ impl Builder {
             return Err(error.into());
         }
         Terms::check(&defaults.wanted).map_err(InvalidRequest::from)?;
-        let place = Place::new(nodes, Clock::System);
+        let guard = self.guard(&nodes);
+        let place = Place::new(nodes, Clock::System).guarded(guard);
         let handle = if self.dedicated_thread { spawn_thread(place) } else { spawn_here(place) };
         let handle = handle.map_err(|error| ConnectError::NoRuntime(error.to_string().into()))?;
         check_servers(&handle).await?;
+        admit_at_start(&handle).await?;
         Ok(Locks { handle, defaults: Arc::new(defaults) })
     }
 
@@ -328,8 +394,12 @@ impl Builder {
 
     fn defaults(&self) -> Defaults {
         let owner = self.owner.clone().and_then(Result::ok).unwrap_or_else(host_and_pid);
-        let fencing = self.fencing;
+        let fencing = self.fencing.then_some(self.skew);
         Defaults { wanted: self.wanted.clone(), wait: self.wait, owner, fencing }
+    }
+
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        self.wanted.max_ttl
     }
 }
 

@@ -7,16 +7,17 @@
 //! any other. Nothing here holds a lock.
 
 use crate::{
+    admission::quarantine,
     clock::{Clock, wall_micros},
     error::{ConnectError, InvalidRequest},
     locks::{Builder, one},
     node::{Link, Node, conformance::tag},
     status::{LockState, Status},
 };
-pub use redlatch_core::Facts;
+pub use redlatch_core::{Agreement, Facts};
 use redlatch_core::{
-    Command, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token, Vote,
-    fence::DEFAULT_SKEW, token::owner_of,
+    Command, Fault, Guard, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token,
+    Vote, fence::DEFAULT_SKEW, token::owner_of,
 };
 use std::{
     collections::BTreeMap,
@@ -50,7 +51,9 @@ const TRIAL_TTL: Duration = Duration::from_secs(2);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Observer {
-    nodes: Arc<[Arc<dyn Node>]>,
+    pub(crate) nodes: Arc<[Arc<dyn Node>]>,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) agreement: Agreement,
 }
 
 /// The locks that are held.
@@ -123,7 +126,9 @@ pub enum Trial {
 impl Builder {
     /// Looks at these nodes without taking part. Nothing is connected yet.
     pub fn observer(&self) -> Result<Observer, ConnectError> {
-        Ok(Observer { nodes: self.checked_nodes()? })
+        let nodes = self.checked_nodes()?;
+        let (guard, agreement) = (self.guard(&nodes), self.agreement(&nodes));
+        Ok(Observer { nodes, guard, agreement })
     }
 }
 
@@ -135,13 +140,21 @@ impl Observer {
     /// Safe: nothing is changed.
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, InvalidRequest> {
         let resources = one(resource)?;
+        let guarded = self.guard.is_some();
         let replies = self
             .each(move |_, mut line| {
                 let command = Command::Inspect { resources: resources.clone() };
-                async move { line.ask(command).await }
+                async move {
+                    let keys = line.ask(command).await;
+                    let answers = guarded && matches!(keys, Reply::Keys(_));
+                    let facts = if answers { Some(line.ask(Command::Examine).await) } else { None };
+                    (keys, facts)
+                }
             })
             .await;
-        Ok(Status::new(&self.nodes, &replies))
+        let (keys, facts): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
+        let quarantines = facts.iter().map(|facts| quarantine(facts.as_ref(), self.guard.as_ref()));
+        Ok(Status::new(&self.nodes, &keys, quarantines.collect()))
     }
 
     /// The locks whose names are like `pattern`: see
@@ -216,6 +229,16 @@ impl Observer {
         Ok(told)
     }
 
+    /// What every node says of itself.
+    pub(crate) async fn facts(&self) -> Vec<Result<Facts, Fault>> {
+        let told = self.each(|_, mut line| async move { line.ask(Command::Examine).await }).await;
+        let told = told.into_iter().map(|reply| match reply {
+            Reply::Facts(facts) => Ok(*facts),
+            reply => Err(fault_in(reply)),
+        });
+        told.collect()
+    }
+
     /// Asks all nodes at the same time.
     async fn each<T, F>(&self, ask: impl Fn(usize, Line) -> F) -> Vec<T>
     where
@@ -282,7 +305,9 @@ impl Line {
         let found = self.ask(Command::Inspect { resources: resources.clone() }).await;
         let value = match &found {
             Reply::Keys(keys) => match keys.first() {
-                Some(KeyState::Held { value: Some(value), remaining: Some(_) }) => value.clone(),
+                Some(KeyState::Held { value: Some(value), remaining: Some(_), .. }) => {
+                    value.clone()
+                }
                 Some(KeyState::Free) => return (None, Ok(false)),
                 // Somebody's data: of another type, or there for ever.
                 _ => {
@@ -366,9 +391,12 @@ impl Listing {
         }
         let listed = locks.into_iter().map(|(name, keys)| {
             let nodes = keys.len();
-            let states = keys
-                .into_values()
-                .map(|lock| KeyState::Held { value: Some(lock.value), remaining: lock.remaining });
+            // A list tells no numbers.
+            let states = keys.into_values().map(|lock| KeyState::Held {
+                value: Some(lock.value),
+                remaining: lock.remaining,
+                number: None,
+            });
             let states: Vec<KeyState> = states.collect();
             Listed {
                 name,

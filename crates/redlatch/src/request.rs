@@ -9,7 +9,7 @@ use crate::{
 };
 use redlatch_core::{
     AcquireError, Owner, Resources, Terms, WallClock, config::Wanted, config::WantedRenewal,
-    fence::DEFAULT_SKEW, machine::Order,
+    machine::Order,
 };
 use std::{
     future::{Future, IntoFuture},
@@ -26,7 +26,8 @@ pub(crate) struct Defaults {
     pub(crate) wanted: Wanted,
     pub(crate) wait: Duration,
     pub(crate) owner: Owner,
-    pub(crate) fencing: bool,
+    /// With fencing: how far clocks may be apart.
+    pub(crate) fencing: Option<Duration>,
 }
 
 /// The bounds that a lease keeps to after it was taken.
@@ -48,7 +49,7 @@ pub struct LockRequest<M = Wait> {
     wanted: Wanted,
     wait: Duration,
     owner: Result<Owner, InvalidRequest>,
-    fencing: bool,
+    fencing: Option<Duration>,
     mode: PhantomData<M>,
 }
 
@@ -144,11 +145,8 @@ impl<M> LockRequest<M> {
         let owner = self.owner?;
         let place = self.handle.place.clone();
         let started = place.clock.now();
-        let fencing = self.fencing.then(|| WallClock {
-            read_at: started,
-            micros: wall_micros(),
-            skew: DEFAULT_SKEW,
-        });
+        let clock = |skew| WallClock { read_at: started, micros: wall_micros(), skew };
+        let fencing = self.fencing.map(clock);
         let wait_until = started.after(wait);
         let order = Order { resources, terms, owner, wait_until, fencing };
         let span = tracing::debug_span!("lock", resources = %order.resources);

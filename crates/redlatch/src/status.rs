@@ -1,7 +1,7 @@
 //! Who holds a lock, without taking it.
 
 use crate::node::Node;
-use redlatch_core::{Fault, KeyState, Reply, Vote, token::owner_of};
+use redlatch_core::{Fault, FencingToken, KeyState, Quarantine, Reply, Vote, token::owner_of};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// What the nodes say about one lock.
@@ -17,7 +17,7 @@ pub struct Status {
 /// What the nodes' answers amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockState {
-    /// A majority of all nodes has no key: it can be taken.
+    /// A majority of all nodes may vote and has no key: it can be taken.
     Free,
     /// A majority of all nodes has the same key: somebody holds it.
     Held {
@@ -25,8 +25,13 @@ pub enum LockState {
         owner: Option<String>,
         /// How long a majority keeps it without renewal; none if for ever.
         remaining: Option<Duration>,
+        /// The greatest number that its fencing register has on a node that
+        /// keeps it. Names that hash alike share a register, so it is the
+        /// holder's fencing token, or a later one. None for a lock of another
+        /// library, and where no lock was ever fenced.
+        fencing_token: Option<FencingToken>,
     },
-    /// Neither: nodes are down, or an attempt is under way.
+    /// Neither: nodes are down or quarantined, or an attempt is under way.
     Unclear,
 }
 
@@ -38,6 +43,9 @@ pub struct NodeStatus {
     pub node: Arc<str>,
     /// What stands there.
     pub key: NodeKey,
+    /// Why it may not vote; none if it may, or if there is no restart guard.
+    /// That it has no key says nothing then: it may have forgotten it.
+    pub quarantine: Option<Quarantine>,
 }
 
 /// What stands under the name of a lock on one node.
@@ -57,16 +65,28 @@ pub enum NodeKey {
 }
 
 impl Status {
-    pub(crate) fn new(nodes: &[Arc<dyn Node>], replies: &[Reply]) -> Self {
+    /// What the nodes answered, and which of them are quarantined.
+    pub(crate) fn new(
+        nodes: &[Arc<dyn Node>],
+        replies: &[Reply],
+        quarantines: Vec<Option<Quarantine>>,
+    ) -> Self {
         let keys: Vec<&KeyState> = replies.iter().filter_map(first_key).collect();
         let majority = nodes.len() / 2 + 1;
-        let free = keys.iter().filter(|key| ***key == KeyState::Free).count();
-        let state = if free >= majority { LockState::Free } else { held_state(&keys, majority) };
-        let nodes = nodes
+        let nodes: Vec<NodeStatus> = nodes
             .iter()
             .zip(replies)
-            .map(|(node, reply)| NodeStatus { node: node.name().into(), key: node_key(reply) });
-        Status { state, nodes: nodes.collect() }
+            .zip(quarantines)
+            .map(|((node, reply), quarantine)| NodeStatus {
+                node: node.name().into(),
+                key: node_key(reply),
+                quarantine,
+            })
+            .collect();
+        let free = |node: &&NodeStatus| node.key == NodeKey::Free && node.quarantine.is_none();
+        let is_free = nodes.iter().filter(free).count() >= majority;
+        let state = if is_free { LockState::Free } else { held_state(&keys, majority) };
+        Status { state, nodes }
     }
 }
 
@@ -81,20 +101,21 @@ fn first_key(reply: &Reply) -> Option<&KeyState> {
 pub(crate) fn held_state(keys: &[&KeyState], majority: usize) -> LockState {
     for candidate in keys {
         let KeyState::Held { value, .. } = candidate else { continue };
-        let mut remaining: Vec<Option<Duration>> = keys
-            .iter()
-            .filter_map(|key| match key {
-                KeyState::Held { value: other, remaining } if other == value => Some(*remaining),
-                _ => None,
-            })
-            .collect();
+        let same = keys.iter().filter_map(|key| match key {
+            KeyState::Held { value: other, remaining, number } if other == value => {
+                Some((*remaining, *number))
+            }
+            _ => None,
+        });
+        let (mut remaining, numbers): (Vec<Option<Duration>>, Vec<_>) = same.unzip();
         if remaining.len() < majority {
             continue;
         }
         // The longest first, for ever before all: the majority's last goes then.
         remaining.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let owner = value.as_deref().and_then(owner_of);
-        return LockState::Held { owner, remaining: remaining[majority - 1] };
+        let fencing_token = numbers.into_iter().flatten().max().filter(|_| owner.is_some());
+        return LockState::Held { owner, remaining: remaining[majority - 1], fencing_token };
     }
     LockState::Unclear
 }
@@ -104,7 +125,7 @@ fn node_key(reply: &Reply) -> NodeKey {
         Reply::Vote(Vote::Failed(fault)) => NodeKey::Failed(fault.clone()),
         reply => match first_key(reply) {
             Some(KeyState::Free) => NodeKey::Free,
-            Some(KeyState::Held { value, remaining }) => {
+            Some(KeyState::Held { value, remaining, .. }) => {
                 let owner = value.as_deref().and_then(owner_of);
                 NodeKey::Held { owner, remaining: *remaining }
             }
@@ -117,7 +138,7 @@ impl fmt::Display for LockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LockState::Free => f.write_str("free"),
-            LockState::Held { owner, remaining } => write_held(f, owner.as_ref(), *remaining),
+            LockState::Held { owner, remaining, .. } => write_held(f, owner.as_ref(), *remaining),
             LockState::Unclear => f.write_str("unclear: no majority says the same"),
         }
     }

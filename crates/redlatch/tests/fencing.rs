@@ -3,10 +3,11 @@
 
 mod support;
 
-use redlatch::{FencingToken, Locks};
+use redlatch::{FencingToken, LockError, Locks};
 use redlatch_core::{Resources, fence};
+use redlatch_testbed::{Direction, Proxy};
 use std::collections::BTreeSet;
-use support::{Fleet, NAME};
+use support::{Fleet, MS, NAME, SEC};
 
 /// Where the register of the lock stands on that server; 0 if it never moved.
 fn register(fleet: &Fleet, node: usize) -> u64 {
@@ -139,4 +140,29 @@ async fn the_number_goes_along_when_a_lease_is_handed_over() {
 
     assert!(number.is_some());
     assert_eq!(resumed.fencing_token(), number);
+}
+
+/// Fault 17: a client that is away between the two rounds is as late as one
+/// whose answers are.
+#[tokio::test]
+async fn a_grant_whose_second_round_ends_after_the_lease_is_refused() {
+    let fleet = Fleet::of(3);
+    let proxies: Vec<Proxy> = fleet.servers.iter().map(|s| Proxy::to(s).unwrap()).collect();
+    let builder = support::patient().nodes(proxies.iter().map(Proxy::url));
+    let locks = builder.ttl(4 * SEC).node_timeout(2200 * MS).connect().await.unwrap();
+    // No two nodes answer with one number: whoever is first, there are two rounds.
+    set_register(&fleet, 0, 1 << 52);
+    set_register(&fleet, 1, 1 << 51);
+
+    // One round trip fits into the lease, two do not.
+    for proxy in &proxies {
+        proxy.delay(Direction::Replies, 2 * SEC);
+    }
+    let late = locks.lock(NAME).min_validity(MS).await;
+
+    let refused = matches!(late, Err(LockError::TooSlow { .. } | LockError::NoQuorum { .. }));
+    assert!(refused, "{late:?}");
+    proxies.iter().for_each(Proxy::pass);
+    locks.settled().await;
+    assert!(fleet.servers.keys_everywhere().iter().all(Vec::is_empty));
 }

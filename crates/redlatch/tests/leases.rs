@@ -208,7 +208,12 @@ async fn a_lease_that_was_handed_over_is_renewed_there_and_not_here() {
     let patient = other.resume(&parts).await;
     // Its own node timeout does not fit the short TTL it was taken with.
     assert!(matches!(patient, Err(LockError::Invalid(_))), "{patient:?}");
-    let quick = redlatch::Locks::connect(fleet.servers.urls()).await.unwrap();
+    let quick = redlatch::Locks::builder()
+        .nodes(fleet.servers.urls())
+        .restart_guard(redlatch::RestartGuard::Off)
+        .connect()
+        .await
+        .unwrap();
     let resumed = quick.resume(&parts).await.unwrap();
     let begin = std::time::Instant::now();
     soon("two TTLs are over, or the lock is", || begin.elapsed() > 4 * SEC || !resumed.is_held())

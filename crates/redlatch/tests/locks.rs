@@ -211,10 +211,12 @@ async fn status_tells_free_from_held_from_unclear_from_down() {
 
     let guard = locks.lock(NAME).owner("billing-7").await.unwrap();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
-    let LockState::Held { owner, remaining } = locks.status(NAME).await.unwrap().state else {
+    let status = locks.status(NAME).await.unwrap();
+    let LockState::Held { owner, remaining, fencing_token } = status.state else {
         panic!("held, but status does not say so");
     };
     assert_eq!(owner.as_deref(), Some("billing-7"));
+    assert_eq!(fencing_token, guard.fencing_token());
     let remaining = remaining.unwrap();
     assert!(remaining > 10 * SEC && remaining <= 30 * SEC, "{remaining:?}");
     guard.release().await.unwrap();
@@ -238,7 +240,7 @@ async fn status_of_a_key_without_expiry_says_for_ever() {
 
     let status = locks.status(NAME).await.unwrap();
 
-    assert_eq!(status.state, LockState::Held { owner: None, remaining: None });
+    assert_eq!(status.state, LockState::Held { owner: None, remaining: None, fencing_token: None });
 }
 
 #[tokio::test]

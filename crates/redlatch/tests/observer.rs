@@ -2,16 +2,20 @@
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 use redlatch::{
-    Builder, LockState, Locks,
+    Builder, LockState, Locks, RestartGuard,
     observer::{Listing, Trial},
 };
 use redlatch_testbed::{Reply, Server, Servers};
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 /// Nodes of one kind, as settings to connect or look with.
 async fn on_every_kind(check: impl AsyncFn(Builder)) {
     let servers = Servers::start(3).unwrap();
-    check(Locks::builder().nodes(servers.urls())).await;
+    check(Locks::builder().nodes(servers.urls()).restart_guard(RestartGuard::Off)).await;
     let dir = Dir::new();
     check(Locks::builder().node(format!("file:{}", dir.0.join("locks.db").display()))).await;
     check(Locks::builder().node("memory:")).await;
@@ -21,7 +25,10 @@ struct Dir(PathBuf);
 
 impl Dir {
     fn new() -> Self {
-        Dir(std::env::temp_dir().join(format!("redlatch-observer-{}", std::process::id())))
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("redlatch-observer-{}-{number}", std::process::id());
+        Dir(std::env::temp_dir().join(name))
     }
 }
 
@@ -53,7 +60,7 @@ async fn locks_are_listed_by_pattern_with_their_owner() {
         assert_eq!(names(&observer.list("\\[x]").await), ["[x]"]);
         assert_eq!(names(&observer.list("").await), [""; 0]);
         let listing = observer.list("b:1").await;
-        let LockState::Held { owner, remaining } = &listing.locks[0].state else {
+        let LockState::Held { owner, remaining, .. } = &listing.locks[0].state else {
             panic!("{listing:?}");
         };
         assert_eq!(owner.as_deref(), Some("ada"));

@@ -414,7 +414,7 @@ async fn f17_a_lock_that_another_library_keeps_in_a_hash_is_held_not_broken() {
     let status = locks.status(NAME).await.unwrap();
     locks.settled().await;
 
-    let LockState::Held { owner: None, remaining: Some(left) } = status.state else {
+    let LockState::Held { owner: None, remaining: Some(left), .. } = status.state else {
         panic!("{status:?}");
     };
     assert!(left > 20 * SEC, "{left:?}");

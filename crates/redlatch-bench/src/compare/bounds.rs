@@ -11,7 +11,23 @@ pub(super) fn missed(plan: &ComparePlan, rows: &[Row]) -> Vec<String> {
     if ours.is_empty() {
         return vec!["redlatch was not measured".to_owned()];
     }
-    ours.into_iter().flat_map(|row| missed_by(plan, row)).collect()
+    let guarded = rows.iter().filter(|row| row.contender == redlatch::GUARDED);
+    let missed = ours.into_iter().flat_map(|row| missed_by(plan, row));
+    missed.chain(guarded.filter_map(|row| guard_missed(plan, row))).collect()
+}
+
+/// What fencing and the restart guard may cost.
+fn guard_missed(plan: &ComparePlan, row: &Row) -> Option<String> {
+    let Row { tasks, to_plain, .. } = row;
+    let (what, ratio, met) = if *tasks == 1 {
+        let met = |ratio: Spread| ratio.median <= plan.max_guard_latency;
+        ("p50", to_plain.latency, to_plain.latency.is_some_and(met))
+    } else {
+        let met = |ratio: Spread| ratio.median >= plan.min_guard_throughput;
+        ("throughput", to_plain.throughput, to_plain.throughput.is_some_and(met))
+    };
+    let whose = "with fencing and guard";
+    (!met).then(|| format!("{tasks} tasks: {what} {whose} is {} times the plain one", text(ratio)))
 }
 
 fn missed_by(plan: &ComparePlan, row: &Row) -> Vec<String> {
@@ -80,6 +96,20 @@ mod tests {
     }
 
     #[test]
+    fn fencing_and_guard_are_held_to_the_plain_lock() {
+        let guarded = |tasks, latency, throughput| Row {
+            contender: redlatch::GUARDED,
+            ..row(tasks, latency, throughput)
+        };
+        let plain = || row(1, 1.0, 1.0);
+
+        assert_eq!(missed(&plan(), &[plain(), guarded(1, 1.2, 0.1)]), [""; 0]);
+        assert_eq!(missed(&plan(), &[plain(), guarded(1, 1.3, 9.0)]).len(), 1);
+        assert_eq!(missed(&plan(), &[plain(), guarded(256, 9.0, 0.5)]), [""; 0]);
+        assert_eq!(missed(&plan(), &[plain(), guarded(256, 1.0, 0.4)]).len(), 1);
+    }
+
+    #[test]
     fn what_was_not_measured_misses_its_bounds() {
         let mut silent = row(256, 1.0, 1.0);
         silent.to_floor.throughput = None;
@@ -100,7 +130,7 @@ mod tests {
     fn plan() -> ComparePlan {
         match Cli::parse_from(["redlatch-bench", "compare"]).task {
             Task::Compare(plan) => plan,
-            Task::Frozen(_) => panic!("`compare` was typed"),
+            _ => panic!("`compare` was typed"),
         }
     }
 
@@ -117,6 +147,7 @@ mod tests {
             failures: 0,
             to_floor: ratios(),
             to_rslock: ratios(),
+            to_plain: ratios(),
         }
     }
 }

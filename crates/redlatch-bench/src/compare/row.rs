@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::Entry;
-use crate::contender::{floor, rslock};
+use crate::contender::{floor, redlatch, rslock};
 use crate::series::{Series, Slice, microseconds};
 use crate::spread::Spread;
 
@@ -23,6 +23,8 @@ pub(super) struct Row {
     pub(super) failures: u64,
     pub(super) to_floor: Ratios,
     pub(super) to_rslock: Ratios,
+    /// Over redlatch as plain Redlock.
+    pub(super) to_plain: Ratios,
 }
 
 /// This contender's figure over another one's, round by round.
@@ -38,11 +40,11 @@ impl Row {
     /// One row for each entry of a load.
     pub(super) fn of_each(entries: &[Entry]) -> Vec<Self> {
         let named = |name| entries.iter().find(|entry| entry.contender == name);
-        let (floor, rslock) = (named(floor::NAME), named(rslock::NAME));
-        entries.iter().map(|entry| Self::new(entry, floor, rslock)).collect()
+        let others = [floor::NAME, rslock::NAME, redlatch::NAME].map(named);
+        entries.iter().map(|entry| Self::new(entry, others)).collect()
     }
 
-    fn new(entry: &Entry, floor: Option<&Entry>, rslock: Option<&Entry>) -> Self {
+    fn new(entry: &Entry, [floor, rslock, plain]: [Option<&Entry>; 3]) -> Self {
         let series = &entry.series;
         let median = |figures: &mut dyn Iterator<Item = f64>| Some(Spread::of(figures)?.median);
         let cycle = series.cycle();
@@ -58,6 +60,7 @@ impl Row {
             failures: series.failures,
             to_floor: Ratios::new(series, floor),
             to_rslock: Ratios::new(series, rslock),
+            to_plain: Ratios::new(series, plain),
         }
     }
 
@@ -94,7 +97,7 @@ impl fmt::Display for Table<'_> {
             }
             writeln!(
                 f,
-                "{:<15} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:>6}",
+                "{:<16} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:<18} {:>6}",
                 "contender",
                 "locks/s",
                 "p50 µs",
@@ -102,6 +105,7 @@ impl fmt::Display for Table<'_> {
                 "cpu µs",
                 "× floor",
                 "× rslock",
+                "× redlatch",
                 "failed"
             )?;
             rows.iter().try_for_each(|row| writeln!(f, "{row}"))?;
@@ -120,7 +124,7 @@ impl fmt::Display for Row {
             |ratio: Option<Spread>| ratio.map_or("–".to_owned(), |ratio| ratio.to_string());
         write!(
             f,
-            "{:<15} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:>6}",
+            "{:<16} {:>8} {:>9} {:>9} {:>9}  {:<18} {:<18} {:<18} {:>6}",
             self.contender,
             figure(self.locks_per_second, 0),
             figure(self.p50_us, 1),
@@ -128,6 +132,7 @@ impl fmt::Display for Row {
             figure(self.cpu_us_per_lock, 1),
             ratio(self.ratio(&self.to_floor)),
             ratio(self.ratio(&self.to_rslock)),
+            ratio(self.ratio(&self.to_plain)),
             self.failures,
         )
     }

@@ -19,6 +19,9 @@ _redlatch() {
             redlatch,acquire)
                 cmd="redlatch__subcmd__acquire"
                 ;;
+            redlatch,admit)
+                cmd="redlatch__subcmd__admit"
+                ;;
             redlatch,completions)
                 cmd="redlatch__subcmd__completions"
                 ;;
@@ -47,7 +50,7 @@ _redlatch() {
 
     case "${cmd}" in
         redlatch)
-            opts="-h -V --help --version run acquire extend release status ls doctor completions"
+            opts="-h -V --help --version run acquire extend release status ls doctor admit completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -61,7 +64,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__acquire)
-            opts="-q -v -h --ttl --wait --no-wait --owner --node --config --max-ttl --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --ttl --wait --no-wait --owner --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -91,6 +94,56 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
+                --node-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        redlatch__subcmd__admit)
+            opts="-q -v -h --all --wait --replace --all-stopped --timeout --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
                 --node-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -117,7 +170,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__doctor)
-            opts="-q -v -h --prefix --ttl --node --config --max-ttl --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --prefix --ttl --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -143,6 +196,14 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
                 --node-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -155,7 +216,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__extend)
-            opts="-q -v -h --ttl --node --config --max-ttl --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --ttl --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -177,6 +238,14 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
                 --node-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -189,7 +258,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__ls)
-            opts="-q -v -h --node --config --max-ttl --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -207,6 +276,14 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
                 --node-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -219,7 +296,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__release)
-            opts="-q -v -h --force --yes --node --config --max-ttl --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --force --yes --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -241,6 +318,14 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
                 --node-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -253,7 +338,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__run)
-            opts="-E -q -v -h --ttl --wait --no-wait --owner --max-hold --at-least --grace --on-lost --conflict-exit-code --node --config --max-ttl --node-timeout --quiet --verbose --json --help"
+            opts="-E -q -v -h --ttl --wait --no-wait --owner --max-hold --at-least --grace --on-lost --conflict-exit-code --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -307,6 +392,14 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
                 --node-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -319,7 +412,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__status)
-            opts="-q -v -h --watch --every --node --config --max-ttl --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --watch --every --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -339,6 +432,14 @@ _redlatch() {
                     ;;
                 --max-ttl)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
                     return 0
                     ;;
                 --node-timeout)

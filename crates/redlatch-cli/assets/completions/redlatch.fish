@@ -33,8 +33,9 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "release" -d 'Rele
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Says who holds a lock, by every node, without taking it'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks that are held'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Reads every node and says what would hurt'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Vouches for nodes that are quarantined, so that they vote at once'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "completions" -d 'Prints completions for a shell'
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l ttl -d 'How long the lock outlives a holder that crashed [default: 30s]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l ttl -d 'How long the lock outlives a holder that crashed [default: 30s, at most --max-ttl]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l wait -d 'How long to wait for the lock, or `forever` [default: 0s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l owner -d 'The label that others see on the lock [default: HOST/PID]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l max-hold -d 'Ends the command after this long, or `forever`' -r
@@ -46,19 +47,27 @@ warn\t'Say so and let it run on, without the lock'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s E -l conflict-exit-code -d 'The exit status if another owner has the lock, instead of 121' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-wait -d 'Does not wait, whatever the config file says'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s v -l verbose -d 'Says what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l ttl -d 'How long the lock outlives a holder that crashed [default: 30s]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l ttl -d 'How long the lock outlives a holder that crashed [default: 30s, at most --max-ttl]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l wait -d 'How long to wait for the lock, or `forever` [default: 0s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l owner -d 'The label that others see on the lock [default: HOST/PID]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l no-wait -d 'Does not wait, whatever the config file says'
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
@@ -68,7 +77,11 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -s h -l help 
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l ttl -d 'For how long, from now [default: the TTL it was taken with]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s v -l verbose -d 'Says what is going on'
@@ -77,7 +90,11 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s h -l help -
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l force -d 'Takes this lock away from whoever holds it, after asking' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l yes -d 'Does not ask'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
@@ -87,7 +104,11 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s h -l help 
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l every -d 'How often --watch looks' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l watch -d 'Looks again and again until interrupted'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
@@ -96,7 +117,11 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l json -d 'Pr
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s v -l verbose -d 'Says what is going on'
@@ -106,10 +131,31 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l prefix -d '
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l ttl -d 'The TTL that the round trips must suit' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node -d 'A server that votes; repeat it for each of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l max-ttl -d 'The longest TTL that may be asked for [default: 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s v -l verbose -d 'Says what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l timeout -d 'How long to wait with --wait or --replace [default: until it is done]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node -d 'A server that votes; repeat it for each of them' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l max-ttl -d 'The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks are over: for --max-ttl and --skew'
+strict\t'The same, and their own clocks are not trusted'"
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All of them'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Vouches for nothing: waits until the nodes, all if none is named, vote again by themselves'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: all clients with the other list are stopped, so that it may differ by more'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s v -l verbose -d 'Says what is going on'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlatch -n "__fish_redlatch_using_subcommand completions" -s h -l help -d 'Print help'

@@ -2,19 +2,17 @@
 //!
 //! In:  what every node told. Out: findings, with the way to fix them.
 
-use crate::{duration::show, exit::Exit};
+use crate::{admit::for_another, duration::show, exit::Exit};
 use redlatch::{
-    Fault, Vote,
+    Cause, Fault, RestartGuard, Standing, Vote,
     node::REDIS_PERMISSIONS,
-    observer::{Examined, Facts, Trial},
+    observer::{Agreement, Examined, Facts, Trial},
 };
 use serde::Serialize;
 use std::time::Duration;
 
 /// Clocks that NTP looks after are closer than this, in seconds.
 const CLOCKS_DIFFER: f64 = 1.0;
-/// Fencing tokens stand a difference up to this, in seconds.
-const CLOCKS_BREAK: f64 = 30.0;
 /// The shortest answer time of a node that counts, and the longest.
 const NODE_TIMEOUTS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
 
@@ -71,6 +69,11 @@ impl Finding {
 /// What is known.
 pub(super) struct Place<'a> {
     pub(super) examined: &'a [Examined],
+    /// Where each node stands.
+    pub(super) standings: &'a [Standing],
+    pub(super) guard: RestartGuard,
+    /// What all clients must agree on.
+    pub(super) agreement: &'a Agreement,
     /// Who logs in, by node.
     pub(super) users: &'a [String],
     pub(super) prefix: &'a str,
@@ -83,13 +86,30 @@ impl Place<'_> {
         let [least, most] = NODE_TIMEOUTS;
         self.node_timeout.unwrap_or((self.ttl / 20).clamp(least, most))
     }
+
+    /// What the clients of that node agree on, in words, if it is not what we do.
+    fn other(&self, facts: &Facts) -> Option<String> {
+        // A node that was never admitted serves nobody with the guard.
+        facts.marker.as_ref()?;
+        let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
+        (theirs.as_ref() != Some(self.agreement))
+            .then(|| theirs.as_ref().map_or("settings that are not known".into(), in_a_line))
+    }
+
+    /// Whether the nodes tell what their clients agree on.
+    pub(super) fn is_told(&self) -> bool {
+        known(self.examined).any(|(_, facts)| facts.marker.is_some())
+    }
 }
 
 pub(super) fn examine_all(place: &Place<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, node) in place.examined.iter().enumerate() {
         let mut of_node = match &node.facts {
-            Ok(facts) => examine(facts, node, place),
+            Ok(facts) => {
+                let guarded = guarded(facts, &node.node, &place.standings[at], place);
+                guarded.into_iter().chain(examine(facts, node, place)).collect()
+            }
             Err(fault) => vec![unfit(fault, &place.users[at], place.prefix)],
         };
         of_node.extend(trial(&node.trial, &place.users[at], place.prefix));
@@ -99,9 +119,10 @@ pub(super) fn examine_all(place: &Place<'_>) -> Vec<Finding> {
         findings.append(&mut of_node);
     }
     findings.extend(same_server(place.examined));
-    findings.extend(clocks(place.examined));
+    findings.extend(clocks(place));
     findings.extend(versions(place.examined));
     findings.extend(count(place.examined));
+    findings.extend(votes(place));
     findings
 }
 
@@ -110,7 +131,75 @@ fn unfit(fault: &Fault, user: &str, prefix: &str) -> Finding {
         Fault::Unfit(why) => Finding::problem(format!("it cannot be a node: {why}")),
         fault => Finding::problem(format!("it does not answer: {fault}")),
     };
-    if is_permission(&fault.to_string()) { finding.fix(acl_line(user, prefix)) } else { finding }
+    let words = fault.to_string();
+    if is_permission(&words) {
+        finding.fix(acl_line(user, prefix))
+    } else if words.contains("maxmemory-policy") {
+        finding.fix(KEEP)
+    } else {
+        finding
+    }
+}
+
+/// How a server is told to keep its keys.
+const KEEP: &str = "CONFIG SET maxmemory-policy noeviction";
+
+/// What the restart guard makes of a node.
+fn guarded(facts: &Facts, name: &str, stands: &Standing, place: &Place<'_>) -> Option<Finding> {
+    if let Some(theirs) = place.other(facts) {
+        let words = format!(
+            "its clients have another list of nodes, or other times: {theirs}; ours: {}",
+            in_a_line(place.agreement)
+        );
+        let fix = format!(
+            "give all clients the same; or, if ours are the new ones: redlatch admit --replace {name}"
+        );
+        return Some(Finding::problem(words).fix(fix));
+    }
+    let Standing::Quarantined(quarantine) = stands else { return None };
+    let out = for_another(quarantine);
+    Some(match quarantine.cause {
+        Cause::Forgot => Finding::warning(format!(
+            "{out}: it may have forgotten locks (restarted, flushed, promoted or new)"
+        ))
+        .fix(format!(
+            "redlatch admit --wait {name}; or, if no lock that it held can still be in use: \
+             redlatch admit {name}"
+        )),
+        _ => Finding::problem(format!(
+            "{out}: it is being taken by clients with another list of nodes, or other times"
+        ))
+        .fix(format!("let that end; or, to take it back: redlatch admit --replace {name}")),
+    })
+}
+
+fn in_a_line(agreement: &Agreement) -> String {
+    let (nodes, times) = (agreement.nodes().join(", "), [agreement.max_ttl(), agreement.skew()]);
+    let [max_ttl, skew] = times.map(show);
+    format!("{nodes} with max_ttl {max_ttl} and skew {skew}")
+}
+
+/// Whether there are enough nodes that may vote, and a guard over them.
+fn votes(place: &Place<'_>) -> Option<Finding> {
+    let nodes = place.examined.len();
+    if place.guard == RestartGuard::Off {
+        let finding = Finding::warning(
+            "the restart guard is off: a node that has forgotten its locks votes at once, and two \
+             can hold one lock",
+        );
+        return (nodes > 1)
+            .then(|| finding.fix("restart_guard = \"on\", for all who share the nodes"));
+    }
+    let quarantined = |stands: &&Standing| matches!(stands, Standing::Quarantined(_));
+    let admitted = place.standings.iter().filter(|stands| **stands == Standing::Admitted).count();
+    let out = place.standings.iter().filter(quarantined).count();
+    (out > 0 && admitted <= nodes / 2).then(|| {
+        let words = format!("{admitted} of {nodes} nodes may vote: no lock can be taken now");
+        let finding = Finding::problem(words);
+        // Those with other clients would be waited for in vain.
+        let waiting = !known(place.examined).any(|(_, facts)| place.other(facts).is_some());
+        if waiting { finding.fix("redlatch admit --wait") } else { finding }
+    })
 }
 
 fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
@@ -121,11 +210,13 @@ fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
         Some("noeviction") => findings.push(Finding::note(
             "its memory is limited: when it is full, no lock can be taken here",
         )),
+        // Otherwise it would have been refused.
         Some(policy) => findings.push(
-            Finding::problem(format!(
-                "it throws away keys, also locks that are held, when its memory is full ({policy})"
+            Finding::warning(format!(
+                "it throws away keys, also locks that are held, when its memory is full ({policy}); \
+                 ?allow_eviction=yes lets it vote all the same"
             ))
-            .fix("CONFIG SET maxmemory-policy noeviction"),
+            .fix(KEEP),
         ),
     }
     if let Some(evicted @ 1..) = facts.evicted {
@@ -133,14 +224,17 @@ fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
         findings.push(Finding::warning(words));
     }
     if facts.journal == Some(false) {
-        let lost = match place.examined.len() {
-            1 => "others can take locks that are still held",
-            _ => "it must not vote until the locks it forgot would have expired",
-        };
-        findings.push(
-            Finding::warning(format!("a crash or restart makes it forget its locks: {lost}"))
-                .fix("CONFIG SET appendonly yes, and appendfsync always"),
-        );
+        let forgets = "a crash or restart makes it forget its locks";
+        findings.push(match place.guard {
+            RestartGuard::Off => {
+                let words = format!("{forgets}: others can take locks that are still held");
+                Finding::warning(words).fix("CONFIG SET appendonly yes, and appendfsync always")
+            }
+            RestartGuard::On | RestartGuard::Strict => {
+                let window = show(place.agreement.window());
+                Finding::note(format!("{forgets}: it does not vote for {window} then"))
+            }
+        });
     }
     if let Some(replicas @ 1..) = facts.replicas {
         findings.push(Finding::warning(format!(
@@ -207,9 +301,9 @@ fn same_server(examined: &[Examined]) -> Vec<Finding> {
     findings
 }
 
-fn clocks(examined: &[Examined]) -> Option<Finding> {
+fn clocks(place: &Place<'_>) -> Option<Finding> {
     let mut clocks: Vec<(f64, &str)> =
-        examined.iter().filter_map(|node| Some((node.ahead?, &*node.node))).collect();
+        place.examined.iter().filter_map(|node| Some((node.ahead?, &*node.node))).collect();
     clocks.push((0.0, "this machine"));
     clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((slow, behind), (fast, ahead)) = (*clocks.first()?, *clocks.last()?);
@@ -218,8 +312,11 @@ fn clocks(examined: &[Examined]) -> Option<Finding> {
         return None;
     }
     let words = format!("the clock of {ahead} is {apart:.1} s ahead of that of {behind}");
-    let finding =
-        if apart < CLOCKS_BREAK { Finding::warning(words) } else { Finding::problem(words) };
+    let finding = if apart < place.agreement.skew().as_secs_f64() {
+        Finding::warning(words)
+    } else {
+        Finding::problem(words)
+    };
     Some(finding.fix("run chrony or another NTP client on all of them"))
 }
 
@@ -269,8 +366,12 @@ mod tests {
 
     #[test]
     fn a_node_too_slow_for_the_ttl_is_a_problem() {
+        let agreement = Agreement::new([], Duration::from_secs(30), Duration::from_secs(30));
         let place = |node_timeout| Place {
             examined: &[],
+            standings: &[],
+            guard: RestartGuard::Off,
+            agreement: &agreement,
             users: &[],
             prefix: "",
             ttl: Duration::from_secs(1),

@@ -24,6 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Place {
     dir: PathBuf,
     nodes: Option<String>,
+    guard: Vec<(&'static str, &'static str)>,
 }
 
 impl Place {
@@ -35,13 +36,34 @@ impl Place {
             std::env::temp_dir().join(format!("redlatch-cli-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap();
-        Place { dir, nodes: None }
+        Place { dir, nodes: None, guard: vec![("REDLATCH_RESTART_GUARD", "off")] }
     }
 
     /// With these servers as nodes.
     pub fn on(servers: &Servers) -> Self {
         let mut place = Place::embedded();
         place.nodes = Some(servers.urls().join(","));
+        place
+    }
+
+    /// With these servers as nodes, and the restart guard with a window of 3 s.
+    /// Elsewhere it is off: it would quarantine every new server for a minute.
+    pub fn guarded(servers: &Servers) -> Self {
+        Place::first(servers, servers.len())
+    }
+
+    /// The same, with the first nodes only.
+    pub fn first(servers: &Servers, count: usize) -> Self {
+        let mut place = Place::embedded();
+        place.nodes = Some(servers.urls()[..count].join(","));
+        place.guard = vec![("REDLATCH_MAX_TTL", "2s"), ("REDLATCH_SKEW", "1s")];
+        place
+    }
+
+    /// With the restart guard as it is by default: a minute.
+    pub fn guarded_long(servers: &Servers) -> Self {
+        let mut place = Place::on(servers);
+        place.guard.clear();
         place
     }
 
@@ -94,6 +116,10 @@ impl Place {
         command.current_dir(&self.dir).env("PATH", path).env("XDG_STATE_HOME", &self.dir);
         command.env("XDG_CONFIG_HOME", self.dir.join("config")).env("HOME", &self.dir);
         command.env_remove("REDLATCH_LOCK").env_remove("REDLATCH_CONFIG");
+        for variable in ["REDLATCH_RESTART_GUARD", "REDLATCH_MAX_TTL", "REDLATCH_SKEW"] {
+            command.env_remove(variable);
+        }
+        command.envs(self.guard.iter().copied());
         match &self.nodes {
             Some(nodes) => command.env("REDLATCH_NODES", nodes),
             None => command.env_remove("REDLATCH_NODES"),

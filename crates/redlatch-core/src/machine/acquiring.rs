@@ -158,7 +158,8 @@ impl Acquiring {
             return Next::Same;
         };
         let (ballot, fence) = (attempt.ballot().clone(), attempt.fencing_token());
-        let taken = Grant { token: token.clone(), usable_until, ballot, fence };
+        let second_round = attempt.took_a_second_round();
+        let taken = Grant { token: token.clone(), usable_until, ballot, fence, second_round };
         let holding = Holding::new(now, &self.order, taken.clone(), self.round);
         let grant = Grant { usable_until: holding.end(), ..taken };
         world.outbox.push_back(Output::Acquired(id, Ok(grant)));

@@ -146,7 +146,8 @@ impl Guarding {
         vouch: &Vouch,
         world: &mut World<E>,
     ) -> Next {
-        let wants_more = !vouch.remembers.is_empty() || !vouch.replace.is_empty();
+        let vouches = !vouch.remembers.is_empty() || !vouch.replace.is_empty();
+        let wants_more = vouch.patient || vouches;
         self.callers.push((caller, if wants_more { Patience::Much } else { Patience::Little }));
         for node in &vouch.remembers {
             self.nodes[*node].vouched = true;

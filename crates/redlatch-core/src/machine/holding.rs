@@ -47,7 +47,7 @@ pub(super) struct Holding {
 
 impl Holding {
     pub(super) fn new(now: Moment, order: &Order, grant: Grant, round: u32) -> Self {
-        let Grant { token, usable_until, ballot, fence } = grant;
+        let Grant { token, usable_until, ballot, fence, .. } = grant;
         let adopted = Adopted {
             resources: order.resources.clone(),
             terms: order.terms.clone(),
@@ -173,7 +173,12 @@ impl Holding {
         if tag.round == self.planted_in {
             let after = now.since(self.since);
             self.ballot.cast(node, vote.clone(), after);
-            self.planted.cast(node, vote, after);
+            // A command that never left, to raise a register, says nothing of the
+            // take before it.
+            let never_sent = matches!(&vote, Vote::Failed(fault) if fault.never_sent());
+            if !never_sent || *self.planted.vote(node) == Vote::Pending {
+                self.planted.cast(node, vote, after);
+            }
             return Next::Same;
         }
         let Some(extension) = self.extension.as_mut().filter(|_| tag.round == self.round) else {

@@ -155,3 +155,37 @@ fn a_minority_that_is_down_does_not_cost_a_round() {
     assert!(number(&world, lock) > 0);
     assert_eq!(raises(&world, 0), 0);
 }
+
+/// It granted the take before its connection broke: its key is there.
+#[test]
+fn a_node_that_cannot_be_reached_to_be_raised_is_undone_all_the_same() {
+    let (mut world, _lock) = being_raised();
+    assert_eq!(world.locked(), [0, 1]);
+
+    world.refuse(0);
+    world.line(0, Mode::Open);
+
+    assert_eq!(world.locked(), [0; 0]);
+}
+
+/// The same when the lock was granted without it meanwhile, and is released.
+#[test]
+fn a_node_that_could_not_be_raised_in_time_is_released_all_the_same() {
+    let mut world = World::of(3);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+    world.line(0, Mode::Held);
+    world.line(2, Mode::Held);
+    let lock = world.acquire_fenced(0, plain());
+    for node in [0, 2, 2] {
+        world.carry_out_one(0, node);
+        world.answer_one(0, node);
+    }
+    assert_eq!(number(&world, lock), (1 << 50) + 1);
+
+    world.refuse(0);
+    world.line(0, Mode::Open);
+    world.line(2, Mode::Open);
+    world.release(lock);
+
+    assert_eq!(world.locked(), [0; 0]);
+}

@@ -155,6 +155,46 @@ fn a_restart_with_its_memory_counts_from_the_restart() {
 }
 
 #[test]
+fn strict_trusts_no_mark_but_one_it_has_watched_itself() {
+    let mut world = World::guarded(2, 3, true);
+    world.look(0);
+    (0..3).for_each(|node| world.line_of(0, node, Mode::Down));
+    world.pass(WINDOW);
+    let begin = world.now;
+
+    world.look(1);
+    world.pass(WINDOW * 2);
+
+    assert_eq!(world.admissions().len(), 3);
+    assert_eq!(world.admissions()[0].0, begin.after(WINDOW));
+}
+
+#[test]
+fn the_uptime_of_a_promoted_replica_is_not_trusted() {
+    let mut world = World::guarded(1, 3, false);
+    world.nodes.iter_mut().for_each(|node| node.promoted = true);
+    let begin = world.now;
+
+    world.look(0);
+    assert_eq!(world.admissions(), []);
+    world.pass(WINDOW);
+
+    assert_eq!(world.admissions()[0].0, begin.after(WINDOW));
+}
+
+#[test]
+fn a_replaced_node_waits_for_the_longest_locks_of_its_former_clients() {
+    let mut world = admitted(2, 3);
+    world.guard_for(1, &["a", "b", "c"], false, WINDOW - 200 * MS);
+    let taken = world.now;
+
+    world.vouch(1, Vouch { replace: [0].into(), ..Vouch::default() });
+    world.pass(WINDOW * 2);
+
+    assert_eq!(world.admissions().last(), Some(&(taken.after(WINDOW), 0)));
+}
+
+#[test]
 fn an_operators_word_admits_at_once() {
     let mut world = admitted(1, 3);
     world.nodes[1].forget();
@@ -166,9 +206,22 @@ fn an_operators_word_admits_at_once() {
 }
 
 #[test]
+fn a_patient_look_waits_for_the_slowest_node_and_not_for_a_majority_alone() {
+    let mut world = admitted(1, 3);
+    world.line(2, Mode::Held);
+
+    let patient = world.vouch(0, Vouch { patient: true, ..Vouch::default() });
+    assert_eq!(world.may_vote(patient), None);
+    world.line(2, Mode::Open);
+
+    assert_eq!(world.may_vote(patient), Some(vec![0, 1, 2]));
+}
+
+#[test]
 fn the_admitted_node_gets_the_registers_of_the_others() {
     let mut world = admitted(1, 3);
     world.nodes[1].set_register(&resource(), 1 << 50);
+    world.nodes[2].set_register(&resource(), 1 << 49);
     world.nodes[0].forget();
     world.acquire();
 
@@ -216,7 +269,10 @@ fn a_replaced_node_waits_for_the_locks_of_its_former_clients() {
 
     world.vouch(1, Vouch { replace: [0].into(), ..Vouch::default() });
     // Those it was taken from want it back, and do not get it.
-    world.acquire_as(0, plain(), Duration::ZERO);
+    let wanted = world.acquire_as(0, plain(), Duration::ZERO);
+    let vote = world.grant(wanted).ballot.vote(0);
+    let Vote::Quarantined(quarantine) = vote else { panic!("{vote:?}") };
+    assert_eq!(quarantine.cause, Cause::Disagrees(None));
     world.pass(WINDOW - MS);
     assert_eq!(world.admissions().len(), 3);
     world.pass(MS);

@@ -1,6 +1,6 @@
 //! Giving a lock back.
 
-use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, World};
+use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, USABLE, World};
 use redlatch_core::{ExtendError, ReleaseError, Released};
 
 #[test]
@@ -135,5 +135,22 @@ fn a_release_goes_on_for_as_long_as_the_longest_extension_lets_keys_live() {
     world.pass(TTL);
 
     assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+/// Nobody is asked any more from there on, so no answer is worth waiting for.
+#[test]
+fn a_release_that_is_asked_for_just_before_the_keys_die_is_answered_when_they_do() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.line(1, Mode::Held);
+    world.line(2, Mode::Held);
+    world.pass(USABLE);
+
+    world.pass(TTL);
+    world.release(lock);
+    world.pass(NODE_TIMEOUT);
+
+    assert!(matches!(world.released(lock), Some(Err(ReleaseError::Unknown(_)))));
     assert!(world.is_idle());
 }

@@ -3,7 +3,8 @@
 use core::time::Duration;
 use redlatch_core::{
     Command, Facts, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger, Moment,
-    Proposal, Quarantine, Reply, Resource, Resources, Token, Vote, fence::registers,
+    Proposal, Quarantine, Reply, Resource, Resources, Token, Vote,
+    fence::{register, registers},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,6 +18,8 @@ pub(crate) struct Node {
     /// How often it has been started, and when.
     pub(crate) run: u32,
     pub(crate) started: Option<Moment>,
+    /// It was a replica once.
+    pub(crate) promoted: bool,
 }
 
 #[derive(Debug, Clone, Hash)]
@@ -98,7 +101,8 @@ impl Node {
         let clock = Duration::from_nanos(now.as_nanos());
         let started = self.started.unwrap_or(Moment::START);
         let uptime = Some(now.since(started));
-        Facts { clock: Some(clock), uptime, ..Facts::of(self.identity()) }
+        let promoted = self.promoted;
+        Facts { clock: Some(clock), uptime, promoted, ..Facts::of(self.identity()) }
     }
 
     fn tell_registers(&self) -> Reply {
@@ -213,6 +217,7 @@ impl Node {
             Some(key) => KeyState::Held {
                 value: Some(key.value.as_slice().into()),
                 remaining: Some(key.dies.since(now)),
+                number: self.registers.get(&register(name)).and_then(|is| FencingToken::new(*is)),
             },
         });
         Reply::Keys(states.collect())

@@ -53,8 +53,19 @@ impl World {
 
     /// Gives one client the guard, with this list of nodes.
     pub(crate) fn guard(&mut self, client: usize, names: &[&str], strict: bool) {
+        self.guard_for(client, names, strict, WINDOW);
+    }
+
+    /// The same, with another window.
+    pub(crate) fn guard_for(
+        &mut self,
+        client: usize,
+        names: &[&str],
+        strict: bool,
+        window: Duration,
+    ) {
         let names = names.iter().map(|name| Arc::from(*name));
-        let agreement = Agreement::new(names, TTL, WINDOW - TTL);
+        let agreement = Agreement::new(names, TTL, window - TTL);
         let machine = Machine::new(self.nodes.len(), Dice::of(client));
         self.clients[client].machine = machine.guarded(Guard::new(agreement, strict));
     }

@@ -3,8 +3,8 @@
 use super::{Engine, LeaseCell};
 use crate::{clock::Clock, node::Node};
 use redlatch_core::{
-    AcquireError, Command, Moment, OpId, Reply, extend,
-    machine::{Adopted, Order},
+    AcquireError, Command, Guard, Moment, OpId, Reply, extend,
+    machine::{Adopted, Order, Vouch},
     release,
 };
 use std::{
@@ -23,6 +23,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct Place {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) clock: Clock,
+    /// The restart guard, if there is one.
+    pub(crate) guard: Option<Guard>,
     /// When the engine wants its next turn, in ns of its clock. A keeper that
     /// finds this in the past knows that the engine's thread is blocked.
     pub(crate) due: AtomicU64,
@@ -45,10 +47,23 @@ impl Place {
         Place {
             nodes,
             clock,
+            guard: None,
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             news: Mutex::default(),
             has_news: AtomicBool::new(false),
         }
+    }
+
+    /// The same with the restart guard, if there is one.
+    pub(crate) fn guarded(mut self, guard: Option<Guard>) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// The same nodes for somebody who is only passing through.
+    pub(crate) fn passing(&self) -> Self {
+        let guard = self.guard.clone().map(Guard::passing);
+        Place::new(self.nodes.clone(), Clock::System).guarded(guard)
     }
 
     /// Leaves word for the engine of what was done to a lease elsewhere.
@@ -94,6 +109,11 @@ pub(crate) enum Ask {
         op: OpId,
         command: Command,
         timeout: Duration,
+        answer: oneshot::Sender<Box<[Reply]>>,
+    },
+    Guard {
+        op: OpId,
+        vouch: Vouch,
         answer: oneshot::Sender<Box<[Reply]>>,
     },
     Cancel(OpId),
@@ -168,6 +188,12 @@ impl Handle {
     ) -> Result<Box<[Reply]>, Stopped> {
         let op = self.next_op();
         self.ask(|answer| Ask::Survey { op, command, timeout, answer }).await
+    }
+
+    /// Looks which nodes may vote, and admits those that may be.
+    pub(crate) async fn guard(&self, vouch: Vouch) -> Result<Box<[Reply]>, Stopped> {
+        let op = self.next_op();
+        self.ask(|answer| Ask::Guard { op, vouch, answer }).await
     }
 
     /// Waits until nothing is left to undo.

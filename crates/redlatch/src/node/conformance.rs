@@ -6,6 +6,12 @@
 //! gives them back. It runs for about two seconds, in real time: tokio's clock
 //! must not be paused.
 //!
+//! Meanwhile the node does not vote for clients with a restart guard: the suite
+//! takes it from them, and then gives it back as it was. A node that nobody had
+//! before is left to clients that do not exist; those who come next have to
+//! replace them, as they would any others. So no two suites can be run on one
+//! node at the same time.
+//!
 //! # Example
 //!
 //! ```
@@ -18,9 +24,12 @@
 //! ```
 
 mod checks;
+mod guard;
+mod party;
 mod site;
 
 use super::Node;
+use party::Before;
 use redlatch_core::{Command, Entropy, Input, Machine, Moment, OpId, Output, Tag};
 use site::{PATIENCE, Site};
 use std::{fmt, time::Duration};
@@ -34,7 +43,8 @@ use std::{fmt, time::Duration};
 /// # Cancel safety
 ///
 /// Dropped half-way, it leaves locks of random names behind, for a minute at
-/// most.
+/// most, and a node that votes for no client with a restart guard until one
+/// replaces the clients that the suite made up.
 pub async fn check(node: &dyn Node) {
     let report = run(node).await;
     assert!(report.is_passed(), "{report}");
@@ -45,14 +55,20 @@ pub async fn check(node: &dyn Node) {
 /// # Cancel safety
 ///
 /// Dropped half-way, it leaves locks of random names behind, for a minute at
-/// most.
+/// most, and a node that votes for no client with a restart guard until one
+/// replaces the clients that the suite made up.
 pub async fn run(node: &dyn Node) -> Report {
     let mut findings = Vec::new();
+    let before = Before::look(&Site::new(node, PATIENCE)).await;
     for (check, run) in checks::ALL {
         let site = Site::new(node, PATIENCE);
         let problem = run(&site).await.err();
         site.clear().await;
         findings.push(Finding { check, problem });
+    }
+    if let Some(before) = before {
+        // A node that cannot even do this has failed its checks before.
+        let _ = before.put_back(&Site::new(node, PATIENCE)).await;
     }
     Report { node: node.name().into(), findings }
 }

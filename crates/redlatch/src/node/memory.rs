@@ -9,8 +9,10 @@
 use super::{Link, Node};
 use crate::clock::{Clock, wall_micros};
 use redlatch_core::{
-    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Moment, Page,
-    Proposal, Reply, Resource, Resources, Tag, Token, Vote, fence::registers, glob,
+    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Moment, Page,
+    Proposal, Quarantine, Registers, Reply, Resource, Resources, Tag, Token, Vote,
+    fence::{register, registers},
+    glob,
     token::owner_of,
 };
 use std::{
@@ -66,14 +68,19 @@ impl Memory {
         self.change(|server| server.paused = false);
     }
 
-    /// Loses all keys, as a server without persistence does in a restart. The
-    /// node's identity changes with it.
+    /// Loses all keys and all else it knew, as a server without persistence does
+    /// in a restart. The node's identity changes with it.
     pub fn forget(&self) {
         self.change(|server| {
-            server.keys.clear();
-            server.registers.clear();
+            server.flush();
             server.run = fresh_run();
+            server.restarted = Some([Clock::System, Clock::Tokio].map(|at| (at, at.now())));
         });
+    }
+
+    /// The same without a restart, as by `FLUSHALL`: the node's identity stays.
+    pub fn flush(&self) {
+        self.change(Server::flush);
     }
 
     /// Carries out each command this long after it was sent, those that wait
@@ -192,9 +199,14 @@ struct Server {
     keys: BTreeMap<Resource, Key>,
     /// The fencing registers that have ever moved.
     registers: BTreeMap<u32, u64>,
+    /// What is kept for the restart guard.
+    ledger: Ledger,
     /// At how many keys the expired ones are looked for and dropped.
     sweep_at: usize,
     run: Arc<str>,
+    /// When that run began, on either clock; none for the first, before which
+    /// there was nothing that it could have forgotten.
+    restarted: Option<[(Clock, Moment); 2]>,
     paused: bool,
     failing: bool,
     delay: Duration,
@@ -218,6 +230,9 @@ impl Key {
     }
 }
 
+/// How long a node has been up that has been there from the start.
+const AGES: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Below this it is not worth looking for expired keys.
 const FEW: usize = 64;
 
@@ -226,8 +241,10 @@ impl Server {
         Server {
             keys: BTreeMap::new(),
             registers: BTreeMap::new(),
+            ledger: Ledger::default(),
             sweep_at: FEW,
             run: fresh_run(),
+            restarted: None,
             paused: false,
             failing: false,
             delay: Duration::ZERO,
@@ -244,6 +261,9 @@ impl Server {
     fn execute(&mut self, clock: Clock, command: &Command) -> Reply {
         if self.failing {
             return Reply::failed(Fault::Unreachable("it was told to fail".into()));
+        }
+        if let Some(objection) = self.objection(command) {
+            return Reply::Vote(Vote::Quarantined(objection));
         }
         match command {
             Command::Take { resources, token, ttl, fence, .. } => {
@@ -269,9 +289,43 @@ impl Server {
             }
             Command::Identify => Reply::Identity(self.identity()),
             Command::List { pattern, .. } => Reply::Page(self.list(pattern)),
-            Command::Examine => Reply::Facts(Facts::of(self.identity()).into()),
+            Command::Examine => {
+                let mut facts = self.facts(clock);
+                self.ledger.tell(&mut facts);
+                Reply::Facts(facts.into())
+            }
+            Command::Watch { guard, nonce, replace } => {
+                let mut facts = self.facts(clock);
+                self.ledger.watch(&mut facts, *guard, *nonce, *replace);
+                Reply::Facts(facts.into())
+            }
+            Command::Registers => Reply::Registers(self.told_registers()),
+            Command::Admit { guard, agreement, mark, registers } => {
+                if !self.ledger.admit(&self.run, *guard, agreement, mark) {
+                    return Reply::Vote(Vote::Gone);
+                }
+                self.raise_to(registers);
+                Reply::Vote(Vote::Granted)
+            }
             _ => Reply::failed(Fault::Unfit("it does not know this command".into())),
         }
+    }
+
+    /// Why the node may not vote on this.
+    fn objection(&self, command: &Command) -> Option<Quarantine> {
+        let (Command::Take { guard, .. }
+        | Command::Raise { guard, .. }
+        | Command::Extend { guard, .. }) = command
+        else {
+            return None;
+        };
+        self.ledger.objection(&self.run, (*guard)?)
+    }
+
+    fn flush(&mut self) {
+        self.keys.clear();
+        self.registers.clear();
+        self.ledger = Ledger::default();
     }
 
     fn take(
@@ -339,6 +393,19 @@ impl Server {
         }
     }
 
+    fn told_registers(&self) -> Registers {
+        let numbers = self.registers.iter();
+        numbers.filter_map(|(at, is)| Some((*at, FencingToken::new(*is)?))).collect()
+    }
+
+    /// Moves registers that are behind.
+    fn raise_to(&mut self, registers: &[(u32, FencingToken)]) {
+        for (at, number) in registers {
+            let is = self.registers.entry(*at).or_default();
+            *is = number.get().max(*is);
+        }
+    }
+
     fn extend(
         &mut self,
         resources: &Resources,
@@ -377,6 +444,13 @@ impl Server {
         }
     }
 
+    fn facts(&self, clock: Clock) -> Facts {
+        let began = self.restarted.iter().flatten().find(|(other, _)| *other == clock);
+        let uptime = began.map_or(AGES, |(_, began)| clock.now().since(*began));
+        let (clock, uptime) = (Some(clock.wall()), Some(uptime));
+        Facts { clock, uptime, ..Facts::of(self.identity()) }
+    }
+
     fn list(&self, pattern: &[u8]) -> Page {
         let like = |name: &&Resource| glob::matches(pattern, name.as_bytes());
         let locks = self.keys.keys().filter(like).filter_map(|name| {
@@ -393,6 +467,10 @@ impl Server {
             Some((key, remaining)) => KeyState::Held {
                 value: Some(key.token.as_bytes().into()),
                 remaining: Some(remaining),
+                number: self
+                    .registers
+                    .get(&register(resource))
+                    .and_then(|is| FencingToken::new(*is)),
             },
         }
     }
@@ -421,6 +499,7 @@ fn lock(server: &Mutex<Server>) -> MutexGuard<'_, Server> {
 mod tests {
     use super::*;
     use crate::node::conformance::{resources, tag};
+    use redlatch_core::{Agreement, Cause, Mark, fence};
     use std::{future::poll_fn, task::Poll};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -558,6 +637,76 @@ mod tests {
         test.link.send(tag(1), Command::Identify);
         assert_ne!(test.replies().await[0], before[1], "it must not pass for the same run");
         assert_eq!(test.keys(), [""; 0]);
+    }
+
+    fn agreement() -> Agreement {
+        Agreement::new(["memory:test".into()], SECOND, SECOND)
+    }
+
+    impl Fixture {
+        async fn reply(&mut self, command: Command) -> Reply {
+            self.link.send(tag(0), command);
+            self.replies().await.remove(0).1
+        }
+
+        async fn watch(&mut self) -> Box<Facts> {
+            let guard = agreement().fingerprint();
+            match self.reply(Command::Watch { guard, nonce: 7, replace: false }).await {
+                Reply::Facts(facts) => facts,
+                other => panic!("{other:?}"),
+            }
+        }
+
+        async fn admit(&mut self, mark: Mark, registers: Registers) -> Reply {
+            let (guard, agreement) = (agreement().fingerprint(), agreement().to_string().into());
+            self.reply(Command::Admit { guard, agreement, mark: mark.id, registers }).await
+        }
+
+        async fn take_guarded(&mut self) -> Reply {
+            let guard = Some(agreement().fingerprint());
+            let (resources, token) = (resources(["a"]), Token::from_bytes(b"1"));
+            self.reply(Command::Take { resources, token, ttl: SECOND, fence: None, guard }).await
+        }
+    }
+
+    fn every_register(number: u64) -> Registers {
+        (0..fence::REGISTERS).map(|at| (at, FencingToken::new(number).unwrap())).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_mark_grows_older_and_a_restarted_node_is_up_longer_on_the_clock_of_the_link() {
+        let mut test = Fixture::new();
+        assert_eq!(test.watch().await.uptime, Some(AGES), "it has nothing to forget");
+        test.node.forget();
+
+        let first = test.watch().await;
+        tokio::time::advance(90 * SECOND).await;
+        let second = test.watch().await;
+
+        assert_eq!((first.uptime, second.uptime), (Some(Duration::ZERO), Some(90 * SECOND)));
+        let (young, old) = (first.mark.unwrap(), second.mark.unwrap());
+        assert_eq!((young.age, old.age), (Duration::ZERO, 90 * SECOND));
+        assert_eq!(young.id, old.id);
+        assert_eq!(second.clock, Some(first.clock.unwrap() + 90 * SECOND));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flushed_node_is_of_the_same_run_but_may_not_vote_nor_has_it_numbers() {
+        let mut test = Fixture::new();
+        let mark = test.watch().await.mark.unwrap();
+        assert_eq!(test.admit(mark, every_register(7)).await, Reply::Vote(Vote::Granted));
+        assert_eq!(test.take_guarded().await, Reply::Vote(Vote::Granted));
+        assert_eq!(test.reply(Command::Registers).await, Reply::Registers(every_register(7)));
+        let before = test.reply(Command::Identify).await;
+
+        test.node.flush();
+
+        assert_eq!(test.reply(Command::Identify).await, before);
+        assert_eq!(test.keys(), [""; 0]);
+        assert_eq!(test.reply(Command::Registers).await, Reply::Registers([].into()));
+        let out = Vote::Quarantined(Quarantine::new(Cause::Forgot));
+        assert_eq!(test.take_guarded().await, Reply::Vote(out));
+        assert_eq!(test.watch().await.mark.unwrap().age, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ mod connect;
 mod link;
 mod observe;
 mod resp;
+mod runs;
 #[cfg(feature = "tls")]
 mod tls;
 mod translate;
@@ -49,6 +50,10 @@ pub(super) struct Address {
     pub(super) password: Option<Secret>,
     pub(super) database: u32,
     pub(super) tls: Option<TlsFiles>,
+    /// It may throw keys away when its memory is full.
+    pub(super) allow_eviction: bool,
+    /// Who has answered there.
+    runs: runs::Runs,
 }
 
 #[derive(Debug)]
@@ -82,7 +87,15 @@ impl fmt::Debug for Secret {
 
 impl Address {
     pub(super) fn new(transport: Transport) -> Self {
-        Address { transport, user: None, password: None, database: 0, tls: None }
+        Address {
+            transport,
+            user: None,
+            password: None,
+            database: 0,
+            tls: None,
+            allow_eviction: false,
+            runs: runs::Runs::default(),
+        }
     }
 }
 

@@ -139,6 +139,13 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
             ("user", _) => address.user = non_empty(value),
             ("password", _) => address.password = non_empty(value).map(Into::into),
             ("password_file", _) => address.password = Some(read_password(&value)?.into()),
+            ("allow_eviction", _) => {
+                address.allow_eviction = match value.as_str() {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return Err("`allow_eviction` is yes or no".into()),
+                };
+            }
             ("ca", Some(tls)) => tls.ca = Some(value.into()),
             ("cert", Some(tls)) => tls.cert = Some(value.into()),
             ("key", Some(tls)) => tls.key = Some(value.into()),
@@ -148,7 +155,7 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
             _ => {
                 return Err(format!(
                     "the option `{key}` is not known; \
-                     use db, user, password, password_file, ca, cert or key"
+                     use db, user, password, password_file, ca, cert, key or allow_eviction"
                 ));
             }
         }

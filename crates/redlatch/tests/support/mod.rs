@@ -9,7 +9,7 @@ pub(crate) mod child;
 pub(crate) mod log;
 pub(crate) mod turncoat;
 
-use redlatch::{Builder, Guard, LockError, Locks, NodeKey, Votes};
+use redlatch::{Builder, Guard, LockError, Locks, NodeKey, RestartGuard, Votes};
 use redlatch_testbed::{Flavour, Server, ServerOptions, Servers};
 use std::{future::Future, time::Duration};
 
@@ -105,8 +105,12 @@ impl Fleet {
 
 /// Settings under which a slow machine is not taken for a slow node. The TTL is
 /// longer than a test waits for anything: no key goes away by itself meanwhile.
+///
+/// Without the restart guard, which has tests of its own: servers that have just
+/// been started would not vote for a minute.
 pub(crate) fn patient() -> Builder {
-    Locks::builder().ttl(30 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
+    let builder = Locks::builder().restart_guard(RestartGuard::Off);
+    builder.ttl(30 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
 }
 
 /// Waits until something is so. The runtime goes on meanwhile.

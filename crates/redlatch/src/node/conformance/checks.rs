@@ -1,7 +1,10 @@
 //! The checks. The name of each is a sentence that is true for a node.
 
-use super::site::{Claim, LONG, OWNER, Outcome, SHORT, Site, problem};
-use redlatch_core::{FencingToken, KeyState, Reply, Token, Vote, resource::MAX_RESOURCES};
+use super::{
+    guard,
+    site::{Claim, LONG, OWNER, Outcome, SHORT, Site, problem},
+};
+use redlatch_core::{FencingToken, KeyState, Reply, Token, Vote, fence, resource::MAX_RESOURCES};
 use std::{
     pin::Pin,
     time::{Duration, Instant},
@@ -11,10 +14,11 @@ pub(super) type Check = for<'a> fn(&'a Site<'a>) -> Running<'a>;
 type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 macro_rules! all {
-    ($($name:ident)*) => {
+    ($($name:ident)*; guard: $($guard:ident)*) => {
         /// All checks by name.
         pub(super) const ALL: &[(&str, Check)] = &[
-            $((stringify!($name), |site| Box::pin($name(site)))),*
+            $((stringify!($name), |site| Box::pin($name(site))),)*
+            $((stringify!($guard), |site| Box::pin(guard::$guard(site)))),*
         ];
     };
 }
@@ -40,6 +44,7 @@ all! {
     names_are_any_bytes_and_all_different
     values_are_any_bytes
     inspection_shows_value_and_time_in_order
+    inspection_shows_what_the_register_of_each_lock_stands_at
     commands_sent_at_once_are_carried_out_in_order
     every_command_is_answered_once
     links_see_each_other
@@ -53,7 +58,25 @@ all! {
     only_its_token_raises_a_register
     a_raise_reaches_at_least_its_number
     an_extension_brings_its_number_along
-    a_release_keeps_the_number
+    a_release_keeps_the_number;
+    guard:
+    a_node_that_is_out_grants_no_take
+    a_node_that_is_out_raises_no_register
+    a_node_that_is_out_extends_no_lock
+    a_node_that_is_out_releases_all_the_same
+    a_vote_without_guard_needs_no_marker
+    an_admitted_node_votes
+    a_node_that_is_out_keeps_its_first_mark
+    no_two_marks_are_alike
+    a_mark_tells_for_how_long_the_node_has_been_out
+    a_watch_leaves_an_admitted_node_alone
+    an_admission_needs_the_mark_that_is_there
+    an_admission_raises_the_registers_that_are_behind
+    a_node_of_others_does_not_vote
+    a_watch_leaves_a_node_of_others_alone
+    a_replaced_node_is_out_and_reserved
+    an_examination_tells_what_a_watch_tells
+    every_number_that_was_given_out_is_told
 }
 
 /// Microseconds since 1970.
@@ -498,7 +521,7 @@ async fn inspection_shows_value_and_time_in_order(site: &Site<'_>) -> Outcome {
     let states = link.states(&all).await?;
 
     let is = |state: &KeyState, claim: &Claim, ttl| match state {
-        KeyState::Held { value: Some(value), remaining: Some(remaining) }
+        KeyState::Held { value: Some(value), remaining: Some(remaining), .. }
             if **value == *claim.value() =>
         {
             is_about(*remaining, ttl)
@@ -511,6 +534,35 @@ async fn inspection_shows_value_and_time_in_order(site: &Site<'_>) -> Outcome {
         KeyState::Free => Ok(()),
         held @ KeyState::Held { .. } => problem(format!("nothing was shown as {held:?}")),
     }
+}
+
+async fn inspection_shows_what_the_register_of_each_lock_stands_at(site: &Site<'_>) -> Outcome {
+    let (first, last) = (site.claim(["a"]), site.claim(["c"]));
+    let all = site.claim(["c", "b", "a"]);
+    let mut link = site.link();
+
+    let lower = link.numbered(first.take_fenced(LONG, 1)).await?;
+    let upper = link.numbered(last.take_fenced(LONG, 1)).await?;
+    let Some(upper) = FencingToken::new(upper.get() + 1_000_000) else {
+        return problem("no number is left");
+    };
+    link.numbered(last.raise(upper)).await?;
+    let states = link.states(&all).await?;
+
+    let shown: Vec<_> = states
+        .iter()
+        .map(|state| match state {
+            KeyState::Held { number, .. } => *number,
+            KeyState::Free => None,
+        })
+        .collect();
+    // Names that hash alike share a register.
+    let alike = fence::register(first.first()) == fence::register(last.first());
+    let expected = [Some(upper), None, Some(if alike { upper } else { lower })];
+    if shown != expected {
+        return problem(format!("{shown:?} was shown where {expected:?} are the numbers"));
+    }
+    Ok(())
 }
 
 async fn commands_sent_at_once_are_carried_out_in_order(site: &Site<'_>) -> Outcome {

@@ -1,13 +1,14 @@
 //! Where a check is carried out: random names, links, questions, time limits.
 
-use super::{Problem, tag};
+use super::{Problem, party::Party, tag};
 use crate::{
     clock::Clock,
     node::{Link, Node},
 };
 use redlatch_core::{
-    Command, Entropy, FencingToken, Identity, KeyState, Owner, Proposal, Reply, Resources, Token,
-    Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
+    Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Mark, Owner, Proposal,
+    Registers, Reply, Resource, Resources, Token, Vote, fence, fence::DEFAULT_SKEW,
+    resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -37,9 +38,7 @@ pub(super) struct Site<'a> {
 
 impl<'a> Site<'a> {
     pub(super) fn new(node: &'a dyn Node, patience: Duration) -> Self {
-        let mut random = [0; 8];
-        System.fill(&mut random);
-        let prefix = format!("redlatch:conformance:{:016x}:", u64::from_ne_bytes(random));
+        let prefix = format!("redlatch:conformance:{:016x}:", random());
         Site { node, prefix, patience, claims: Mutex::default() }
     }
 
@@ -125,8 +124,18 @@ impl Claim {
         Command::Inspect { resources: self.resources.clone() }
     }
 
+    /// The first of its resources.
+    pub(super) fn first(&self) -> &Resource {
+        self.resources.iter().next().expect("a claim has a resource")
+    }
+
     pub(super) fn value(&self) -> &[u8] {
         self.token.as_bytes()
+    }
+
+    /// The first of the registers of its resources.
+    pub(super) fn register(&self) -> u32 {
+        fence::registers(&self.resources)[0]
     }
 }
 
@@ -206,6 +215,63 @@ impl Line {
         self.vote(command, "held", |vote| matches!(vote, Vote::Held(_))).await
     }
 
+    /// Why the node did not vote.
+    pub(super) async fn quarantined(&mut self, command: Command) -> Outcome<Cause> {
+        let out = |vote: &Vote| matches!(vote, Vote::Quarantined(_));
+        match self.vote(command, "quarantined", out).await? {
+            Vote::Quarantined(quarantine) => Ok(quarantine.cause),
+            _ => problem("a quarantine is something else"),
+        }
+    }
+
+    /// The node may not vote on this, because it has no marker.
+    pub(super) async fn forgot(&mut self, command: Command) -> Outcome {
+        let words = in_words(&command);
+        match self.quarantined(command).await? {
+            Cause::Forgot => Ok(()),
+            cause => problem(format!("to {words} the node, which has no marker, said: {cause}")),
+        }
+    }
+
+    /// The node may not vote on this, because of the agreement of others.
+    pub(super) async fn disagrees(&mut self, command: Command, others: &Party) -> Outcome {
+        let words = in_words(&command);
+        match self.quarantined(command).await? {
+            Cause::Disagrees(Some(theirs)) if *theirs == *others.agreement() => Ok(()),
+            cause => problem(format!("to {words} the node, which is of others, said: {cause:?}")),
+        }
+    }
+
+    /// What the node says to a watch or an examination.
+    pub(super) async fn facts(&mut self, command: Command) -> Outcome<Facts> {
+        let words = in_words(&command);
+        match self.ask(command).await? {
+            Reply::Facts(facts) => Ok(*facts),
+            reply => problem(format!("{words} was answered with {reply:?} instead of facts")),
+        }
+    }
+
+    /// Has the node out and reserved for these, whoever had it before.
+    pub(super) async fn out(&mut self, party: &Party) -> Outcome<Mark> {
+        party.awaits(&self.facts(party.replace()).await?)
+    }
+
+    /// Has the node admitted for these.
+    pub(super) async fn admitted(&mut self, party: &Party) -> Outcome {
+        let mark = self.out(party).await?;
+        self.granted(party.admit(&mark, [])).await
+    }
+
+    pub(super) async fn registers(&mut self) -> Outcome<Registers> {
+        match self.ask(Command::Registers).await? {
+            Reply::Registers(registers) if registers.is_sorted_by(|(a, _), (b, _)| a < b) => {
+                Ok(registers)
+            }
+            Reply::Registers(_) => problem("the registers did not come in ascending order"),
+            reply => problem(format!("the question for registers was answered with {reply:?}")),
+        }
+    }
+
     async fn vote(
         &mut self,
         command: Command,
@@ -236,7 +302,7 @@ impl Line {
         let mut shortest = Duration::MAX;
         for state in self.states(claim).await? {
             match state {
-                KeyState::Held { value: Some(value), remaining: Some(remaining) }
+                KeyState::Held { value: Some(value), remaining: Some(remaining), .. }
                     if *value == *claim.value() =>
                 {
                     shortest = shortest.min(remaining);
@@ -298,7 +364,14 @@ fn in_words(command: &Command) -> String {
             format!("the extension of {} to {ttl:?}", abridged(resources))
         }
         Command::Release { resources, .. } => format!("the release of {}", abridged(resources)),
+        Command::Raise { resources, to, .. } => {
+            format!("the raise of {} to {to}", abridged(resources))
+        }
         Command::Inspect { resources } => format!("the question for {}", abridged(resources)),
+        Command::Watch { replace: false, .. } => "a watch".into(),
+        Command::Watch { replace: true, .. } => "a watch that replaces".into(),
+        Command::Examine => "an examination".into(),
+        Command::Admit { .. } => "an admission".into(),
         other => format!("{other:?}"),
     }
 }
@@ -310,6 +383,13 @@ fn abridged(resources: &Resources) -> String {
         1 => shown.concat(),
         count => format!("{} and {} more", shown.concat(), count - 1),
     }
+}
+
+/// Some number.
+pub(super) fn random() -> u64 {
+    let mut random = [0; 8];
+    System.fill(&mut random);
+    u64::from_ne_bytes(random)
 }
 
 /// The system's randomness.

@@ -1,14 +1,14 @@
 //! The suite is proved by planted bugs: each check catches a node that breaks
 //! its sentence, and passes one that does not.
 
-use super::{Problem, checks, run};
+use super::{Problem, checks, party::Party, run};
 use crate::{
     clock::Clock,
     node::{Link, Memory, Node, Store, Threaded},
 };
 use redlatch_core::{
-    Command, Fault, FencingToken, Holder, Identity, KeyState, Proposal, Reply, Resource, Tag, Vote,
-    fence,
+    Cause, Command, Facts, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger,
+    Proposal, Quarantine, Reply, Resource, Tag, Vote, fence,
 };
 use std::{
     collections::HashMap,
@@ -48,6 +48,7 @@ enum Bug {
     NamesEndAtNul,
     CutsValues,
     InspectsSorted,
+    InspectsWithoutNumbers,
     AnswersInReverse,
     CarriesOutInReverse,
     AnswersTwice,
@@ -64,6 +65,35 @@ enum Bug {
     RaisesDown,
     ExtendsWithoutNumber,
     ForgetsNumbersOnRelease,
+    GrantsThoughOut,
+    ComparesTooLate,
+    RaisesThoughOut,
+    ExtendsThoughOut,
+    GuardsReleases,
+    GuardsTheUnguarded,
+    AdmitsInWordsOnly,
+    MarksAnew,
+    MarksAlike,
+    MarksStayYoung,
+    MarksAreBornOld,
+    WatchTakesOut,
+    ReplaceTakesOut,
+    AdmitsByAnyMark,
+    AdmitsByTheSameMarkAgain,
+    RaisesThoughNotAdmitted,
+    AdmitsWithoutRegisters,
+    AdmissionLowersRegisters,
+    VotesForEverybody,
+    HidesTheAgreement,
+    WatchReplaces,
+    NeverReplaces,
+    ReservesNothing,
+    ReplacesTheAgreementToo,
+    StaysReserved,
+    AdmitsForAnyone,
+    ExaminesNoGuard,
+    TellsNoRegisters,
+    TellsRegistersInAnyOrder,
 }
 
 /// Which check catches which bug: its own, and perhaps others.
@@ -92,6 +122,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::NamesEndAtNul, "names_are_any_bytes_and_all_different"),
     (Bug::CutsValues, "values_are_any_bytes"),
     (Bug::InspectsSorted, "inspection_shows_value_and_time_in_order"),
+    (Bug::InspectsWithoutNumbers, "inspection_shows_what_the_register_of_each_lock_stands_at"),
     (Bug::AnswersInReverse, "commands_sent_at_once_are_carried_out_in_order"),
     (Bug::CarriesOutInReverse, "commands_sent_at_once_are_carried_out_in_order"),
     (Bug::AnswersTwice, "every_command_is_answered_once"),
@@ -108,6 +139,37 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::RaisesDown, "a_raise_reaches_at_least_its_number"),
     (Bug::ExtendsWithoutNumber, "an_extension_brings_its_number_along"),
     (Bug::ForgetsNumbersOnRelease, "a_release_keeps_the_number"),
+    (Bug::GrantsThoughOut, "a_node_that_is_out_grants_no_take"),
+    (Bug::ComparesTooLate, "a_node_that_is_out_grants_no_take"),
+    (Bug::RaisesThoughOut, "a_node_that_is_out_raises_no_register"),
+    (Bug::ComparesTooLate, "a_node_that_is_out_raises_no_register"),
+    (Bug::ExtendsThoughOut, "a_node_that_is_out_extends_no_lock"),
+    (Bug::ComparesTooLate, "a_node_that_is_out_extends_no_lock"),
+    (Bug::GuardsReleases, "a_node_that_is_out_releases_all_the_same"),
+    (Bug::GuardsTheUnguarded, "a_vote_without_guard_needs_no_marker"),
+    (Bug::AdmitsInWordsOnly, "an_admitted_node_votes"),
+    (Bug::MarksAnew, "a_node_that_is_out_keeps_its_first_mark"),
+    (Bug::MarksAlike, "no_two_marks_are_alike"),
+    (Bug::MarksStayYoung, "a_mark_tells_for_how_long_the_node_has_been_out"),
+    (Bug::MarksAreBornOld, "a_mark_tells_for_how_long_the_node_has_been_out"),
+    (Bug::WatchTakesOut, "a_watch_leaves_an_admitted_node_alone"),
+    (Bug::ReplaceTakesOut, "a_watch_leaves_an_admitted_node_alone"),
+    (Bug::AdmitsByAnyMark, "an_admission_needs_the_mark_that_is_there"),
+    (Bug::AdmitsByTheSameMarkAgain, "an_admission_needs_the_mark_that_is_there"),
+    (Bug::RaisesThoughNotAdmitted, "an_admission_needs_the_mark_that_is_there"),
+    (Bug::AdmitsWithoutRegisters, "an_admission_raises_the_registers_that_are_behind"),
+    (Bug::AdmissionLowersRegisters, "an_admission_raises_the_registers_that_are_behind"),
+    (Bug::VotesForEverybody, "a_node_of_others_does_not_vote"),
+    (Bug::HidesTheAgreement, "a_node_of_others_does_not_vote"),
+    (Bug::WatchReplaces, "a_watch_leaves_a_node_of_others_alone"),
+    (Bug::NeverReplaces, "a_replaced_node_is_out_and_reserved"),
+    (Bug::ReservesNothing, "a_replaced_node_is_out_and_reserved"),
+    (Bug::ReplacesTheAgreementToo, "a_replaced_node_is_out_and_reserved"),
+    (Bug::StaysReserved, "a_replaced_node_is_out_and_reserved"),
+    (Bug::AdmitsForAnyone, "a_replaced_node_is_out_and_reserved"),
+    (Bug::ExaminesNoGuard, "an_examination_tells_what_a_watch_tells"),
+    (Bug::TellsNoRegisters, "every_number_that_was_given_out_is_told"),
+    (Bug::TellsRegistersInAnyOrder, "every_number_that_was_given_out_is_told"),
 ];
 
 #[tokio::test]
@@ -139,6 +201,33 @@ async fn a_node_without_bugs_passes_and_keeps_nothing() {
 }
 
 #[tokio::test]
+async fn a_suite_gives_a_node_back_to_those_it_was_admitted_for() {
+    let node = Memory::new("memory:in use");
+    let site = super::Site::new(&node, Duration::from_secs(1));
+    let (theirs, mut link) = (Party::new(), site.link());
+    link.admitted(&theirs).await.unwrap();
+    let before = link.facts(Command::Examine).await.unwrap();
+
+    super::check(&node).await;
+
+    let after = link.facts(Command::Examine).await.unwrap();
+    assert_eq!(after, Facts { clock: after.clock, ..before });
+}
+
+#[tokio::test]
+async fn a_suite_leaves_a_node_that_is_out_to_those_it_was_reserved_for() {
+    let node = Memory::new("memory:in use");
+    let site = super::Site::new(&node, Duration::from_secs(1));
+    let (theirs, mut link) = (Party::new(), site.link());
+    let before = link.out(&theirs).await.unwrap();
+
+    super::check(&node).await;
+
+    let after = theirs.awaits(&link.facts(Command::Examine).await.unwrap()).unwrap();
+    assert_ne!(after.id, before.id, "it was admitted since");
+}
+
+#[tokio::test]
 async fn a_report_says_in_words_what_failed() {
     let node = Memory::new("memory:down");
     node.fail(true);
@@ -147,7 +236,8 @@ async fn a_report_says_in_words_what_failed() {
 
     let text = report.to_string();
     assert!(!report.is_passed());
-    assert!(text.starts_with("the node memory:down passes 0 of 34 checks\n"), "{text}");
+    let first = format!("the node memory:down passes 0 of {} checks\n", checks::ALL.len());
+    assert!(text.starts_with(&first), "{text}");
     assert!(text.contains("\n  an extension lengthens: the take of redlatch:conf"), "{text}");
     assert!(text.contains("it was told to fail"), "{text}");
 }
@@ -166,6 +256,7 @@ struct Toy {
     bug: Bug,
     keys: Arc<Mutex<Keys>>,
     registers: Arc<Mutex<Registers>>,
+    ledger: Arc<Mutex<Ledger>>,
     links: AtomicUsize,
 }
 
@@ -186,6 +277,7 @@ impl Toy {
             bug,
             keys: Arc::default(),
             registers: Arc::default(),
+            ledger: Arc::default(),
             links: AtomicUsize::new(0),
         }
     }
@@ -203,10 +295,10 @@ impl Node for Toy {
             _ => Arc::clone(&self.keys),
         };
         let copy = Arc::clone(&keys);
-        let registers = Arc::clone(&self.registers);
+        let (registers, ledger) = (Arc::clone(&self.registers), Arc::clone(&self.ledger));
         let inner = Threaded::new(move || {
             let (keys, registers) = (Arc::clone(&keys), Arc::clone(&registers));
-            Ok(Counter { bug, link, keys, registers })
+            Ok(Counter { bug, link, keys, registers, ledger: Arc::clone(&ledger) })
         });
         Box::new(Wire { bug, inner, keys: copy, held_back: Vec::new() })
     }
@@ -256,19 +348,176 @@ struct Counter {
     link: usize,
     keys: Arc<Mutex<Keys>>,
     registers: Arc<Mutex<Registers>>,
+    ledger: Arc<Mutex<Ledger>>,
 }
 
 impl Store for Counter {
     fn execute(&mut self, command: &Command) -> Result<Reply, Fault> {
+        if let Some(reply) = self.guarding(command) {
+            return Ok(reply);
+        }
+        let objection = self.objection(command).map(|out| Reply::Vote(Vote::Quarantined(out)));
+        if let (Some(objection), true) = (&objection, self.bug != Bug::ComparesTooLate) {
+            return Ok(objection.clone());
+        }
+        let reply = self.fenced(command);
+        Ok(objection.unwrap_or(reply))
+    }
+}
+
+impl Counter {
+    /// What concerns the restart guard alone.
+    fn guarding(&self, command: &Command) -> Option<Reply> {
+        let mut facts = Facts { clock: Some(Clock::System.wall()), ..Facts::of(self.identity()) };
+        let mut ledger = self.ledger.lock().unwrap();
+        match command {
+            Command::Examine => {
+                if self.bug != Bug::ExaminesNoGuard {
+                    ledger.tell(&mut facts);
+                }
+                Some(Reply::Facts(facts.into()))
+            }
+            Command::Watch { guard, nonce, replace } => {
+                self.watch(&mut ledger, &mut facts, *guard, *nonce, *replace);
+                Some(Reply::Facts(facts.into()))
+            }
+            Command::Registers => Some(Reply::Registers(self.told_registers())),
+            Command::Admit { registers, .. } => {
+                let admitted = self.admit(&mut ledger, command);
+                if admitted && self.bug != Bug::AdmitsWithoutRegisters
+                    || self.bug == Bug::RaisesThoughNotAdmitted
+                {
+                    self.raise_to(registers);
+                }
+                Some(vote(admitted))
+            }
+            _ => None,
+        }
+    }
+
+    fn watch(
+        &self,
+        ledger: &mut Ledger,
+        facts: &mut Facts,
+        guard: Fingerprint,
+        nonce: u64,
+        replace: bool,
+    ) {
+        let before = ledger.clone();
+        let replace = match self.bug {
+            Bug::WatchReplaces => true,
+            // Of a node that is admitted; else there were none that is out.
+            Bug::NeverReplaces => replace && before.admitted.is_none(),
+            _ => replace,
+        };
+        let nonce = if self.bug == Bug::MarksAlike { 0 } else { nonce };
+        match self.bug {
+            Bug::MarksAnew => ledger.watched = None,
+            Bug::MarksAreBornOld | Bug::MarksAlike => facts.clock = Some(Duration::ZERO),
+            Bug::WatchTakesOut if !replace => ledger.admitted = None,
+            Bug::ReplaceTakesOut if replace => ledger.admitted = None,
+            _ => {}
+        }
+        ledger.watch(facts, guard, nonce, replace);
+        match self.bug {
+            Bug::ReservesNothing if before.admitted.is_some() => ledger.reserved = None,
+            Bug::ReplacesTheAgreementToo if ledger.reserved.is_some() => ledger.agreement = None,
+            _ => {}
+        }
+        facts.clock = Some(Clock::System.wall());
+        ledger.tell(facts);
+        if let (Some(mark), Bug::MarksStayYoung) = (&mut facts.mark, self.bug) {
+            mark.age = Duration::ZERO;
+        }
+    }
+
+    fn admit(&self, ledger: &mut Ledger, command: &Command) -> bool {
+        let Command::Admit { guard, agreement, mark, .. } = command else { return false };
+        let (run, before) = (self.identity().run, ledger.clone());
+        if self.bug == Bug::AdmitsByAnyMark && before.watched.is_some() {
+            ledger.watched = Some(mark.clone());
+        }
+        if self.bug == Bug::AdmitsForAnyone {
+            ledger.reserved = None;
+        }
+        let admitted = ledger.admit(&run, *guard, agreement, mark);
+        match self.bug {
+            Bug::AdmitsInWordsOnly => *ledger = before,
+            Bug::AdmitsByTheSameMarkAgain => ledger.watched = before.watched,
+            Bug::StaysReserved => ledger.reserved = before.reserved,
+            _ => {}
+        }
+        admitted
+    }
+
+    fn objection(&self, command: &Command) -> Option<Quarantine> {
+        let guard = match command {
+            Command::Take { .. } if self.bug == Bug::GrantsThoughOut => None,
+            Command::Raise { .. } if self.bug == Bug::RaisesThoughOut => None,
+            Command::Extend { .. } if self.bug == Bug::ExtendsThoughOut => None,
+            Command::Take { guard, .. }
+            | Command::Raise { guard, .. }
+            | Command::Extend { guard, .. } => *guard,
+            _ => None,
+        };
+        let ledger = self.ledger.lock().unwrap();
+        let out = Quarantine::new(Cause::Forgot);
+        match (self.bug, command) {
+            (Bug::GuardsTheUnguarded, Command::Take { guard: None, .. })
+            | (Bug::GuardsReleases, Command::Release { .. }) => {
+                return ledger.admitted.is_none().then_some(out);
+            }
+            (Bug::VotesForEverybody, _) if ledger.admitted.is_some() => return None,
+            _ => {}
+        }
+        let mut objection = ledger.objection(&self.identity().run, guard?)?;
+        if let (Cause::Disagrees(theirs), Bug::HidesTheAgreement) = (&mut objection.cause, self.bug)
+        {
+            *theirs = None;
+        }
+        Some(objection)
+    }
+
+    fn told_registers(&self) -> redlatch_core::Registers {
+        let moved = self.registers.lock().unwrap();
+        let told = moved.iter().filter_map(|(at, is)| Some((*at, FencingToken::new(*is)?)));
+        let mut told: Vec<_> = told.collect();
+        told.sort_unstable();
+        match self.bug {
+            Bug::TellsNoRegisters => told.clear(),
+            Bug::TellsRegistersInAnyOrder => told.reverse(),
+            _ => {}
+        }
+        told.into()
+    }
+
+    fn raise_to(&self, registers: &[(u32, FencingToken)]) {
+        let mut moved = self.registers.lock().unwrap();
+        for (at, number) in registers {
+            let is = moved.entry(*at).or_default();
+            let lower = self.bug == Bug::AdmissionLowersRegisters;
+            *is = if lower { number.get() } else { number.get().max(*is) };
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            run: if self.bug == Bug::AnotherRunPerLink { self.link } else { 0 }.to_string().into(),
+            version: if self.bug == Bug::NoVersion { "" } else { "toy 1" }.into(),
+        }
+    }
+
+    /// All but the restart guard.
+    fn fenced(&self, command: &Command) -> Reply {
         if let Command::Raise { resources, token, to, .. } = command {
             let (resources, token) = (resources.clone(), token.clone());
             let ours =
                 Command::Extend { resources, token, ttl: Duration::ZERO, fence: None, guard: None };
             let ours = self.plain(&ours) == vote(true) || self.bug == Bug::AnyoneRaises;
-            return Ok(if ours { self.raise(command, *to) } else { vote(false) });
+            return if ours { self.raise(command, *to) } else { vote(false) };
         }
         let reply = self.plain(command);
-        Ok(match command {
+        match command {
             Command::Take { fence: Some(proposal), .. }
                 if reply == vote(true) || self.bug == Bug::NumbersTheRefused =>
             {
@@ -286,11 +535,9 @@ impl Store for Counter {
                 reply
             }
             _ => reply,
-        })
+        }
     }
-}
 
-impl Counter {
     fn registers(&self, command: &Command) -> Vec<u32> {
         let (Command::Take { resources, .. }
         | Command::Raise { resources, .. }
@@ -410,23 +657,26 @@ impl Counter {
                 vote(all || bug == Bug::ReleasesTwice)
             }
             Command::Inspect { resources } => {
-                let mut names: Vec<_> = resources.iter().map(|name| self.name(name)).collect();
+                let moved = self.registers.lock().unwrap();
+                let known = |name: &Resource| (self.name(name), fence::register(name));
+                let mut names: Vec<_> = resources.iter().map(known).collect();
                 if bug == Bug::InspectsSorted {
                     names.sort();
                 }
-                let state = |name: Vec<u8>| match keys.get(&name).filter(live) {
+                let state = |(name, register): (Vec<u8>, u32)| match keys.get(&name).filter(live) {
                     None => KeyState::Free,
                     Some(key) => KeyState::Held {
                         value: Some(key.value.clone().into()),
                         remaining: Some(key.until.saturating_duration_since(now)),
+                        number: moved
+                            .get(&register)
+                            .and_then(|is| FencingToken::new(*is))
+                            .filter(|_| bug != Bug::InspectsWithoutNumbers),
                     },
                 };
                 Reply::Keys(names.into_iter().map(state).collect())
             }
-            _ => Reply::Identity(Identity {
-                run: if bug == Bug::AnotherRunPerLink { self.link } else { 0 }.to_string().into(),
-                version: if bug == Bug::NoVersion { "" } else { "toy 1" }.into(),
-            }),
+            _ => Reply::Identity(self.identity()),
         }
     }
 }

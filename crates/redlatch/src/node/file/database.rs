@@ -13,8 +13,11 @@ use super::{
 };
 use crate::{clock::wall_micros, node::Store};
 use redlatch_core::{
-    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Page, Proposal,
-    Reply, Resource, Resources, Token, Vote, fence::registers, glob, resource::MAX_RESOURCES,
+    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Page,
+    Proposal, Quarantine, Registers, Reply, Resource, Resources, Token, Vote,
+    fence::{register, registers},
+    glob,
+    resource::MAX_RESOURCES,
     token::owner_of,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -62,12 +65,16 @@ impl Database {
             Command::Inspect { .. }
             | Command::Identify
             | Command::List { .. }
-            | Command::Examine => "BEGIN",
+            | Command::Examine
+            | Command::Registers => "BEGIN",
             _ => "BEGIN IMMEDIATE",
         };
         in_transaction(&self.connection, begin, || {
             if !self.is_of_this_boot()? {
                 return Ok(Reply::failed(self.shared_by_machines()));
+            }
+            if let Some(objection) = self.objection(command)? {
+                return Ok(Reply::Vote(Vote::Quarantined(objection)));
             }
             let now = self.boot.now();
             Ok(match command {
@@ -95,10 +102,65 @@ impl Database {
                 Command::List { pattern, after } => {
                     Reply::Page(self.list(now, pattern, after.as_deref())?)
                 }
-                Command::Examine => Reply::Facts(self.facts().into()),
+                Command::Examine => {
+                    let mut facts = self.facts(now)?;
+                    self.ledger()?.tell(&mut facts);
+                    Reply::Facts(facts.into())
+                }
+                Command::Watch { guard, nonce, replace } => {
+                    let (mut facts, before) = (self.facts(now)?, self.ledger()?);
+                    let mut ledger = before.clone();
+                    ledger.watch(&mut facts, *guard, *nonce, *replace);
+                    if ledger != before {
+                        self.keep(&ledger)?;
+                    }
+                    Reply::Facts(facts.into())
+                }
+                Command::Registers => Reply::Registers(self.told_registers()?),
+                Command::Admit { guard, agreement, mark, registers } => {
+                    let mut ledger = self.ledger()?;
+                    if !ledger.admit(&self.identity.run, *guard, agreement, mark) {
+                        return Ok(Reply::Vote(Vote::Gone));
+                    }
+                    self.keep(&ledger)?;
+                    self.raise_to(registers)?;
+                    Reply::Vote(Vote::Granted)
+                }
                 _ => Reply::failed(unfit(&self.path, "does not know this command")),
             })
         })
+    }
+
+    /// Why the node may not vote on this.
+    fn objection(&self, command: &Command) -> Outcome<Option<Quarantine>> {
+        let (Command::Take { guard: Some(guard), .. }
+        | Command::Raise { guard: Some(guard), .. }
+        | Command::Extend { guard: Some(guard), .. }) = command
+        else {
+            return Ok(None);
+        };
+        Ok(self.ledger()?.objection(&self.identity.run, *guard))
+    }
+
+    fn ledger(&self) -> Outcome<Ledger> {
+        self.statement("SELECT admitted, agreement, reserved, watched FROM node")?.query_row(
+            [],
+            |row| {
+                Ok(Ledger {
+                    admitted: row.get(0)?,
+                    agreement: row.get(1)?,
+                    reserved: row.get(2)?,
+                    watched: row.get(3)?,
+                })
+            },
+        )
+    }
+
+    fn keep(&self, ledger: &Ledger) -> Outcome<()> {
+        let Ledger { admitted, agreement, reserved, watched } = ledger;
+        let texts = "UPDATE node SET admitted = ?1, agreement = ?2, reserved = ?3, watched = ?4";
+        self.statement(texts)?.execute(params![admitted, agreement, reserved, watched])?;
+        Ok(())
     }
 
     fn take(&self, now: i64, resources: &Resources, token: &Token, ttl: Duration) -> Outcome<Vote> {
@@ -171,6 +233,27 @@ impl Database {
         Ok(())
     }
 
+    fn told_registers(&self) -> Outcome<Registers> {
+        let mut select = self.statement("SELECT register, number FROM fences ORDER BY register")?;
+        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
+        let known = |row: Outcome<(u32, i64)>| match row {
+            Ok((at, number)) => Some(Ok((at, FencingToken::new(number.unsigned_abs())?))),
+            Err(error) => Some(Err(error)),
+        };
+        rows.filter_map(known).collect()
+    }
+
+    /// Moves registers that are behind.
+    fn raise_to(&self, registers: &[(u32, FencingToken)]) -> Outcome<()> {
+        let greater = "INSERT INTO fences VALUES (?1, ?2) \
+                       ON CONFLICT DO UPDATE SET number = max(number, excluded.number)";
+        let mut raise = self.statement(greater)?;
+        for (register, number) in registers {
+            raise.execute(params![register, number.get().cast_signed()])?;
+        }
+        Ok(())
+    }
+
     fn are_ours(&self, now: i64, resources: &Resources, token: &Token) -> Outcome<bool> {
         for resource in resources {
             match self.find(now, resource)? {
@@ -210,11 +293,15 @@ impl Database {
     }
 
     fn inspect(&self, now: i64, resources: &Resources) -> Outcome<Reply> {
+        let mut select = self.statement("SELECT number FROM fences WHERE register = ?1")?;
         let state = |resource| {
-            Ok(self.find(now, resource)?.map_or(KeyState::Free, |row| KeyState::Held {
+            let Some(row) = self.find(now, resource)? else { return Ok(KeyState::Free) };
+            let number = select.query_row([register(resource)], |row| row.get(0)).optional()?;
+            Ok(KeyState::Held {
                 remaining: Some(row.remaining(now)),
                 value: Some(row.value.into()),
-            }))
+                number: number.and_then(|is: i64| FencingToken::new(is.unsigned_abs())),
+            })
         };
         Ok(Reply::Keys(resources.iter().map(state).collect::<Outcome<_>>()?))
     }
@@ -239,8 +326,16 @@ impl Database {
     }
 
     /// The locks survive whoever dies, and end with the machine's uptime.
-    fn facts(&self) -> Facts {
-        Facts { journal: Some(true), ..Facts::of(self.identity.clone()) }
+    fn facts(&self, now: i64) -> Outcome<Facts> {
+        let since: i64 =
+            self.statement("SELECT since FROM node")?.query_row([], |row| row.get(0))?;
+        let uptime = Duration::from_nanos(now.saturating_sub(since).max(0).unsigned_abs());
+        Ok(Facts {
+            clock: Some(Duration::from_micros(wall_micros())),
+            uptime: Some(Duration::from_secs(uptime.as_secs())), // as servers tell it
+            journal: Some(true),
+            ..Facts::of(self.identity.clone())
+        })
     }
 
     /// The lock of that name, unless it has expired.

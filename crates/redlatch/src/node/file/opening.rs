@@ -23,10 +23,15 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What we call our files, so as not to touch another program's: `RdLt`.
 const APPLICATION: i32 = 0x5264_4C74;
-/// Counts up with every change of the tables.
-const VERSION: i32 = 1;
 
-const SCHEMA: &str = "
+/// Counts up with every change of the tables.
+const VERSION: i32 = 2;
+
+/// What makes the tables of each format out of those of the format before. A
+/// database of an older format gets what it lacks.
+const FORMATS: [(i32, &str); 2] = [(1, LOCKS), (2, GUARD)];
+
+const LOCKS: &str = "
     -- One row. The boot id is that of the machine's start that all locks are of.
     CREATE TABLE node (id TEXT NOT NULL, boot TEXT NOT NULL) STRICT;
     -- The deadline is in nanoseconds of the boot clock.
@@ -36,6 +41,17 @@ const SCHEMA: &str = "
     CREATE INDEX deadlines ON locks (deadline);
     -- The fencing registers that have ever moved. They outlive every start.
     CREATE TABLE fences (register INTEGER PRIMARY KEY, number INTEGER NOT NULL) STRICT;
+";
+
+const GUARD: &str = "
+    -- What the restart guard keeps: see `Ledger`.
+    ALTER TABLE node ADD COLUMN admitted TEXT;
+    ALTER TABLE node ADD COLUMN agreement TEXT;
+    ALTER TABLE node ADD COLUMN reserved TEXT;
+    ALTER TABLE node ADD COLUMN watched TEXT;
+    -- Since when nothing was forgotten, in nanoseconds of the boot clock: when
+    -- the database was made, but the start of the machine if that came later.
+    ALTER TABLE node ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// A connection to the database at `path`, made if there is none yet, and the
@@ -137,7 +153,7 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
         return Obstacle::unfit("is not writable for this user: change its owner or its mode");
     }
     // Looked at before it is touched, and at one moment, as others may make it.
-    in_transaction(connection, "BEGIN", || is_new(connection))?;
+    in_transaction(connection, "BEGIN", || format(connection))?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
@@ -151,13 +167,23 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
     // as OFF might.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     in_transaction(connection, "BEGIN IMMEDIATE", || {
-        if is_new(connection)? {
-            connection.execute_batch(SCHEMA)?;
-            connection.pragma_update(None, "application_id", APPLICATION)?;
-            connection.pragma_update(None, "user_version", VERSION)?;
-            connection.execute("INSERT INTO node VALUES (?1, ?2)", [&fresh_id()?, &*boot.id])?;
+        let found = format(connection)?;
+        for (_, step) in FORMATS.iter().filter(|(format, _)| *format > found) {
+            connection.execute_batch(step)?;
         }
-        let of_earlier_boot = "UPDATE node SET boot = ?1 WHERE boot <> ?1";
+        if found == 0 {
+            connection.pragma_update(None, "application_id", APPLICATION)?;
+            let new = "INSERT INTO node (id, boot) VALUES (?1, ?2)";
+            connection.execute(new, [&fresh_id()?, &*boot.id])?;
+        }
+        if found < VERSION {
+            connection.pragma_update(None, "user_version", VERSION)?;
+            // An older one does not tell when it was made.
+            connection.execute("UPDATE node SET since = ?1", [boot.now()])?;
+        }
+        // Whoever held a lock is gone with the start it was of, and so the node
+        // cannot have forgotten any of the present one.
+        let of_earlier_boot = "UPDATE node SET boot = ?1, since = 0 WHERE boot <> ?1";
         if connection.execute(of_earlier_boot, [&*boot.id])? > 0 {
             connection.execute("DELETE FROM locks", [])?;
         }
@@ -165,15 +191,16 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
     })
 }
 
-/// Whether the database is still empty; if not, it must be one of ours.
-fn is_new(connection: &Connection) -> Result<bool, Obstacle> {
+/// The format of the database: 0 if it is still empty; if not, it must be one of
+/// ours.
+fn format(connection: &Connection) -> Result<i32, Obstacle> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let things: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (number("application_id")?, number("user_version")?) {
-        (0, 0) if things == 0 => Ok(true),
-        (APPLICATION, VERSION) => Ok(false),
-        (APPLICATION, newer @ VERSION..) => Obstacle::unfit(format!(
+        (0, 0) if things == 0 => Ok(0),
+        (APPLICATION, known @ 1..=VERSION) => Ok(known),
+        (APPLICATION, newer) if newer > VERSION => Obstacle::unfit(format!(
             "was made by a newer Redlatch (format {newer}, this one knows {VERSION}): \
              update this program, or name another file"
         )),

@@ -3,7 +3,10 @@ use crate::node::{
     Store,
     conformance::{resources, tag},
 };
-use redlatch_core::{Command, Fault, KeyState, Reply, Token, Vote};
+use redlatch_core::{
+    Agreement, Cause, Command, Facts, Fault, FencingToken, KeyState, Quarantine, Registers, Reply,
+    Token, Vote, fence::REGISTERS,
+};
 use rusqlite::Connection;
 use std::{
     env, fs,
@@ -124,7 +127,7 @@ fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
         (text.join("locks.db"), "cannot be reached"),
         (text.clone(), "is not a SQLite database: name a file of its own"),
         (foreign.clone(), "is the database of another program: name a file of its own"),
-        (newer.clone(), "newer Redlatch (format 7, this one knows 1): update this program"),
+        (newer.clone(), "newer Redlatch (format 7, this one knows 2): update this program"),
     ];
     for (path, expected) in cases {
         let text = unfit_text(&path);
@@ -169,6 +172,136 @@ fn a_reboot_frees_every_lock() {
 
     assert_eq!(database.execute(&take("a", "2", LONG)), Ok(granted()));
     assert_eq!(run_of(&mut database), run, "the earlier boot was not this one");
+}
+
+/// Programs that were built before the restart guard made such files.
+const FORMAT_1: &str = "
+    CREATE TABLE node (id TEXT NOT NULL, boot TEXT NOT NULL) STRICT;
+    CREATE TABLE locks (
+        name BLOB PRIMARY KEY, value BLOB NOT NULL, deadline INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX deadlines ON locks (deadline);
+    CREATE TABLE fences (register INTEGER PRIMARY KEY, number INTEGER NOT NULL) STRICT;
+    PRAGMA application_id = 0x52644C74;
+    PRAGMA user_version = 1;
+    INSERT INTO fences VALUES (5, 18);
+";
+
+#[test]
+fn a_file_of_an_older_program_keeps_its_locks_and_numbers() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    let boot = boot::Boot::present().unwrap();
+    let older = Connection::open(&path).unwrap();
+    older.execute_batch(FORMAT_1).unwrap();
+    older.execute("INSERT INTO node VALUES ('0123', ?1)", [&*boot.id]).unwrap();
+    let dies = i64::MAX;
+    older.execute("INSERT INTO locks VALUES (CAST('a' AS BLOB), x'31', ?1)", [dies]).unwrap();
+    drop(older);
+
+    for _ in 0..2 {
+        let mut database = Database::open(&path).unwrap();
+
+        assert_eq!(run_of(&mut database), format!("{}/0123", boot.id));
+        assert!(is_held(&database.execute(&take("a", "2", LONG))));
+        let numbers = [(5, FencingToken::new(18).unwrap())].into();
+        assert_eq!(database.execute(&Command::Registers), Ok(Reply::Registers(numbers)));
+        assert!(watch(&mut database).uptime < Some(LONG), "nobody knows since when it is there");
+    }
+}
+
+fn agreement() -> Agreement {
+    Agreement::new(["file:test".into()], LONG, LONG)
+}
+
+fn watch(database: &mut Database) -> Box<Facts> {
+    let guard = agreement().fingerprint();
+    match database.execute(&Command::Watch { guard, nonce: 7, replace: false }) {
+        Ok(Reply::Facts(facts)) => facts,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn admit(database: &mut Database, registers: Registers) -> Result<Reply, Fault> {
+    let mark = watch(database).mark.unwrap().id;
+    let (guard, agreement) = (agreement().fingerprint(), agreement().to_string().into());
+    database.execute(&Command::Admit { guard, agreement, mark, registers })
+}
+
+fn take_guarded(database: &mut Database, name: &str) -> Reply {
+    let (resources, token) = (resources([name]), Token::from_bytes(b"1"));
+    let guard = Some(agreement().fingerprint());
+    let take = Command::Take { resources, token, ttl: LONG, fence: None, guard };
+    database.execute(&take).unwrap()
+}
+
+fn out() -> Reply {
+    Reply::Vote(Vote::Quarantined(Quarantine::new(Cause::Forgot)))
+}
+
+#[test]
+fn an_admission_outlives_those_who_use_the_file_but_neither_the_file_nor_the_boot() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(take_guarded(&mut database, "a"), out());
+    assert_eq!(admit(&mut database, [].into()), Ok(granted()));
+    drop(database);
+
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(take_guarded(&mut database, "a"), granted());
+    drop(database);
+
+    // What would stand there, had the machine been started anew since.
+    let boot = boot::Boot::present().unwrap();
+    let reboot = "UPDATE node SET boot = 'earlier', admitted = replace(admitted, ?1, 'earlier')";
+    Connection::open(&path).unwrap().execute(reboot, [&*boot.id]).unwrap();
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(take_guarded(&mut database, "b"), out());
+    drop(database);
+
+    let mut other = Database::open(&scratch.path("other.db")).unwrap();
+    assert_eq!(take_guarded(&mut other, "c"), out());
+}
+
+#[test]
+fn a_file_has_been_up_since_it_was_made_and_one_that_was_there_before_since_the_boot() {
+    let scratch = Scratch::new();
+    let path = scratch.path("locks.db");
+    let boot = boot::Boot::present().unwrap();
+    let uptime = |path| watch(&mut Database::open(path).unwrap()).uptime.unwrap();
+    let start = boot.now();
+
+    let young = uptime(&path);
+    let earlier = "UPDATE node SET since = since - 5000000000";
+    Connection::open(&path).unwrap().execute(earlier, []).unwrap();
+    let older = uptime(&path);
+
+    let elapsed = Duration::from_nanos((boot.now() - start).unsigned_abs());
+    assert!(young <= elapsed, "{young:?} of {elapsed:?}");
+    let five = Duration::from_secs(5);
+    assert!((five..=five + elapsed).contains(&older), "{older:?} of {elapsed:?}");
+
+    Connection::open(&path).unwrap().execute("UPDATE node SET boot = 'earlier'", []).unwrap();
+    let oldest = uptime(&path);
+    let since_boot = Duration::from_nanos(start.unsigned_abs());
+    let whole = Duration::from_secs(since_boot.as_secs());
+    assert!(oldest >= whole && oldest < whole + LONG, "{oldest:?} of {since_boot:?}");
+}
+
+#[test]
+fn an_admission_can_bring_every_register_and_lowers_none() {
+    let every = |number| (0..REGISTERS).map(move |at| (at, FencingToken::new(number).unwrap()));
+    let scratch = Scratch::new();
+    let mut database = Database::open(&scratch.path("locks.db")).unwrap();
+    let ahead = "INSERT INTO fences VALUES (5, 18)";
+    Connection::open(scratch.path("locks.db")).unwrap().execute(ahead, []).unwrap();
+
+    assert_eq!(admit(&mut database, every(7).collect()), Ok(granted()));
+
+    let mut expected: Vec<_> = every(7).collect();
+    expected[5].1 = FencingToken::new(18).unwrap();
+    assert_eq!(database.execute(&Command::Registers), Ok(Reply::Registers(expected.into())));
 }
 
 #[test]

@@ -4,13 +4,20 @@
 //! scripts: one round trip after the connection stands.
 
 use super::{
-    Address, Transport,
+    Address, Transport, observe,
     resp::{LARGEST, Value, read_reply, write_command},
     translate::{Hashes, Script, text_of},
 };
 use redlatch_core::{Fault, Identity};
 use rustix::net::sockopt;
-use std::{io, pin::Pin, sync::Arc, task, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{self, Poll},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::{TcpStream, UnixStream},
@@ -23,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// server that is merely frozen still acknowledges: its connection, and with it
 /// the order of its commands, is kept.
 const UNACKNOWLEDGED: u32 = 10_000;
+/// How long a server may take to say a second time who it is.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// A server that is ready to vote.
@@ -41,10 +50,72 @@ pub(super) enum Stream {
 }
 
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
-    match tokio::time::timeout(PATIENCE, greet(&address)).await {
+    match tokio::time::timeout(PATIENCE, meet(&address)).await {
         Ok(result) => result,
         Err(_) => Err(Fault::Unreachable(format!("not ready within {PATIENCE:?}").into())),
     }
+}
+
+/// Greets the server, the first time twice: two connections must lead to one.
+async fn meet(address: &Address) -> Result<Connection, Fault> {
+    let connection = if address.runs.is_empty() {
+        let again = tokio::time::timeout(SECOND_LOOK, introduction(address));
+        let (connection, again) = both(greet(address), again).await;
+        let connection = connection?;
+        address.runs.note(&connection.identity.run)?;
+        // What cannot be asked twice, say for want of connections, is not.
+        if let Ok(Ok(other)) = again
+            && other.run != connection.identity.run
+        {
+            address.runs.note(&other.run)?;
+            address.runs.note(&introduction(address).await?.run)?;
+            return Err(Fault::Unreachable("restarted while it was connected to".into()));
+        }
+        connection
+    } else {
+        greet(address).await?
+    };
+    address.runs.note(&connection.identity.run)?;
+    Ok(connection)
+}
+
+/// Waits for two things at once.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(cx)
+        {
+            first = Some(done);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(cx)
+        {
+            second = Some(done);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Asks a server who it is, and leaves.
+async fn introduction(address: &Address) -> Result<Identity, Fault> {
+    let mut stream = dial(address).await?;
+    let (mut out, logins) = login(address);
+    write_command(&mut out, &[b"INFO"]);
+    stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
+    let mut replies = Replies { stream: &mut stream, buffer: Vec::new(), at: 0 };
+    for _ in 0..logins {
+        replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
+    }
+    replies.next(|value| identify(value, address)).await
 }
 
 async fn greet(address: &Address) -> Result<Connection, Fault> {
@@ -56,7 +127,7 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     for _ in 0..logins {
         replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
     }
-    let identity = replies.next(identify).await?;
+    let identity = replies.next(|value| identify(value, address)).await?;
     let mut hashes = Hashes::default();
     for hash in &mut hashes {
         *hash = replies.next(script_hash).await?;
@@ -70,6 +141,19 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
 
 /// What to send, and how many of the answers are about logging in.
 fn greeting(address: &Address) -> (Vec<u8>, usize) {
+    let (mut out, logins) = login(address);
+    write_command(&mut out, &[b"INFO"]);
+    for script in Script::ALL {
+        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
+    }
+    write_command(&mut out, &[b"EVAL", PERMISSIONS, b"0"]);
+    write_command(&mut out, &[b"EVALSHA", NO_SCRIPT, b"0"]);
+    write_command(&mut out, &[b"PING"]);
+    (out, logins)
+}
+
+/// How to log in, and how many answers that has.
+fn login(address: &Address) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     let mut logins = 0;
     let password = address.password.as_ref().map(|password| password.0.as_bytes());
@@ -86,13 +170,6 @@ fn greeting(address: &Address) -> (Vec<u8>, usize) {
         logins += 1;
         write_command(&mut out, &[b"SELECT", address.database.to_string().as_bytes()]);
     }
-    write_command(&mut out, &[b"INFO"]);
-    for script in Script::ALL {
-        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
-    }
-    write_command(&mut out, &[b"EVAL", PERMISSIONS, b"0"]);
-    write_command(&mut out, &[b"EVALSHA", NO_SCRIPT, b"0"]);
-    write_command(&mut out, &[b"PING"]);
     (out, logins)
 }
 
@@ -215,7 +292,7 @@ fn script_hash(value: &Value<'_>) -> Result<Box<[u8]>, Fault> {
 }
 
 /// Refuses what cannot be a node, before it votes.
-fn identify(value: &Value<'_>) -> Result<Identity, Fault> {
+fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
     let Value::Text(info) = value else {
         return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));
     };
@@ -224,7 +301,6 @@ fn identify(value: &Value<'_>) -> Result<Identity, Fault> {
         let find = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(':').map(str::to_string);
         info.lines().find_map(find)
     };
-    let missing = || unfit("it does not tell its run_id (INFO server)");
     if field("cluster_enabled").as_deref() == Some("1") {
         return Err(unfit(
             "it is part of a Redis Cluster, which forgets locks on failover; use masters of their own",
@@ -237,11 +313,15 @@ fn identify(value: &Value<'_>) -> Result<Identity, Fault> {
     if !is_supported(&version) {
         return Err(unfit(&format!("its version is {version}; 6.2 is the oldest that will do")));
     }
-    let name = match field("valkey_version") {
-        Some(version) => format!("valkey {version}"),
-        None => format!("redis {version}"),
-    };
-    Ok(Identity { run: field("run_id").ok_or_else(missing)?.into(), version: name.into() })
+    let policy = field("maxmemory_policy").filter(|policy| policy != "noeviction");
+    let is_limited = field("maxmemory").is_some_and(|limit| limit != "0");
+    if let (Some(policy), true, false) = (policy, is_limited, address.allow_eviction) {
+        return Err(unfit(&format!(
+            "it may throw locks away when its memory is full (maxmemory-policy {policy}); set \
+             noeviction, or allow it with ?allow_eviction=yes behind the address"
+        )));
+    }
+    observe::identity(&info).ok_or_else(|| unfit("it does not tell its run_id (INFO server)"))
 }
 
 fn is_supported(version: &str) -> bool {
@@ -258,7 +338,7 @@ impl AsyncRead for Stream {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         buffer: &mut ReadBuf<'_>,
-    ) -> task::Poll<io::Result<()>> {
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
@@ -273,7 +353,7 @@ impl AsyncWrite for Stream {
         self: Pin<&mut Self>,
         cx: &mut task::Context<'_>,
         bytes: &[u8],
-    ) -> task::Poll<io::Result<usize>> {
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
@@ -282,19 +362,16 @@ impl AsyncWrite for Stream {
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> task::Poll<io::Result<()>> {
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             #[cfg(feature = "tls")]
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
             // The system sends at once.
-            _ => task::Poll::Ready(Ok(())),
+            _ => Poll::Ready(Ok(())),
         }
     }
 
-    fn poll_shutdown(
-        self: Pin<&mut Self>,
-        cx: &mut task::Context<'_>,
-    ) -> task::Poll<io::Result<()>> {
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
@@ -310,7 +387,8 @@ mod tests {
 
     fn info(lines: &str) -> Result<Identity, Fault> {
         let text = format!("redis_version:7.0.1\r\nrun_id:abc\r\n{lines}");
-        identify(&Value::Text(text.as_bytes()))
+        let address = Address::new(Transport::Unix("/nowhere".into()));
+        identify(&Value::Text(text.as_bytes()), &address)
     }
 
     #[test]

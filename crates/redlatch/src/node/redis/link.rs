@@ -10,7 +10,7 @@ use super::{
     Address,
     connect::{Connection, connect},
     resp::{LARGEST, Nonsense, Value, read_reply},
-    translate::{self, Naming},
+    translate::{self, MarkerText, Naming},
 };
 use crate::node::Link;
 use redlatch_core::{Command, Fault, Reply, Tag};
@@ -64,6 +64,7 @@ enum State {
 
 struct Ready {
     connection: Connection,
+    marker: MarkerText,
     under_way: VecDeque<(Tag, Command)>,
     /// When there was last an answer, or nothing to answer.
     quiet_since: Instant,
@@ -159,6 +160,7 @@ impl Ready {
     fn new(connection: Connection) -> Self {
         Ready {
             connection,
+            marker: MarkerText::default(),
             under_way: VecDeque::new(),
             quiet_since: Instant::now(),
             out: Vec::with_capacity(READ),
@@ -170,7 +172,7 @@ impl Ready {
     }
 
     fn send(&mut self, tag: Tag, command: Command) {
-        translate::write(&mut self.out, &command, Naming::Hash(&self.connection.hashes));
+        self.write(&command, Named::ByHash);
         if self.under_way.is_empty() {
             self.quiet_since = Instant::now();
         }
@@ -241,18 +243,39 @@ impl Ready {
             self.start += length;
             if is_no_script(&value) && !self.released_since(&command) {
                 // The server forgot the script (SCRIPT FLUSH), so it did nothing.
-                translate::write(&mut self.out, &command, Naming::Source);
+                self.write(&command, Named::InFull);
                 self.under_way.push_back((tag, command));
                 continue;
             }
             let reply = translate::read(&command, &value, &self.connection.identity);
+            let another = is_read_only(&value) || self.is_another(&reply);
             replies.push((tag, reply));
+            if another {
+                // Who it is must be asked again.
+                return Err(disconnected("the server changed its role"));
+            }
         }
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
         let rest = self.end - self.start;
         if rest > LARGEST { Err(nonsense(Nonsense::TooLarge)) } else { Ok(()) }
+    }
+
+    fn write(&mut self, command: &Command, named: Named) {
+        let Connection { identity, hashes, .. } = &self.connection;
+        let marker = self.marker.of(translate::guard_of(command), &identity.run);
+        let naming = match named {
+            Named::ByHash => Naming::Hash(hashes),
+            Named::InFull => Naming::Source,
+        };
+        translate::write(&mut self.out, command, marker, naming);
+    }
+
+    /// Whether the server tells that it is no longer the one that was connected
+    /// to: it was a replica in between.
+    fn is_another(&self, reply: &Reply) -> bool {
+        matches!(reply, Reply::Facts(facts) if facts.identity.run != self.connection.identity.run)
     }
 
     /// Whether the undo of this take is under way already: sent once more, the
@@ -264,6 +287,18 @@ impl Ready {
         let releases = |(_, later): &(Tag, Command)| matches!(later, Command::Release { token: released, .. } if released == token);
         self.under_way.iter().any(releases)
     }
+}
+
+/// How a script is named in a command.
+#[derive(Clone, Copy)]
+enum Named {
+    ByHash,
+    InFull,
+}
+
+/// Only a replica says so.
+fn is_read_only(value: &Value<'_>) -> bool {
+    matches!(value, Value::Error(text) if text.starts_with(b"READONLY"))
 }
 
 fn is_no_script(value: &Value<'_>) -> bool {

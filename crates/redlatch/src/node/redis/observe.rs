@@ -1,7 +1,9 @@
 //! What a server answers to those who only look.
 
 use super::resp::Value;
-use redlatch_core::{Facts, HeldKey, Identity, Page, Resource, token::owner_of};
+use redlatch_core::{
+    Facts, HeldKey, Identity, Ledger, Page, Registers, Resource, fence::REGISTERS, token::owner_of,
+};
 use std::{sync::Arc, time::Duration};
 
 /// What a user of a Redis or Valkey server needs to be allowed, as in
@@ -31,9 +33,9 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     Some(Page { locks: locks.into(), next })
 }
 
-/// `{INFO, {seconds, microseconds} or nil}`.
-pub(super) fn facts(parts: &[Value<'_>], identity: &Identity) -> Option<Facts> {
-    let [Value::Text(info), clock] = parts else {
+/// `{INFO, {seconds, microseconds} or nil, …}` and the texts of the ledger.
+pub(super) fn facts(parts: &[Value<'_>]) -> Option<Facts> {
+    let [Value::Text(info), clock, kept @ ..] = parts else {
         return None;
     };
     let info = String::from_utf8_lossy(info);
@@ -43,7 +45,7 @@ pub(super) fn facts(parts: &[Value<'_>], identity: &Identity) -> Option<Facts> {
     let number = |name| field(name).and_then(|text| text.parse::<u64>().ok());
     let is_limited = number("maxmemory").is_some_and(|limit| limit > 0);
     let no_history = |id: &str| id.bytes().all(|byte| byte == b'0');
-    Some(Facts {
+    let mut facts = Facts {
         clock: time(clock),
         uptime: number("uptime_in_seconds").map(Duration::from_secs),
         eviction: field("maxmemory_policy").filter(|_| is_limited).map(Arc::from),
@@ -51,8 +53,52 @@ pub(super) fn facts(parts: &[Value<'_>], identity: &Identity) -> Option<Facts> {
         journal: number("aof_enabled").map(|enabled| enabled == 1),
         replicas: number("connected_slaves").and_then(|count| count.try_into().ok()),
         promoted: field("master_replid2").is_some_and(|id| !no_history(id)),
-        ..Facts::of(identity.clone())
-    })
+        ..Facts::of(identity(&info)?)
+    };
+    ledger(kept).tell(&mut facts);
+    Some(facts)
+}
+
+/// Who the server is, by what it says of itself.
+pub(super) fn identity(info: &str) -> Option<Identity> {
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    // Half of each is enough: a promoted replica has another history, and the
+    // scripts say the same.
+    let half = |id: &str| id.chars().take(20).collect::<String>();
+    let run = half(field("run_id")?) + &half(field("master_replid").unwrap_or_default());
+    let version = match field("valkey_version") {
+        Some(version) => format!("valkey {version}"),
+        None => format!("redis {}", field("redis_version").unwrap_or_default()),
+    };
+    Some(Identity { run: run.into(), version: version.into() })
+}
+
+/// What a server keeps for the restart guard, in the order of
+/// [`Ledger::NAMES`]; what is empty is not there.
+pub(super) fn ledger(kept: &[Value<'_>]) -> Ledger {
+    let text = |at: usize| match kept.get(at)? {
+        Value::Text(text) if !text.is_empty() => Some(Arc::from(String::from_utf8_lossy(text))),
+        _ => None,
+    };
+    Ledger { admitted: text(0), agreement: text(1), reserved: text(2), watched: text(3) }
+}
+
+/// `register number …`.
+pub(super) fn registers(text: &[u8]) -> Option<Registers> {
+    let mut words = str::from_utf8(text).ok()?.split(' ').filter(|word| !word.is_empty());
+    let mut registers = Vec::new();
+    while let Some(register) = words.next() {
+        let register = register.parse().ok().filter(|register| *register < REGISTERS)?;
+        registers.push((register, words.next()?.parse().ok()?));
+    }
+    Some(registers.into())
+}
+
+pub(super) fn registers_text(registers: &Registers) -> String {
+    let words = registers.iter().map(|(register, number)| format!("{register} {number}"));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn time(value: &Value<'_>) -> Option<Duration> {
@@ -68,10 +114,6 @@ fn time(value: &Value<'_>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn identity() -> Identity {
-        Identity { run: "a".into(), version: "redis 7".into() }
-    }
 
     #[test]
     fn the_permissions_are_no_fewer_than_those_asked_for_at_connect() {
@@ -102,7 +144,8 @@ mod tests {
     #[test]
     fn a_policy_matters_only_where_memory_is_limited() {
         let policy = |info: &str| {
-            facts(&[Value::Text(info.as_bytes()), Value::Nil], &identity()).unwrap().eviction
+            let info = format!("run_id:a\r\n{info}");
+            facts(&[Value::Text(info.as_bytes()), Value::Nil]).unwrap().eviction
         };
 
         assert_eq!(policy("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), None);
@@ -114,7 +157,7 @@ mod tests {
     fn the_clock_is_read_to_the_microsecond() {
         let clock = Value::Array(vec![Value::Text(b"1700000000"), Value::Text(b"250000")]);
 
-        let facts = facts(&[Value::Text(b""), clock], &identity()).unwrap();
+        let facts = facts(&[Value::Text(b"run_id:a"), clock]).unwrap();
 
         assert_eq!(facts.clock, Some(Duration::from_millis(1_700_000_000_250)));
     }

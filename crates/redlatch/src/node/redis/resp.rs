@@ -5,8 +5,8 @@
 //!
 //! Promise: memory and depth are bounded whatever a server sends.
 
-/// The longest text of a reply: `INFO` has a few thousand bytes.
-const LONGEST: usize = 1 << 20;
+/// The longest text of a reply: all fencing registers have 1.5 MB.
+const LONGEST: usize = 2 << 20;
 /// The largest reply as a whole.
 pub(super) const LARGEST: usize = 2 * LONGEST;
 /// The most elements of one array.

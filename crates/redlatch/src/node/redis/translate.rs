@@ -5,8 +5,8 @@ use super::{
     resp::{Digits, Value, write_command},
 };
 use redlatch_core::{
-    Command, Fault, FencingToken, Holder, Identity, KeyState, Reply, Resource, Resources, Vote,
-    fence, token::owner_of,
+    Cause, Command, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Marker,
+    Quarantine, Reply, Resource, Resources, Vote, fence, token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -17,18 +17,16 @@ pub(super) enum Script {
     TakeFenced,
     Raise,
     Extend,
-    ExtendFenced,
     Release,
     Inspect,
 }
 
 impl Script {
-    pub(super) const ALL: [Script; 7] = [
+    pub(super) const ALL: [Script; 6] = [
         Script::Take,
         Script::TakeFenced,
         Script::Raise,
         Script::Extend,
-        Script::ExtendFenced,
         Script::Release,
         Script::Inspect,
     ];
@@ -39,15 +37,14 @@ impl Script {
             Script::TakeFenced => include_str!("scripts/take_fenced.lua"),
             Script::Raise => include_str!("scripts/raise.lua"),
             Script::Extend => include_str!("scripts/extend.lua"),
-            Script::ExtendFenced => include_str!("scripts/extend_fenced.lua"),
             Script::Release => include_str!("scripts/release.lua"),
             Script::Inspect => include_str!("scripts/inspect.lua"),
         }
     }
 
     /// Whether it touches the node's own hash, too.
-    fn is_fenced(self) -> bool {
-        matches!(self, Script::TakeFenced | Script::Raise | Script::ExtendFenced)
+    fn needs_node(self) -> bool {
+        !matches!(self, Script::Release)
     }
 }
 
@@ -68,26 +65,59 @@ pub(super) enum Naming<'a> {
     Source,
 }
 
-/// Appends `command` in the server's words.
-pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
+/// What scripts compare with the node's marker.
+#[derive(Debug, Default)]
+pub(super) struct MarkerText {
+    of: Option<Fingerprint>,
+    text: String,
+}
+
+impl MarkerText {
+    /// The marker of that run by that agreement; empty if there is none. It is
+    /// kept, since the next command will ask for the same.
+    pub(super) fn of(&mut self, guard: Option<Fingerprint>, run: &Arc<str>) -> &[u8] {
+        if self.of != guard {
+            self.of = guard;
+            self.text = guard.map_or_else(String::new, |fingerprint| {
+                Marker { run: run.clone(), fingerprint }.to_string()
+            });
+        }
+        self.text.as_bytes()
+    }
+}
+
+/// The agreement that a vote is cast by.
+pub(super) fn guard_of(command: &Command) -> Option<Fingerprint> {
+    match command {
+        Command::Take { guard, .. }
+        | Command::Raise { guard, .. }
+        | Command::Extend { guard, .. } => *guard,
+        _ => None,
+    }
+}
+
+/// Appends `command` in the server's words; `marker` goes with votes.
+pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming: Naming<'_>) {
     let mut digits = Digits::default();
     match command {
-        Command::Take { resources, token, ttl, fence: None, .. } => {
+        Command::Take { resources, token, ttl, fence: None, guard } => {
             let ttl = digits.of(millis(*ttl));
             match resources.single() {
                 // Plain Redlock, to the letter.
-                Some(only) => {
+                Some(only) if guard.is_none() => {
                     let key = only.as_bytes();
                     write_command(out, &[b"SET", key, token.as_bytes(), b"NX", b"PX", ttl]);
                 }
-                None => {
-                    write_script(out, naming, Script::Take, resources, &[token.as_bytes(), ttl]);
+                _ => {
+                    let arguments = [marker, token.as_bytes(), ttl];
+                    write_script(out, naming, Script::Take, resources, &arguments);
                 }
             }
         }
         Command::Take { resources, token, ttl, fence: Some(proposal), .. } => {
             let (mut proposed, mut skew) = (Digits::default(), Digits::default());
             let arguments = [
+                marker,
                 token.as_bytes(),
                 digits.of(millis(*ttl)),
                 proposed.of(proposal.micros()),
@@ -96,36 +126,64 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, naming: Naming<'_>) {
             write_script(out, naming, Script::TakeFenced, resources, &arguments);
         }
         Command::Raise { resources, token, to, .. } => {
-            let arguments = [token.as_bytes(), digits.of(to.get())];
+            let arguments = [marker, token.as_bytes(), digits.of(to.get())];
             write_script(out, naming, Script::Raise, resources, &arguments);
         }
         Command::Extend { resources, token, ttl, fence: None, .. } => {
             let ttl = digits.of(millis(*ttl));
-            write_script(out, naming, Script::Extend, resources, &[token.as_bytes(), ttl]);
+            let arguments = [marker, token.as_bytes(), ttl];
+            write_script(out, naming, Script::Extend, resources, &arguments);
         }
         Command::Extend { resources, token, ttl, fence: Some(fence), .. } => {
             let mut number = Digits::default();
             let ttl = digits.of(millis(*ttl));
-            let arguments = [token.as_bytes(), ttl, number.of(fence.get())];
-            write_script(out, naming, Script::ExtendFenced, resources, &arguments);
+            let arguments = [marker, token.as_bytes(), ttl, number.of(fence.get())];
+            write_script(out, naming, Script::Extend, resources, &arguments);
         }
         Command::Release { resources, token } => {
             write_script(out, naming, Script::Release, resources, &[token.as_bytes()]);
         }
         Command::Inspect { resources } => {
-            write_script(out, naming, Script::Inspect, resources, &[]);
+            let registers = resources.iter().map(|resource| fence::register(resource).to_string());
+            let registers: Vec<String> = registers.collect();
+            let registers: Vec<&[u8]> = registers.iter().map(String::as_bytes).collect();
+            write_script(out, naming, Script::Inspect, resources, &registers);
         }
         Command::List { pattern, after } => {
             let cursor = after.as_deref().unwrap_or(b"0");
             let source = include_bytes!("scripts/list.lua");
             write_command(out, &[b"EVAL", source, b"0", cursor, pattern, LOOKED_AT]);
         }
-        Command::Examine => {
-            write_command(out, &[b"EVAL", include_bytes!("scripts/examine.lua"), b"0"]);
+        Command::Examine => write_node_script(out, WATCH, &[b"", b"", b""]),
+        Command::Watch { guard, nonce, replace } => {
+            let (guard, nonce) = (guard.to_string(), format!("{nonce:016x}"));
+            let replace: &[u8] = if *replace { b"1" } else { b"" };
+            write_node_script(out, WATCH, &[guard.as_bytes(), nonce.as_bytes(), replace]);
+        }
+        Command::Registers => {
+            let source = include_bytes!("scripts/registers.lua");
+            write_node_script(out, source, &[digits.of(fence::REGISTERS.into())]);
+        }
+        Command::Admit { guard, agreement, mark, registers } => {
+            let source = include_bytes!("scripts/admit.lua");
+            let (guard, registers) = (guard.to_string(), observe::registers_text(registers));
+            let arguments =
+                [guard.as_bytes(), agreement.as_bytes(), mark.as_bytes(), registers.as_bytes()];
+            write_node_script(out, source, &arguments);
         }
         // Who it is was asked when the connection was made; this keeps the order.
         _ => write_command(out, &[b"PING"]),
     }
+}
+
+/// Looks at a server, and marks it if it is out.
+const WATCH: &[u8] = include_bytes!("scripts/watch.lua");
+
+/// A script that is seldom needed, and about the node's own hash.
+fn write_node_script(out: &mut Vec<u8>, source: &[u8], arguments: &[&[u8]]) {
+    let mut words: Vec<&[u8]> = vec![b"EVAL", source, b"1", NODE_KEY];
+    words.extend(arguments);
+    write_command(out, &words);
 }
 
 fn write_script(
@@ -139,17 +197,28 @@ fn write_script(
         Naming::Hash(hashes) => (b"EVALSHA", &hashes[script as usize]),
         Naming::Source => (b"EVAL", script.source().as_bytes()),
     };
-    let fenced = script.is_fenced();
+    let node = script.needs_node();
     let mut digits = Digits::default();
-    let count = digits.of((resources.count() + usize::from(fenced)) as u64);
-    if let (Some(only), false) = (resources.single(), fenced) {
-        // The usual case of plain Redlock, without a heap allocation.
-        match arguments {
-            [a] => return write_command(out, &[verb, body, count, only.as_bytes(), a]),
-            [a, b] => return write_command(out, &[verb, body, count, only.as_bytes(), a, b]),
-            _ => {}
+    let count = digits.of((resources.count() + usize::from(node)) as u64);
+    // Nearly every take and release: without a heap allocation.
+    match (resources.single(), script, arguments) {
+        (Some(only), Script::Release, [token]) => {
+            return write_command(out, &[verb, body, count, only.as_bytes(), token]);
         }
+        (Some(only), Script::TakeFenced, [marker, token, ttl, proposed, skew]) => {
+            let (key, mut register) = (only.as_bytes(), Digits::default());
+            let register = register.of(fence::register(only).into());
+            let words =
+                [verb, body, count, key, NODE_KEY, marker, token, ttl, proposed, skew, register];
+            return write_command(out, &words);
+        }
+        _ => {}
     }
+    let fenced = match script {
+        Script::TakeFenced | Script::Raise => true,
+        Script::Extend => arguments.len() == 4,
+        Script::Take | Script::Release | Script::Inspect => false,
+    };
     let registers: Vec<String> = if fenced {
         fence::registers(resources).iter().map(u32::to_string).collect()
     } else {
@@ -158,7 +227,7 @@ fn write_script(
     let mut words = Vec::with_capacity(4 + resources.count() + arguments.len() + registers.len());
     words.extend([verb, body, count]);
     words.extend(resources.iter().map(Resource::as_bytes));
-    words.extend(fenced.then_some(NODE_KEY));
+    words.extend(node.then_some(NODE_KEY));
     words.extend(arguments);
     words.extend(registers.iter().map(String::as_bytes));
     write_command(out, &words);
@@ -175,7 +244,10 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
     }
     let vote = match (command, value) {
         (Command::Take { .. }, Value::Status(b"OK") | Value::Int(1))
-        | (Command::Extend { .. } | Command::Release { .. }, Value::Int(1)) => Vote::Granted,
+        | (
+            Command::Extend { .. } | Command::Release { .. } | Command::Admit { .. },
+            Value::Int(1),
+        ) => Vote::Granted,
         (Command::Take { .. } | Command::Raise { .. }, Value::Text(number)) => {
             let number = str::from_utf8(number).ok().and_then(|text| text.parse().ok());
             match number.and_then(FencingToken::new) {
@@ -183,16 +255,27 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
                 None => return unexpected(value),
             }
         }
+        (
+            Command::Take { .. } | Command::Raise { .. } | Command::Extend { .. },
+            Value::Array(parts),
+        ) if parts.first() == Some(&Value::Text(b"quarantined")) => {
+            let ledger = observe::ledger(&parts[1..]);
+            let guard = guard_of(command).and_then(|guard| ledger.objection(&identity.run, guard));
+            Vote::Quarantined(guard.unwrap_or_else(|| Quarantine::new(Cause::Forgot)))
+        }
         (Command::Take { .. }, Value::Nil) => Vote::Held(Holder::default()),
         (Command::Take { .. }, Value::Array(_)) => match held(value) {
-            Some(KeyState::Held { value, remaining }) => {
+            Some(KeyState::Held { value, remaining, .. }) => {
                 let owner = value.and_then(|value| owner_of(&value));
                 Vote::Held(Holder::new(owner.map(Into::into), remaining))
             }
             _ => return unexpected(value),
         },
         (
-            Command::Raise { .. } | Command::Extend { .. } | Command::Release { .. },
+            Command::Raise { .. }
+            | Command::Extend { .. }
+            | Command::Release { .. }
+            | Command::Admit { .. },
             Value::Int(0),
         ) => Vote::Gone,
         (Command::Inspect { resources }, Value::Array(found))
@@ -205,30 +288,43 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
         (Command::List { .. }, Value::Array(parts)) => {
             return observe::page(parts).map_or_else(|| unexpected(value), Reply::Page);
         }
-        (Command::Examine, Value::Array(parts)) => {
-            return observe::facts(parts, identity)
+        (Command::Examine | Command::Watch { .. }, Value::Array(parts)) => {
+            return observe::facts(parts)
                 .map_or_else(|| unexpected(value), |facts| Reply::Facts(facts.into()));
+        }
+        (Command::Registers, Value::Text(text)) => {
+            return observe::registers(text).map_or_else(|| unexpected(value), Reply::Registers);
         }
         _ => return unexpected(value),
     };
     Reply::Vote(vote)
 }
 
-/// `{value or nil, PTTL}`, or nil for a key that is free.
+/// `{value or nil, PTTL}`, with a register's number or nil behind if it was
+/// asked for, or nil for a key that is free.
 fn held(value: &Value<'_>) -> Option<KeyState> {
     let parts = match value {
         Value::Nil => return Some(KeyState::Free),
         Value::Array(parts) => parts,
         _ => return None,
     };
-    let (value, pttl) = match parts.as_slice() {
-        [Value::Text(value), Value::Int(pttl)] => (Some(Arc::from(*value)), *pttl),
-        [Value::Nil, Value::Int(pttl)] => (None, *pttl),
+    let (value, pttl, number) = match parts.as_slice() {
+        [value, Value::Int(pttl)] => (value, *pttl, &Value::Nil),
+        [value, Value::Int(pttl), number] => (value, *pttl, number),
         _ => return None,
+    };
+    let value = match value {
+        Value::Text(value) => Some(Arc::from(*value)),
+        Value::Nil => None,
+        _ => return None,
+    };
+    let number = match number {
+        Value::Text(digits) => str::from_utf8(digits).ok().and_then(|text| text.parse().ok()),
+        _ => None,
     };
     // Negative: it lives for ever.
     let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
-    Some(KeyState::Held { value, remaining })
+    Some(KeyState::Held { value, remaining, number })
 }
 
 fn unexpected(value: &Value<'_>) -> Reply {

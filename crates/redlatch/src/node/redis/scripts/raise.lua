@@ -1,20 +1,25 @@
 -- Moves every register to the number, or to the greatest of them if that is
 -- more, if all keys hold the token.
--- KEYS: the resources, then the node's hash. ARGV: token, number, registers.
--- Returns the number the registers have now, as text, or 0.
+-- KEYS: the resources, then the node's hash. ARGV: marker, token, number, registers.
+-- Returns the number the registers have now, as text, or 0, or
+-- {'quarantined', what is kept for the guard} if the node has not the marker.
 local node = KEYS[#KEYS]
+local kept = redis.call('HMGET', node, 'admitted', unpack(ARGV, 4))
+if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then
+  return {'quarantined', unpack(redis.call('HMGET', node, 'admitted', 'agreement', 'reserved'))}
+end
 for at = 1, #KEYS - 1 do
-  if redis.pcall('GET', KEYS[at]) ~= ARGV[1] then
+  if redis.pcall('GET', KEYS[at]) ~= ARGV[2] then
     return 0
   end
 end
-local greatest = ARGV[2]
-for _, register in ipairs(redis.call('HMGET', node, unpack(ARGV, 3))) do
-  if register and tonumber(register) > tonumber(greatest) then
-    greatest = register
+local greatest = ARGV[3]
+for at = 2, #kept do
+  if kept[at] and tonumber(kept[at]) > tonumber(greatest) then
+    greatest = kept[at]
   end
 end
-for at = 3, #ARGV do
+for at = 4, #ARGV do
   redis.call('HSET', node, ARGV[at], greatest)
 end
 return greatest

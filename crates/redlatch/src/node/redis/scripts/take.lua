@@ -1,13 +1,21 @@
 -- Sets every key to the token, if none of them exists.
--- KEYS: the resources. ARGV: token, TTL in ms.
--- Returns 1, or {value or false, PTTL} of the first key that exists.
-for _, key in ipairs(KEYS) do
-  if redis.call('EXISTS', key) == 1 then
-    local value = redis.pcall('GETRANGE', key, 0, 511)
-    return {type(value) == 'string' and value, redis.call('PTTL', key)}
+-- KEYS: the resources, then the node's hash. ARGV: marker, token, TTL in ms.
+-- Returns 1, or {value or false, PTTL} of the first key that exists, or
+-- {'quarantined', what is kept for the guard} if the node has not the marker.
+local node = KEYS[#KEYS]
+if ARGV[1] ~= '' then
+  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved')
+  if kept[1] ~= ARGV[1] then
+    return {'quarantined', unpack(kept)}
   end
 end
-for _, key in ipairs(KEYS) do
-  redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
+for at = 1, #KEYS - 1 do
+  if redis.call('EXISTS', KEYS[at]) == 1 then
+    local value = redis.pcall('GETRANGE', KEYS[at], 0, 511)
+    return {type(value) == 'string' and value, redis.call('PTTL', KEYS[at])}
+  end
+end
+for at = 1, #KEYS - 1 do
+  redis.call('SET', KEYS[at], ARGV[2], 'PX', ARGV[3])
 end
 return 1

@@ -1,0 +1,205 @@
+//! Servers that may have forgotten locks, as an operator meets them.
+
+mod support;
+
+use redlatch::node::REDIS_PERMISSIONS;
+use redlatch_testbed::{ServerOptions, Servers};
+use std::time::{Duration, Instant};
+use support::{Ended, Place, pty::Terminal, start};
+
+/// How long a server is out in a guarded [`Place`].
+const WINDOW: Duration = Duration::from_secs(3);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn redlatch(place: &Place, args: &[&str]) -> Ended {
+    start(place.redlatch(args)).end()
+}
+
+fn admitted(place: Place) -> Place {
+    redlatch(&place, &["admit", "--all"]).exits_with(0);
+    place
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing: {text}");
+    }
+}
+
+#[test]
+fn servers_that_were_just_started_do_not_vote_until_somebody_vouches_for_them() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::guarded_long(&servers);
+
+    for command in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
+        let refused = redlatch(&place, command).exits_with(122);
+        says(&refused.stderr, &["of 3 nodes are quarantined", "for another", "`redlatch admit`"]);
+    }
+    redlatch(&place, &["status", "x"]).exits_with(122);
+
+    redlatch(&place, &["admit", "--all"]).exits_with(0);
+    redlatch(&place, &["run", "x", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn waiting_for_a_lock_outlasts_the_quarantine() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::guarded(&servers);
+
+    let ended = redlatch(&place, &["run", "x", "--wait", "15s", "--", "echo", "done"]);
+
+    assert_eq!(ended.exits_with(0).stdout, "done\n");
+}
+
+#[test]
+fn a_server_that_comes_back_empty_is_shown_until_somebody_vouches_for_it() {
+    let servers = Servers::start(3).unwrap();
+    let place = admitted(Place::guarded_long(&servers));
+    let name = servers[1].url();
+    servers[1].restart_empty();
+
+    redlatch(&place, &["run", "x", "--", "true"]).exits_with(0);
+    let seen = redlatch(&place, &["status", "x"]).exits_with(0).stdout;
+    let of_node = seen.lines().find(|line| line.contains(&name)).unwrap();
+    says(of_node, &["free, quarantined for another "]);
+    assert_eq!(seen.matches("quarantined").count(), 1, "{seen}");
+    let seen = redlatch(&place, &["status", "x", "--json"]).exits_with(0).stdout;
+    says(&seen, &[&format!(r#""node":"{name}","quarantine":{{"reason":"it may have forgotten"#)]);
+    let found = redlatch(&place, &["doctor"]).exits_with(1).stdout;
+    says(&found, &["quarantined for another ", &format!("redlatch admit {name}")]);
+    let found = redlatch(&place, &["doctor", "--json"]).exits_with(1).stdout;
+    says(&found, &[r#""standing":"quarantined""#, r#""remaining_ms":5"#]);
+
+    let vouched = redlatch(&place, &["admit", &name]).exits_with(0).stdout;
+    assert_eq!(vouched.matches("admitted").count(), 3, "{vouched}");
+    redlatch(&place, &["doctor"]).exits_with(0);
+}
+
+#[test]
+fn a_node_is_named_as_in_errors_or_by_its_address_as_given() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::guarded_long(&servers);
+    let name = servers[0].url();
+    let given = format!("{name}/0?allow_eviction=no");
+    let other = name.replace("127.0.0.1", "localhost");
+    let [a, b, c] = [&given, &servers[1].url(), &servers[2].url()].map(Clone::clone);
+    let nodes = ["--node", &a, "--node", &b, "--node", &c];
+
+    for (typed, code) in [(&given, 0), (&name, 0), (&other, 125)] {
+        let args = [&["admit", typed][..], &nodes].concat();
+        redlatch(&place, &args).exits_with(code);
+    }
+}
+
+#[test]
+fn admit_wait_vouches_for_nothing_and_returns_when_the_window_is_over() {
+    let servers = Servers::start(3).unwrap();
+    let place = admitted(Place::guarded(&servers));
+    servers[2].restart_empty();
+    let back = Instant::now();
+
+    redlatch(&place, &["admit", "--wait", "--timeout", "500ms"]).exits_with(122);
+    redlatch(&place, &["admit", "--wait", &servers[0].url()]).exits_with(0);
+    assert!(back.elapsed() < WINDOW, "the others need not be waited for: {:?}", back.elapsed());
+    let waited = redlatch(&place, &["admit", "--wait", &servers[2].url()]).exits_with(0);
+
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
+    assert_eq!(waited.stdout.matches("admitted").count(), 3, "{}", waited.stdout);
+}
+
+#[test]
+fn a_person_sees_what_is_waited_for() {
+    let servers = Servers::start(3).unwrap();
+    let place = admitted(Place::guarded(&servers));
+    servers[2].restart_empty();
+
+    let script = "redlatch admit --wait; echo status $?";
+    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+
+    let name = servers[2].url();
+    terminal.shows(&format!("waiting for 1 of 3 nodes: {name} quarantined for another 2."));
+    terminal.shows("status 0");
+}
+
+#[test]
+fn the_list_grows_by_one_node_and_its_old_clients_are_never_together_with_the_new_ones() {
+    let servers = Servers::start(4).unwrap();
+    let old = admitted(Place::first(&servers, 3));
+    let new = Place::guarded(&servers);
+    let first = servers[0].url();
+    let mut holder = start(old.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; sleep 100"]));
+    old.read("up");
+    let refused = redlatch(&new, &["run", "x", "--", "true"]).exits_with(122).stderr;
+    says(&refused, &["another list of nodes", &first, "`redlatch admit --replace`"]);
+
+    // One of three is taken away: the old clients have two left, the new ones two of four.
+    let began = Instant::now();
+    redlatch(&new, &["admit", "--replace", &first]).exits_with(0);
+    assert!(began.elapsed() >= WINDOW, "after {:?}", began.elapsed());
+    assert!(!holder.has_ended());
+    redlatch(&new, &["run", "x", "--", "true"]).exits_with(122);
+
+    let done = redlatch(&new, &["admit", "--replace", "--all"]).exits_with(0).stdout;
+    assert_eq!(done.matches("admitted").count(), 4, "{done}");
+    holder.end().exits_with(123);
+    redlatch(&new, &["run", "x", "--", "true"]).exits_with(0);
+    redlatch(&old, &["run", "x", "--", "true"]).exits_with(122);
+}
+
+#[test]
+fn a_list_that_grows_by_two_is_refused_unless_all_clients_are_stopped() {
+    let servers = Servers::start(5).unwrap();
+    admitted(Place::first(&servers, 3));
+    let new = Place::guarded(&servers);
+
+    let refused = redlatch(&new, &["admit", "--replace", "--all"]).exits_with(125);
+    says(&refused.stderr, &["one node at a time", "--all-stopped"]);
+    for server in &servers {
+        says(&refused.stderr, &[&server.url()]);
+    }
+    redlatch(&Place::first(&servers, 3), &["run", "x", "--", "true"]).exits_with(0);
+
+    redlatch(&new, &["admit", "--replace", "--all", "--all-stopped"]).exits_with(0);
+    redlatch(&new, &["run", "x", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn fault_20_doctor_tells_whose_clock_is_an_hour_ahead() {
+    let options = ServerOptions::default().fake_clock();
+    let servers = Servers::start_with(3, &options).unwrap();
+    let place = admitted(Place::guarded_long(&servers));
+
+    servers[1].clock_ahead(HOUR);
+
+    let name = servers[1].url();
+    let mut found = String::new();
+    let shown = support::wait_until(support::PATIENCE, || {
+        found = redlatch(&place, &["doctor"]).stdout;
+        found.contains(&format!("problem  the clock of {name} is 3"))
+    });
+    assert!(shown, "{found}");
+    redlatch(&place, &["doctor"]).exits_with(2);
+}
+
+#[test]
+fn a_user_with_no_more_permissions_than_documented_can_do_all_of_it() {
+    let options = ServerOptions::default().user("ada", "pw", &format!("{REDIS_PERMISSIONS} ~*"));
+    let servers = Servers::start_with(3, &options).unwrap();
+    let place = Place::guarded_long(&servers);
+    let urls: Vec<String> = servers.iter().map(|server| server.url_as("ada", "pw")).collect();
+    let nodes: Vec<&str> = urls.iter().flat_map(|url| ["--node", url]).collect();
+    let done = |args: &[&str]| redlatch(&place, &[args, &nodes].concat()).exits_with(0);
+
+    done(&["admit", "--all"]);
+    let mut run = vec!["run", "x"];
+    run.extend(&nodes);
+    run.extend(["--", "true"]);
+    redlatch(&place, &run).exits_with(0);
+    done(&["status", "x"]);
+    done(&["doctor"]);
+    done(&["admit", "--wait"]);
+    servers[0].restart_empty();
+    let vouched = done(&["admit", &urls[0]]);
+    assert!(!vouched.stdout.contains("pw"), "{}", vouched.stdout);
+}

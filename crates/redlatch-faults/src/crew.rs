@@ -1,0 +1,133 @@
+//! The workers of a run: started, paused, killed, replaced, and ended.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use redlatch_testbed::{Process, wait_until};
+
+use crate::orders::Orders;
+
+/// Worker processes of one directory.
+pub(crate) struct Crew {
+    dir: PathBuf,
+    workers: Vec<Worker>,
+    hired: usize,
+    /// For `LD_PRELOAD`: a clock that the harness can move.
+    clock: Option<Clock>,
+}
+
+struct Worker {
+    orders: Orders,
+    process: Process,
+}
+
+/// A wall clock for the workers' fencing numbers, moved by writing a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock {
+    pub(crate) library: PathBuf,
+    pub(crate) file: PathBuf,
+}
+
+impl Crew {
+    /// Starts one for each of the orders, whose names it fills in.
+    pub(crate) fn hire(
+        dir: &Path,
+        orders: impl IntoIterator<Item = Orders>,
+        clock: Option<Clock>,
+    ) -> io::Result<Self> {
+        let mut crew = Self { dir: dir.to_owned(), workers: Vec::new(), hired: 0, clock };
+        for orders in orders {
+            let worker = crew.start(orders)?;
+            crew.workers.push(worker);
+        }
+        Ok(crew)
+    }
+
+    fn start(&mut self, mut orders: Orders) -> io::Result<Worker> {
+        self.hired += 1;
+        orders.name = format!("w{}", self.hired);
+        let errors = self.dir.join(format!("{}.err", orders.name));
+        let errors = fs::File::options().create(true).append(true).open(errors)?;
+        let json = serde_json::to_string(&orders).expect("orders are plain");
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["worker", &json]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        if let Some(clock) = &self.clock {
+            clock.preload(&mut command);
+        }
+        Ok(Worker { orders, process: Process::spawn(command)? })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Which worker bears that name.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.workers.iter().position(|worker| worker.orders.name == name)
+    }
+
+    /// Stops one in mid-step.
+    pub(crate) fn pause(&self, which: usize) -> io::Result<()> {
+        self.workers[which].process.freeze()
+    }
+
+    pub(crate) fn wake(&self, which: usize) -> io::Result<()> {
+        self.workers[which].process.thaw()
+    }
+
+    /// Kills one (`SIGKILL`) and hires another for its work.
+    pub(crate) fn replace(&mut self, which: usize) -> io::Result<()> {
+        self.workers[which] = self.start(self.workers[which].orders.clone())?;
+        Ok(())
+    }
+
+    /// Whether all have ended by themselves.
+    pub(crate) fn is_done(&mut self) -> bool {
+        self.workers.iter_mut().all(|worker| worker.process.has_ended())
+    }
+
+    /// Tells all to stop, and waits for them. Who hangs, or ended badly, is an
+    /// error.
+    pub(crate) fn dismiss(&mut self, limit: Duration) -> anyhow::Result<()> {
+        fs::write(self.dir.join(Orders::STOP), "").context("tell the workers to stop")?;
+        for worker in &mut self.workers {
+            let ended = wait_until(limit, || worker.process.has_ended());
+            anyhow::ensure!(ended, "{} did not stop within {limit:?}", worker.orders.name);
+        }
+        complaints(&self.dir)
+    }
+}
+
+impl Clock {
+    fn preload(&self, command: &mut Command) {
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("FAKETIME_TIMESTAMP_FILE", &self.file)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("DONT_FAKE_MONOTONIC", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
+
+    /// Moves it by so many seconds, as `+3` or `-540`.
+    pub(crate) fn set(&self, offset: &str) -> io::Result<()> {
+        let next = self.file.with_extension("next");
+        fs::write(&next, format!("{offset}\n"))?;
+        fs::rename(next, &self.file)
+    }
+}
+
+/// What workers said on stderr: a panic, or an error they ended with.
+fn complaints(dir: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "err") {
+            let text = fs::read_to_string(&path)?;
+            anyhow::ensure!(text.is_empty(), "{} said: {text}", path.display());
+        }
+    }
+    Ok(())
+}

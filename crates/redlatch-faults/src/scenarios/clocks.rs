@@ -1,0 +1,225 @@
+//! Clocks that jump: rows 18 to 21 and 35.
+
+use std::thread;
+
+use redlatch::{Locks, NodeKey};
+use redlatch_testbed::{Server, Servers};
+
+use super::{load, ms, row, script, sec, tests};
+use crate::orders::Habits;
+use crate::scenario::{Load, Must, Nodes, Row, Scale, Shown};
+use crate::scene::Scene;
+use crate::vouch::vouch;
+
+const NINE_MINUTES: std::time::Duration = sec(540);
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        row(
+            18,
+            "client machine suspended",
+            vec![tests(&[
+                "fault_18_a_lease_is_over_when_the_machine_wakes_up",
+                "clock::tests::a_frozen_machine_is_seen_by_the_wall_clock",
+                "clock::tests::elapsed_is_what_the_boot_clock_says_while_both_agree",
+                "renewing::a_client_that_slept_through_the_end_is_told_at_once",
+                "a_process_that_was_stopped_past_its_ttl_wakes_up_without_the_lock",
+            ])],
+        ),
+        row(
+            19,
+            "client's wall clock steps ±",
+            vec![
+                load(
+                    "proposals of numbers",
+                    Load {
+                        workers_clock: true,
+                        nemesis: steps_the_workers_clock,
+                        repair: |scene| set_workers_clock(scene, "+0"),
+                        ..Load::default()
+                    },
+                ),
+                tests(&[
+                    "clock::tests::a_wall_clock_that_steps_back_has_no_effect",
+                    "clock::tests::a_step_back_and_forth_counts_the_way_forth",
+                ]),
+            ],
+        ),
+        row(
+            20,
+            "node's clock steps forward by TTL",
+            vec![
+                load(
+                    "majority",
+                    Load {
+                        nemesis: steps_a_majority_forward,
+                        // Keys die early: said in the docs.
+                        must: Must { exclude: false, ..Must::default() },
+                        ..with_clocks()
+                    },
+                ),
+                load(
+                    "minority",
+                    Load {
+                        nemesis: steps_a_minority_forward,
+                        // One node is enough where the lock is held by no more
+                        // than a majority.
+                        must: Must { exclude: false, ..Must::default() },
+                        ..with_clocks()
+                    },
+                ),
+                script("what an examination says", examined),
+                tests(&["fault_20_numbers_grow_when_the_clocks_of_servers_jump"]),
+            ],
+        ),
+        row(
+            21,
+            "node's clock steps back 9 min",
+            vec![
+                load(
+                    "back for good",
+                    Load {
+                        nemesis: steps_back,
+                        // To set it right would be a step forward.
+                        repair: |_| (),
+                        must: Must { go_on: false, ..Must::default() },
+                        ..with_clocks()
+                    },
+                ),
+                script("a lock that nobody releases", a_key_that_lives_too_long),
+            ],
+        ),
+        row(
+            35,
+            "poisoned fence",
+            vec![
+                load(
+                    "workers in the year 2200",
+                    Load {
+                        workers_clock: true,
+                        nemesis: lives_in_2200,
+                        repair: |scene| set_workers_clock(scene, "+0"),
+                        ..Load::default()
+                    },
+                ),
+                tests(&[
+                    "a_poisoned_register_is_no_vote_and_is_named",
+                    "fence::tests::a_wrong_clock_is_clamped_both_ways",
+                    "fence::tests::the_register_always_grows_and_ends_with_a_named_refusal",
+                ]),
+            ],
+        ),
+    ]
+}
+
+fn with_clocks() -> Load {
+    Load {
+        nodes: Nodes::Alike(5, Server::options().fake_clock()),
+        repair: |scene| scene.servers.iter().for_each(right),
+        ..Load::default()
+    }
+}
+
+fn right(server: &Server) {
+    server.clock_ahead(ms(0));
+}
+
+fn steps_the_workers_clock(scene: &mut Scene) {
+    let by = *scene.dice.one_of(&["+2", "-2", "+3600", "-3600", "-86400"]);
+    scene.fault("workers' clock stepped", |scene| {
+        set_workers_clock(scene, by);
+        scene.wait_between(ms(50), ms(300));
+        set_workers_clock(scene, "+0");
+    });
+    scene.wait(ms(50));
+}
+
+fn lives_in_2200(scene: &mut Scene) {
+    scene.fault("year 2200", |scene| {
+        set_workers_clock(scene, "+5500000000");
+        scene.wait(ms(500));
+        set_workers_clock(scene, "+0");
+    });
+    scene.wait(ms(200));
+}
+
+fn set_workers_clock(scene: &mut Scene, offset: &str) {
+    let clock = scene.clock.as_ref().expect("workers with a clock of their own");
+    clock.set(offset).expect("the clock can be set");
+}
+
+fn steps_a_majority_forward(scene: &mut Scene) {
+    let nodes = scene.majority();
+    steps_forward(scene, &nodes);
+}
+
+fn steps_a_minority_forward(scene: &mut Scene) {
+    let nodes = scene.minority();
+    steps_forward(scene, &nodes);
+}
+
+fn steps_forward(scene: &mut Scene, nodes: &[usize]) {
+    scene.fault("clock forward", |scene| {
+        for &node in nodes {
+            scene.servers[node].clock_ahead(scene.ttl);
+        }
+        scene.wait_between(ms(100), ms(400));
+        for &node in nodes {
+            right(&scene.servers[node]);
+        }
+    });
+    scene.wait(ms(200));
+}
+
+/// Ever further back, one majority after the other.
+fn steps_back(scene: &mut Scene) {
+    let nodes = scene.majority();
+    let by = NINE_MINUTES * u32::try_from(scene.faults()).expect("few") + NINE_MINUTES;
+    scene.fault("clock back", |scene| {
+        for &node in &nodes {
+            scene.servers[node].clock_behind(by);
+        }
+    });
+    scene.wait_between(ms(200), ms(600));
+}
+
+/// An operator is told how far clocks are apart.
+fn examined(_: Scale) -> anyhow::Result<Shown> {
+    let servers = Servers::start_with(3, &Server::options().fake_clock())?;
+    servers[1].clock_ahead(sec(30));
+    let observer = Locks::builder().nodes(servers.urls()).observer()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let examined = runtime.block_on(observer.examine("faults:"))?;
+    let ahead: Vec<f64> = examined.iter().map(|node| node.ahead.unwrap_or(f64::NAN)).collect();
+    let right = |at: usize| ahead[at].abs() < 5.0;
+    let wrong = (ahead[1] - 30.0).abs() < 5.0;
+    anyhow::ensure!(right(0) && wrong && right(2), "ahead by {ahead:?} s");
+    Ok(Shown { injected: 1, acquisitions: 3, note: format!("{:.0} s ahead is seen", ahead[1]) })
+}
+
+/// A lock of somebody who died stays longer, is granted to nobody meanwhile, and
+/// an operator sees that its keys live longer than any TTL allows.
+fn a_key_that_lives_too_long(_: Scale) -> anyhow::Result<Shown> {
+    let servers = Servers::start_with(3, &Server::options().fake_clock())?;
+    let habits = Habits::default();
+    let builder = habits.builder(&servers.urls());
+    vouch(&builder)?;
+    let locks = builder.connect_blocking()?;
+    let abandoned = locks.lock("stock").no_renewal().acquire()?.into_parts();
+    for node in [0, 1] {
+        servers[node].clock_behind(NINE_MINUTES);
+    }
+    thread::sleep(habits.ttl * 3 / 2);
+    let again = locks.try_lock("stock").acquire()?;
+    anyhow::ensure!(again.is_none(), "granted although a majority still has the key");
+    let status = locks.status("stock")?;
+    let lives = |key: &NodeKey| match key {
+        NodeKey::Held { remaining: Some(remaining), .. } => *remaining,
+        _ => ms(0),
+    };
+    let lives: Vec<_> = status.nodes.iter().map(|node| lives(&node.key)).collect();
+    anyhow::ensure!(lives[0] > sec(500) && lives[2] == ms(0), "status says {lives:?}");
+    drop(abandoned);
+    let note = format!("not granted; status shows a key with {:.0?} left", lives[0]);
+    Ok(Shown { injected: 2, acquisitions: 1, note })
+}

@@ -1,0 +1,67 @@
+//! Tokens in order, by a history of many locks: nodes killed and restarted
+//! empty, server clocks stepped back and forth.
+
+use std::time::Duration;
+
+use redlatch_testbed::Server;
+
+use super::ms;
+use crate::orders::Habits;
+use crate::scenario::{Load, Must, Nodes, Part, Row};
+use crate::scene::Scene;
+
+/// The row of `redlatch-faults history`.
+pub(crate) fn row(acquires: u64, processes: u64) -> Row {
+    let load = Load {
+        what: "history",
+        nodes: Nodes::Alike(5, Server::options().fake_clock()),
+        workers: usize::try_from(processes).expect("a number of processes"),
+        lingerers: 0,
+        resources: 4,
+        acquires: Some(acquires.div_ceil(processes)),
+        habits: Habits { wait: Duration::from_secs(5), ..Habits::default() },
+        lasts: (Duration::from_secs(3600), Duration::from_secs(3600)),
+        nemesis: |scene| {
+            forgets(scene);
+            jumps(scene);
+        },
+        repair: |scene| scene.servers.iter().for_each(|server| server.clock_ahead(Duration::ZERO)),
+        must: Must { exclude: false, recover: None, ..Must::default() },
+        ..Load::default()
+    };
+    Row {
+        number: 0,
+        fault: "nodes restarted empty, server clocks stepped",
+        parts: vec![Part::Load(Box::new(load))],
+    }
+}
+
+/// A node is killed and comes back with nothing.
+fn forgets(scene: &mut Scene) {
+    let node = scene.some_node();
+    scene.fault("restarted empty", |scene| {
+        scene.servers[node].kill();
+        scene.wait(ms(50));
+        scene.servers[node].restart_empty();
+    });
+    let window = scene.window;
+    scene.wait_between(window / 2, window * 2);
+}
+
+/// A node's clock is stepped by far more than a TTL, and back.
+fn jumps(scene: &mut Scene) {
+    let node = scene.some_node();
+    let by = scene.dice.between(ms(500)..=Duration::from_secs(600));
+    let ahead = scene.dice.below(2) == 0;
+    scene.fault("clock stepped", |scene| {
+        let server = &scene.servers[node];
+        if ahead {
+            server.clock_ahead(by);
+        } else {
+            server.clock_behind(by);
+        }
+        scene.wait(ms(200));
+        scene.servers[node].clock_ahead(Duration::ZERO);
+    });
+    scene.wait(ms(100));
+}

@@ -1,0 +1,232 @@
+//! Nodes that lose what they knew: rows 1 to 5, 12 and 36.
+
+use redlatch_testbed::Server;
+
+use super::{load, ms, row, sec, tests};
+use crate::orders::{Guarding, Habits};
+use crate::scenario::{Load, Must, Nodes, Row};
+use crate::scene::Scene;
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        row(
+            1,
+            "node killed, comes back empty",
+            vec![
+                load("restart", Load { nemesis: comes_back_empty, ..three_nodes() }),
+                tests(&["fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on"]),
+            ],
+        ),
+        row(
+            2,
+            "the same in a loop, faster than TTL",
+            vec![
+                load(
+                    "loop",
+                    Load {
+                        nemesis: restarts_in_a_loop,
+                        must: Must { go_on: false, recover: Some(sec(8)), ..Must::default() },
+                        ..three_nodes()
+                    },
+                ),
+                tests(&["fault_2_a_server_of_the_quorum_that_restarts_in_a_loop_lets_nobody_in"]),
+            ],
+        ),
+        row(
+            3,
+            "restart, then the node's clock steps forward",
+            vec![
+                load(
+                    "clock at boot",
+                    Load {
+                        nodes: Nodes::Alike(3, Server::options().fake_clock()),
+                        habits: Habits { guard: Guarding::Strict, ..Habits::default() },
+                        nemesis: boots_with_a_wrong_clock,
+                        ..three_nodes()
+                    },
+                ),
+                tests(&["fault_3_a_clock_that_jumps_at_boot_does_not_open_a_strict_guard_early"]),
+            ],
+        ),
+        row(
+            4,
+            "an old dump restored",
+            vec![
+                load("dump", Load { nemesis: loads_an_old_dump, ..three_nodes() }),
+                tests(&["fault_4_an_old_dump_is_forgetting"]),
+            ],
+        ),
+        row(
+            5,
+            "FLUSHALL, FLUSHDB, SWAPDB",
+            vec![
+                load("flush", Load { nemesis: is_flushed, ..three_nodes() }),
+                load(
+                    "swapped back",
+                    Load {
+                        nemesis: swaps_back,
+                        must: Must {
+                            exclude: false,
+                            gap: Some("an old database is back with its old marker"),
+                            ..Must::default()
+                        },
+                        ..three_nodes()
+                    },
+                ),
+                tests(&["fault_5_a_flush_takes_the_server_out_and_no_number_falls_back"]),
+            ],
+        ),
+        row(
+            12,
+            "node turned replica and back",
+            vec![
+                load(
+                    "role",
+                    Load {
+                        nodes: Nodes::Alike(
+                            3,
+                            Server::options().config("repl-diskless-sync-delay 0"),
+                        ),
+                        nemesis: becomes_a_replica,
+                        ..three_nodes()
+                    },
+                ),
+                tests(&[
+                    "a_master_that_becomes_a_replica_is_no_vote",
+                    "a_replica_is_refused",
+                    "fault_12_a_server_that_was_a_replica_for_a_while_has_forgotten",
+                    "fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten",
+                ]),
+            ],
+        ),
+        row(
+            36,
+            "rolling restart of all nodes under one long lease",
+            vec![
+                load(
+                    "long lease",
+                    Load {
+                        nodes: Nodes::Alike(3, Server::options()),
+                        lingerers: 1,
+                        linger: (sec(3600), sec(3600)),
+                        workers: 0,
+                        resources: 0,
+                        habits: Habits { renews: true, ..Habits::default() },
+                        lasts: (sec(20), sec(7)),
+                        nemesis: rolls,
+                        must: Must {
+                            go_on: false,
+                            recover: None,
+                            keep_leases: true,
+                            ..Must::default()
+                        },
+                        ..Load::default()
+                    },
+                ),
+                tests(&["fault_36_one_lease_outlives_the_restart_of_every_server"]),
+            ],
+        ),
+    ]
+}
+
+/// Three nodes, and a network that can keep some of them out of a lock: what a
+/// node of a bare majority forgets is enough for two owners.
+fn three_nodes() -> Load {
+    Load {
+        nodes: Nodes::Alike(3, Server::options()),
+        proxied: true,
+        lasts: (sec(18), sec(3)),
+        ..Load::default()
+    }
+}
+
+/// Locks are taken without one node; then that one is back, and another one
+/// forgets.
+fn forgets(scene: &mut Scene, what: &str, forget: impl FnOnce(&mut Scene, usize)) {
+    let away = scene.some_node();
+    let node = (away + 1 + scene.dice.below(2)) % 3;
+    scene.fault(what, |scene| {
+        scene.proxies[away].black_hole();
+        scene.wait_between(ms(300), ms(800));
+        // What went into the hole is gone: the connections have a gap.
+        scene.proxies[away].reset_all();
+        scene.proxies[away].pass();
+        forget(scene, node);
+    });
+    rest(scene);
+}
+
+fn comes_back_empty(scene: &mut Scene) {
+    forgets(scene, "restarted empty", |scene, node| scene.servers[node].restart_empty());
+}
+
+/// One node of the quorum after the other, several times within a TTL.
+fn restarts_in_a_loop(scene: &mut Scene) {
+    scene.fault("restarted in a loop", |scene| {
+        let first = scene.some_node();
+        for next in 0..6 {
+            scene.servers[(first + next % 2) % 3].restart_empty();
+            scene.wait_between(ms(20), ms(150));
+        }
+    });
+    // Two of three are out: the third alone has nothing to tell them until then.
+    rest(scene);
+    rest(scene);
+}
+
+fn boots_with_a_wrong_clock(scene: &mut Scene) {
+    forgets(scene, "restarted, clock an hour ahead", |scene, node| {
+        scene.servers[node].clock_ahead(ms(0));
+        scene.servers[node].restart_empty();
+        scene.servers[node].clock_ahead(sec(3600));
+    });
+}
+
+fn loads_an_old_dump(scene: &mut Scene) {
+    for server in &scene.servers {
+        server.run(&["SAVE"]);
+    }
+    forgets(scene, "old dump restored", |scene, node| scene.servers[node].restart());
+}
+
+fn is_flushed(scene: &mut Scene) {
+    // A database that was never in use: what comes back is another matter.
+    let fresh = (scene.faults() % 15 + 1).to_string();
+    let flush: &[&[&str]] = &[&["FLUSHALL"], &["FLUSHDB"], &["SWAPDB", "0", &fresh]];
+    let command = *scene.dice.one_of(flush);
+    forgets(scene, command[0], |scene, node| drop(scene.servers[node].run(command)));
+}
+
+/// The database of before the last swap is back: it has forgotten all since.
+fn swaps_back(scene: &mut Scene) {
+    forgets(scene, "SWAPDB", |scene, node| drop(scene.servers[node].run(&["SWAPDB", "0", "1"])));
+}
+
+/// Its data are another node's afterwards, under the same run id.
+fn becomes_a_replica(scene: &mut Scene) {
+    forgets(scene, "replica and back", |scene, node| {
+        let port = scene.servers[(node + 1) % 3].port().to_string();
+        let server = &scene.servers[node];
+        server.run(&["REPLICAOF", "127.0.0.1", &port]);
+        let linked = || server.info("master_link_status").as_deref() == Some("up");
+        redlatch_testbed::wait_until(sec(5), linked);
+        server.run(&["REPLICAOF", "NO", "ONE"]);
+    });
+}
+
+fn rolls(scene: &mut Scene) {
+    for node in 0..scene.servers.len() {
+        if scene.is_over() {
+            return;
+        }
+        scene.fault("restarted empty", |scene| scene.servers[node].restart_empty());
+        rest(scene);
+    }
+}
+
+/// Until a node that forgot votes again: clients look every second at the least.
+fn rest(scene: &mut Scene) {
+    let window = scene.window;
+    scene.wait(window + sec(1));
+}

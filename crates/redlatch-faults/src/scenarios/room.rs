@@ -1,0 +1,213 @@
+//! Keys deleted, and servers without room: rows 6 to 9.
+
+use redlatch::{ConnectError, Locks};
+use redlatch_testbed::{Flavour, Server};
+
+use super::{load, ms, row, script, sec, tests};
+use crate::disk::Disk;
+use crate::orders::{Habits, Orders};
+use crate::scenario::{Load, Must, Nodes, Row, Scale, Shown};
+use crate::scene::Scene;
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        row(
+            6,
+            "one lock key deleted by hand",
+            vec![
+                load(
+                    "DEL",
+                    Load {
+                        habits: renewing(),
+                        linger: (sec(1), sec(2)),
+                        nemesis: deletes_a_key,
+                        // A majority loses the key behind our back.
+                        must: Must {
+                            exclude: false,
+                            go_on: false,
+                            signal_loss: true,
+                            ..Must::default()
+                        },
+                        ..Load::default()
+                    },
+                ),
+                tests(&[
+                    "fault_6_a_key_deleted_by_hand_is_a_loss_within_one_renewal_and_numbers_grow",
+                    "f4_keys_that_were_deleted_are_reported_within_one_renewal",
+                    "a_deleted_majority_is_noticed_by_the_next_renewal",
+                    "a_key_lost_by_a_minority_is_planted_again_by_the_next_renewal",
+                ]),
+            ],
+        ),
+        row(
+            7,
+            "eviction",
+            vec![
+                script("connect to servers that evict", evicting),
+                tests(&[
+                    "fault_7_a_server_that_evicts_is_refused_unless_that_is_allowed",
+                    // The session `doctor_on_servers` among them.
+                    "every_file_is_a_session",
+                ]),
+            ],
+        ),
+        row(
+            8,
+            "out of memory",
+            vec![
+                load(
+                    "minority",
+                    Load { habits: renewing(), nemesis: fills_a_minority, ..Load::default() },
+                ),
+                load(
+                    "majority",
+                    Load {
+                        habits: renewing(),
+                        linger: (sec(1), sec(2)),
+                        nemesis: fills_a_majority,
+                        must: Must { go_on: false, keep_leases: true, ..Must::default() },
+                        ..Load::default()
+                    },
+                ),
+                tests(&["out_of_memory_is_no_vote_and_does_not_stop_extend_and_release"]),
+            ],
+        ),
+        row(
+            9,
+            "disk full, MISCONF",
+            vec![
+                load("one of three", Load { nemesis: fills_one_disk, ..on_small_disks() }),
+                load(
+                    "two of three",
+                    Load {
+                        habits: renewing(),
+                        linger: (sec(2), sec(3)),
+                        nemesis: fills_two_disks,
+                        must: Must { go_on: false, signal_loss: true, ..Must::default() },
+                        ..on_small_disks()
+                    },
+                ),
+            ],
+        ),
+    ]
+}
+
+fn renewing() -> Habits {
+    Habits { renews: true, ..Habits::default() }
+}
+
+fn deletes_a_key(scene: &mut Scene) {
+    // Best while somebody has it.
+    let resource = Orders::resource(scene.dice.below(3));
+    let nodes = if scene.dice.below(4) == 0 { scene.minority() } else { scene.majority() };
+    scene.fault("DEL", |scene| {
+        for node in nodes {
+            scene.servers[node].run(&["DEL", &resource]);
+        }
+    });
+    scene.wait_between(ms(20), ms(200));
+}
+
+/// A server that may throw locks away must not be a node.
+fn evicting(_: Scale) -> anyhow::Result<Shown> {
+    let mut note = Vec::new();
+    for (policy, fits) in [("volatile-lru", false), ("allkeys-lru", false), ("noeviction", true)] {
+        let server = Server::options().maxmemory("50mb", policy).start()?;
+        match Locks::builder().node(server.url()).connect_blocking() {
+            Ok(_) if fits => {}
+            Err(ConnectError::Unfit(_)) if !fits => note.push(policy),
+            Ok(_) => anyhow::bail!("a server with {policy} was taken as a node"),
+            Err(error) => anyhow::bail!("{policy}: {error}"),
+        }
+    }
+    let note = format!("refused: {}", note.join(", "));
+    Ok(Shown { injected: 2, acquisitions: 0, note })
+}
+
+fn fills_a_minority(scene: &mut Scene) {
+    let nodes = scene.minority();
+    runs_out_of_memory(scene, &nodes);
+}
+
+fn fills_a_majority(scene: &mut Scene) {
+    let nodes = scene.majority();
+    runs_out_of_memory(scene, &nodes);
+}
+
+fn runs_out_of_memory(scene: &mut Scene, nodes: &[usize]) {
+    let limit = |scene: &Scene, limit: &str| {
+        for &node in nodes {
+            scene.servers[node].run(&["CONFIG", "SET", "maxmemory", limit]);
+        }
+    };
+    scene.fault("out of memory", |scene| {
+        limit(scene, "1");
+        scene.wait_between(ms(100), ms(600));
+        limit(scene, "0");
+    });
+    scene.wait(ms(300));
+}
+
+fn on_small_disks() -> Load {
+    let server = Server::options()
+        .flavour(Flavour::Redis7)
+        .config("enable-protected-configs yes")
+        .config("appendfsync everysec")
+        // What the load itself writes must not fill the disk.
+        .config("auto-aof-rewrite-min-size 1mb");
+    Load {
+        nodes: Nodes::Alike(3, server),
+        prepare: move_to_small_disks,
+        repair: leave_small_disks,
+        lasts: (sec(12), sec(4)),
+        ..Load::default()
+    }
+}
+
+/// Every write is written down there from now on.
+fn move_to_small_disks(scene: &mut Scene) {
+    for server in &scene.servers {
+        let disk = Disk::mount(server.dir().join("disk")).expect("the right to mount");
+        server.run(&["CONFIG", "SET", "dir", &disk.path().display().to_string()]);
+        server.run(&["CONFIG", "SET", "appendonly", "yes"]);
+        scene.disks.push(disk);
+    }
+}
+
+fn leave_small_disks(scene: &mut Scene) {
+    for (server, disk) in scene.servers.iter().zip(&scene.disks) {
+        disk.clear();
+        server.run(&["CONFIG", "SET", "appendonly", "no"]);
+        server.run(&["CONFIG", "SET", "dir", &server.dir().display().to_string()]);
+    }
+}
+
+fn fills_one_disk(scene: &mut Scene) {
+    let node = scene.some_node();
+    fills_disks(scene, &[node]);
+}
+
+fn fills_two_disks(scene: &mut Scene) {
+    let nodes = scene.majority();
+    fills_disks(scene, &nodes);
+}
+
+fn fills_disks(scene: &mut Scene, nodes: &[usize]) {
+    scene.fault("disk full", |scene| {
+        for &node in nodes {
+            scene.disks[node].fill();
+        }
+        // The server notices when it next writes, and says so once a second.
+        scene.wait(ms(1500));
+        for &node in nodes {
+            scene.disks[node].clear();
+        }
+        let has_room =
+            |node: &usize| scene.servers[*node].run(&["SET", "probe", "1", "PX", "1"]).is_ok();
+        if !redlatch_testbed::wait_until(sec(5), || nodes.iter().all(has_room)) {
+            let says = |&node: &usize| scene.servers[node].run(&["SET", "probe", "1", "PX", "1"]);
+            eprintln!("  still no room: {:?}", nodes.iter().map(says).collect::<Vec<_>>());
+        }
+    });
+    scene.wait(ms(300));
+}

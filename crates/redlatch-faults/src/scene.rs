@@ -1,0 +1,225 @@
+//! Where a scenario plays: servers, the network in front of them, workers, and
+//! the hand that breaks things.
+//!
+//! What it does to them it writes down as faults in the history.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use redlatch_testbed::{Proxy, Server, Servers, faketime_library, wait_until};
+
+use crate::crew::{Clock, Crew};
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::history::{self, HARNESS, Place, Recorder, Track, What};
+use crate::ledger::Ledger;
+use crate::orders::{Guarding, Orders};
+use crate::scenario::Load;
+use crate::scratch::Scratch;
+use crate::vouch::vouch;
+
+/// How long workers may take to stop; they wait for locks meanwhile.
+const DISMISSAL: Duration = Duration::from_secs(30);
+/// How long undoing may take beyond the TTL.
+const TIDYING: Duration = Duration::from_secs(3);
+
+/// Where a scenario plays.
+pub(crate) struct Scene {
+    // Dropped in this order: who uses the servers before the servers.
+    pub(crate) crew: Crew,
+    pub(crate) proxies: Vec<Proxy>,
+    /// In the directories of the servers, which cannot go before them.
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) servers: Servers,
+    ledger: Server,
+    pub(crate) dice: Dice,
+    pub(crate) ttl: Duration,
+    pub(crate) window: Duration,
+    /// The clock of the workers, where they have one of their own.
+    pub(crate) clock: Option<Clock>,
+    resources: usize,
+    notes: Recorder,
+    faults: u64,
+    over: Instant,
+    dir: Scratch,
+}
+
+impl Scene {
+    /// Starts everything; the load is on when this returns.
+    pub(crate) fn set(load: &Load, lasts: Duration) -> anyhow::Result<Self> {
+        let dir = Scratch::new().context("make a directory")?;
+        let servers = Servers::start_each(load.servers())?;
+        let ledger = Server::start()?;
+        let proxies = if load.proxied {
+            servers.iter().map(Proxy::to).collect::<Result<_, _>>()?
+        } else {
+            Vec::new()
+        };
+        let urls =
+            if load.proxied { proxies.iter().map(Proxy::url).collect() } else { servers.urls() };
+        if load.habits.guard != Guarding::Off {
+            vouch(&load.habits.builder(&urls))?;
+        }
+        let clock = load.workers_clock.then(|| clock(&dir)).transpose()?;
+        let orders = Orders {
+            name: String::new(),
+            dir: dir.path().to_owned(),
+            nodes: urls,
+            ledger: ledger.url(),
+            resources: 0..0,
+            callers: load.callers,
+            acquires: load.acquires,
+            habits: load.habits,
+        };
+        let crew = Crew::hire(dir.path(), load.orders(&orders), clock.clone())
+            .context("start the workers")?;
+        let notes = Recorder::new(dir.path(), HARNESS)?;
+        let mut scene = Self {
+            crew,
+            proxies,
+            disks: Vec::new(),
+            servers,
+            ledger,
+            dice: Dice::new(),
+            ttl: load.habits.ttl,
+            window: load.habits.window(),
+            clock,
+            resources: load.counters(),
+            notes,
+            faults: 0,
+            over: Instant::now() + lasts,
+            dir,
+        };
+        scene.await_first_grants()?;
+        scene.over = Instant::now() + lasts;
+        Ok(scene)
+    }
+
+    /// Until the load is on: faults before that would be wasted.
+    fn await_first_grants(&mut self) -> anyhow::Result<()> {
+        const LIMIT: Duration = Duration::from_secs(20);
+        let all = wait_until(LIMIT, || self.fences().iter().all(Option::is_some));
+        anyhow::ensure!(all, "not every lock was taken within {LIMIT:?}");
+        Ok(())
+    }
+
+    /// The greatest token that each counter has seen: every grant raises one.
+    fn fences(&self) -> Vec<Option<String>> {
+        let fence = |number| format!("redlatch:fence:fenced:{}", Orders::resource(number));
+        (0..self.resources).map(|number| self.ledger.run(&["GET", &fence(number)]).text()).collect()
+    }
+
+    /// Whether the time is up, or the workers have done all they should.
+    pub(crate) fn is_over(&mut self) -> bool {
+        Instant::now() >= self.over || self.crew.is_done()
+    }
+
+    /// One fault, from its begin to its end.
+    pub(crate) fn fault(&mut self, what: &str, act: impl FnOnce(&mut Self)) {
+        self.faults += 1;
+        let number = self.faults;
+        self.notes.note(number, What::Begin(what.to_owned()));
+        act(self);
+        self.notes.note(number, What::End(what.to_owned()));
+    }
+
+    /// How many faults there were so far.
+    pub(crate) fn faults(&self) -> u64 {
+        self.faults
+    }
+
+    /// A while in which nothing more is broken.
+    pub(crate) fn wait(&mut self, time: Duration) {
+        thread::sleep(time.min(self.over.saturating_duration_since(Instant::now())));
+    }
+
+    /// As [`wait`](Self::wait), of a random length.
+    pub(crate) fn wait_between(&mut self, least: Duration, most: Duration) {
+        let time = self.dice.between(least..=most);
+        self.wait(time);
+    }
+
+    /// One node, by chance.
+    pub(crate) fn some_node(&mut self) -> usize {
+        self.dice.below(self.servers.len())
+    }
+
+    /// As many nodes as may fail together, by chance.
+    pub(crate) fn minority(&mut self) -> Vec<usize> {
+        let (nodes, first) = (self.servers.len(), self.some_node());
+        (0..(nodes - 1) / 2).map(|next| (first + next) % nodes).collect()
+    }
+
+    /// One node more than may fail together.
+    pub(crate) fn majority(&mut self) -> Vec<usize> {
+        let (nodes, first) = (self.servers.len(), self.some_node());
+        (0..=nodes / 2).map(|next| (first + next) % nodes).collect()
+    }
+
+    /// The worker that holds a lock, if one can be seen to.
+    pub(crate) fn holder(&mut self) -> Option<usize> {
+        let resource = Orders::resource(self.dice.below(self.resources));
+        let node = self.some_node();
+        let value = self.servers[node].try_run(&["GET", &resource]).ok()?.text()?;
+        let (_, owner) = value.split_once('@')?;
+        self.crew.find(owner)
+    }
+
+    /// Waits until locks are granted again after the last fault, as long as it
+    /// may take at most. The first new token may be of a grant that came before,
+    /// the second may not.
+    pub(crate) fn await_recovery(&mut self, limit: Duration) {
+        let mut seen = self.fences();
+        let mut changes = vec![0; self.resources];
+        wait_until(limit, || {
+            let now = self.fences();
+            for (number, change) in changes.iter_mut().enumerate() {
+                *change += u32::from(now[number] != seen[number]);
+            }
+            seen = now;
+            changes.iter().any(|&change| change >= 2)
+        });
+    }
+
+    /// Ends the load, reads the counters, looks for keys that are left, and
+    /// returns the whole history. Faults must be over: all servers up.
+    pub(crate) fn close(mut self) -> anyhow::Result<(Vec<Track>, Scratch)> {
+        self.crew.dismiss(DISMISSAL)?;
+        let mut ledger = Ledger::open(&self.ledger.url())?;
+        for number in 0..self.resources {
+            let resource = Orders::resource(number);
+            for place in Place::ALL {
+                let value = ledger.read(place, &resource)?;
+                let resource = resource.clone();
+                self.notes.note(0, What::Final { place, resource, value });
+            }
+        }
+        self.note_what_is_left();
+        Ok((history::read(self.dir.path())?, self.dir))
+    }
+
+    fn note_what_is_left(&mut self) {
+        let servers = &self.servers;
+        let locks = |server: &Server| {
+            server.keys().into_iter().filter(|key| key.starts_with("stock:")).collect::<Vec<_>>()
+        };
+        let is_tidy = || servers.iter().all(|server| locks(server).is_empty());
+        if wait_until(self.ttl + TIDYING, is_tidy) {
+            return;
+        }
+        for server in servers {
+            for key in locks(server) {
+                self.notes.note(0, What::Left { node: server.url(), key });
+            }
+        }
+    }
+}
+
+fn clock(dir: &Scratch) -> anyhow::Result<Clock> {
+    let library = faketime_library().context("libfaketime is not here")?;
+    let clock = Clock { library, file: dir.path().join("clock") };
+    fs::write(&clock.file, "+0\n")?;
+    Ok(clock)
+}

@@ -1,0 +1,236 @@
+//! A worker process: takes locks and counts under them until it is stopped.
+//!
+//! In:  [`Orders`]. Out: a history file for each caller.
+//!
+//! It does what a user's program does. All it believes about its locks it
+//! writes down before it acts on it.
+
+use std::ops::Range;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlatch::blocking::{Guard, Locks};
+use redlatch::{FencingToken, LockError, Released};
+
+use crate::dice::Dice;
+use crate::history::{self, Place, Recorder, What};
+use crate::ledger::{Fenced, Ledger, Reading};
+use crate::orders::{Habits, Orders};
+
+/// How long to leave the nodes alone after an attempt that failed at once.
+const BREATH: Duration = Duration::from_millis(5);
+/// How often a holder that has time asks whether it still holds.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often it writes down that it does, in ns: it may be killed.
+const NOTE_EVERY: history::Nanos = 100_000_000;
+
+/// The whole life of a worker process.
+pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
+    let Some(locks) = connect(orders)? else { return Ok(()) };
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..orders.callers)
+            .map(|number| {
+                let locks = locks.clone();
+                scope.spawn(move || Caller::new(orders, number, locks)?.work())
+            })
+            .collect();
+        callers.into_iter().try_for_each(|caller| caller.join().expect("a caller never panics"))
+    })?;
+    locks.settled();
+    Ok(())
+}
+
+/// Connects, over and over: faults may be there before the worker is. None if
+/// it was stopped meanwhile.
+fn connect(orders: &Orders) -> anyhow::Result<Option<Locks>> {
+    let mut notes = Recorder::new(&orders.dir, &format!("{}.connect", orders.name))?;
+    let builder = orders.habits.builder(&orders.nodes).owner(&orders.name);
+    for attempt in 1.. {
+        match builder.clone().connect_blocking() {
+            Ok(locks) => return Ok(Some(locks)),
+            Err(error) => notes.note(attempt, What::Refused(format!("connect {error}"))),
+        }
+        if is_stopped(&orders.dir) {
+            break;
+        }
+        thread::sleep(10 * BREATH);
+    }
+    Ok(None)
+}
+
+fn is_stopped(dir: &Path) -> bool {
+    dir.join(Orders::STOP).exists()
+}
+
+/// One caller of a worker.
+struct Caller<'a> {
+    orders: &'a Orders,
+    locks: Locks,
+    ledger: Ledger,
+    notes: Recorder,
+    dice: Dice,
+    attempt: u64,
+}
+
+/// A lock that a caller has, and what it believes of it.
+struct Hold {
+    guard: Guard,
+    resource: String,
+    token: FencingToken,
+    /// The last moment at which it was held for certain.
+    held: Option<history::Nanos>,
+    /// The last such moment that stands in the history.
+    noted: Option<history::Nanos>,
+    lost: bool,
+}
+
+impl<'a> Caller<'a> {
+    fn new(orders: &'a Orders, number: usize, locks: Locks) -> anyhow::Result<Self> {
+        Ok(Self {
+            orders,
+            locks,
+            ledger: Ledger::open(&orders.ledger)?,
+            notes: Recorder::new(&orders.dir, &format!("{}.{number}", orders.name))?,
+            dice: Dice::new(),
+            attempt: 0,
+        })
+    }
+
+    fn work(mut self) -> anyhow::Result<()> {
+        let mut left = self.orders.acquires.unwrap_or(u64::MAX);
+        while left > 0 && !is_stopped(&self.orders.dir) {
+            self.attempt += 1;
+            if let Some(mut hold) = self.acquire() {
+                left -= 1;
+                self.count(&mut hold)?;
+                self.release(hold);
+            }
+        }
+        Ok(())
+    }
+
+    fn acquire(&mut self) -> Option<Hold> {
+        let Range { start, end } = self.orders.resources;
+        let resource = Orders::resource(start + self.dice.below(end - start));
+        self.note(What::Try { resource: resource.clone() });
+        let request = self.locks.lock(&resource);
+        let renews = self.orders.habits.renews;
+        let answer = if renews { request.acquire() } else { request.no_renewal().acquire() };
+        let at = history::now();
+        match answer {
+            Ok(guard) => {
+                let token = guard.fencing_token().expect("fencing is on");
+                let left = u64::try_from(guard.ends_in().as_nanos()).unwrap_or(u64::MAX);
+                let granted = What::Granted { token: token.get(), left };
+                self.notes.note_at(at, self.attempt, granted);
+                Some(Hold { guard, resource, token, held: None, noted: None, lost: false })
+            }
+            Err(error) => {
+                self.note(What::Refused(format!("{} {error}", kind(&error))));
+                thread::sleep(BREATH);
+                None
+            }
+        }
+    }
+
+    /// Seal, read, think, write.
+    fn count(&mut self, hold: &mut Hold) -> anyhow::Result<()> {
+        if !self.is_held(hold) {
+            return Ok(());
+        }
+        let Some(reading) = self.ledger.seal_and_read(&hold.resource, hold.token)? else {
+            self.note(What::Stale(Place::Fenced));
+            return Ok(());
+        };
+        self.think(hold);
+        if self.orders.habits.careless || self.is_held(hold) {
+            self.write(hold, reading)?;
+        }
+        Ok(())
+    }
+
+    /// A careless one sleeps through; others look up now and then.
+    fn think(&mut self, hold: &mut Hold) {
+        let Habits { thinks: (least, most), careless, .. } = self.orders.habits;
+        let until = Instant::now() + self.dice.between(least..=most);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            thread::sleep(if careless { left } else { left.min(LOOK_EVERY) });
+            let done = Instant::now() >= until || is_stopped(&self.orders.dir);
+            if done || (!careless && !self.is_held(hold)) {
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self, hold: &Hold, reading: Reading) -> anyhow::Result<()> {
+        let Hold { resource, token, .. } = hold;
+        let value = reading.one_more(Place::Unfenced);
+        self.note(What::Write { place: Place::Unfenced, value });
+        self.ledger.write_unfenced(resource, value)?;
+        self.note(What::Applied(Place::Unfenced));
+        let value = reading.one_more(Place::Fenced);
+        self.note(What::Write { place: Place::Fenced, value });
+        let written = self.ledger.write_fenced(resource, *token, value)?;
+        self.note(match written {
+            Fenced::Done => What::Applied(Place::Fenced),
+            Fenced::Stale => What::Stale(Place::Fenced),
+        });
+        Ok(())
+    }
+
+    fn release(&mut self, mut hold: Hold) {
+        if self.is_held(&mut hold) {
+            self.note_belief(&mut hold);
+        }
+        let outcome = match hold.guard.release() {
+            Ok(Released::Now) => "now".to_owned(),
+            Ok(_) => "gone".to_owned(),
+            Err(error) => format!("unknown {error}"),
+        };
+        self.note(What::Released(outcome));
+    }
+
+    /// Asks, and notes the answer: the first no, and a yes from time to time and
+    /// when it was the last one.
+    fn is_held(&mut self, hold: &mut Hold) -> bool {
+        let asked = history::now();
+        if hold.guard.is_held() {
+            hold.held = Some(asked);
+            if hold.noted.is_none_or(|noted| asked - noted > NOTE_EVERY) {
+                self.note_belief(hold);
+            }
+            return true;
+        }
+        if !hold.lost {
+            hold.lost = true;
+            self.note_belief(hold);
+            self.note(What::Lost(hold.guard.lost().to_string()));
+        }
+        false
+    }
+
+    fn note_belief(&mut self, hold: &mut Hold) {
+        if let Some(held) = hold.held
+            && hold.noted != hold.held
+        {
+            self.notes.note_at(held, self.attempt, What::Held);
+            hold.noted = hold.held;
+        }
+    }
+
+    fn note(&mut self, what: What) {
+        self.notes.note(self.attempt, what);
+    }
+}
+
+/// The kind of an error, in one word.
+fn kind(error: &LockError) -> &'static str {
+    match error {
+        LockError::Held { .. } => "held",
+        LockError::NoQuorum { .. } => "no-quorum",
+        LockError::TooSlow { .. } => "too-slow",
+        _ => "other",
+    }
+}

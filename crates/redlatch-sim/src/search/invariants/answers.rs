@@ -1,0 +1,37 @@
+//! Every request is answered, once, and in time: a lock is granted or refused
+//! within the wait and one lease, on its caller's own clock.
+
+use super::{Invariant, Seen, Site};
+
+pub(super) struct Answers;
+
+impl Invariant for Answers {
+    fn name(&self) -> &'static str {
+        "answers"
+    }
+
+    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+        match seen {
+            Seen::Unanswered(client, op) => {
+                Err(format!("client {client} has no answer to {op:?} in time"))
+            }
+            Seen::Unasked(client, op, what) => {
+                Err(format!("client {client} was told of {op:?}: {what}; nobody asked"))
+            }
+            Seen::Over => everybody_answered(site),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn everybody_answered(site: &Site<'_>) -> Result<(), String> {
+    for (number, client) in site.clients.iter().enumerate() {
+        for (op, known) in &client.ops {
+            let waits = known.waits;
+            if waits.acquire || waits.extend || waits.release {
+                return Err(format!("client {number} never got its answer to {op:?}: {waits:?}"));
+            }
+        }
+    }
+    Ok(())
+}

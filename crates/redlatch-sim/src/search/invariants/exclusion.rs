@@ -1,0 +1,39 @@
+//! Promise 1: two guards for one resource never both say "held" at one time.
+//!
+//! Checked whenever a guard begins to say so, or will for longer, against every
+//! other guard by its own owner's clock. Only where the promise's assumptions
+//! hold: see [`Claims::exclusion`](crate::search::schedule::Claims).
+
+use super::{Invariant, LeaseId, Seen, Site, name};
+
+pub(super) struct Exclusion;
+
+impl Invariant for Exclusion {
+    fn name(&self) -> &'static str {
+        "exclusion"
+    }
+
+    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+        match seen {
+            Seen::Granted(id) | Seen::Kept(id) if site.claims.exclusion => alone(site, *id),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn alone(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
+    let Some(lease) = site.ledger.get(id) else { return Ok(()) };
+    for resource in &lease.resources {
+        for other in site.ledger.on(resource).filter(|other| other.id != id) {
+            let foreign = [id, other.id].iter().any(|id| matches!(id, LeaseId::Foreign(_)));
+            if foreign && !site.claims.foreign {
+                continue;
+            }
+            if site.now < site.ends(other.id) {
+                let (one, two) = (name(id), name(other.id));
+                return Err(format!("{one} and {two} both hold {resource}"));
+            }
+        }
+    }
+    Ok(())
+}

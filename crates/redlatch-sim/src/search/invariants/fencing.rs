@@ -1,0 +1,64 @@
+//! Promise 2: a grant that completed before another one's attempt started has
+//! the smaller number, and no two grants of a resource share one.
+//!
+//! Holds whatever clocks, pauses and messages do; needs the nodes' memory.
+
+use super::{Invariant, LeaseId, Seen, Site, name};
+use redlatch_core::{FencingToken, Moment, Resource};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub(super) struct Fencing {
+    grants: BTreeMap<Resource, Grants>,
+}
+
+#[derive(Default)]
+struct Grants {
+    numbers: BTreeMap<FencingToken, LeaseId>,
+    /// When each grant completed, in order, and the greatest number until then.
+    greatest: Vec<(Moment, FencingToken)>,
+}
+
+impl Invariant for Fencing {
+    fn name(&self) -> &'static str {
+        "fencing"
+    }
+
+    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+        let Seen::Granted(id) = seen else { return Ok(()) };
+        let Some(lease) = site.ledger.get(*id).filter(|_| site.claims.fencing) else {
+            return Ok(());
+        };
+        let Some(number) = lease.fence else { return Ok(()) };
+        for resource in &lease.resources {
+            let grants = self.grants.entry(resource.clone()).or_default();
+            grants.check(*id, number, lease.started, site.now).map_err(|wrong| {
+                format!("{} was granted {resource} with {number}, {wrong}", name(*id))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Grants {
+    fn check(
+        &mut self,
+        id: LeaseId,
+        number: FencingToken,
+        started: Moment,
+        now: Moment,
+    ) -> Result<(), String> {
+        if let Some(other) = self.numbers.insert(number, id) {
+            return Err(format!("the number of {}", name(other)));
+        }
+        let before = self.greatest.partition_point(|(completed, _)| *completed <= started);
+        if let Some((_, greatest)) = before.checked_sub(1).map(|last| self.greatest[last])
+            && number <= greatest
+        {
+            return Err(format!("but {greatest} had been granted before its attempt began"));
+        }
+        let last = self.greatest.last().map_or(number, |(_, greatest)| number.max(*greatest));
+        self.greatest.push((now, last));
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! Promise 6: an attempt that failed, timed out, was cancelled or dropped, and a
+//! lease that ended, leaves no key on any node.
+//!
+//! Two things may leave one until its TTL ends: a process that died, and a take
+//! that reached its node after its connection had broken, behind its own undo.
+//! And an undo that a node never answers is given up when the TTL is over: a key
+//! that was set on the node so much later than it was sent lives so much longer.
+
+use super::{Invariant, Seen, Site};
+use crate::search::client::label;
+use redlatch_core::Token;
+
+pub(super) struct NothingLeft;
+
+impl Invariant for NothingLeft {
+    fn name(&self) -> &'static str {
+        "nothing left behind"
+    }
+
+    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+        match seen {
+            Seen::Quiet(client) if site.claims.keys_go => no_key_of(site, *client),
+            Seen::Over => at_rest(site),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn no_key_of(site: &Site<'_>, client: usize) -> Result<(), String> {
+    let Some(process) = site.clients.get(client) else { return Ok(()) };
+    let signed = format!("@{}", label(client, process.life));
+    for (number, server) in site.servers.iter().enumerate() {
+        for (name, key) in server.keys(site.now) {
+            if !key.value.ends_with(signed.as_bytes()) {
+                continue;
+            }
+            let token = Token::from_bytes(&key.value);
+            let tolerated = process.outlives.get(&token).copied().unwrap_or_default();
+            if key.dies.since(server.clock.read(site.now)) > tolerated {
+                return Err(format!("client {client} is done, but node {number} has its {name}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is under way, and every key is gone within the longest TTL.
+fn at_rest(site: &Site<'_>) -> Result<(), String> {
+    if let Some(client) = site.clients.iter().position(|client| !client.machine.is_idle()) {
+        return Err(format!("client {client} waits for something that will never come"));
+    }
+    let max_ttl = site.schedule.max_ttl.get();
+    for (number, server) in site.servers.iter().enumerate() {
+        let now = server.clock.read(site.now);
+        let late = server.keys(site.now).find(|(_, key)| key.dies > now.after(max_ttl));
+        if let Some((name, _)) = late.filter(|_| site.claims.keys_go) {
+            return Err(format!("node {number} keeps {name} for longer than any TTL"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,310 @@
+//! What callers ask of a client's machine, and what it tells them.
+
+use super::{Seen, World};
+use crate::search::{
+    client::{Op, Waits, owner},
+    event::{Act, Event},
+    ledger::{Lease, LeaseId},
+    schedule::{End, Job, resources},
+};
+use redlatch_core::{
+    Command, Input, Moment, OpId, Output, Terms,
+    config::{Wanted, WantedRenewal},
+    lease::Loss,
+    machine::{Grant, Order},
+};
+use std::time::Duration;
+
+impl World<'_> {
+    /// A caller does something, now or when its process wakes up.
+    pub(super) fn job(&mut self, job: usize, act: Act) {
+        let client = self.schedule.jobs[job].client;
+        let Some(process) = self.clients.get_mut(client).filter(|process| process.down == 0) else {
+            return; // its caller died with it, or was never born
+        };
+        if process.paused > 0 {
+            return process.asks.push_back((job, act));
+        }
+        self.act(client, job, act);
+    }
+
+    pub(super) fn act(&mut self, client: usize, job: usize, act: Act) {
+        let plan = &self.schedule.jobs[job];
+        if act == Act::Ask {
+            return self.ask(client, job, plan);
+        }
+        let Some(op) = self.clients[client].under_way(job) else {
+            return; // of an earlier life, or it came to nothing
+        };
+        let end = if act == Act::Cancel { End::Drop } else { plan.end };
+        match (act, end) {
+            (Act::Extend(by), _) => {
+                let known = self.clients[client].ops.get_mut(&op);
+                if let Some(known) = known.filter(|known| !known.waits.extend) {
+                    known.waits.extend = true;
+                    self.hand_in(client, Input::Extend(op, by.get()));
+                }
+            }
+            (_, End::Release) => {
+                self.over(client, op, "released");
+                if let Some(known) = self.clients[client].ops.get_mut(&op) {
+                    known.waits.release = true;
+                }
+                self.hand_in(client, Input::Release(op));
+            }
+            (_, End::Drop) => {
+                self.over(client, op, "dropped");
+                if let Some(known) = self.clients[client].ops.get_mut(&op) {
+                    known.dropped = true;
+                    known.waits = Waits::default();
+                }
+                self.hand_in(client, Input::Cancel(op));
+            }
+            (_, End::Keep) => {}
+        }
+    }
+
+    fn ask(&mut self, client: usize, job: usize, plan: &Job) {
+        let (now, clients) = (self.now, &mut self.clients);
+        let process = &mut clients[client];
+        let op = process.next_op();
+        let terms = terms(plan, self.schedule.max_ttl.get());
+        let asked = process.clock.read(now);
+        let wait_until = asked.after(plan.wait.get());
+        let order = Order {
+            resources: resources(&plan.resources),
+            owner: owner(client, process.life),
+            wait_until,
+            fencing: plan.fenced.then(|| process.wall_clock(now)),
+            terms,
+        };
+        let answered = process.clock.when(wait_until.after(order.terms.usable()));
+        self.queue.push(answered.after(Duration::from_micros(1)), Event::AnswerDue(client, op));
+        if let Some(cancel) = plan.cancel {
+            self.queue.push(now.after(cancel.get()), Event::Job(job, Act::Cancel));
+        }
+        let waits = Waits { acquire: true, ..Waits::default() };
+        process.ops.insert(op, Op { job, asked: now, dropped: false, waits });
+        process.jobs.insert(job, op);
+        process.rested = false;
+        self.counts.asked += 1;
+        self.hand_in(client, Input::Acquire(op, order));
+    }
+
+    /// Tells a machine something and does what it says.
+    pub(super) fn hand_in(&mut self, client: usize, input: Input) {
+        let process = &mut self.clients[client];
+        let now = process.clock.read(self.now);
+        process.machine.handle(now, input);
+        while let Some(output) = self.clients[client].machine.poll() {
+            self.carry_out(client, output);
+        }
+        self.set_timer(client);
+        let process = &mut self.clients[client];
+        if !process.rested && process.is_quiet() {
+            process.rested = true;
+            self.see(&Seen::Quiet(client));
+        }
+    }
+
+    fn carry_out(&mut self, client: usize, output: Output) {
+        match output {
+            Output::Send { node, tag, command } => {
+                if let Command::Take { token, .. } = &command {
+                    let attempts = &mut self.clients[client].attempts;
+                    attempts.entry(token.clone()).or_insert(self.now);
+                }
+                self.send(client, node, tag, command);
+            }
+            Output::Acquired(op, Ok(grant)) => self.granted(client, op, grant),
+            Output::Acquired(op, Err(error)) => {
+                self.note(client, || format!("no lock: {error}"));
+                match self.answered(client, op, "refused", |waits| &mut waits.acquire) {
+                    Some(job) => self.see(&Seen::Failed(job, error.to_string())),
+                    None => return,
+                }
+                self.clients[client].ops.remove(&op);
+            }
+            Output::Extended(op, decision) => {
+                self.note(client, || match &decision {
+                    Ok(_) => "extended".to_owned(),
+                    Err(error) => format!("not extended: {error}"),
+                });
+                self.answered(client, op, "extended", |waits| &mut waits.extend);
+            }
+            Output::Released(op, decision) => {
+                self.note(client, || format!("release: {decision:.30?}"));
+                self.answered(client, op, "released", |waits| &mut waits.release);
+                self.clients[client].ops.remove(&op);
+            }
+            Output::Kept(op, until, _) => self.kept(client, op, until),
+            Output::Lost(op, loss) => self.lost(client, op, loss),
+            Output::Retrying(_, error, pause) => {
+                self.note(client, || format!("{error}; again in {pause:.1?}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// One answer came; which job it was for.
+    fn answered(
+        &mut self,
+        client: usize,
+        op: OpId,
+        what: &'static str,
+        waits: impl FnOnce(&mut Waits) -> &mut bool,
+    ) -> Option<usize> {
+        let known = self.clients[client].ops.get_mut(&op);
+        let dropped = known.as_ref().is_some_and(|known| known.dropped);
+        let job =
+            known.and_then(|known| std::mem::take(waits(&mut known.waits)).then_some(known.job));
+        // Whoever dropped a guard does not listen; but a grant would be nobody's.
+        if job.is_none() && (!dropped || what == "granted") {
+            self.see(&Seen::Unasked(client, op, what));
+        }
+        job
+    }
+
+    fn granted(&mut self, client: usize, op: OpId, grant: Grant) {
+        let Some(job) = self.answered(client, op, "granted", |waits| &mut waits.acquire) else {
+            return;
+        };
+        let plan = &self.schedule.jobs[job];
+        let terms = terms(plan, self.schedule.max_ttl.get());
+        let lease = Lease {
+            id: self.lease(client, op),
+            resources: resources(&plan.resources),
+            started: self.clients[client].attempts.remove(&grant.token).unwrap_or(self.now),
+            token: Some(grant.token),
+            until: grant.usable_until,
+            fence: grant.fence,
+            granted: self.now,
+            notice: terms.notice,
+        };
+        self.counts.granted += 1;
+        self.begin_bar(&lease);
+        self.ledger.add(lease);
+        if let Some((after, by)) = plan.extend {
+            self.queue.push(self.now.after(after.get()), Event::Job(job, Act::Extend(by)));
+        }
+        self.queue.push(self.now.after(plan.hold.get()), Event::Job(job, Act::End));
+        self.watch(client, op);
+        self.see(&Seen::Granted(self.lease(client, op)));
+    }
+
+    fn kept(&mut self, client: usize, op: OpId, until: Moment) {
+        let id = self.lease(client, op);
+        self.counts.kept += 1;
+        self.note(client, || "lease extended".into());
+        if !self.ledger.extend(id, until) {
+            return self.see(&Seen::Unasked(client, op, "kept, though it had ended"));
+        }
+        self.watch(client, op);
+        self.see(&Seen::Kept(id));
+    }
+
+    fn lost(&mut self, client: usize, op: OpId, loss: Loss) {
+        self.counts.lost += 1;
+        self.see(&Seen::Lost(self.lease(client, op), loss));
+        self.over(client, op, "lost");
+    }
+
+    /// Its guard says "held" no more.
+    pub(super) fn over(&mut self, client: usize, op: OpId, how: &str) {
+        let id = self.lease(client, op);
+        if self.ledger.end(id).is_some() {
+            self.end_bar(id, how);
+        }
+    }
+
+    pub(super) fn lease(&self, client: usize, op: OpId) -> LeaseId {
+        LeaseId::Ours(client, self.clients[client].life, op)
+    }
+
+    /// Looks again when the lease ends by its owner's clock.
+    fn watch(&mut self, client: usize, op: OpId) {
+        let id = self.lease(client, op);
+        if let Some(lease) = self.ledger.get(id) {
+            let ends = self.clients[client].clock.when(lease.until);
+            self.queue.push(ends, Event::RunsOut(id, lease.until));
+        }
+    }
+
+    pub(super) fn runs_out(&mut self, id: LeaseId, until: Moment) {
+        let LeaseId::Ours(client, life, op) = id else { return self.over_foreign(id) };
+        let process = &self.clients[client];
+        let still = self.ledger.get(id).is_some_and(|lease| lease.until == until);
+        if !still || life != process.life {
+            return;
+        }
+        if process.runs() && process.woke < self.now {
+            self.see(&Seen::RanOut(id));
+        }
+        self.over(client, op, "ran out");
+    }
+
+    pub(super) fn answer_due(&mut self, client: usize, op: OpId) {
+        let process = &self.clients[client];
+        let Some(known) = process.ops.get(&op) else { return };
+        if known.waits.acquire && process.runs() && process.woke <= known.asked {
+            self.see(&Seen::Unanswered(client, op));
+        }
+    }
+
+    /// Sets the timer as the machine wants it, in true time.
+    fn set_timer(&mut self, client: usize) {
+        let process = &mut self.clients[client];
+        let Some(due) = process.machine.due() else { return };
+        let at = process.clock.when(due).max(self.now);
+        if process.wakes.is_none_or(|wakes| at < wakes) {
+            process.wakes = Some(at);
+            self.queue.push(at, Event::Wakes(client));
+        }
+    }
+
+    pub(super) fn wakes(&mut self, client: usize) {
+        let process = &mut self.clients[client];
+        if process.wakes != Some(self.now) || !process.runs() {
+            return;
+        }
+        process.wakes = None;
+        self.break_silent_links(client);
+        self.hand_in(client, Input::Tick);
+    }
+
+    /// All that piled up while the process stood still, in the engine's order.
+    pub(super) fn catch_up(&mut self, client: usize, keeper_first: bool) {
+        self.clients[client].woke = self.now;
+        self.clients[client].wakes = None;
+        if keeper_first {
+            self.keeper_gives_up(client);
+        }
+        while let Some((job, act)) = self.clients[client].asks.pop_front() {
+            self.act(client, job, act);
+        }
+        for node in 0..self.servers.len() {
+            while let Some(event) = self.clients[client].mail[node].pop_front() {
+                self.happen(event);
+            }
+        }
+        self.hand_in(client, Input::Tick);
+    }
+
+    /// The keeper's thread signals losses by itself; the engine hears of it.
+    fn keeper_gives_up(&mut self, client: usize) {
+        let now = self.clients[client].clock.read(self.now);
+        let gone = |lease: &&Lease| now >= lease.until.before(lease.notice);
+        let ids: Vec<LeaseId> = self.ledger.of(client).filter(gone).map(|lease| lease.id).collect();
+        for id in ids {
+            let LeaseId::Ours(_, _, op) = id else { continue };
+            self.over(client, op, "given up by the keeper");
+            self.hand_in(client, Input::GivenUp(op));
+        }
+    }
+}
+
+fn terms(plan: &Job, max_ttl: Duration) -> Terms {
+    let renewal = plan.renewal.map(|cap| WantedRenewal { every: None, max_hold: cap.get() });
+    let wanted = Wanted { ttl: plan.ttl.get(), max_ttl, renewal, ..Wanted::default() };
+    Terms::check(&wanted).expect("default times fit any TTL that is long enough")
+}

@@ -1,0 +1,222 @@
+//! What goes wrong, and how it ends.
+
+use super::World;
+use crate::search::{
+    event::Event,
+    schedule::{Span, Way, Wrong},
+};
+use redlatch_core::Moment;
+
+impl World<'_> {
+    pub(super) fn begins(&mut self, number: usize) {
+        let trouble = self.trouble(number);
+        self.record_trouble(&trouble.what);
+        match trouble.what {
+            Wrong::Break { client, node, late } => {
+                let late = late.map(|late| self.before_calm(late));
+                if client < self.clients.len() {
+                    self.sever(client, node, late);
+                }
+            }
+            Wrong::Cut { client, node, way, lasts } => {
+                self.each_link(client, node, way, |direction| direction.cut += 1);
+                self.ends_after(number, lasts);
+            }
+            Wrong::Slow { node, by, lasts } => {
+                self.servers[node].slow_down(by);
+                self.ends_after(number, lasts);
+            }
+            Wrong::CrashNode { node, forgets, silent, lasts } => {
+                self.crash_node(node, silent);
+                if forgets {
+                    self.forgets(node);
+                }
+                self.ends_after(number, lasts);
+            }
+            Wrong::Flush { node } => {
+                self.servers[node].node.flush();
+                self.forgets(node);
+            }
+            Wrong::FailOver { node, registers } => {
+                let server = &mut self.servers[node].node;
+                let registers = if registers { server.registers().to_vec() } else { Vec::new() };
+                server.fail_over(&registers);
+                self.forgets(node);
+                self.sever_all(node);
+            }
+            Wrong::PauseNode { node, lasts } => {
+                self.servers[node].paused += 1;
+                self.ends_after(number, lasts);
+            }
+            Wrong::StepNode { node, by } => self.servers[node].clock.step(by),
+            Wrong::CrashClient { client, late, lasts } => {
+                let late = late.map(|late| self.before_calm(late));
+                self.crash_client(client, late);
+                self.ends_after(number, lasts);
+            }
+            Wrong::PauseClient { client, lasts, .. } => {
+                self.clients[client].paused += 1;
+                self.ends_after(number, lasts);
+            }
+            Wrong::StepClient { client, by } => self.step_client(client, by),
+            Wrong::Foreign { .. } => self.foreign_begins(number),
+        }
+    }
+
+    pub(super) fn ends(&mut self, number: usize) {
+        let trouble = self.trouble(number);
+        self.record_relief(&trouble.what);
+        match trouble.what {
+            Wrong::Cut { client, node, way, .. } => {
+                self.each_link(client, node, way, |direction| direction.cut -= 1);
+                self.flush(client, node);
+            }
+            Wrong::Slow { node, by, .. } => self.servers[node].speed_up(by),
+            Wrong::CrashNode { node, forgets, silent, .. } => {
+                self.node_is_back(node, forgets, silent);
+            }
+            Wrong::PauseNode { node, .. } => {
+                self.servers[node].paused -= 1;
+                self.serve_backlog(node);
+            }
+            Wrong::CrashClient { client, .. } => self.clients[client].down -= 1,
+            Wrong::PauseClient { client, keeper_first, .. } => {
+                self.clients[client].paused -= 1;
+                if self.clients[client].runs() {
+                    self.catch_up(client, keeper_first);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// No trouble outlasts the first phase.
+    fn before_calm(&self, lasts: Span) -> Moment {
+        let calm = self.schedule.calm_at.in_true_time();
+        self.now.after(lasts.get()).min(calm).max(self.now)
+    }
+
+    fn ends_after(&mut self, number: usize, lasts: Span) {
+        let at = self.before_calm(lasts);
+        self.queue.push(at, Event::Ends(number));
+    }
+
+    fn each_link(
+        &mut self,
+        client: Option<usize>,
+        node: usize,
+        way: Way,
+        mut change: impl FnMut(&mut crate::search::link::Direction),
+    ) {
+        for (number, process) in self.clients.iter_mut().enumerate() {
+            if client.is_some_and(|client| client != number) {
+                continue;
+            }
+            let link = &mut process.links[node];
+            if way != Way::ToClient {
+                change(&mut link.out);
+            }
+            if way != Way::ToNode {
+                change(&mut link.back);
+            }
+        }
+    }
+
+    /// What a cut held up gets there now, in order, and before what was sent
+    /// meanwhile.
+    fn flush(&mut self, client: Option<usize>, node: usize) {
+        let mut held = Vec::new();
+        for (number, process) in self.clients.iter_mut().enumerate() {
+            if client.is_some_and(|client| client != number) {
+                continue;
+            }
+            let link = &mut process.links[node];
+            for direction in [&mut link.out, &mut link.back] {
+                if direction.cut == 0 {
+                    held.extend(direction.held.drain(..));
+                }
+            }
+        }
+        for event in held {
+            self.happen(event);
+        }
+    }
+
+    fn crash_node(&mut self, node: usize, silent: bool) {
+        let server = &mut self.servers[node];
+        server.down += 1;
+        server.silent += u32::from(silent);
+        server.backlog.clear();
+        if !silent {
+            self.sever_all(node);
+        }
+    }
+
+    /// Whoever was not told before learns now that its connection is no more.
+    fn node_is_back(&mut self, node: usize, forgets: bool, silent: bool) {
+        let server = &mut self.servers[node];
+        let now = server.clock.read(self.now);
+        if forgets {
+            server.node.forget(now);
+        } else {
+            server.node.restart(now);
+        }
+        server.down -= 1;
+        server.silent -= u32::from(silent);
+        self.sever_all(node);
+    }
+
+    /// Where fewer than a majority remember, less can be claimed.
+    fn forgets(&mut self, node: usize) {
+        self.servers[node].amnesia = true;
+        let forgotten = self.servers.iter().filter(|server| server.amnesia).count();
+        if forgotten > (self.servers.len() - 1) / 2 {
+            self.claims = self.claims.after_amnesia(self.schedule.guard);
+        }
+    }
+
+    fn sever_all(&mut self, node: usize) {
+        for client in 0..self.clients.len() {
+            self.sever(client, node, None);
+        }
+    }
+
+    fn serve_backlog(&mut self, node: usize) {
+        while self.servers[node].runs()
+            && let Some(arrived) = self.servers[node].backlog.pop_front()
+        {
+            self.serve(arrived);
+        }
+    }
+
+    fn crash_client(&mut self, client: usize, late: Option<Moment>) {
+        let leases: Vec<_> = self.ledger.of(client).map(|lease| lease.id).collect();
+        for id in leases {
+            self.ledger.end(id);
+            self.end_bar(id, "its owner died");
+        }
+        for node in 0..self.servers.len() {
+            self.sever(client, node, late);
+            let link = &mut self.clients[client].links[node];
+            link.waiting.clear();
+            link.state = crate::search::link::State::Idle;
+            link.epoch += 1;
+        }
+        let process = &mut self.clients[client];
+        process.down += 1;
+        process.restart(self.schedule, client);
+    }
+
+    /// Its own time only ever runs forward, whatever its wall clock does.
+    fn step_client(&mut self, client: usize, by: i64) {
+        let process = &mut self.clients[client];
+        process.wall.step(by);
+        if by > 0 {
+            process.clock.step(by);
+            process.woke = self.now;
+            if process.runs() {
+                self.catch_up(client, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The restart guard: which nodes may vote, and an operator's word for them.
+//!
+//! In:  the nodes, and what their clients agree on.
+//! Out: where each node stands.
+//!
+//! The deciding is the core's ([`redlatch_core::quarantine`]); every client
+//! with the guard watches over the nodes and admits them when they may be.
+
+use crate::{
+    clock::Clock,
+    engine::{Handle, Place, spawn_here},
+    error::{ConnectError, ReplaceError},
+    locks::Builder,
+    node::Node,
+    observer::Observer,
+};
+use redlatch_core::{
+    Agreement, Cause, Facts, Fault, Guard, Quarantine, Reply, Vote, machine::Vouch,
+};
+use std::{sync::Arc, time::Duration};
+
+/// Whether a node that may have forgotten locks is kept from voting until they
+/// are over.
+///
+/// A server without persistence forgets its locks when it restarts; one with
+/// it may forget the last second, or come back with an old dump; a promoted
+/// replica forgets what its master did not pass on. One such node of three is
+/// enough for two owners of one lock. With the guard every node carries a marker
+/// that every vote compares: a node that lost it is quarantined for
+/// `max_ttl + skew`, 60 s by default, and then admitted again by any client.
+///
+/// See [`Builder::restart_guard`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartGuard {
+    /// Every node votes at any time. The default for one node.
+    Off,
+    /// Nodes that may have forgotten locks do not vote. New nodes that have been
+    /// up for long enough do at once. The default for several nodes.
+    On,
+    /// The same, and what a server says of its uptime and its clock is not
+    /// trusted: somebody must have watched it for the whole time.
+    Strict,
+}
+
+/// Where one node stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeStanding {
+    /// The node, as it is named in errors.
+    pub node: Arc<str>,
+    /// Whether it may vote.
+    pub standing: Standing,
+}
+
+/// Whether a node may vote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Standing {
+    /// It may; or there is no guard.
+    Admitted,
+    /// It may not, for this reason.
+    Quarantined(Quarantine),
+    /// It does not answer.
+    Failed(Fault),
+}
+
+impl Builder {
+    /// The guard that these settings ask for.
+    pub(crate) fn guard(&self, nodes: &[Arc<dyn Node>]) -> Option<Guard> {
+        let default = if nodes.len() > 1 { RestartGuard::On } else { RestartGuard::Off };
+        let strict = match self.restart_guard.unwrap_or(default) {
+            RestartGuard::Off => return None,
+            RestartGuard::On => false,
+            RestartGuard::Strict => true,
+        };
+        Some(Guard::new(self.agreement(nodes), strict))
+    }
+
+    /// What all clients of these nodes must agree on.
+    pub(crate) fn agreement(&self, nodes: &[Arc<dyn Node>]) -> Agreement {
+        let names = nodes.iter().map(|node| Arc::from(node.name()));
+        Agreement::new(names, self.longest_ttl(), self.skew)
+    }
+}
+
+/// Looks at the nodes, and admits those that may be. An error if no lock could
+/// ever be had.
+pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> {
+    let place = &handle.place;
+    let Some(guard) = &place.guard else { return Ok(()) };
+    let replies = handle.guard(Vouch::default()).await.map_err(|_| ConnectError::Stopped)?;
+    let mut ballot = redlatch_core::Ballot::of(place.nodes.len());
+    for (node, reply) in replies.iter().enumerate() {
+        let vote = match standing(reply, guard) {
+            Standing::Admitted => Vote::Granted,
+            Standing::Quarantined(quarantine) => Vote::Quarantined(quarantine),
+            Standing::Failed(fault) => Vote::Failed(fault),
+        };
+        ballot.cast(node, vote, Duration::ZERO);
+    }
+    let disagree = ballot.casts().iter().filter(|cast| {
+        matches!(&cast.vote, Vote::Quarantined(Quarantine { cause: Cause::Disagrees(_), .. }))
+    });
+    let tally = ballot.tally();
+    if disagree.count() > tally.nodes - tally.majority() {
+        return Err(ConnectError::Disagree(place.votes(&ballot)));
+    }
+    if tally.granted < tally.majority() {
+        tracing::warn!(votes = %place.votes(&ballot), "too few nodes may vote yet");
+    }
+    Ok(())
+}
+
+impl Observer {
+    /// The names of the nodes, as in errors, in the order they were given.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| node.name())
+    }
+
+    /// What all clients of these nodes that have the restart guard must agree
+    /// on; with the guard off, what this one would.
+    #[must_use]
+    pub fn agreement(&self) -> &Agreement {
+        &self.agreement
+    }
+
+    /// The restart guard, by the settings and the number of nodes.
+    #[must_use]
+    pub fn restart_guard(&self) -> RestartGuard {
+        match &self.guard {
+            None => RestartGuard::Off,
+            Some(guard) if guard.strict => RestartGuard::Strict,
+            Some(_) => RestartGuard::On,
+        }
+    }
+
+    /// Where every node stands, without changing that.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is changed.
+    pub async fn standings(&self) -> Vec<NodeStanding> {
+        let facts = self.facts().await;
+        let told = self.nodes.iter().zip(facts).map(|(node, facts)| NodeStanding {
+            node: node.name().into(),
+            standing: match facts {
+                Ok(facts) => self.standing(&facts),
+                Err(fault) => Standing::Failed(fault),
+            },
+        });
+        told.collect()
+    }
+
+    /// Where a node stands that says this of itself.
+    #[must_use]
+    pub fn standing(&self, facts: &Facts) -> Standing {
+        self.guard.as_ref().map_or(Standing::Admitted, |guard| standing_of(facts, guard))
+    }
+
+    /// An operator's word that these nodes have forgotten no lock that could
+    /// still be held: they are admitted at once. The nodes are named as in
+    /// errors.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave nodes admitted or not.
+    pub async fn admit(&self, nodes: &[Arc<str>]) -> Result<Vec<NodeStanding>, ConnectError> {
+        let remembers = self.positions(nodes);
+        let (handle, guard) = self.guarded()?;
+        let vouch = Vouch { remembers, ..Vouch::default() };
+        self.vouch(&handle, &guard, vouch).await
+    }
+
+    /// Whether nodes may be taken one by one from clients with another list of
+    /// nodes or other times while those are at work
+    /// ([`replace`](Self::replace)): only if a majority of their nodes and one
+    /// of ours always share a node. That holds for the same list, and for one
+    /// node more or less.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is changed.
+    pub async fn may_replace(&self) -> Result<(), ReplaceError> {
+        let guard = self.guard.as_ref().ok_or(ReplaceError::NoGuard)?;
+        for (node, facts) in self.nodes.iter().zip(self.facts().await) {
+            let node = || Arc::from(node.name());
+            let facts = facts.map_err(|fault| ReplaceError::Unseen { node: node(), fault })?;
+            let Some(Cause::Disagrees(theirs)) = facts.objection(guard.fingerprint) else {
+                continue;
+            };
+            if facts.marker.is_none() {
+                return Err(ReplaceError::UnderWay { node: node() });
+            }
+            let theirs = theirs.as_deref().and_then(Agreement::parse);
+            if !theirs.as_ref().is_some_and(|theirs| guard.agreement.may_follow(theirs)) {
+                let (node, ours) = (node(), Box::new(guard.agreement.clone()));
+                return Err(ReplaceError::TooDifferent {
+                    node,
+                    theirs: theirs.map(Box::new),
+                    ours,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes these nodes from the clients that have another list of nodes or
+    /// other times, unasked ([`may_replace`](Self::may_replace) tells whether
+    /// that is safe while they are at work); they are admitted for ours once all locks of the others are
+    /// over, which [`watch`](Self::watch) waits for. Until then they vote for
+    /// nobody.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave nodes taken away or not.
+    pub async fn replace(&self, nodes: &[Arc<str>]) -> Result<Vec<NodeStanding>, ConnectError> {
+        let replace = self.positions(nodes);
+        let (handle, guard) = self.guarded()?;
+        let vouch = Vouch { replace, ..Vouch::default() };
+        self.vouch(&handle, &guard, vouch).await
+    }
+
+    /// Watches over the nodes and admits those that may be, until all may vote
+    /// or `enough` says so, which is asked after every look.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the watching ends.
+    pub async fn watch(
+        &self,
+        mut enough: impl FnMut(&[NodeStanding]) -> bool,
+    ) -> Result<Vec<NodeStanding>, ConnectError> {
+        let (handle, guard) = self.guarded()?;
+        loop {
+            let look = Vouch { patient: true, ..Vouch::default() };
+            let standings = self.vouch(&handle, &guard, look).await?;
+            let all = standings.iter().all(|node| node.standing == Standing::Admitted);
+            if enough(&standings) || all {
+                return Ok(standings);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// A client of these nodes that only admits.
+    fn guarded(&self) -> Result<(Handle, Guard), ConnectError> {
+        let guard = self.guard.clone().ok_or(ConnectError::NoGuard)?;
+        let place = Place::new(self.nodes.clone(), Clock::System).guarded(Some(guard.clone()));
+        let handle = spawn_here(place);
+        let handle = handle.map_err(|error| ConnectError::NoRuntime(error.to_string().into()))?;
+        Ok((handle, guard))
+    }
+
+    async fn vouch(
+        &self,
+        handle: &Handle,
+        guard: &Guard,
+        vouch: Vouch,
+    ) -> Result<Vec<NodeStanding>, ConnectError> {
+        let replies = handle.guard(vouch).await.map_err(|_| ConnectError::Stopped)?;
+        let names = self.nodes.iter().map(|node| Arc::from(node.name()));
+        let told = names.zip(&replies);
+        let told =
+            told.map(|(node, reply)| NodeStanding { node, standing: standing(reply, guard) });
+        Ok(told.collect())
+    }
+
+    fn positions(&self, wanted: &[Arc<str>]) -> Box<[usize]> {
+        let at = self.nodes.iter().enumerate();
+        at.filter(|(_, node)| wanted.iter().any(|name| **name == *node.name()))
+            .map(|(at, _)| at)
+            .collect()
+    }
+}
+
+/// How long to wait from one look to the next.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+fn standing(reply: &Reply, guard: &Guard) -> Standing {
+    match reply {
+        Reply::Facts(facts) => standing_of(facts, guard),
+        Reply::Vote(Vote::Failed(fault)) => Standing::Failed(fault.clone()),
+        _ => Standing::Failed(Fault::Nonsense("not an answer to the question".into())),
+    }
+}
+
+/// Why a node that answers so may not vote; none if it may, or does not say.
+pub(crate) fn quarantine(facts: Option<&Reply>, guard: Option<&Guard>) -> Option<Quarantine> {
+    match standing(facts?, guard?) {
+        Standing::Quarantined(quarantine) => Some(quarantine),
+        Standing::Admitted | Standing::Failed(_) => None,
+    }
+}
+
+fn standing_of(facts: &Facts, guard: &Guard) -> Standing {
+    let Some(cause) = facts.objection(guard.fingerprint) else { return Standing::Admitted };
+    let mut quarantine = Quarantine::new(cause);
+    if let (Cause::Forgot, Some(mark), false) = (&quarantine.cause, &facts.mark, guard.strict) {
+        // It was taken from others: their locks must be over, too.
+        let theirs = facts.reserved.and(facts.agreement.as_deref()).and_then(Agreement::parse);
+        let theirs = theirs.map_or(Duration::ZERO, |theirs| theirs.window());
+        let window = guard.agreement.window().max(theirs);
+        quarantine.remaining = Some(window.saturating_sub(mark.age));
+    }
+    Standing::Quarantined(quarantine)
+}

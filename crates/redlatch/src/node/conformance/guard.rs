@@ -1,0 +1,333 @@
+//! The checks of the restart guard.
+//!
+//! What a new node does cannot be seen on one in use. A node is out all the same
+//! when it was taken from others: that is how each check begins.
+
+use super::{
+    party::Party,
+    site::{Claim, LONG, Line, Outcome, Site, problem},
+};
+use redlatch_core::{Command, FencingToken, Mark};
+use std::time::{Duration, Instant};
+
+pub(super) async fn a_node_that_is_out_grants_no_take(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let (plain, fenced) = (site.claim(["a"]), site.claim(["b"]));
+    let (held, several) = (site.claim(["c"]), site.claim(["c", "d"]));
+    let number = link.numbered(held.take_fenced(LONG, 1)).await?;
+    let before = standing(&mut link, &fenced).await?;
+
+    link.out(&party).await?;
+    link.forgot(party.by(plain.take(LONG))).await?;
+    link.forgot(party.by(fenced.take_fenced(LONG, 1))).await?;
+    link.forgot(party.by(several.take_fenced(LONG, 1))).await?;
+
+    link.free(&plain).await?;
+    link.free(&fenced).await?;
+    same(standing(&mut link, &fenced).await?, before)?;
+    same(standing(&mut link, &held).await?, Some(number))
+}
+
+pub(super) async fn a_node_that_is_out_raises_no_register(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let ours = site.claim(["a"]);
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+
+    link.out(&party).await?;
+    link.forgot(party.by(ours.raise(above(number)?))).await?;
+
+    same(standing(&mut link, &ours).await?, Some(number))
+}
+
+pub(super) async fn a_node_that_is_out_extends_no_lock(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let ours = site.claim(["a"]);
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+
+    link.out(&party).await?;
+    link.forgot(party.by(ours.extend(3 * LONG))).await?;
+    link.forgot(party.by(ours.extend_fenced(3 * LONG, above(number)?))).await?;
+
+    same(standing(&mut link, &ours).await?, Some(number))?;
+    let remaining = link.owned(&ours).await?;
+    if remaining > 2 * LONG {
+        return problem(format!("a lock was extended by a node that is out, to {remaining:?}"));
+    }
+    Ok(())
+}
+
+/// An attempt must be undone, whatever became of the node meanwhile.
+pub(super) async fn a_node_that_is_out_releases_all_the_same(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let ours = site.claim(["a", "b"]);
+    link.admitted(&party).await?;
+    link.granted(party.by(ours.take(LONG))).await?;
+
+    link.out(&Party::new()).await?;
+    link.granted(ours.release()).await?;
+    link.gone(ours.release()).await?;
+
+    link.free(&ours).await
+}
+
+pub(super) async fn a_vote_without_guard_needs_no_marker(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    link.admitted(&party).await?;
+    let of_others = site.claim(["a"]);
+    votes(&mut link, &of_others, |command| command).await?;
+
+    link.out(&Party::new()).await?;
+    let of_nobody = site.claim(["b"]);
+    votes(&mut link, &of_nobody, |command| command).await
+}
+
+pub(super) async fn an_admitted_node_votes(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    link.admitted(&party).await?;
+
+    votes(&mut link, &site.claim(["a"]), |command| party.by(command)).await?;
+    let plain = site.claim(["b"]);
+    link.granted(party.by(plain.take(LONG))).await?;
+    link.held(party.by(plain.take(LONG))).await?;
+    link.granted(plain.release()).await?;
+    link.gone(party.by(plain.extend(LONG))).await?;
+
+    let mut other = site.link();
+    votes(&mut other, &site.claim(["c", "d"]), |command| party.by(command)).await
+}
+
+/// As long as the mark is the same, nobody has admitted the node since.
+pub(super) async fn a_node_that_is_out_keeps_its_first_mark(site: &Site<'_>) -> Outcome {
+    let (party, mut here, mut there) = (Party::new(), site.link(), site.link());
+
+    let first = here.out(&party).await?;
+    for watch in [party.watch(), party.replace(), Party::new().watch()] {
+        same_mark(&party.awaits(&there.facts(watch).await?)?, &first)?;
+    }
+    same_mark(&party.awaits(&here.facts(party.watch()).await?)?, &first)
+}
+
+pub(super) async fn no_two_marks_are_alike(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+
+    let first = link.out(&party).await?;
+    link.granted(party.admit(&first, [])).await?;
+    let second = link.out(&Party::new()).await?;
+
+    if first.id == second.id {
+        return problem(format!("two marks were both {}", first.id));
+    }
+    Ok(())
+}
+
+pub(super) async fn a_mark_tells_for_how_long_the_node_has_been_out(site: &Site<'_>) -> Outcome {
+    const REST: Duration = Duration::from_millis(100);
+    // By how much the two may differ, and what both clocks may be off by.
+    const LEEWAY: Duration = Duration::from_millis(5);
+    let (party, mut link) = (Party::new(), site.link());
+    link.admitted(&party).await?;
+    let next = Party::new();
+
+    let start = Instant::now();
+    let young = link.out(&next).await?.age;
+    let until_young = start.elapsed();
+    tokio::time::sleep(REST).await;
+    let old = next.awaits(&link.facts(next.watch()).await?)?.age;
+    let until_old = start.elapsed();
+
+    if young > until_young + LEEWAY || old > until_old + LEEWAY || old + LEEWAY < REST {
+        return problem(format!(
+            "a mark was {young:?} old after {until_young:?}, and {old:?} after {until_old:?}"
+        ));
+    }
+    Ok(())
+}
+
+pub(super) async fn a_watch_leaves_an_admitted_node_alone(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    link.admitted(&party).await?;
+
+    party.has(&link.facts(party.watch()).await?)?;
+    party.has(&link.facts(party.replace()).await?)?;
+    party.has(&link.facts(party.watch()).await?)?;
+
+    votes(&mut link, &site.claim(["a"]), |command| party.by(command)).await
+}
+
+pub(super) async fn an_admission_needs_the_mark_that_is_there(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let ours = site.claim(["a"]);
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    let higher = [(ours.register(), above(number)?)];
+    link.admitted(&Party::new()).await?;
+    let mark = link.out(&party).await?;
+
+    for wrong in [another(&mark)?, Mark { id: "none".into(), ..mark.clone() }] {
+        link.gone(party.admit(&wrong, higher)).await?;
+    }
+    same(standing(&mut link, &ours).await?, Some(number))?;
+    link.forgot(party.by(ours.extend(LONG))).await?;
+    same_mark(&party.awaits(&link.facts(party.watch()).await?)?, &mark)?;
+
+    link.granted(party.admit(&mark, [])).await?;
+    link.gone(party.admit(&mark, higher)).await?;
+    same(standing(&mut link, &ours).await?, Some(number))?;
+    party.has(&link.facts(party.watch()).await?)
+}
+
+pub(super) async fn an_admission_raises_the_registers_that_are_behind(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let [behind, ahead, unmoved] = apart(site)?;
+    let low = link.numbered(behind.take_fenced(LONG, 1)).await?;
+    let high = link.numbered(ahead.take_fenced(LONG, 1)).await?;
+    let before = standing(&mut link, &unmoved).await?;
+    let mark = link.out(&party).await?;
+
+    let (raised, one) = (above(low)?, FencingToken::new(1));
+    let mut told = vec![(behind.register(), raised)];
+    told.extend(one.map(|one| (ahead.register(), one)));
+    told.extend(one.map(|one| (unmoved.register(), one)));
+    told.sort_unstable();
+    link.granted(party.admit(&mark, told)).await?;
+
+    same(standing(&mut link, &behind).await?, Some(raised))?;
+    same(standing(&mut link, &ahead).await?, Some(high))?;
+    same(standing(&mut link, &unmoved).await?, before.or(one))?;
+    same(Some(link.numbered(party.by(behind.raise(low))).await?), Some(raised))
+}
+
+pub(super) async fn a_node_of_others_does_not_vote(site: &Site<'_>) -> Outcome {
+    let (others, party, mut link) = (Party::new(), Party::new(), site.link());
+    let (theirs, ours) = (site.claim(["a"]), site.claim(["b"]));
+    link.admitted(&others).await?;
+    let number = link.numbered(others.by(theirs.take_fenced(LONG, 1))).await?;
+
+    link.disagrees(party.by(ours.take(LONG)), &others).await?;
+    link.disagrees(party.by(theirs.take_fenced(LONG, 1)), &others).await?;
+    link.disagrees(party.by(theirs.raise(above(number)?)), &others).await?;
+    link.disagrees(party.by(theirs.extend(LONG)), &others).await?;
+
+    link.free(&ours).await?;
+    same(standing(&mut link, &theirs).await?, Some(number))?;
+    link.granted(others.by(theirs.extend(LONG))).await
+}
+
+/// Which of the two is right only an operator knows.
+pub(super) async fn a_watch_leaves_a_node_of_others_alone(site: &Site<'_>) -> Outcome {
+    let (others, party, mut link) = (Party::new(), Party::new(), site.link());
+    link.admitted(&others).await?;
+
+    others.has(&link.facts(party.watch()).await?)?;
+    others.has(&link.facts(others.watch()).await?)?;
+
+    votes(&mut link, &site.claim(["a"]), |command| others.by(command)).await
+}
+
+pub(super) async fn a_replaced_node_is_out_and_reserved(site: &Site<'_>) -> Outcome {
+    let (others, party, mut link) = (Party::new(), Party::new(), site.link());
+    let ours = site.claim(["a"]);
+    link.admitted(&others).await?;
+
+    let facts = link.facts(party.replace()).await?;
+    let mark = party.awaits(&facts)?;
+    if facts.agreement.as_deref() != Some(others.agreement()) {
+        return problem(format!(
+            "it was taken from others, but their agreement is gone: {facts:?}"
+        ));
+    }
+    link.forgot(party.by(ours.take(LONG))).await?;
+    link.quarantined(others.by(ours.take(LONG))).await?;
+    party.awaits(&link.facts(others.watch()).await?)?;
+    link.gone(others.admit(&mark, [])).await?;
+
+    link.granted(party.admit(&mark, [])).await?;
+    party.has(&link.facts(party.watch()).await?)?;
+    link.disagrees(others.by(ours.take(LONG)), &party).await?;
+    votes(&mut link, &ours, |command| party.by(command)).await
+}
+
+pub(super) async fn an_examination_tells_what_a_watch_tells(site: &Site<'_>) -> Outcome {
+    let (party, next, mut link) = (Party::new(), Party::new(), site.link());
+
+    link.admitted(&party).await?;
+    party.has(&link.facts(Command::Examine).await?)?;
+
+    let mark = link.out(&next).await?;
+    let facts = link.facts(Command::Examine).await?;
+    same_mark(&next.awaits(&facts)?, &mark)?;
+    if facts.agreement.as_deref() != Some(party.agreement()) {
+        return problem(format!("an examination did not tell the agreement: {facts:?}"));
+    }
+    Ok(())
+}
+
+pub(super) async fn every_number_that_was_given_out_is_told(site: &Site<'_>) -> Outcome {
+    let mut link = site.link();
+    let claims = apart(site)?;
+    let mut given = Vec::new();
+    for claim in &claims {
+        given.push(link.numbered(claim.take_fenced(LONG, 1)).await?);
+    }
+    let higher = above(given[0])?;
+    given[0] = link.numbered(claims[0].raise(higher)).await?;
+
+    for (claim, number) in claims.iter().zip(given) {
+        same(standing(&mut link, claim).await?, Some(number))?;
+    }
+    Ok(())
+}
+
+/// Has the node vote on everything.
+async fn votes(link: &mut Line, ours: &Claim, by: impl Fn(Command) -> Command) -> Outcome {
+    let number = link.numbered(by(ours.take_fenced(LONG, 1))).await?;
+    same(Some(link.numbered(by(ours.raise(number))).await?), Some(number))?;
+    link.granted(by(ours.extend(LONG))).await?;
+    link.granted(by(ours.extend_fenced(LONG, number))).await?;
+    link.granted(ours.release()).await
+}
+
+/// What the register of the claim stands at.
+async fn standing(link: &mut Line, claim: &Claim) -> Outcome<Option<FencingToken>> {
+    let registers = link.registers().await?;
+    let found = registers.iter().find(|(register, _)| *register == claim.register());
+    Ok(found.map(|(_, number)| *number))
+}
+
+/// Three claims that share no register.
+fn apart(site: &Site<'_>) -> Outcome<[Claim; 3]> {
+    let mut claims: Vec<Claim> = Vec::new();
+    for name in 0..9 {
+        let next = site.claim([name.to_string()]);
+        if claims.iter().all(|claim| claim.register() != next.register()) {
+            claims.push(next);
+        }
+    }
+    claims.truncate(3);
+    claims.try_into().or_else(|_| problem("nine names share two registers"))
+}
+
+/// A mark of the same run that was never made.
+fn another(mark: &Mark) -> Outcome<Mark> {
+    let Some((run, _)) = mark.id.split_once(' ') else {
+        return problem(format!("a mark begins with the run, but this one is {}", mark.id));
+    };
+    Ok(Mark { id: format!("{run} 0123456789abcdef 0").into(), ..mark.clone() })
+}
+
+fn above(number: FencingToken) -> Outcome<FencingToken> {
+    FencingToken::new(number.get() + 1).map_or_else(|| problem("no number is left"), Ok)
+}
+
+fn same(number: Option<FencingToken>, wanted: Option<FencingToken>) -> Outcome {
+    if number == wanted {
+        return Ok(());
+    }
+    problem(format!("the register stands at {number:?} and not at {wanted:?}"))
+}
+
+fn same_mark(mark: &Mark, wanted: &Mark) -> Outcome {
+    if mark.id == wanted.id {
+        return Ok(());
+    }
+    problem(format!("the mark was {}, and then {}", wanted.id, mark.id))
+}

@@ -1,0 +1,22 @@
+-- If the mark is there, and of the server's present run: moves registers that are
+-- behind, and puts the marker in the mark's place. Returns 1 or 0.
+-- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, "register number …".
+local node = KEYS[1]
+local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
+local run = string.sub(string.match(server, '\nrun_id:(%x+)') or '', 1, 20)
+  .. string.sub(string.match(replication, '\nmaster_replid:(%x+)') or '', 1, 20)
+local mark = ARGV[3]
+local kept = redis.call('HMGET', node, 'watched', 'reserved')
+local ours = not kept[2] or kept[2] == '' or kept[2] == ARGV[1]
+if kept[1] ~= mark or string.match(mark, '^(%S+) ') ~= run or not ours then
+  return 0
+end
+for register, number in string.gmatch(ARGV[4], '(%d+) (%d+)') do
+  local is = redis.call('HMGET', node, register)[1]
+  if not is or tonumber(is) < tonumber(number) then
+    redis.call('HSET', node, register, number)
+  end
+end
+redis.call('HSET', node, 'admitted', run .. ' ' .. ARGV[1], 'agreement', ARGV[2],
+  'reserved', '', 'watched', '')
+return 1

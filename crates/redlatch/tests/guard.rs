@@ -1,0 +1,527 @@
+//! Servers that forget, on real servers: they do not vote until every lock they
+//! may have forgotten is over. The numbers are those of the table of faults.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use redlatch::{
+    Builder, Cause, ConnectError, FencingToken, Guard, LockError, LockState, Locks, NodeStanding,
+    ReplaceError, RestartGuard, Standing, Vote, Votes,
+};
+use redlatch_testbed::{Server, ServerOptions, Servers};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use support::{Fleet, LIMIT, MS, NAME, SEC, soon};
+
+const TTL: Duration = Duration::from_secs(2);
+const SKEW: Duration = Duration::from_secs(1);
+/// `max_ttl` and `skew`: how long a node is out.
+const WINDOW: Duration = Duration::from_secs(3);
+
+fn guarded(urls: impl IntoIterator<Item = String>) -> Builder {
+    let builder = Locks::builder().nodes(urls).max_ttl(TTL).skew(SKEW);
+    builder.ttl(TTL).node_timeout(500 * MS).wait(Duration::ZERO)
+}
+
+/// Servers that an operator has vouched for.
+async fn admitted(fleet: &Fleet) -> Builder {
+    let builder = guarded(fleet.servers.urls());
+    vouch(&builder).await;
+    builder
+}
+
+async fn vouch(builder: &Builder) {
+    let observer = builder.observer().unwrap();
+    let all = observer.standings().await;
+    let names: Vec<Arc<str>> = all.iter().map(|node| node.node.clone()).collect();
+    let standings = observer.admit(&names).await.unwrap();
+    assert!(standings.iter().all(|node| node.standing == Standing::Admitted), "{standings:?}");
+}
+
+async fn standings(builder: &Builder) -> Vec<NodeStanding> {
+    builder.observer().unwrap().standings().await
+}
+
+/// Which nodes are quarantined.
+async fn out(builder: &Builder) -> Vec<usize> {
+    let standings = standings(builder).await.into_iter().enumerate();
+    let out = standings.filter(|(_, node)| matches!(node.standing, Standing::Quarantined(_)));
+    out.map(|(at, _)| at).collect()
+}
+
+/// Waits until all nodes may vote.
+async fn all_in(builder: &Builder) {
+    let begin = Instant::now();
+    while !out(builder).await.is_empty() {
+        assert!(begin.elapsed() < LIMIT, "{:?}", standings(builder).await);
+        tokio::time::sleep(50 * MS).await;
+    }
+}
+
+fn quarantined(votes: &Votes) -> Vec<usize> {
+    let votes = votes.iter().enumerate();
+    let out = votes.filter(|(_, vote)| matches!(vote.vote, Vote::Quarantined(_)));
+    out.map(|(at, _)| at).collect()
+}
+
+fn failed(result: Result<Guard, LockError>) -> Votes {
+    match result {
+        Err(LockError::NoQuorum { votes }) => votes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn servers_that_were_just_started_do_not_vote_and_the_error_says_how_long_still() {
+    let fleet = Fleet::of(3);
+    let builder = guarded(fleet.servers.urls());
+    let locks = builder.clone().connect().await.unwrap();
+
+    let error = locks.lock(NAME).await.unwrap_err().to_string();
+    assert!(error.contains("of 3 nodes quarantined"), "{error}");
+    assert!(error.contains("for another") && error.contains("redlatch admit"), "{error}");
+
+    let guard = locks.lock(NAME).wait(LIMIT).await.unwrap();
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let (holder, other) = (builder.clone().connect().await.unwrap(), builder.connect().await);
+    let (guard, other) = (holder.lock(NAME).await.unwrap(), other.unwrap());
+
+    fleet.servers[0].restart_empty();
+    let back = Instant::now();
+    // Its vote would not be enough; with it gone, neither is the other's.
+    let mut votes = failed_or_held(other.lock(NAME).await);
+    while matches!(votes.iter().next().unwrap().vote, Vote::Failed(_) | Vote::Pending) {
+        assert!(back.elapsed() < WINDOW, "{votes}"); // a connection to the old one, or slower than the others
+        votes = failed_or_held(other.lock(NAME).await);
+    }
+    assert_eq!(quarantined(&votes), [0], "{votes}");
+
+    soon("its key is back", || fleet.value(0, NAME).is_some()).await;
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
+    assert!(guard.is_held());
+}
+
+fn failed_or_held(result: Result<Guard, LockError>) -> Votes {
+    match result {
+        Err(LockError::NoQuorum { votes } | LockError::Held { votes }) => votes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn fault_2_a_server_of_the_quorum_that_restarts_in_a_loop_lets_nobody_in() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let (holder, other) = (builder.clone().connect().await.unwrap(), builder.connect().await);
+    let (guard, other) = (holder.lock(NAME).await.unwrap(), other.unwrap());
+
+    // Two of three have it: one of them forgets, and the third never had it.
+    for _ in 0..8 {
+        fleet.remove(2, NAME);
+        fleet.servers[0].restart_empty();
+        let second = other.try_lock(NAME).await;
+
+        assert!(!matches!(second, Ok(Some(_))) || !guard.is_held(), "both have it");
+    }
+}
+
+#[tokio::test]
+async fn fault_3_a_clock_that_jumps_at_boot_does_not_open_a_strict_guard_early() {
+    let options = ServerOptions::default().fake_clock();
+    let fleet = Fleet::with(3, &options);
+    let builder = guarded(fleet.servers.urls()).restart_guard(RestartGuard::Strict);
+    vouch(&builder).await;
+    let locks = builder.clone().connect().await.unwrap();
+    let _guard = locks.lock("something to ask the nodes for").await.unwrap();
+
+    fleet.servers[0].restart_empty();
+    let back = Instant::now();
+    fleet.servers[0].clock_ahead(3600 * SEC);
+    let uptime = || fleet.servers[0].info("uptime_in_seconds").unwrap().parse::<i64>().unwrap();
+    soon("it says it has been up for an hour", || uptime() > 3000).await;
+
+    assert_eq!(out(&builder).await, [0]);
+    all_in(&builder).await;
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
+}
+
+#[tokio::test]
+async fn fault_4_an_old_dump_is_forgetting() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let locks = builder.clone().connect().await.unwrap();
+    assert!(fleet.servers[0].run(&["SAVE"]).is_ok());
+
+    let guard = locks.lock(NAME).await.unwrap();
+    fleet.servers[0].kill();
+    fleet.servers[0].restart();
+
+    assert_eq!(fleet.value(0, NAME), None, "the dump is older than the lock");
+    assert_eq!(out(&builder).await, [0]);
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn fault_5_a_flush_takes_the_server_out_and_no_number_falls_back() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let locks = builder.clone().connect().await.unwrap();
+    let mut last = number(&locks).await;
+    for flush in [&["FLUSHALL"][..], &["FLUSHDB"], &["SWAPDB", "0", "1"]] {
+        fleet.servers[1].run(flush);
+
+        let guard = locks.lock(NAME).await.unwrap();
+        assert_eq!(out(&builder).await, [1], "{flush:?}");
+        assert!(guard.fencing_token() > Some(last), "{flush:?}");
+        guard.release().await.unwrap();
+        all_in(&builder).await;
+        let next = number(&locks).await;
+        assert!(next > last, "{flush:?}: {next} after {last}");
+        last = next;
+    }
+}
+
+async fn number(locks: &Locks) -> FencingToken {
+    let guard = locks.lock(NAME).wait(LIMIT).await.unwrap();
+    let number = guard.fencing_token().unwrap();
+    guard.release().await.unwrap();
+    number
+}
+
+#[tokio::test]
+async fn fault_6_a_key_deleted_by_hand_is_a_loss_within_one_renewal_and_numbers_grow() {
+    let fleet = Fleet::of(3);
+    let locks = admitted(&fleet).await.connect().await.unwrap();
+    let guard = locks.lock(NAME).await.unwrap();
+    let first = guard.fencing_token().unwrap();
+
+    fleet.remove(0, NAME);
+    fleet.remove(1, NAME);
+    support::in_time(guard.lost()).await;
+
+    assert!(number(&locks).await > first);
+}
+
+#[tokio::test]
+async fn fault_7_a_server_that_evicts_is_refused_unless_that_is_allowed() {
+    for policy in ["volatile-lru", "allkeys-lru", "volatile-ttl"] {
+        let options = ServerOptions::default().config("maxmemory 100mb");
+        let server = options.config(format!("maxmemory-policy {policy}")).start().unwrap();
+
+        let refused = Locks::connect([server.url()]).await.unwrap_err();
+        assert!(matches!(&refused, ConnectError::Unfit(_)), "{refused}");
+        assert!(refused.to_string().contains(policy), "{refused}");
+
+        let allowed = format!("{}?allow_eviction=yes", server.url());
+        let locks = Locks::connect([allowed]).await.unwrap();
+        assert!(locks.lock(NAME).await.is_ok());
+    }
+    let unlimited = ServerOptions::default().config("maxmemory-policy allkeys-lru");
+    assert!(Locks::connect([unlimited.start().unwrap().url()]).await.is_ok());
+}
+
+#[tokio::test]
+async fn fault_12_a_server_that_was_a_replica_for_a_while_has_forgotten() {
+    let fleet = Fleet::of(4);
+    let nodes = fleet.servers.urls()[..3].to_vec();
+    let builder = guarded(nodes);
+    vouch(&builder).await;
+    let locks = builder.clone().connect().await.unwrap();
+    let guard = locks.lock(NAME).await.unwrap();
+    let port = fleet.servers[3].port().to_string();
+
+    fleet.servers[0].run(&["REPLICAOF", "127.0.0.1", &port]);
+    soon("it follows", || fleet.servers[0].info("master_link_status").as_deref() == Some("up"))
+        .await;
+    soon("the lock is still held", || guard.is_held()).await;
+    fleet.servers[0].run(&["REPLICAOF", "NO", "ONE"]);
+    let back = Instant::now();
+
+    assert_eq!(out(&builder).await, [0]);
+    all_in(&builder).await;
+    assert!(back.elapsed() + 100 * MS >= WINDOW, "after {:?}", back.elapsed());
+    assert!(guard.is_held());
+}
+
+/// A server's data goes to its own copy and comes back: the marker with it.
+#[tokio::test]
+async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
+    let fleet = Fleet::of(4);
+    let builder = guarded(fleet.servers.urls()[..3].to_vec());
+    vouch(&builder).await;
+    let (node, copy) = (&fleet.servers[0], &fleet.servers[3]);
+    let uptime = || node.info("uptime_in_seconds").unwrap().parse::<u64>().unwrap();
+    soon("it has been up for longer than the window", || uptime() > WINDOW.as_secs() + 1).await;
+    let follows = |server: &Server| server.info("master_link_status").as_deref() == Some("up");
+
+    copy.run(&["REPLICAOF", "127.0.0.1", &node.port().to_string()]);
+    soon("the copy follows", || follows(copy)).await;
+    copy.run(&["REPLICAOF", "NO", "ONE"]);
+    node.run(&["REPLICAOF", "127.0.0.1", &copy.port().to_string()]);
+    soon("the node follows its copy", || follows(node)).await;
+    node.run(&["REPLICAOF", "NO", "ONE"]);
+
+    assert!(node.run(&["HGET", "redlatch:node", "admitted"]).text().is_some());
+    assert_eq!(out(&builder).await, [0]);
+    let _locks = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0], "its uptime says nothing");
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_while_it_is_out_is_watched_anew() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let _locks = builder.clone().connect().await.unwrap();
+    fleet.servers[0].run(&["FLUSHALL"]);
+    let look = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0]);
+
+    fleet.servers[0].restart_with_data();
+    let back = Instant::now();
+    // Who looks finds the mark of the run before.
+    let _ = look.lock(NAME).await;
+
+    all_in(&builder).await;
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
+}
+
+#[tokio::test]
+async fn fault_14_clients_with_another_list_of_nodes_are_refused_and_shown_both() {
+    let fleet = Fleet::of(5);
+    let three = guarded(fleet.servers.urls()[..3].to_vec());
+    vouch(&three).await;
+    let locks = three.connect().await.unwrap();
+    let _guard = locks.lock(NAME).await.unwrap();
+
+    let refused = guarded(fleet.servers.urls()).connect().await.unwrap_err();
+
+    assert!(matches!(&refused, ConnectError::Disagree(_)), "{refused}");
+    for server in &fleet.servers.urls()[..3] {
+        assert!(refused.to_string().matches(server.as_str()).count() > 1, "{refused}");
+    }
+    let other_times = guarded(fleet.servers.urls()[..3].to_vec()).max_ttl(TTL + SEC);
+    assert!(matches!(other_times.connect().await, Err(ConnectError::Disagree(_))));
+}
+
+#[tokio::test]
+async fn a_node_is_taken_from_the_clients_of_another_list_only_after_their_locks_are_over() {
+    let fleet = Fleet::of(4);
+    let old = guarded(fleet.servers.urls()[..3].to_vec());
+    vouch(&old).await;
+    let new = guarded(fleet.servers.urls());
+    let observer = new.observer().unwrap();
+    let node: Arc<str> = standings(&new).await[0].node.clone();
+
+    let taken = Instant::now();
+    let after = observer.replace(&[node]).await.unwrap();
+    let Standing::Quarantined(quarantine) = &after[0].standing else { panic!("{after:?}") };
+    assert_eq!(quarantine.cause, Cause::Forgot);
+    assert!(matches!(after[1].standing, Standing::Quarantined(_)), "{after:?}");
+
+    let begin = Instant::now();
+    let first = || async { standings(&new).await.swap_remove(0).standing };
+    let watching = observer.watch(|_| false);
+    let admitted = async {
+        while first().await != Standing::Admitted {
+            assert!(begin.elapsed() < LIMIT);
+            tokio::time::sleep(50 * MS).await;
+        }
+    };
+    tokio::select! {
+        _ = watching => panic!("the others belong to another list"),
+        () = admitted => {}
+    }
+    assert!(taken.elapsed() >= WINDOW, "after {:?}", taken.elapsed());
+}
+
+#[tokio::test]
+async fn nodes_are_taken_only_by_lists_that_share_a_node_with_every_majority_of_the_old_one() {
+    let fleet = Fleet::of(5);
+    let urls = fleet.servers.urls();
+    let may = |urls: &[String]| {
+        let observer = guarded(urls.to_vec()).observer().unwrap();
+        async move { observer.may_replace().await }
+    };
+    vouch(&guarded(urls[..3].to_vec())).await;
+
+    for list in [&urls[..3], &urls[..2], &urls[..4]] {
+        may(list).await.unwrap();
+    }
+    for list in [&urls[..], &urls[1..4], &urls[2..]] {
+        let refused = may(list).await.unwrap_err();
+        let words = refused.to_string();
+        assert!(matches!(refused, ReplaceError::TooDifferent { .. }), "{words}");
+        assert!(words.contains(&urls[0]) && words.contains(&urls[2]), "{words}");
+    }
+
+    let observer = guarded(urls[..4].to_vec()).observer().unwrap();
+    let first = Arc::from(observer.nodes().next().unwrap());
+    observer.replace(&[first]).await.unwrap();
+    may(&urls[..4]).await.unwrap();
+    assert!(matches!(may(&urls[..2]).await, Err(ReplaceError::UnderWay { .. })));
+
+    fleet.servers.kill(&[1]);
+    assert!(matches!(may(&urls[..4]).await, Err(ReplaceError::Unseen { .. })));
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_caller_has_seen_enough_or_all_may_vote() {
+    let fleet = Fleet::of(3);
+    let observer = guarded(fleet.servers.urls()).observer().unwrap();
+    let mut looks = 0;
+
+    let begin = Instant::now();
+    let standings = observer.watch(|_| true).await.unwrap();
+    assert!(begin.elapsed() < WINDOW, "{standings:?}");
+    let standings = observer.watch(|nodes| {
+        looks += 1;
+        assert_eq!(nodes.len(), 3);
+        false
+    });
+
+    let standings = standings.await.unwrap();
+    assert!(standings.iter().all(|node| node.standing == Standing::Admitted), "{standings:?}");
+    assert!(looks > 1 && begin.elapsed() + SEC >= WINDOW, "{looks} in {:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn a_lock_is_not_called_free_by_nodes_that_may_have_forgotten_it() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let locks = builder.clone().connect().await.unwrap();
+    assert_eq!(locks.status(NAME).await.unwrap().state, LockState::Free);
+
+    fleet.servers[0].restart_empty();
+    fleet.servers[1].restart_empty();
+    let observer = builder.observer().unwrap();
+    for status in [observer.status(NAME).await.unwrap(), locks.status(NAME).await.unwrap()] {
+        assert_eq!(status.state, LockState::Unclear, "{status:?}");
+        let out = status.nodes.iter().map(|node| node.quarantine.is_some());
+        assert_eq!(out.collect::<Vec<_>>(), [true, true, false], "{status:?}");
+    }
+}
+
+#[tokio::test]
+async fn fault_20_numbers_grow_when_the_clocks_of_servers_jump() {
+    let options = ServerOptions::default().fake_clock();
+    let fleet = Fleet::with(3, &options);
+    let locks = admitted(&fleet).await.connect().await.unwrap();
+    let mut last = number(&locks).await;
+
+    for (server, hours) in [(0, 1), (1, -1), (2, 2), (0, -2), (1, 0), (2, 0), (0, 0)] {
+        let by = SEC * 3600 * u32::try_from(i32::abs(hours)).unwrap();
+        match hours {
+            0.. => fleet.servers[server].clock_ahead(by),
+            _ => fleet.servers[server].clock_behind(by),
+        }
+        for _ in 0..3 {
+            let next = number(&locks).await;
+            assert!(next > last, "{next} after {last}: server {server}, {hours} h");
+            last = next;
+        }
+    }
+}
+
+#[tokio::test]
+async fn fault_36_one_lease_outlives_the_restart_of_every_server() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let locks = builder.clone().connect().await.unwrap();
+    let guard = locks.lock(NAME).await.unwrap();
+    let token = guard.fencing_token();
+
+    for node in 0..3 {
+        fleet.servers[node].restart_empty();
+        soon("the key is back", || fleet.value(node, NAME).is_some()).await;
+        assert!(guard.is_held(), "after server {node}");
+    }
+
+    assert_eq!(guard.fencing_token(), token);
+    assert!(number_of(&fleet) >= token.unwrap().get(), "the registers came along");
+}
+
+/// Where the register of the lock stands on the last server.
+fn number_of(fleet: &Fleet) -> u64 {
+    let resources = redlatch_core::Resources::new([NAME]).unwrap();
+    let field = redlatch_core::fence::registers(&resources)[0].to_string();
+    fleet.servers[2].run(&["HGET", "redlatch:node", &field]).text().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn without_a_guard_every_server_votes_at_once() {
+    let fleet = Fleet::of(3);
+    let builder = guarded(fleet.servers.urls()).restart_guard(RestartGuard::Off);
+
+    let locks = builder.clone().connect().await.unwrap();
+
+    assert!(locks.lock(NAME).await.is_ok());
+    let refused = builder.observer().unwrap().admit(&[]).await;
+    assert!(matches!(refused, Err(ConnectError::NoGuard)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn one_server_has_no_guard_unless_it_is_asked_for() {
+    let server = Servers::start(1).unwrap();
+    let builder = guarded(server.urls());
+
+    assert!(builder.clone().connect().await.unwrap().lock(NAME).await.is_ok());
+    let locks = builder.restart_guard(RestartGuard::On).connect().await.unwrap();
+    assert_eq!(quarantined(&failed(locks.lock("other").await)), [0]);
+}
+
+#[tokio::test]
+async fn all_registers_of_a_server_go_to_the_one_that_forgot() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let locks = builder.clone().connect().await.unwrap();
+    let fill = "for at = 0, 65535 do redis.call('HSET', KEYS[1], at, 9007199254000000 + at) end";
+    fleet.servers[1].run(&["EVAL", fill, "1", "redlatch:node"]);
+
+    fleet.servers[0].restart_empty();
+    let _guard = locks.lock(NAME).await.unwrap();
+    all_in(&builder).await;
+
+    let last = fleet.servers[0].run(&["HGET", "redlatch:node", "65535"]).text();
+    assert_eq!(last.as_deref(), Some("9007199254065535"));
+}
+
+/// An address that leads to one server and the other in turn.
+fn balancer(servers: &Servers) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let ports: Vec<u16> = servers.iter().map(Server::port).collect();
+    std::thread::spawn(move || {
+        for (at, client) in listener.incoming().enumerate() {
+            let server = std::net::TcpStream::connect(("127.0.0.1", ports[at % ports.len()]));
+            let (Ok(client), Ok(server)) = (client, server) else { continue };
+            for (mut from, mut to) in
+                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+            {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn fault_13_an_address_that_leads_to_several_servers_in_turn_is_refused() {
+    let (behind, fleet) = (Servers::start(2).unwrap(), Fleet::of(2));
+    let nodes = fleet.servers.urls().into_iter().chain([balancer(&behind)]);
+
+    let refused = support::in_time(guarded(nodes).connect()).await.unwrap_err();
+
+    assert!(matches!(&refused, ConnectError::Unfit(_)), "{refused}");
+    assert!(refused.to_string().contains("several servers"), "{refused}");
+}
