@@ -6,7 +6,7 @@
 //!
 //! Promise: the same seed and the same question get the same answer. What is
 //! not modelled: lost packets, garbage collection, disks; see [`topology`] for
-//! the network and [`load`] for the callers.
+//! the network and `load` for the callers.
 
 mod figures;
 mod load;

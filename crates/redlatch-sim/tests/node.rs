@@ -13,7 +13,7 @@ fn at(millis: u32) -> Clock {
 }
 
 fn lock() -> Resources {
-    Resources::new(["lock"]).unwrap()
+    Resources::new(["lock"]).expect("a good name")
 }
 
 fn token(owner: &str) -> Token {
@@ -38,7 +38,7 @@ fn ask(node: &mut Node, clock: Clock, command: &Command) -> Vote {
 }
 
 fn number(number: u64) -> Vote {
-    Vote::Numbered(FencingToken::new(number).unwrap())
+    Vote::Numbered(FencingToken::new(number).expect("a number"))
 }
 
 fn dies(node: &Node) -> Option<Moment> {

@@ -4,7 +4,7 @@
 //! Out: the next state, and what the machines said on the way.
 
 use super::{
-    caller::{Caller, Lease, Stage},
+    caller::{Caller, Lease, Stage, Successor},
     memo::Effect,
     properties::{Mark, Marks},
     scenario::{NODES, ms},
@@ -142,7 +142,7 @@ impl World {
             Command::Raise { .. } => caller.raised = true,
             Command::Extend { .. } => {
                 if let Some(lease) = caller.lease_mut() {
-                    lease.succeeded_when_extended = lease.successor;
+                    lease.extended();
                 }
             }
             _ => {}
@@ -194,8 +194,7 @@ impl World {
             until,
             fence,
             rival: false,
-            successor: false,
-            succeeded_when_extended: false,
+            successor: Successor::Nobody,
             lost: false,
         });
     }
@@ -206,7 +205,9 @@ impl World {
         for (other, caller) in self.callers.iter_mut().enumerate() {
             if let Some(lease) = caller.lease_mut().filter(|_| other != client) {
                 lease.rival = true;
-                lease.successor |= under & 1 << other != 0;
+                if under & 1 << other != 0 && lease.successor == Successor::Nobody {
+                    lease.successor = Successor::Somebody;
+                }
             }
         }
     }

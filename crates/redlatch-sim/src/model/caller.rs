@@ -39,11 +39,27 @@ pub(super) struct Lease {
     pub(super) fence: u64,
     /// Somebody else was granted the lock since.
     pub(super) rival: bool,
-    /// The same, and the attempt began under this lease.
-    pub(super) successor: bool,
-    /// There was one when the latest extension was sent.
-    pub(super) succeeded_when_extended: bool,
+    /// The same, if the other's attempt began under this lease.
+    pub(super) successor: Successor,
     pub(super) lost: bool,
+}
+
+/// Whether somebody asked for the lock and was granted it, all under one lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Successor {
+    Nobody,
+    Somebody,
+    /// And that was before the latest extension was sent.
+    BeforeExtension,
+}
+
+impl Lease {
+    /// An extension is sent.
+    pub(super) fn extended(&mut self) {
+        if self.successor == Successor::Somebody {
+            self.successor = Successor::BeforeExtension;
+        }
+    }
 }
 
 impl Caller {

@@ -4,7 +4,7 @@
 //! Weaker than continuity, and it needs less: nothing but that a majority had
 //! the keys once.
 
-use crate::model::{act::Heard, world::World};
+use crate::model::{act::Heard, caller::Successor, world::World};
 use redlatch_core::Output;
 
 pub(super) fn broken(world: &World, heard: &Heard) -> Option<String> {
@@ -12,7 +12,7 @@ pub(super) fn broken(world: &World, heard: &Heard) -> Option<String> {
         let kept = matches!(output, Output::Kept(..));
         let lease = world.callers[*client].lease();
         let name = client + 1;
-        (kept && lease.is_some_and(|lease| lease.succeeded_when_extended))
+        (kept && lease.is_some_and(|lease| lease.successor == Successor::BeforeExtension))
             .then(|| format!("c{name} brings back a lock that another was granted since"))
     })
 }

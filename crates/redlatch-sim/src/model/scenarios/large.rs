@@ -108,9 +108,8 @@ fn late() -> Vec<Scenario> {
             about: "both clients try again",
             scripts: &[Script { wait_ms: 1, ..KEEPS }, Script { wait_ms: 1, ..KEEPS }],
             times: until(1),
-            late_replies: false,
             must_happen: &[Mark::GrantToAnother, Mark::Retry],
-            states: 3_210,
+            states: 95_053,
             ..PLAIN
         },
     ]
