@@ -15,8 +15,9 @@ const LIBRARY: &str = "redlatch";
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// The evidence in its short form: what it is called, the program, its arguments.
-const EVIDENCE: [(&str, &str, &[&str]); 3] = [
+const EVIDENCE: [(&str, &str, &[&str]); 4] = [
     ("prove --short", "redlatch-sim", &["prove", "--short"]),
+    ("mutants", "redlatch-sim", &["mutants"]),
     ("search --short", "redlatch-sim", &["search", "--short"]),
     ("faults --short", "redlatch-faults", &["run", "--short"]),
 ];

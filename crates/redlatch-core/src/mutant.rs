@@ -1,7 +1,7 @@
 //! The known ways to get it wrong, for the proof alone.
 //!
 //! Without the feature `mutants` none of this exists in the code that ships:
-//! [`on`] is `false` at compile time. With it, one mistake at a time can be
+//! `on` is `false` at compile time. With it, one mistake at a time can be
 //! [`plant`]ed, and the model checker of `redlatch-sim` must catch it.
 
 /// One mistake in a decision of this crate.

@@ -2,13 +2,13 @@
 //!
 //! In:  the mutants and, for each, the scenario it is hunted in.
 //! Out: a table, and for each mutant the shortest history in which it breaks a
-//!      promise, in `target/evidence/mutants/`.
+//!      promise, in `target/evidence/mutants/`: a table, and a sequence diagram.
 //!
 //! Mistakes of the core are compiled in by the feature `mutants`; without it
 //! the command runs itself again with it. `prove` shows that the same scenarios
 //! hold without the mistake.
 
-use crate::{evidence, model};
+use crate::{evidence, model, svg};
 use clap::Args as ClapArgs;
 use std::process::{Command, ExitCode};
 
@@ -61,7 +61,8 @@ fn is_caught(mutant: &Mutant) -> anyhow::Result<bool> {
     let (property, steps) = (broken.property, broken.steps);
     println!("{name:<26} {scenario:<18} {property:<16} {steps:>5} {states:>9} {seconds:>8.1}");
     let text = format!("Mutant: {}.\n\n{}", mutant.about, broken.trace);
-    evidence::write("mutants", name, &text)?;
+    let path = evidence::write("mutants", name, &text)?;
+    std::fs::write(path.with_extension("svg"), svg::sequence(&broken.trace))?;
     Ok(true)
 }
 
