@@ -136,6 +136,15 @@ fn broken() -> Vec<Scenario> {
             ..PLAIN
         },
         Scenario {
+            name: "refused-extension",
+            about: "no connection is found while a lease is extended and its keys planted again",
+            scripts: &[Script { extends: 1, fenced: true, ..ONCE }, KEEPS],
+            faults: Faults { refusals: 2, cuts: 1, ..NO_FAULTS },
+            must_happen: &[Mark::GrantToAnother, Mark::Renewal],
+            states: 1_193_494,
+            ..PLAIN
+        },
+        Scenario {
             name: "stragglers",
             about: "what was under way on a broken connection comes much later",
             scripts: &[FENCED, FENCED],

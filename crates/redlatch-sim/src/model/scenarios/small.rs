@@ -82,6 +82,16 @@ fn fencing() -> Vec<Scenario> {
             ..PLAIN
         },
         Scenario {
+            name: "refused-numbers",
+            about: "no connection is found, or one breaks, in the second round",
+            scripts: &[FENCED, KEEPS],
+            faults: Faults { refusals: 1, cuts: 1, ..NO_FAULTS },
+            registers: [0, 5, 0],
+            must_happen: &[Mark::GrantToAnother, Mark::SecondRound, Mark::Refusal],
+            states: 227_759,
+            ..PLAIN
+        },
+        Scenario {
             name: "late-numbers",
             about: "the second round's replies wait while the keys expire",
             scripts: &[FENCED_KEEPS, KEEPS],
