@@ -1,7 +1,8 @@
 -- If the mark is there, and of the server's present run: moves registers that are
 -- behind, and puts the marker in the mark's place. Returns 1 or 0.
 -- A marker of the same agreement in another database came there by SWAPDB, and
--- must not come back with what it has forgotten: it is taken away.
+-- must not come back with what it has forgotten: it is taken away, unless the
+-- user may not look there.
 -- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, "register number …".
 local node = KEYS[1]
 local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
@@ -23,7 +24,9 @@ while not redis.pcall('SELECT', at).err do
   end
   at = at + 1
 end
-redis.call('SELECT', ours)
+if ours then
+  redis.call('SELECT', ours)
+end
 for register, number in string.gmatch(ARGV[4], '(%d+) (%d+)') do
   local is = redis.call('HMGET', node, register)[1]
   if not is or tonumber(is) < tonumber(number) then
