@@ -104,7 +104,10 @@ fn report(scenario: &Scenario, outcome: &Outcome) {
     println!("{:<20} {states:>12} {transitions:>12} {seconds:>8.1}  {verdict}", scenario.name);
     if let Some(broken) = &outcome.broken {
         match evidence::write("prove", scenario.name, &broken.trace.to_string()) {
-            Ok(path) => println!("{:<20} {}", "", path.display()),
+            Ok(path) => {
+                let shown = path.strip_prefix(evidence::root()).unwrap_or(&path);
+                println!("{:<20} {}", "", shown.display());
+            }
             Err(error) => eprintln!("{error:#}\n\n{}", broken.trace),
         }
     }
