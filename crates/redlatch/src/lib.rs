@@ -70,6 +70,7 @@
 
 mod admission;
 pub mod blocking;
+mod both;
 mod clock;
 mod engine;
 mod error;

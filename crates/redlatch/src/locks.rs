@@ -2,6 +2,7 @@
 
 use crate::{
     admission::{RestartGuard, admit_at_start, quarantine},
+    both::both,
     clock::Clock,
     engine::{Handle, Place, spawn_here, spawn_thread},
     error::{ConnectError, InvalidRequest, StatusError},
@@ -15,7 +16,7 @@ use redlatch_core::{
     config::{DEFAULT_TTL, Wanted, WantedRenewal},
     fence::DEFAULT_SKEW,
 };
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// How long nodes may take to answer for the first time, and to tell a status.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -176,32 +177,6 @@ impl Locks {
         let handle = spawn_here(Place::new(nodes, clock)).expect("a tokio runtime is needed here");
         Locks { handle, defaults: Arc::new(Builder::default().defaults()) }
     }
-}
-
-/// Waits for two things at once.
-async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|cx| {
-        if first.is_none()
-            && let Poll::Ready(output) = one.as_mut().poll(cx)
-        {
-            first = Some(output);
-        }
-        if second.is_none()
-            && let Poll::Ready(output) = other.as_mut().poll(cx)
-        {
-            second = Some(output);
-        }
-        match (first.take(), second.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            (one, other) => {
-                (first, second) = (one, other);
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }
 
 pub(crate) fn one(resource: impl AsRef<[u8]>) -> Result<Resources, InvalidRequest> {

@@ -8,12 +8,12 @@ use super::{
     resp::{LARGEST, Value, read_reply, write_command},
     translate::{Hashes, Script, text_of},
 };
+use crate::both::both;
 use redlatch_core::{Fault, Identity};
 use rustix::net::sockopt;
 use std::{
-    future::poll_fn,
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{self, Poll},
     time::Duration,
@@ -77,32 +77,6 @@ async fn meet(address: &Address) -> Result<Connection, Fault> {
     };
     address.runs.note(&connection.identity.run)?;
     Ok(connection)
-}
-
-/// Waits for two things at once.
-async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|cx| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(cx)
-        {
-            first = Some(done);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(cx)
-        {
-            second = Some(done);
-        }
-        match (first.take(), second.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            (one, other) => {
-                (first, second) = (one, other);
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }
 
 /// Asks a server who it is, and leaves.
