@@ -111,10 +111,12 @@ pub(crate) struct Setup {
     /// How many servers to start.
     #[arg(long, default_value_t = 5)]
     pub(crate) nodes: usize,
-    /// How often every contender has its turn [default: 20; with --short: 4].
+    /// How often every contender has its turn [default: compare 100, frozen 20;
+    /// with --short: 4].
     #[arg(long)]
     rounds: Option<usize>,
-    /// How long a turn lasts [default: 500ms; with --short: 200ms].
+    /// How long a turn lasts [default: compare 100ms, frozen 500ms; with --short:
+    /// 200ms].
     #[arg(long, value_parser = humantime::parse_duration)]
     slice: Option<Duration>,
     /// Ends within some 20 seconds.
@@ -131,21 +133,42 @@ pub(crate) struct Setup {
     pub(crate) check: bool,
 }
 
-impl Setup {
-    pub(crate) fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.short { 4 } else { 20 })
-    }
+/// How the time is shared out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Turns {
+    pub(crate) rounds: usize,
+    pub(crate) slice: Duration,
+}
 
-    pub(crate) fn slice(&self) -> Duration {
-        self.slice.unwrap_or(Duration::from_millis(if self.short { 200 } else { 500 }))
+impl ComparePlan {
+    /// Many short turns: what else the machine does then hits neighbours alike,
+    /// and the median of their ratios comes out the same in every run.
+    pub(crate) fn turns(&self) -> Turns {
+        self.setup.turns(Turns { rounds: 100, slice: Duration::from_millis(100) })
+    }
+}
+
+impl FrozenPlan {
+    /// Few long turns: a contender that waits for frozen servers makes its turn
+    /// last for as long as they stay so.
+    pub(crate) fn turns(&self) -> Turns {
+        self.setup.turns(Turns { rounds: 20, slice: Duration::from_millis(500) })
+    }
+}
+
+impl Setup {
+    fn turns(&self, usual: Turns) -> Turns {
+        let short = Turns { rounds: 4, slice: Duration::from_millis(200) };
+        let Turns { rounds, slice } = if self.short { short } else { usual };
+        Turns { rounds: self.rounds.unwrap_or(rounds), slice: self.slice.unwrap_or(slice) }
     }
 
     /// What a reader of the figures must know.
-    pub(crate) fn to_json(&self) -> serde_json::Value {
+    pub(crate) fn to_json(&self, turns: Turns) -> serde_json::Value {
         serde_json::json!({
             "nodes": self.nodes,
-            "rounds": self.rounds(),
-            "slice_ms": self.slice().as_millis(),
+            "rounds": turns.rounds,
+            "slice_ms": turns.slice.as_millis(),
             "runtime": self.runtime,
         })
     }
@@ -170,7 +193,6 @@ mod tests {
             panic!("`compare` was typed");
         };
 
-        assert_eq!(plan.setup.rounds(), 7);
-        assert_eq!(plan.setup.slice(), Duration::from_millis(200));
+        assert_eq!(plan.turns(), Turns { rounds: 7, slice: Duration::from_millis(200) });
     }
 }

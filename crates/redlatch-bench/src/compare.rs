@@ -8,7 +8,7 @@ use redlatch_testbed::Servers;
 use serde_json::json;
 
 use self::row::{Row, Table};
-use crate::cli::ComparePlan;
+use crate::cli::{ComparePlan, Turns};
 use crate::contender::{self, Contender, Load, SETTLE};
 use crate::exit::Exit;
 use crate::series::Series;
@@ -21,7 +21,8 @@ struct Entry {
 }
 
 pub(crate) fn run(plan: &ComparePlan) -> anyhow::Result<Exit> {
-    ensure!(plan.setup.rounds() > 0 && !plan.tasks.contains(&0), "nothing to measure");
+    let turns = plan.turns();
+    ensure!(turns.rounds > 0 && !plan.tasks.contains(&0), "nothing to measure");
     let servers = Servers::start(plan.setup.nodes)?;
     let mut contenders = contender::all(&servers.urls(), plan.setup.runtime)?;
     let mut rows = Vec::new();
@@ -29,7 +30,7 @@ pub(crate) fn run(plan: &ComparePlan) -> anyhow::Result<Exit> {
         rows.extend(Row::of_each(&entries));
     }
     if plan.setup.json {
-        println!("{:#}", json!({ "setup": plan.setup.to_json(), "rows": rows }));
+        println!("{:#}", json!({ "setup": plan.setup.to_json(turns), "rows": rows }));
     } else {
         print!("{}", Table(&rows));
     }
@@ -49,14 +50,15 @@ fn measure(
         .iter()
         .map(|&tasks| contenders.iter().map(|one| Entry::new(one.name(), tasks)).collect())
         .collect();
+    let Turns { rounds, slice } = plan.turns();
     // The first round warms up and is forgotten.
-    for round in 0..=plan.setup.rounds() {
+    for round in 0..=rounds {
         for entries in &mut loads {
             for turn in 0..contenders.len() {
                 // Somebody else begins each time: nobody always follows the same.
                 let index = (round + turn) % contenders.len();
                 let (entry, contender) = (&mut entries[index], &mut contenders[index]);
-                let load = Load { tasks: entry.tasks, slice: plan.setup.slice(), limit: None };
+                let load = Load { tasks: entry.tasks, slice, limit: None };
                 entry.series.measure(contender.as_mut(), load)?;
                 contender.settle(SETTLE)?;
                 if round == 0 {

@@ -11,7 +11,7 @@ use redlatch_testbed::Servers;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::FrozenPlan;
+use crate::cli::{FrozenPlan, Turns};
 use crate::contender::{self, Contender, Load, SETTLE, redlatch};
 use crate::exit::Exit;
 use crate::series::{Quantiles, Series, Slice, microseconds};
@@ -23,12 +23,14 @@ const CATCH_UP: Duration = Duration::from_millis(100);
 pub(crate) fn run(plan: &FrozenPlan) -> anyhow::Result<Exit> {
     let nodes = plan.setup.nodes;
     ensure!(plan.frozen * 2 < nodes, "{} of {nodes} servers are no minority", plan.frozen);
-    ensure!(plan.setup.rounds() > 0 && plan.tasks > 0, "nothing to measure");
+    let turns = plan.turns();
+    ensure!(turns.rounds > 0 && plan.tasks > 0, "nothing to measure");
     let servers = Servers::start(nodes)?;
     let mut contenders = contender::all(&servers.urls(), plan.setup.runtime)?;
     let rows: Vec<Row> = measure(plan, &servers, &mut contenders)?.iter().map(Row::new).collect();
     if plan.setup.json {
-        let report = json!({ "setup": plan.setup.to_json(), "frozen": plan.frozen, "rows": rows });
+        let setup = plan.setup.to_json(turns);
+        let report = json!({ "setup": setup, "frozen": plan.frozen, "rows": rows });
         println!("{report:#}");
     } else {
         println!(
@@ -58,12 +60,13 @@ fn measure(
     servers: &Servers,
     contenders: &mut [Box<dyn Contender>],
 ) -> anyhow::Result<Vec<Entry>> {
-    let load = Load { tasks: plan.tasks, slice: plan.setup.slice(), limit: Some(plan.limit) };
+    let Turns { rounds, slice } = plan.turns();
+    let load = Load { tasks: plan.tasks, slice, limit: Some(plan.limit) };
     let mut entries: Vec<Entry> = contenders.iter().map(|one| Entry::new(one.name())).collect();
     for contender in contenders.iter_mut() {
         contender.run(load)?;
     }
-    for round in 0..plan.setup.rounds() {
+    for round in 0..rounds {
         // Other servers each time: no contender depends on where one stands.
         let some: Vec<usize> = (0..plan.frozen).map(|n| (round + n) % servers.len()).collect();
         for (contender, entry) in contenders.iter_mut().zip(&mut entries) {
