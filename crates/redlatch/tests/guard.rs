@@ -269,7 +269,6 @@ async fn fault_12_a_server_that_was_a_replica_for_a_while_has_forgotten() {
     assert!(guard.is_held());
 }
 
-/// A server's data goes to its own copy and comes back: the marker with it.
 #[tokio::test]
 async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
     let fleet = Fleet::of(4);
@@ -278,19 +277,42 @@ async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
     let (node, copy) = (&fleet.servers[0], &fleet.servers[3]);
     let uptime = || node.info("uptime_in_seconds").unwrap().parse::<u64>().unwrap();
     soon("it has been up for longer than the window", || uptime() > WINDOW.as_secs() + 1).await;
-    let follows = |server: &Server| server.info("master_link_status").as_deref() == Some("up");
 
+    comes_back_as_its_copy(node, copy).await;
+
+    assert_eq!(out(&builder).await, [0]);
+    let _locks = builder.clone().connect().await.unwrap();
+    assert_eq!(out(&builder).await, [0], "its uptime says nothing");
+}
+
+/// Nothing was sent while it was a replica, so nothing was refused by one.
+#[tokio::test]
+async fn fault_12_a_connection_that_slept_over_the_change_of_roles_casts_no_vote() {
+    let fleet = Fleet::of(4);
+    let builder = guarded(fleet.servers.urls()[..3].to_vec());
+    vouch(&builder).await;
+    let locks = builder.connect().await.unwrap();
+    locks.lock(NAME).await.unwrap().release().await.unwrap();
+
+    comes_back_as_its_copy(&fleet.servers[0], &fleet.servers[3]).await;
+    fleet.servers.freeze(&[1]);
+    let result = locks.lock(NAME).await;
+    fleet.servers.thaw(&[1]);
+
+    let Err(LockError::NoQuorum { votes }) = result else { panic!("{result:?}") };
+    assert!(votes.to_string().contains("changed its role"), "{votes}");
+}
+
+/// A server's data goes to its own copy and comes back: the marker with it.
+async fn comes_back_as_its_copy(node: &Server, copy: &Server) {
+    let follows = |server: &Server| server.info("master_link_status").as_deref() == Some("up");
     copy.run(&["REPLICAOF", "127.0.0.1", &node.port().to_string()]);
     soon("the copy follows", || follows(copy)).await;
     copy.run(&["REPLICAOF", "NO", "ONE"]);
     node.run(&["REPLICAOF", "127.0.0.1", &copy.port().to_string()]);
     soon("the node follows its copy", || follows(node)).await;
     node.run(&["REPLICAOF", "NO", "ONE"]);
-
     assert!(node.run(&["HGET", "redlatch:node", "admitted"]).text().is_some());
-    assert_eq!(out(&builder).await, [0]);
-    let _locks = builder.clone().connect().await.unwrap();
-    assert_eq!(out(&builder).await, [0], "its uptime says nothing");
 }
 
 #[tokio::test]

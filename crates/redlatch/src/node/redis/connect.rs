@@ -271,23 +271,20 @@ fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
         return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));
     };
     let info = String::from_utf8_lossy(info);
-    let field = |name: &str| {
-        let find = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(':').map(str::to_string);
-        info.lines().find_map(find)
-    };
-    if field("cluster_enabled").as_deref() == Some("1") {
+    let field = |name| observe::field(&info, name);
+    if field("cluster_enabled") == Some("1") {
         return Err(unfit(
             "it is part of a Redis Cluster, which forgets locks on failover; use masters of their own",
         ));
     }
-    if field("role").as_deref() == Some("slave") {
+    if field("role") == Some("slave") {
         return Err(unfit("it is a replica; use masters of their own"));
     }
     let version = field("redis_version").unwrap_or_default();
-    if !is_supported(&version) {
+    if !is_supported(version) {
         return Err(unfit(&format!("its version is {version}; 6.2 is the oldest that will do")));
     }
-    let policy = field("maxmemory_policy").filter(|policy| policy != "noeviction");
+    let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     let is_limited = field("maxmemory").is_some_and(|limit| limit != "0");
     if let (Some(policy), true, false) = (policy, is_limited, address.allow_eviction) {
         return Err(unfit(&format!(

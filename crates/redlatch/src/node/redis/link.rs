@@ -4,12 +4,14 @@
 //! kept after a time-out, so that an undo stays behind its take; a command that
 //! was under way when a connection broke is *not* sent again: it failed, with
 //! an unknown outcome. After a failed connect, commands fail at once for a
-//! while that grows to a second.
+//! while that grows to a second. A vote under the restart guard is cast by the
+//! server that was greeted: one that was a replica in between is found out.
 
 use super::{
     Address,
     connect::{Connection, connect},
-    resp::{LARGEST, Nonsense, Value, read_reply},
+    observe,
+    resp::{LARGEST, Nonsense, Value, read_reply, write_command},
     translate::{self, MarkerText, Naming},
 };
 use crate::node::Link;
@@ -38,6 +40,10 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 /// the other side acknowledges every byte: what acknowledges may be something in
 /// between. A server that was only frozen finds all that was sent, in order.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+/// Who the server is is asked again, before the next vote, when it has not
+/// answered for so long: it may have been a replica in between, and its marker is
+/// the old one if it followed its own copy. While it is one, it refuses votes.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How much is read at once.
 const READ: usize = 16 * 1024;
 
@@ -65,15 +71,24 @@ enum State {
 struct Ready {
     connection: Connection,
     marker: MarkerText,
-    under_way: VecDeque<(Tag, Command)>,
+    under_way: VecDeque<Sent>,
     /// When there was last an answer, or nothing to answer.
     quiet_since: Instant,
+    /// When there was last an answer, or a look was sent.
+    looked_at: Instant,
     out: Vec<u8>,
     written: usize,
     /// What was read and not yet understood is `read[start..end]`.
     read: Vec<u8>,
     start: usize,
     end: usize,
+}
+
+/// What was sent and is to be answered.
+enum Sent {
+    Command(Tag, Command),
+    /// A look at who the server is.
+    Look,
 }
 
 impl RedisLink {
@@ -148,8 +163,10 @@ impl Link for RedisLink {
         if let State::Ready(ready) = &mut self.state
             && let Poll::Ready(fault) = ready.poll(cx, replies)
         {
-            for (tag, _) in ready.under_way.drain(..) {
-                replies.push((tag, Reply::failed(fault.clone())));
+            for sent in ready.under_way.drain(..) {
+                if let Sent::Command(tag, _) = sent {
+                    replies.push((tag, Reply::failed(fault.clone())));
+                }
             }
             self.state = State::Idle;
         }
@@ -158,11 +175,13 @@ impl Link for RedisLink {
 
 impl Ready {
     fn new(connection: Connection) -> Self {
+        let now = Instant::now();
         Ready {
             connection,
             marker: MarkerText::default(),
             under_way: VecDeque::new(),
-            quiet_since: Instant::now(),
+            quiet_since: now,
+            looked_at: now,
             out: Vec::with_capacity(READ),
             written: 0,
             read: vec![0; READ],
@@ -172,11 +191,20 @@ impl Ready {
     }
 
     fn send(&mut self, tag: Tag, command: Command) {
-        self.write(&command, Named::ByHash);
-        if self.under_way.is_empty() {
-            self.quiet_since = Instant::now();
+        let is_guarded = translate::guard_of(&command).is_some();
+        if is_guarded || self.under_way.is_empty() {
+            let now = Instant::now();
+            if self.under_way.is_empty() {
+                self.quiet_since = now;
+            }
+            if is_guarded && now - self.looked_at > LOOK_AGAIN {
+                self.looked_at = now;
+                write_command(&mut self.out, &[b"INFO", b"replication"]);
+                self.under_way.push_back(Sent::Look);
+            }
         }
-        self.under_way.push_back((tag, command));
+        self.write(&command, Named::ByHash);
+        self.under_way.push_back(Sent::Command(tag, command));
     }
 
     /// Ready when the connection has ended, with the reason.
@@ -195,6 +223,7 @@ impl Ready {
                 return Poll::Ready(fault);
             }
             self.quiet_since = Instant::now();
+            self.looked_at = self.quiet_since;
         }
         if !self.under_way.is_empty() && self.quiet_since.elapsed() > LONGEST_SILENCE {
             let reason = format!("no answer to anything for {LONGEST_SILENCE:?}");
@@ -237,14 +266,20 @@ impl Ready {
         while let Some((value, length)) =
             read_reply(&self.read[self.start..self.end]).map_err(nonsense)?
         {
-            let Some((tag, command)) = self.under_way.pop_front() else {
+            let Some(sent) = self.under_way.pop_front() else {
                 return Err(Fault::Nonsense("an answer to nothing".into()));
             };
             self.start += length;
+            let Sent::Command(tag, command) = sent else {
+                if !observe::is_still(&self.connection.identity.run, &value) {
+                    return Err(role_changed());
+                }
+                continue;
+            };
             if is_no_script(&value) && !self.released_since(&command) {
                 // The server forgot the script (SCRIPT FLUSH), so it did nothing.
                 self.write(&command, Named::InFull);
-                self.under_way.push_back((tag, command));
+                self.under_way.push_back(Sent::Command(tag, command));
                 continue;
             }
             let reply = translate::read(&command, &value, &self.connection.identity);
@@ -252,7 +287,7 @@ impl Ready {
             replies.push((tag, reply));
             if another {
                 // Who it is must be asked again.
-                return Err(disconnected("the server changed its role"));
+                return Err(role_changed());
             }
         }
         if self.start == self.end {
@@ -284,7 +319,7 @@ impl Ready {
         let Command::Take { token, .. } = command else {
             return false;
         };
-        let releases = |(_, later): &(Tag, Command)| matches!(later, Command::Release { token: released, .. } if released == token);
+        let releases = |later: &Sent| matches!(later, Sent::Command(_, Command::Release { token: released, .. }) if released == token);
         self.under_way.iter().any(releases)
     }
 }
@@ -303,6 +338,10 @@ fn is_read_only(value: &Value<'_>) -> bool {
 
 fn is_no_script(value: &Value<'_>) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(b"NOSCRIPT"))
+}
+
+fn role_changed() -> Fault {
+    disconnected("the server changed its role")
 }
 
 fn disconnected(reason: &str) -> Fault {

@@ -39,9 +39,7 @@ pub(super) fn facts(parts: &[Value<'_>]) -> Option<Facts> {
         return None;
     };
     let info = String::from_utf8_lossy(info);
-    let field = |name: &str| {
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
+    let field = |name| field(&info, name);
     let number = |name| field(name).and_then(|text| text.parse::<u64>().ok());
     let is_limited = number("maxmemory").is_some_and(|limit| limit > 0);
     let no_history = |id: &str| id.bytes().all(|byte| byte == b'0');
@@ -61,18 +59,34 @@ pub(super) fn facts(parts: &[Value<'_>]) -> Option<Facts> {
 
 /// Who the server is, by what it says of itself.
 pub(super) fn identity(info: &str) -> Option<Identity> {
-    let field = |name: &str| {
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    // Half of each is enough: a promoted replica has another history, and the
-    // scripts say the same.
-    let half = |id: &str| id.chars().take(20).collect::<String>();
-    let run = half(field("run_id")?) + &half(field("master_replid").unwrap_or_default());
+    let field = |name| field(info, name);
+    // A promoted replica has another history, and the scripts say the same.
+    let run = [half(field("run_id")?), half(field("master_replid").unwrap_or_default())].concat();
     let version = match field("valkey_version") {
         Some(version) => format!("valkey {version}"),
         None => format!("redis {}", field("redis_version").unwrap_or_default()),
     };
     Some(Identity { run: run.into(), version: version.into() })
+}
+
+/// A line of what a server says of itself.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Half of an id is enough.
+fn half(id: &str) -> &str {
+    id.get(..20).unwrap_or(id)
+}
+
+/// Whether a server that says this of its replication is a master with the
+/// history that it had as that run.
+pub(super) fn is_still(run: &str, info: &Value<'_>) -> bool {
+    let Value::Text(info) = info else { return false };
+    let info = String::from_utf8_lossy(info);
+    let field = |name| field(&info, name);
+    let history = half(field("master_replid").unwrap_or_default());
+    field("role") == Some("master") && run.ends_with(history)
 }
 
 /// What a server keeps for the restart guard, in the order of
@@ -151,6 +165,23 @@ mod tests {
         assert_eq!(policy("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), None);
         let limited = policy("maxmemory:9\r\nmaxmemory_policy:allkeys-lru\r\n");
         assert_eq!(limited.as_deref(), Some("allkeys-lru"));
+    }
+
+    #[test]
+    fn a_server_is_no_longer_who_it_was_after_it_was_a_replica() {
+        let info = |role, history| {
+            let text = format!("# Replication\r\nrole:{role}\r\nmaster_replid:{history}\r\n");
+            text.into_bytes()
+        };
+        let [old, new] = ["a".repeat(40), "b".repeat(40)];
+        let before = identity(&format!("run_id:{new}\r\nmaster_replid:{old}\r\n")).unwrap();
+
+        let is_still = |info: Vec<u8>| is_still(&before.run, &Value::Text(&info));
+
+        assert!(is_still(info("master", &old)));
+        assert!(!is_still(info("slave", &old)), "it is one");
+        assert!(!is_still(info("master", &new)), "it was one");
+        assert!(!super::is_still(&before.run, &Value::Error(b"NOPERM")), "it does not tell");
     }
 
     #[test]
