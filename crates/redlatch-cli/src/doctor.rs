@@ -12,7 +12,7 @@ use crate::{
 };
 use findings::{Finding, Level, Place, examine_all};
 use redlatch::{
-    LockState, NodeKey, Standing,
+    Fault, LockState, NodeKey, Standing,
     observer::{Examined, Observer},
 };
 use serde_json::{Value, json};
@@ -59,7 +59,9 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     if !place.is_told() {
         findings.extend(strays(&observer, examined.len()).await);
     }
-    let up = examined.iter().filter(|node| node.facts.is_ok()).count();
+    // A server that is unfit does answer: that is a problem, not an outage.
+    let is_up = |node: &&Examined| matches!(node.facts, Ok(_) | Err(Fault::Unfit(_)));
+    let up = examined.iter().filter(is_up).count();
     report(&examined, &standings, &findings, up <= examined.len() / 2, args.words.json)
 }
 
