@@ -5,8 +5,13 @@
 
 pub mod pty;
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use redlatch_testbed::Servers;
 use std::{
+    ffi::OsStr,
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -96,21 +101,23 @@ impl Place {
 
     /// The command, ready to be run here.
     pub fn redlatch<A: AsRef<str>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(redlatch());
+        let mut command = self.command(redlatch());
         command.args(args.into_iter().map(|arg| arg.as_ref().to_string()));
-        self.prepare(&mut command);
         command
     }
 
     /// A script for the shell, with the command on its path.
     pub fn shell(&self, script: &str) -> Command {
-        let mut command = Command::new("sh");
+        let mut command = self.command("sh");
         command.arg("-c").arg(script);
-        self.prepare(&mut command);
         command
     }
 
-    pub fn prepare(&self, command: &mut Command) {
+    /// A program, ready to be run here. Signals work, even if the tests were
+    /// started in the background of a script, where Ctrl-C is ignored.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,QUIT").arg(program);
         let bin = redlatch().parent().unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         command.current_dir(&self.dir).env("PATH", path).env("XDG_STATE_HOME", &self.dir);
@@ -125,6 +132,7 @@ impl Place {
             None => command.env_remove("REDLATCH_NODES"),
         };
         command.stdin(Stdio::null());
+        command
     }
 
     /// Whether nobody holds the lock.
@@ -224,8 +232,9 @@ pub fn with_input(mut command: Command, input: &str) -> Ended {
 }
 
 pub fn send(signal: &str, pid: u32) {
-    let status = Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).status();
-    assert!(status.unwrap().success(), "no process {pid} to send {signal} to");
+    let signal: Signal = format!("SIG{signal}").parse().unwrap();
+    let process = Pid::from_raw(pid.try_into().unwrap());
+    kill(process, signal).unwrap_or_else(|error| panic!("{signal} to {pid}: {error}"));
 }
 
 /// Whether the process runs; a zombie does not.

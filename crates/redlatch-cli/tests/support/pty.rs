@@ -6,7 +6,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{Read, Write},
     os::unix::ffi::OsStrExt,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::mpsc,
     thread,
     time::Instant,
@@ -31,10 +31,9 @@ impl Terminal {
         let name = ptsname(&master, Vec::new()).unwrap();
         let path = std::ffi::OsStr::from_bytes(name.as_bytes());
         let tty = || OpenOptions::new().read(true).write(true).open(path).unwrap();
-        let mut command = Command::new("setsid");
+        let mut command = place.command("setsid");
         // `--ctty` makes it the controlling terminal of a session of its own.
         command.arg("--ctty").arg("--wait").args(program);
-        place.prepare(&mut command);
         let streams = [tty(), tty(), tty()].map(Stdio::from);
         let [stdin, stdout, stderr] = streams;
         command.stdin(stdin).stdout(stdout).stderr(stderr).env("PS1", "$ ");
