@@ -112,14 +112,16 @@ fn admit_wait_vouches_for_nothing_and_returns_when_the_window_is_over() {
 fn a_person_sees_what_is_waited_for() {
     let servers = Servers::start(3).unwrap();
     let place = admitted(Place::guarded(&servers));
-    servers[2].restart_empty();
+    for guard in ["on", "strict"] {
+        servers[2].restart_empty();
 
-    let script = "redlatch admit --wait; echo status $?";
-    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+        let script = format!("redlatch admit --wait --restart-guard {guard}; echo status $?");
+        let mut terminal = Terminal::with(&place, &["bash", "-c", &script]);
 
-    let name = servers[2].url();
-    terminal.shows(&format!("waiting for 1 of 3 nodes: {name} quarantined for another 2."));
-    terminal.shows("status 0");
+        let name = servers[2].url();
+        terminal.shows(&format!("waiting for 1 of 3 nodes: {name} quarantined for another 2."));
+        terminal.shows("status 0");
+    }
 }
 
 #[test]

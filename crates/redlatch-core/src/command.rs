@@ -221,6 +221,9 @@ pub struct Facts {
     pub reserved: Option<Fingerprint>,
     /// It is out, and has been seen so.
     pub mark: Option<Mark>,
+    /// It is out for so long still, by what the client that looks has seen: no
+    /// node says so itself.
+    pub remaining: Option<Duration>,
 }
 
 impl Facts {
@@ -240,6 +243,7 @@ impl Facts {
             agreement: None,
             reserved: None,
             mark: None,
+            remaining: None,
         }
     }
 }

@@ -97,12 +97,25 @@ impl Node {
         }
     }
 
-    /// What it said when it was last looked at.
-    fn told(&self, turn: &Turn) -> Reply {
-        let now = self.answer.as_ref().filter(|_| *turn == Turn::Looking);
-        now.or(self.look.as_ref())
-            .cloned()
-            .unwrap_or_else(|| Reply::failed(Fault::TimedOut(PATIENCE)))
+    /// How long it is out for still, as far as is known.
+    fn remaining(&self, now: Moment) -> Option<Duration> {
+        match &self.standing {
+            Some(Standing::Out { from, .. }) => Some(from.since(now)),
+            _ => None,
+        }
+    }
+
+    /// What it said when it was last looked at, and how long it is out.
+    fn told(&self, now: Moment, turn: &Turn) -> Reply {
+        let answer = self.answer.as_ref().filter(|_| *turn == Turn::Looking);
+        match answer.or(self.look.as_ref()).cloned() {
+            Some(Reply::Facts(mut facts)) => {
+                facts.remaining = self.remaining(now);
+                Reply::Facts(facts)
+            }
+            Some(other) => other,
+            None => Reply::failed(Fault::TimedOut(PATIENCE)),
+        }
     }
 
     fn needs_watching(&self) -> bool {
@@ -131,10 +144,7 @@ impl Guarding {
 
     /// How long the node is out for still, as far as is known.
     pub(super) fn remaining(&self, now: Moment, node: usize) -> Option<Duration> {
-        match &self.nodes[node].standing {
-            Some(Standing::Out { from, .. }) => Some(from.since(now)),
-            _ => None,
-        }
+        self.nodes[node].remaining(now)
     }
 
     /// Somebody wants to know which nodes may vote.
@@ -186,7 +196,7 @@ impl Guarding {
             return self.proceed(now, id, world);
         }
         if self.turn == Turn::Looking && self.majority_admitted() {
-            self.answer_callers(Patience::Little, world);
+            self.answer_callers(now, Patience::Little, world);
         }
         Next::Same
     }
@@ -246,7 +256,7 @@ impl Guarding {
             self.look(now, id, world);
             return Next::Same;
         }
-        self.answer_callers(Patience::Much, world);
+        self.answer_callers(now, Patience::Much, world);
         if !self.nodes.iter().any(Node::needs_watching) {
             return Next::Over;
         }
@@ -292,8 +302,9 @@ impl Guarding {
         self.nodes.iter().any(|node| granted(&node))
     }
 
-    fn answer_callers<E>(&mut self, patience: Patience, world: &mut World<E>) {
-        let told: Box<[Reply]> = self.nodes.iter().map(|node| node.told(&self.turn)).collect();
+    fn answer_callers<E>(&mut self, now: Moment, patience: Patience, world: &mut World<E>) {
+        let told = self.nodes.iter().map(|node| node.told(now, &self.turn));
+        let told: Box<[Reply]> = told.collect();
         self.callers.retain(|(caller, wants)| {
             let answer = *wants <= patience;
             if answer {

@@ -170,6 +170,23 @@ fn strict_trusts_no_mark_but_one_it_has_watched_itself() {
 }
 
 #[test]
+fn a_look_tells_how_long_a_node_is_out_by_what_the_client_itself_has_seen() {
+    let mut world = World::guarded(2, 3, true);
+    let first = world.look(0);
+    world.pass(WINDOW / 2);
+
+    let second = world.look(0);
+    let another = world.look(1);
+
+    assert_eq!(world.out_for(first), Some(vec![Some(WINDOW); 3]));
+    assert_eq!(world.out_for(second), Some(vec![Some(WINDOW / 2); 3]));
+    assert_eq!(world.out_for(another), Some(vec![Some(WINDOW); 3]), "it has just begun to watch");
+    world.pass(WINDOW / 2);
+    let after = world.look(0);
+    assert_eq!(world.out_for(after), Some(vec![None; 3]), "they are in");
+}
+
+#[test]
 fn the_uptime_of_a_promoted_replica_is_not_trusted() {
     let mut world = World::guarded(1, 3, false);
     world.nodes.iter_mut().for_each(|node| node.promoted = true);

@@ -107,16 +107,28 @@ impl World {
 
     /// The answer to a look: which nodes may vote by that client's agreement.
     pub(crate) fn may_vote(&self, look: Lock) -> Option<Vec<usize>> {
-        let answers = self.said(look).filter_map(|(_, output)| match output {
-            Output::Guarded(_, told) => Some(told),
-            _ => None,
-        });
-        let told = only(answers)?;
-        let votes = told.iter().map(|reply| match reply {
+        let votes = self.told(look)?.iter().map(|reply| match reply {
             Reply::Facts(facts) => facts.mark.is_none(),
             _ => false,
         });
         Some(votes.enumerate().filter(|(_, votes)| *votes).map(|(node, _)| node).collect())
+    }
+
+    /// The answer to a look: how long each node is out still.
+    pub(crate) fn out_for(&self, look: Lock) -> Option<Vec<Option<Duration>>> {
+        let out = self.told(look)?.iter().map(|reply| match reply {
+            Reply::Facts(facts) => facts.remaining,
+            _ => None,
+        });
+        Some(out.collect())
+    }
+
+    fn told(&self, look: Lock) -> Option<&[Reply]> {
+        let answers = self.said(look).filter_map(|(_, output)| match output {
+            Output::Guarded(_, told) => Some(&**told),
+            _ => None,
+        });
+        only(answers)
     }
 
     /// When which node was admitted, by whom, in order.
