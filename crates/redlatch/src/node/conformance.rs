@@ -24,7 +24,10 @@
 //! ```
 
 mod checks;
+mod fencing;
 mod guard;
+mod links;
+mod locking;
 mod party;
 mod site;
 

@@ -1,0 +1,169 @@
+//! The checks of fencing numbers.
+
+use super::site::{LONG, Outcome, Site, problem};
+use redlatch_core::{FencingToken, KeyState, fence};
+
+/// Microseconds since 1970.
+fn wall_clock() -> u64 {
+    crate::clock::wall_micros()
+}
+
+const SECOND: u64 = 1_000_000;
+
+pub(super) async fn a_proposal_near_the_clock_is_the_number(site: &Site<'_>) -> Outcome {
+    let ours = site.claim(["a"]);
+    let mut link = site.link();
+    let proposed = wall_clock() + 15 * SECOND;
+
+    let number = link.numbered(ours.take_fenced(LONG, proposed)).await?.get();
+
+    // Another lock of the same register may have moved it further.
+    if number < proposed || number > proposed + 20 * SECOND {
+        return problem(format!("{proposed} was proposed, and {number} was the number"));
+    }
+    Ok(())
+}
+
+pub(super) async fn a_proposal_far_from_the_clock_is_clamped(site: &Site<'_>) -> Outcome {
+    let (high, low) = (site.claim(["a"]), site.claim(["b"]));
+    let mut link = site.link();
+
+    let year_2200 = 7_258_118_400 * SECOND;
+    let from_ahead = link.numbered(high.take_fenced(LONG, year_2200)).await?.get();
+    let from_behind = link.numbered(low.take_fenced(LONG, 1)).await?.get();
+
+    let now = wall_clock();
+    for number in [from_ahead, from_behind] {
+        if number < now - 60 * SECOND || number > now + 60 * SECOND {
+            return problem(format!("a wrong clock made the number {number} at {now}"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn numbers_grow_whatever_is_proposed(site: &Site<'_>) -> Outcome {
+    let mut link = site.link();
+    let mut last = 0;
+    for proposed in [wall_clock() + 20 * SECOND, wall_clock(), 1] {
+        let ours = site.claim(["a"]);
+        let number = link.numbered(ours.take_fenced(LONG, proposed)).await?.get();
+        link.granted(ours.release()).await?;
+        if number <= last {
+            return problem(format!("{number} came after {last}"));
+        }
+        last = number;
+    }
+    Ok(())
+}
+
+pub(super) async fn a_refused_take_moves_no_register(site: &Site<'_>) -> Outcome {
+    let (ours, theirs) = (site.claim(["a"]), site.claim(["a"]));
+    let mut link = site.link();
+
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    link.held(theirs.take_fenced(LONG, number.get() + SECOND)).await?;
+
+    same_number(link.numbered(ours.raise(number)).await?, number)
+}
+
+pub(super) async fn several_get_one_number_above_all_theirs(site: &Site<'_>) -> Outcome {
+    let (alone, together) = (site.claim(["b"]), site.claim(["a", "b", "c"]));
+    let mut link = site.link();
+    let before = link.numbered(alone.take_fenced(LONG, wall_clock() + 25 * SECOND)).await?;
+    link.granted(alone.release()).await?;
+
+    let number = link.numbered(together.take_fenced(LONG, 1)).await?;
+    link.granted(together.release()).await?;
+
+    let after = site.claim(["c"]);
+    let later = link.numbered(after.take_fenced(LONG, 1)).await?;
+    if before < number && number < later {
+        return Ok(());
+    }
+    problem(format!("the numbers were {before}, {number} for all three, {later}"))
+}
+
+pub(super) async fn only_its_token_raises_a_register(site: &Site<'_>) -> Outcome {
+    let (ours, theirs) = (site.claim(["a"]), site.claim(["a"]));
+    let mut link = site.link();
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+
+    link.gone(theirs.raise(next(number)?)).await?;
+
+    same_number(link.numbered(ours.raise(number)).await?, number)
+}
+
+pub(super) async fn a_raise_reaches_at_least_its_number(site: &Site<'_>) -> Outcome {
+    let ours = site.claim(["a"]);
+    let mut link = site.link();
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    let higher = next(number)?;
+
+    same_number(link.numbered(ours.raise(higher)).await?, higher)?;
+    same_number(link.numbered(ours.raise(number)).await?, higher)
+}
+
+pub(super) async fn an_extension_brings_its_number_along(site: &Site<'_>) -> Outcome {
+    let ours = site.claim(["a"]);
+    let mut link = site.link();
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    let higher = next(number)?;
+
+    link.granted(ours.extend_fenced(LONG, higher)).await?;
+    link.granted(ours.extend_fenced(LONG, number)).await?;
+
+    same_number(link.numbered(ours.raise(number)).await?, higher)
+}
+
+pub(super) async fn a_release_keeps_the_number(site: &Site<'_>) -> Outcome {
+    let (first, second) = (site.claim(["a"]), site.claim(["a"]));
+    let mut link = site.link();
+    let before = link.numbered(first.take_fenced(LONG, wall_clock() + 20 * SECOND)).await?;
+
+    link.granted(first.release()).await?;
+
+    let after = link.numbered(second.take_fenced(LONG, 1)).await?;
+    if after > before { Ok(()) } else { problem(format!("{after} came after {before}")) }
+}
+
+fn next(number: FencingToken) -> Outcome<FencingToken> {
+    FencingToken::new(number.get() + 1).map_or_else(|| problem("no number is left"), Ok)
+}
+
+fn same_number(number: FencingToken, wanted: FencingToken) -> Outcome {
+    if number == wanted {
+        return Ok(());
+    }
+    problem(format!("the register stands at {number} and not at {wanted}"))
+}
+
+pub(super) async fn inspection_shows_what_the_register_of_each_lock_stands_at(
+    site: &Site<'_>,
+) -> Outcome {
+    let (first, last) = (site.claim(["a"]), site.claim(["c"]));
+    let all = site.claim(["c", "b", "a"]);
+    let mut link = site.link();
+
+    let lower = link.numbered(first.take_fenced(LONG, 1)).await?;
+    let upper = link.numbered(last.take_fenced(LONG, 1)).await?;
+    let Some(upper) = FencingToken::new(upper.get() + 1_000_000) else {
+        return problem("no number is left");
+    };
+    link.numbered(last.raise(upper)).await?;
+    let states = link.states(&all).await?;
+
+    let shown: Vec<_> = states
+        .iter()
+        .map(|state| match state {
+            KeyState::Held { number, .. } => *number,
+            KeyState::Free => None,
+        })
+        .collect();
+    // Names that hash alike share a register.
+    let alike = fence::register(first.first()) == fence::register(last.first());
+    let expected = [Some(upper), None, Some(if alike { upper } else { lower })];
+    if shown != expected {
+        return problem(format!("{shown:?} was shown where {expected:?} are the numbers"));
+    }
+    Ok(())
+}
