@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use redlatch_testbed::{Process, wait_until};
+use redlatch_testbed::{FakeClock, Process, wait_until};
 
 use crate::orders::Orders;
 
@@ -16,8 +16,8 @@ pub(crate) struct Crew {
     dir: PathBuf,
     workers: Vec<Worker>,
     hired: usize,
-    /// For `LD_PRELOAD`: a clock that the harness can move.
-    clock: Option<Clock>,
+    /// For their fencing numbers.
+    clock: Option<FakeClock>,
 }
 
 struct Worker {
@@ -25,19 +25,12 @@ struct Worker {
     process: Process,
 }
 
-/// A wall clock for the workers' fencing numbers, moved by writing a file.
-#[derive(Debug, Clone)]
-pub(crate) struct Clock {
-    pub(crate) library: PathBuf,
-    pub(crate) file: PathBuf,
-}
-
 impl Crew {
     /// Starts one for each of the orders, whose names it fills in.
     pub(crate) fn hire(
         dir: &Path,
         orders: impl IntoIterator<Item = Orders>,
-        clock: Option<Clock>,
+        clock: Option<FakeClock>,
     ) -> io::Result<Self> {
         let mut crew = Self { dir: dir.to_owned(), workers: Vec::new(), hired: 0, clock };
         for orders in orders {
@@ -99,24 +92,6 @@ impl Crew {
             anyhow::ensure!(ended, "{} did not stop within {limit:?}", worker.orders.name);
         }
         complaints(&self.dir)
-    }
-}
-
-impl Clock {
-    fn preload(&self, command: &mut Command) {
-        command
-            .env("LD_PRELOAD", &self.library)
-            .env("FAKETIME_TIMESTAMP_FILE", &self.file)
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("DONT_FAKE_MONOTONIC", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-    }
-
-    /// Moves it by so many seconds, as `+3` or `-540`.
-    pub(crate) fn set(&self, offset: &str) -> io::Result<()> {
-        let next = self.file.with_extension("next");
-        fs::write(&next, format!("{offset}\n"))?;
-        fs::rename(next, &self.file)
     }
 }
 

@@ -3,14 +3,13 @@
 //!
 //! What it does to them it writes down as faults in the history.
 
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use redlatch_testbed::{Proxy, Server, Servers, faketime_library, wait_until};
+use redlatch_testbed::{FakeClock, Proxy, Server, Servers, faketime_library, wait_until};
 
-use crate::crew::{Clock, Crew};
+use crate::crew::Crew;
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::history::{self, HARNESS, Place, Recorder, Track, What};
@@ -38,7 +37,7 @@ pub(crate) struct Scene {
     pub(crate) ttl: Duration,
     pub(crate) window: Duration,
     /// The clock of the workers, where they have one of their own.
-    pub(crate) clock: Option<Clock>,
+    pub(crate) clock: Option<FakeClock>,
     resources: usize,
     notes: Recorder,
     faults: u64,
@@ -217,9 +216,7 @@ impl Scene {
     }
 }
 
-fn clock(dir: &Scratch) -> anyhow::Result<Clock> {
+fn clock(dir: &Scratch) -> anyhow::Result<FakeClock> {
     let library = faketime_library().context("libfaketime is not here")?;
-    let clock = Clock { library, file: dir.path().join("clock") };
-    fs::write(&clock.file, "+0\n")?;
-    Ok(clock)
+    Ok(FakeClock::new(library, dir.path())?)
 }

@@ -1,4 +1,4 @@
-//! A clock of its own for a server, by way of libfaketime.
+//! A clock of its own for a server or a worker, by way of libfaketime.
 //!
 //! Only the wall clock is faked. The monotonic clock stays, or the server's
 //! event loop would go mad.
@@ -37,29 +37,33 @@ pub(crate) fn sweep(pid: u32) {
     }
 }
 
-/// The clock of one server, moved by writing into a file.
-#[derive(Debug)]
-pub(crate) struct FakeClock {
+/// A wall clock for processes, moved by writing into a file.
+#[derive(Debug, Clone)]
+pub struct FakeClock {
     library: PathBuf,
     file: PathBuf,
 }
 
 impl FakeClock {
-    pub(crate) fn new(library: PathBuf, dir: &Path) -> io::Result<Self> {
+    /// One that shows the time, with its file in that directory.
+    pub fn new(library: PathBuf, dir: &Path) -> io::Result<Self> {
         let clock = Self { library, file: dir.join("clock") };
         clock.ahead(Duration::ZERO)?;
         Ok(clock)
     }
 
-    pub(crate) fn ahead(&self, by: Duration) -> io::Result<()> {
+    /// Sets it ahead of the time.
+    pub fn ahead(&self, by: Duration) -> io::Result<()> {
         self.write(&format!("+{}", by.as_secs_f64()))
     }
 
-    pub(crate) fn behind(&self, by: Duration) -> io::Result<()> {
+    /// Sets it behind the time.
+    pub fn behind(&self, by: Duration) -> io::Result<()> {
         self.write(&format!("-{}", by.as_secs_f64()))
     }
 
-    pub(crate) fn preload(&self, command: &mut Command) {
+    /// Has a program that is to be started go by it.
+    pub fn preload(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.library)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)
@@ -69,7 +73,7 @@ impl FakeClock {
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     }
 
-    /// Renamed into place: the server must never read half a number.
+    /// Renamed into place: nobody must ever read half a number.
     fn write(&self, offset: &str) -> io::Result<()> {
         let next = self.file.with_extension("next");
         fs::write(&next, format!("{offset}\n"))?;

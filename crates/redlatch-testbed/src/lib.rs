@@ -7,7 +7,7 @@
 //! - [`Proxy`]: the bad network in front of a server: late, lost, held, reset.
 //! - [`Nonsense`]: a server that answers whatever it is told to.
 //! - `Certificates`: for servers that speak TLS (feature `tls`, on by default).
-//! - [`Process`]: a program that dies with us.
+//! - [`Process`]: a program that dies with us; [`FakeClock`]: a clock for it.
 //! - [`eventually`]: waits for a condition, with a deadline.
 //!
 //! Starting something returns a `Result`: whether a server is installed is not
@@ -48,7 +48,7 @@ mod tls;
 
 pub use error::StartError;
 pub use eventually::{eventually, wait_until};
-pub use faketime::faketime_library;
+pub use faketime::{FakeClock, faketime_library};
 pub use flavour::{Flavour, Found, Missing};
 pub use nonsense::Nonsense;
 pub use options::ServerOptions;

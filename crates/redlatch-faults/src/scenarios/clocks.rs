@@ -1,6 +1,7 @@
 //! Clocks that jump: rows 18 to 21 and 35.
 
 use std::thread;
+use std::time::Duration;
 
 use redlatch::{Locks, NodeKey};
 use redlatch_testbed::{Server, Servers};
@@ -11,7 +12,7 @@ use crate::scenario::{Load, Must, Nodes, Row, Scale, Shown};
 use crate::scene::Scene;
 use crate::vouch::vouch;
 
-const NINE_MINUTES: std::time::Duration = sec(540);
+const NINE_MINUTES: Duration = sec(540);
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -35,7 +36,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     Load {
                         workers_clock: true,
                         nemesis: steps_the_workers_clock,
-                        repair: |scene| set_workers_clock(scene, "+0"),
+                        repair: |scene| set_workers_clock(scene, 0),
                         ..Load::default()
                     },
                 ),
@@ -98,7 +99,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     Load {
                         workers_clock: true,
                         nemesis: lives_in_2200,
-                        repair: |scene| set_workers_clock(scene, "+0"),
+                        repair: |scene| set_workers_clock(scene, 0),
                         ..Load::default()
                     },
                 ),
@@ -125,27 +126,30 @@ fn right(server: &Server) {
 }
 
 fn steps_the_workers_clock(scene: &mut Scene) {
-    let by = *scene.dice.one_of(&["+2", "-2", "+3600", "-3600", "-86400"]);
+    let by = *scene.dice.one_of(&[2, -2, 3600, -3600, -86_400]);
     scene.fault("workers' clock stepped", |scene| {
         set_workers_clock(scene, by);
         scene.wait_between(ms(50), ms(300));
-        set_workers_clock(scene, "+0");
+        set_workers_clock(scene, 0);
     });
     scene.wait(ms(50));
 }
 
 fn lives_in_2200(scene: &mut Scene) {
     scene.fault("year 2200", |scene| {
-        set_workers_clock(scene, "+5500000000");
+        set_workers_clock(scene, 5_500_000_000);
         scene.wait(ms(500));
-        set_workers_clock(scene, "+0");
+        set_workers_clock(scene, 0);
     });
     scene.wait(ms(200));
 }
 
-fn set_workers_clock(scene: &mut Scene, offset: &str) {
+/// So many seconds ahead of the time, or behind it.
+fn set_workers_clock(scene: &mut Scene, ahead: i64) {
     let clock = scene.clock.as_ref().expect("workers with a clock of their own");
-    clock.set(offset).expect("the clock can be set");
+    let by = Duration::from_secs(ahead.unsigned_abs());
+    let set = if ahead < 0 { clock.behind(by) } else { clock.ahead(by) };
+    set.expect("the clock can be set");
 }
 
 fn steps_a_majority_forward(scene: &mut Scene) {
