@@ -15,7 +15,7 @@ use crate::{
     observer::Observer,
 };
 use redlatch_core::{
-    Agreement, Cause, Facts, Fault, Guard, Quarantine, Reply, Vote, machine::Vouch,
+    Agreement, Ballot, Cause, Facts, Fault, Guard, Quarantine, Reply, Vote, machine::Vouch,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -89,7 +89,7 @@ pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> 
     let place = &handle.place;
     let Some(guard) = &place.guard else { return Ok(()) };
     let replies = handle.guard(Vouch::default()).await.map_err(|_| ConnectError::Stopped)?;
-    let mut ballot = redlatch_core::Ballot::of(place.nodes.len());
+    let mut ballot = Ballot::of(place.nodes.len());
     for (node, reply) in replies.iter().enumerate() {
         let vote = match standing(reply, guard) {
             Standing::Admitted => Vote::Granted,
@@ -107,6 +107,37 @@ pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> 
     }
     if tally.granted < tally.majority() {
         tracing::warn!(votes = %place.votes(&ballot), "too few nodes may vote yet");
+    }
+    Ok(())
+}
+
+/// For a client without the guard: an error if clients that have it count other
+/// nodes than these. A majority of theirs and one of ours need not share a node.
+/// Nodes that do not tell are not asked twice.
+pub(crate) fn refuse_another_list(
+    handle: &Handle,
+    told: &[Reply],
+    ours: &Agreement,
+) -> Result<(), ConnectError> {
+    let other_list = |facts: &Facts| {
+        let text = facts.marker.as_ref().and(facts.agreement.as_ref())?;
+        let theirs = Agreement::parse(text)?;
+        (theirs.nodes() != ours.nodes()).then(|| text.clone())
+    };
+    let mut ballot = Ballot::of(told.len());
+    for (node, reply) in told.iter().enumerate() {
+        let vote = match reply {
+            Reply::Facts(facts) => match other_list(facts) {
+                None => Vote::Granted,
+                theirs => Vote::Quarantined(Quarantine::new(Cause::Disagrees(theirs))),
+            },
+            Reply::Vote(vote) => vote.clone(),
+            _ => Vote::Pending,
+        };
+        ballot.cast(node, vote, Duration::ZERO);
+    }
+    if ballot.casts().iter().any(|cast| matches!(cast.vote, Vote::Quarantined(_))) {
+        return Err(ConnectError::Disagree(handle.place.votes(&ballot)));
     }
     Ok(())
 }

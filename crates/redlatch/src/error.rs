@@ -36,7 +36,9 @@ pub enum ConnectError {
     NoQuorum(Votes),
     /// So many nodes serve clients with another list of nodes, or other times,
     /// that no lock could be had: the votes show them. All clients of some nodes
-    /// must have the same; `redlatch admit --replace` changes it.
+    /// must have the same; `redlatch admit --replace` changes it. Without the
+    /// restart guard: one node serves clients with another list of nodes, whose
+    /// locks would not exclude ours.
     #[error("the nodes serve clients with other settings: {0}")]
     Disagree(Votes),
     /// There is no restart guard, so every node may vote.

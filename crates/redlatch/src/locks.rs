@@ -1,7 +1,7 @@
 //! The nodes, connected, and the locks on them.
 
 use crate::{
-    admission::{RestartGuard, admit_at_start, quarantine},
+    admission::{RestartGuard, admit_at_start, quarantine, refuse_another_list},
     both::both,
     clock::Clock,
     engine::{Handle, Place, spawn_here, spawn_thread},
@@ -343,12 +343,20 @@ impl Builder {
             return Err(error.into());
         }
         Terms::check(&defaults.wanted).map_err(InvalidRequest::from)?;
-        let guard = self.guard(&nodes);
+        let (guard, agreement) = (self.guard(&nodes), self.agreement(&nodes));
         let place = Place::new(nodes, Clock::System).guarded(guard);
         let handle = if self.dedicated_thread { spawn_thread(place) } else { spawn_here(place) };
         let handle = handle.map_err(|error| ConnectError::NoRuntime(error.to_string().into()))?;
-        check_servers(&handle).await?;
-        admit_at_start(&handle).await?;
+        if handle.place.guard.is_some() {
+            check_servers(&handle).await?;
+            admit_at_start(&handle).await?;
+        } else {
+            let told = handle.survey(Command::Examine, QUICK_ANSWER);
+            let (servers, told) = both(check_servers(&handle), told).await;
+            servers?;
+            let told = told.map_err(|_| ConnectError::Stopped)?;
+            refuse_another_list(&handle, &told, &agreement)?;
+        }
         Ok(Locks { handle, defaults: Arc::new(defaults) })
     }
 

@@ -351,6 +351,30 @@ async fn fault_14_clients_with_another_list_of_nodes_are_refused_and_shown_both(
     assert!(matches!(other_times.connect().await, Err(ConnectError::Disagree(_))));
 }
 
+/// One node has no guard by default, so it could not see the marker.
+#[tokio::test]
+async fn fault_14_a_client_that_counts_one_of_three_nodes_is_refused_though_it_has_no_guard() {
+    let fleet = Fleet::of(3);
+    let urls = fleet.servers.urls();
+    let free = Locks::builder().node(&urls[0]).connect().await;
+    assert!(free.is_ok(), "nobody counts it yet: {free:?}");
+    vouch(&guarded(urls.clone())).await;
+    let off = |count: usize| {
+        let builder = Locks::builder().nodes(&urls[..count]);
+        builder.restart_guard(RestartGuard::Off).fencing(false).connect()
+    };
+
+    let refused = Locks::builder().node(&urls[0]).connect().await.unwrap_err();
+
+    assert!(matches!(&refused, ConnectError::Disagree(_)), "{refused}");
+    assert!(urls.iter().all(|url| refused.to_string().contains(url.as_str())), "{refused}");
+    assert!(matches!(off(2).await, Err(ConnectError::Disagree(_))));
+    assert!(off(3).await.is_ok(), "it counts the same nodes");
+    fleet.servers.freeze(&[0]);
+    assert!(off(3).await.is_ok(), "who does not tell is not waited for");
+    fleet.servers.thaw(&[0]);
+}
+
 #[tokio::test]
 async fn a_node_is_taken_from_the_clients_of_another_list_only_after_their_locks_are_over() {
     let fleet = Fleet::of(4);
