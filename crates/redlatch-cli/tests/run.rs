@@ -2,8 +2,10 @@
 
 mod support;
 
-use redlatch_testbed::{Direction, Proxy, Servers};
+use nix::sys::signal::Signal;
+use redlatch_testbed::{Direction, Proxy, Server, Servers};
 use std::{
+    fs,
     process::Stdio,
     thread,
     time::{Duration, Instant},
@@ -87,9 +89,10 @@ fn a_signal_ends_waiting_at_once_and_leaves_nothing_locked() {
     let holder = start(place.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; sleep 100"]));
     place.read("up");
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
+        // What a take of several does first.
+        let asked = calls(&servers[0], "exists");
         let waiting = start(place.redlatch(["run", "x", "y", "--wait", "1m", "--", "true"]));
-        // It has asked at least once, for both.
-        thread::sleep(Duration::from_millis(300));
+        eventually(PATIENCE, || calls(&servers[0], "exists") > asked);
 
         let began = Instant::now();
         waiting.signal(signal);
@@ -134,9 +137,10 @@ fn ignored_signals_stay_ignored() {
     place.read("up");
     let waiting = "trap '' HUP; exec redlatch run x --wait 1m -- sh -c 'kill -HUP $$; echo on'";
     let waiting = start(place.shell(waiting));
-    thread::sleep(Duration::from_millis(300));
+    eventually(PATIENCE, || heeds(waiting.pid(), Signal::SIGTERM));
 
     waiting.signal("HUP");
+    // Long enough to end, if it did.
     thread::sleep(Duration::from_millis(300));
     holder.signal("TERM");
 
@@ -255,7 +259,7 @@ fn a_stderr_that_is_closed_ends_nothing() {
 const COUNT: &str = "n=$(cat count); sleep 0.002; echo $((n + 1)) > count";
 
 fn fifty_commands_count_to_fifty(place: &Place) {
-    std::fs::write(place.path("count"), "0\n").expect("a file");
+    fs::write(place.path("count"), "0\n").expect("a file");
     let script = format!(
         "i=0; while [ $i -lt 50 ]; do redlatch run count --wait 2m -- sh -c '{COUNT}' & i=$((i + 1)); done; wait"
     );
@@ -291,9 +295,26 @@ fn too_few_nodes_have_an_exit_status_of_their_own() {
     let ended = start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(122);
     assert!(ended.stderr.contains("2 of 3 nodes do not answer"), "{}", ended.stderr);
     // Waiting also waits for servers that come back.
+    let greeted = calls(&servers[0], "evalsha");
     let waiting = start(place.redlatch(["run", "x", "--wait", "20s", "--", "true"]));
-    thread::sleep(Duration::from_millis(400));
+    eventually(PATIENCE, || calls(&servers[0], "evalsha") > greeted);
     servers.restart(&[2]);
     waiting.end().exits_with(0);
     eventually(PATIENCE, || servers[0].keys().is_empty());
+}
+
+/// How often the server has run this command, in scripts, too.
+fn calls(server: &Server, command: &str) -> u64 {
+    let stats = server.run(&["INFO", "commandstats"]).text().unwrap_or_default();
+    let line =
+        stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Whether the process deals with the signal itself: it has it held back.
+fn heeds(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let held = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let held = held.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    held.is_some_and(|mask| mask & (1 << (signal as i32 - 1)) != 0)
 }
