@@ -89,6 +89,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     "a_replica_is_refused",
                     "fault_12_a_server_that_was_a_replica_for_a_while_has_forgotten",
                     "fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten",
+                    "fault_12_a_connection_that_slept_over_the_change_of_roles_casts_no_vote",
                 ]),
             ],
         ),

@@ -29,6 +29,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 script("3 nodes against 5", three_against_five),
                 tests(&[
                     "fault_14_clients_with_another_list_of_nodes_are_refused_and_shown_both",
+                    "fault_14_a_client_that_counts_one_of_three_nodes_is_refused_though_it_has_no_guard",
                     "a_node_is_taken_from_the_clients_of_another_list_only_after_their_locks_are_over",
                 ]),
             ],
