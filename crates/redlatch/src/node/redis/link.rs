@@ -40,9 +40,9 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 /// the other side acknowledges every byte: what acknowledges may be something in
 /// between. A server that was only frozen finds all that was sent, in order.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
-/// Who the server is is asked again, before the next vote, when it has not
-/// answered for so long: it may have been a replica in between, and its marker is
-/// the old one if it followed its own copy. While it is one, it refuses votes.
+/// Before a vote, who the server is is asked again if that was so long ago: it
+/// may have been a replica in between, and its marker is the old one if it
+/// followed its own copy. While it is one, it refuses votes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How much is read at once.
 const READ: usize = 16 * 1024;
@@ -74,7 +74,7 @@ struct Ready {
     under_way: VecDeque<Sent>,
     /// When there was last an answer, or nothing to answer.
     quiet_since: Instant,
-    /// When there was last an answer, or a look was sent.
+    /// When the server was greeted, or a look was last sent.
     looked_at: Instant,
     out: Vec<u8>,
     written: usize,
@@ -223,7 +223,6 @@ impl Ready {
                 return Poll::Ready(fault);
             }
             self.quiet_since = Instant::now();
-            self.looked_at = self.quiet_since;
         }
         if !self.under_way.is_empty() && self.quiet_since.elapsed() > LONGEST_SILENCE {
             let reason = format!("no answer to anything for {LONGEST_SILENCE:?}");
