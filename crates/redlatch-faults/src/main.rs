@@ -18,7 +18,6 @@ mod report;
 mod scenario;
 mod scenarios;
 mod scene;
-mod scratch;
 mod tested;
 mod vouch;
 mod worker;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use redlatch_testbed::{FakeClock, Proxy, Server, Servers, faketime_library, wait_until};
+use redlatch_testbed::{FakeClock, Proxy, Scratch, Server, Servers, faketime_library, wait_until};
 
 use crate::crew::Crew;
 use crate::dice::Dice;
@@ -16,7 +16,6 @@ use crate::history::{self, HARNESS, Place, Recorder, Track, What};
 use crate::ledger::Ledger;
 use crate::orders::{Guarding, Orders};
 use crate::scenario::Load;
-use crate::scratch::Scratch;
 use crate::vouch::vouch;
 
 /// How long workers may take to stop; they wait for locks meanwhile.
@@ -48,7 +47,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// Starts everything; the load is on when this returns.
     pub(crate) fn set(load: &Load, lasts: Duration) -> anyhow::Result<Self> {
-        let dir = Scratch::new().context("make a directory")?;
+        let dir = Scratch::in_memory().context("make a directory")?;
         let servers = Servers::start_each(load.servers())?;
         let ledger = Server::start()?;
         let proxies = if load.proxied {

@@ -8,6 +8,7 @@
 //! - [`Nonsense`]: a server that answers whatever it is told to.
 //! - `Certificates`: for servers that speak TLS (feature `tls`, on by default).
 //! - [`Process`]: a program that dies with us; [`FakeClock`]: a clock for it.
+//! - [`Scratch`]: a directory that vanishes with its owner.
 //! - [`eventually`]: waits for a condition, with a deadline.
 //!
 //! Starting something returns a `Result`: whether a server is installed is not
@@ -56,6 +57,7 @@ pub use postgres::Postgres;
 pub use process::Process;
 pub use proxy::{Direction, Proxy};
 pub use resp::Reply;
+pub use scratch::Scratch;
 pub use server::Server;
 pub use servers::Servers;
 #[cfg(feature = "tls")]

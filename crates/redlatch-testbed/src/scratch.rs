@@ -12,19 +12,31 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory that is removed on drop.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
     /// Makes a new, empty directory.
     pub(crate) fn new() -> io::Result<Self> {
-        static SWEPT: LazyLock<()> = LazyLock::new(sweep);
+        Self::below(&root())
+    }
+
+    /// The same, in memory where there is room for files there.
+    pub fn in_memory() -> io::Result<Self> {
+        Self::below(&memory_root())
+    }
+
+    fn below(place: &Path) -> io::Result<Self> {
+        static SWEPT: LazyLock<()> = LazyLock::new(|| {
+            sweep(&root());
+            sweep(&memory_root());
+        });
         static NEXT: AtomicU32 = AtomicU32::new(0);
         LazyLock::force(&SWEPT);
         // Short, because the path of a unix socket must fit into 107 bytes.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = root().join(format!("{}-{number}", process::id()));
+        let path = place.join(format!("{}-{number}", process::id()));
         // What is there is from an earlier process with the same id.
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -33,7 +45,9 @@ impl Scratch {
         Ok(Self { path })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -46,12 +60,20 @@ impl Drop for Scratch {
 
 /// Where this user's testbeds keep their files.
 pub(crate) fn root() -> PathBuf {
-    let user = rustix::process::getuid().as_raw();
-    std::env::temp_dir().join(format!("redlatch-testbed-{user}"))
+    std::env::temp_dir().join(own_name())
 }
 
-fn sweep() {
-    let Ok(entries) = fs::read_dir(root()) else {
+fn memory_root() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.join(own_name()) } else { root() }
+}
+
+fn own_name() -> String {
+    format!("redlatch-testbed-{}", rustix::process::getuid().as_raw())
+}
+
+fn sweep(root: &Path) {
+    let Ok(entries) = fs::read_dir(root) else {
         return;
     };
     for entry in entries.flatten() {
@@ -79,13 +101,15 @@ mod tests {
 
     #[test]
     fn directory_vanishes_with_its_owner() {
-        let scratch = Scratch::new().expect("directory");
-        let path = scratch.path().to_owned();
-        fs::write(path.join("file"), "text").expect("file");
+        for scratch in [Scratch::new(), Scratch::in_memory()] {
+            let scratch = scratch.expect("directory");
+            let path = scratch.path().to_owned();
+            fs::write(path.join("file"), "text").expect("file");
 
-        drop(scratch);
+            drop(scratch);
 
-        assert!(!path.exists());
+            assert!(!path.exists());
+        }
     }
 
     #[test]
@@ -93,11 +117,13 @@ mod tests {
         let mut child = process::Command::new("true").spawn().expect("process");
         let dead = child.id();
         child.wait().expect("end");
-        let left = root().join(format!("{dead}-0"));
-        fs::create_dir_all(&left).expect("directory");
+        for root in [root(), memory_root()] {
+            let left = root.join(format!("{dead}-0"));
+            fs::create_dir_all(&left).expect("directory");
 
-        sweep();
+            sweep(&root);
 
-        assert!(!left.exists());
+            assert!(!left.exists());
+        }
     }
 }
