@@ -11,7 +11,7 @@ use crate::{
     settings::Settings,
 };
 use redlatch::{
-    FencingToken, LockState, NodeKey, NodeStatus, Status,
+    Cause, FencingToken, LockState, NodeKey, NodeStatus, Status,
     observer::{Listed, Listing, Observer},
 };
 use serde_json::{Value, json};
@@ -106,7 +106,10 @@ fn status_text(name: &str, status: &Status, max_ttl: Duration, paint: Paint) -> 
             NodeKey::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
             NodeKey::Failed(fault) => paint.red(&format!("down: {fault}")),
         };
-        let out = node.quarantine.as_ref().map(for_another);
+        let out = node.quarantine.as_ref().map(|out| match &out.cause {
+            Cause::Disagrees(_) => "its clients have other settings (`redlatch doctor`)".into(),
+            _ => for_another(out),
+        });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
         if is_too_long(&node.key, max_ttl) {
             let note = format!("longer than max_ttl, {max_ttl:?}: was its clock set back?");

@@ -167,6 +167,21 @@ fn a_list_that_grows_by_two_is_refused_unless_all_clients_are_stopped() {
 }
 
 #[test]
+fn who_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
+    let servers = Servers::start(3).unwrap();
+    admitted(Place::guarded(&servers));
+    let one = Place::first(&servers, 1);
+
+    let refused = redlatch(&one, &["run", "x", "--", "true"]).exits_with(122);
+    let status = redlatch(&one, &["status", "x"]).exits_with(122);
+
+    for server in &servers {
+        says(&refused.stderr, &["another list of nodes", &server.url()]);
+    }
+    says(&status.stdout, &["x: unclear", "its clients have other settings"]);
+}
+
+#[test]
 fn fault_20_doctor_tells_whose_clock_is_an_hour_ahead() {
     let options = ServerOptions::default().fake_clock();
     let servers = Servers::start_with(3, &options).unwrap();

@@ -119,18 +119,10 @@ pub(crate) fn refuse_another_list(
     told: &[Reply],
     ours: &Agreement,
 ) -> Result<(), ConnectError> {
-    let other_list = |facts: &Facts| {
-        let text = facts.marker.as_ref().and(facts.agreement.as_ref())?;
-        let theirs = Agreement::parse(text)?;
-        (theirs.nodes() != ours.nodes()).then(|| text.clone())
-    };
     let mut ballot = Ballot::of(told.len());
     for (node, reply) in told.iter().enumerate() {
         let vote = match reply {
-            Reply::Facts(facts) => match other_list(facts) {
-                None => Vote::Granted,
-                theirs => Vote::Quarantined(Quarantine::new(Cause::Disagrees(theirs))),
-            },
+            Reply::Facts(facts) => other_list(facts, ours).map_or(Vote::Granted, Vote::Quarantined),
             Reply::Vote(vote) => vote.clone(),
             _ => Vote::Pending,
         };
@@ -142,7 +134,23 @@ pub(crate) fn refuse_another_list(
     Ok(())
 }
 
+/// Why a client without the guard should not ask this node, if it should not.
+fn other_list(facts: &Facts, ours: &Agreement) -> Option<Quarantine> {
+    let text = facts.marker.as_ref().and(facts.agreement.as_ref())?;
+    let theirs = Agreement::parse(text)?;
+    let differ = theirs.nodes() != ours.nodes();
+    differ.then(|| Quarantine::new(Cause::Disagrees(Some(text.clone()))))
+}
+
 impl Observer {
+    /// Why a node's word about locks does not count, if it does not.
+    pub(crate) fn objection(&self, reply: Option<&Reply>) -> Option<Quarantine> {
+        match (&self.guard, reply?) {
+            (None, Reply::Facts(facts)) => other_list(facts, &self.agreement),
+            (guard, reply) => quarantine(Some(reply), guard.as_ref()),
+        }
+    }
+
     /// The names of the nodes, as in errors, in the order they were given.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|node| node.name())

@@ -7,7 +7,6 @@
 //! any other. Nothing here holds a lock.
 
 use crate::{
-    admission::quarantine,
     clock::{Clock, wall_micros},
     error::{ConnectError, InvalidRequest},
     locks::{Builder, one},
@@ -140,20 +139,19 @@ impl Observer {
     /// Safe: nothing is changed.
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, InvalidRequest> {
         let resources = one(resource)?;
-        let guarded = self.guard.is_some();
         let replies = self
             .each(move |_, mut line| {
                 let command = Command::Inspect { resources: resources.clone() };
                 async move {
                     let keys = line.ask(command).await;
-                    let answers = guarded && matches!(keys, Reply::Keys(_));
+                    let answers = matches!(keys, Reply::Keys(_));
                     let facts = if answers { Some(line.ask(Command::Examine).await) } else { None };
                     (keys, facts)
                 }
             })
             .await;
         let (keys, facts): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
-        let quarantines = facts.iter().map(|facts| quarantine(facts.as_ref(), self.guard.as_ref()));
+        let quarantines = facts.iter().map(|facts| self.objection(facts.as_ref()));
         Ok(Status::new(&self.nodes, &keys, quarantines.collect()))
     }
 

@@ -370,6 +370,8 @@ async fn fault_14_a_client_that_counts_one_of_three_nodes_is_refused_though_it_h
 
     assert!(matches!(&refused, ConnectError::Disagree(_)), "{refused}");
     assert!(urls.iter().all(|url| refused.to_string().contains(url.as_str())), "{refused}");
+    let observer = Locks::builder().node(&urls[0]).observer().unwrap();
+    assert_eq!(observer.status(NAME).await.unwrap().state, LockState::Unclear);
     assert!(matches!(off(2).await, Err(ConnectError::Disagree(_))));
     assert!(off(3).await.is_ok(), "it counts the same nodes");
     fleet.servers.freeze(&[0]);
