@@ -349,4 +349,43 @@ impl Facts {
             _ => Some(Cause::Forgot),
         }
     }
+
+    /// Why a client without a guard must not count on the node, if it must not:
+    /// the clients that have one count other nodes than `ours`. A majority of
+    /// theirs and one of ours need not share a node.
+    #[must_use]
+    pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
+        let text = self.marker.as_ref().and(self.agreement.as_ref())?;
+        let theirs = Agreement::parse(text)?;
+        (theirs.nodes != ours.nodes).then(|| Cause::Disagrees(Some(text.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Identity;
+
+    #[test]
+    fn a_client_without_a_guard_must_count_the_nodes_that_those_with_one_count() {
+        let agreement = |nodes: &[&str], max_ttl| {
+            let names = nodes.iter().map(|name| Arc::from(*name));
+            Agreement::new(names, Duration::from_secs(max_ttl), Duration::from_secs(1))
+        };
+        let theirs = agreement(&["a", "b", "c"], 30);
+        let run: Arc<str> = "run".into();
+        let identity = Identity { run: run.clone(), version: "".into() };
+        let fingerprint = theirs.fingerprint();
+        let admitted = Facts {
+            marker: Some(Marker { run, fingerprint }),
+            agreement: Some(theirs.to_string().into()),
+            ..Facts::of(identity)
+        };
+
+        let said = Cause::Disagrees(admitted.agreement.clone());
+        assert_eq!(admitted.other_nodes(&agreement(&["a"], 30)), Some(said));
+        assert_eq!(admitted.other_nodes(&agreement(&["c", "b", "a"], 5)), None, "times may differ");
+        let out = Facts { marker: None, ..admitted };
+        assert_eq!(out.other_nodes(&agreement(&["a"], 30)), None, "nobody counts it now");
+    }
 }

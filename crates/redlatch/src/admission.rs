@@ -56,7 +56,8 @@ pub struct NodeStanding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Standing {
-    /// It may; or there is no guard.
+    /// It may. Without the guard every node may, unless the clients that have it
+    /// count other nodes.
     Admitted,
     /// It may not, for this reason.
     Quarantined(Quarantine),
@@ -89,15 +90,7 @@ pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> 
     let place = &handle.place;
     let Some(guard) = &place.guard else { return Ok(()) };
     let replies = handle.guard(Vouch::default()).await.map_err(|_| ConnectError::Stopped)?;
-    let mut ballot = Ballot::of(place.nodes.len());
-    for (node, reply) in replies.iter().enumerate() {
-        let vote = match standing(reply, guard) {
-            Standing::Admitted => Vote::Granted,
-            Standing::Quarantined(quarantine) => Vote::Quarantined(quarantine),
-            Standing::Failed(fault) => Vote::Failed(fault),
-        };
-        ballot.cast(node, vote, Duration::ZERO);
-    }
+    let ballot = ballot(&replies, |facts| guarded(facts, guard));
     let disagree = ballot.casts().iter().filter(|cast| {
         matches!(&cast.vote, Vote::Quarantined(Quarantine { cause: Cause::Disagrees(_), .. }))
     });
@@ -111,46 +104,35 @@ pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> 
     Ok(())
 }
 
-/// For a client without the guard: an error if clients that have it count other
-/// nodes than these. A majority of theirs and one of ours need not share a node.
-/// Nodes that do not tell are not asked twice.
+/// For a client without the guard: an error if the clients of a node that have
+/// it count other nodes than these. Nodes that do not tell are not asked twice.
 pub(crate) fn refuse_another_list(
     handle: &Handle,
     told: &[Reply],
     ours: &Agreement,
 ) -> Result<(), ConnectError> {
-    let mut ballot = Ballot::of(told.len());
-    for (node, reply) in told.iter().enumerate() {
-        let vote = match reply {
-            Reply::Facts(facts) => other_list(facts, ours).map_or(Vote::Granted, Vote::Quarantined),
-            Reply::Vote(vote) => vote.clone(),
-            _ => Vote::Pending,
-        };
-        ballot.cast(node, vote, Duration::ZERO);
-    }
+    let ballot = ballot(told, |facts| unguarded(facts, ours));
     if ballot.casts().iter().any(|cast| matches!(cast.vote, Vote::Quarantined(_))) {
         return Err(ConnectError::Disagree(handle.place.votes(&ballot)));
     }
     Ok(())
 }
 
-/// Why a client without the guard should not ask this node, if it should not.
-fn other_list(facts: &Facts, ours: &Agreement) -> Option<Quarantine> {
-    let text = facts.marker.as_ref().and(facts.agreement.as_ref())?;
-    let theirs = Agreement::parse(text)?;
-    let differ = theirs.nodes() != ours.nodes();
-    differ.then(|| Quarantine::new(Cause::Disagrees(Some(text.clone()))))
+/// Where the nodes stand, as votes.
+fn ballot(replies: &[Reply], stands: impl Fn(&Facts) -> Standing) -> Ballot {
+    let mut ballot = Ballot::of(replies.len());
+    for (node, reply) in replies.iter().enumerate() {
+        let vote = match standing(reply, &stands) {
+            Standing::Admitted => Vote::Granted,
+            Standing::Quarantined(quarantine) => Vote::Quarantined(quarantine),
+            Standing::Failed(fault) => Vote::Failed(fault),
+        };
+        ballot.cast(node, vote, Duration::ZERO);
+    }
+    ballot
 }
 
 impl Observer {
-    /// Why a node's word about locks does not count, if it does not.
-    pub(crate) fn objection(&self, reply: Option<&Reply>) -> Option<Quarantine> {
-        match (&self.guard, reply?) {
-            (None, Reply::Facts(facts)) => other_list(facts, &self.agreement),
-            (guard, reply) => quarantine(Some(reply), guard.as_ref()),
-        }
-    }
-
     /// The names of the nodes, as in errors, in the order they were given.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|node| node.name())
@@ -193,7 +175,10 @@ impl Observer {
     /// Where a node stands that says this of itself.
     #[must_use]
     pub fn standing(&self, facts: &Facts) -> Standing {
-        self.guard.as_ref().map_or(Standing::Admitted, |guard| standing_of(facts, guard))
+        match &self.guard {
+            Some(guard) => guarded(facts, guard),
+            None => unguarded(facts, &self.agreement),
+        }
     }
 
     /// An operator's word that these nodes have forgotten no lock that could
@@ -299,8 +284,10 @@ impl Observer {
         let replies = handle.guard(vouch).await.map_err(|_| ConnectError::Stopped)?;
         let names = self.nodes.iter().map(|node| Arc::from(node.name()));
         let told = names.zip(&replies);
-        let told =
-            told.map(|(node, reply)| NodeStanding { node, standing: standing(reply, guard) });
+        let told = told.map(|(node, reply)| NodeStanding {
+            node,
+            standing: standing(reply, |facts| guarded(facts, guard)),
+        });
         Ok(told.collect())
     }
 
@@ -315,23 +302,33 @@ impl Observer {
 /// How long to wait from one look to the next.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-fn standing(reply: &Reply, guard: &Guard) -> Standing {
+fn standing(reply: &Reply, stands: impl FnOnce(&Facts) -> Standing) -> Standing {
     match reply {
-        Reply::Facts(facts) => standing_of(facts, guard),
+        Reply::Facts(facts) => stands(facts),
         Reply::Vote(Vote::Failed(fault)) => Standing::Failed(fault.clone()),
         _ => Standing::Failed(Fault::Nonsense("not an answer to the question".into())),
     }
 }
 
-/// Why a node that answers so may not vote; none if it may, or does not say.
-pub(crate) fn quarantine(facts: Option<&Reply>, guard: Option<&Guard>) -> Option<Quarantine> {
-    match standing(facts?, guard?) {
+/// Why a node's word about locks does not count, if it says so.
+pub(crate) fn quarantine(
+    reply: &Reply,
+    stands: impl FnOnce(&Facts) -> Standing,
+) -> Option<Quarantine> {
+    match standing(reply, stands) {
         Standing::Quarantined(quarantine) => Some(quarantine),
         Standing::Admitted | Standing::Failed(_) => None,
     }
 }
 
-fn standing_of(facts: &Facts, guard: &Guard) -> Standing {
+/// Where a node stands for a client without the guard.
+fn unguarded(facts: &Facts, ours: &Agreement) -> Standing {
+    let cause = facts.other_nodes(ours).map(Quarantine::new);
+    cause.map_or(Standing::Admitted, Standing::Quarantined)
+}
+
+/// Where a node stands for a client with the guard.
+pub(crate) fn guarded(facts: &Facts, guard: &Guard) -> Standing {
     let Some(cause) = facts.objection(guard.fingerprint) else { return Standing::Admitted };
     let mut quarantine = Quarantine::new(cause);
     quarantine.remaining = match &quarantine.cause {

@@ -1,7 +1,7 @@
 //! The nodes, connected, and the locks on them.
 
 use crate::{
-    admission::{RestartGuard, admit_at_start, quarantine, refuse_another_list},
+    admission::{RestartGuard, admit_at_start, guarded, quarantine, refuse_another_list},
     both::both,
     clock::Clock,
     engine::{Handle, Place, spawn_here, spawn_thread},
@@ -151,7 +151,10 @@ impl Locks {
             keys.and_then(|keys| Ok((keys, facts?))).map_err(|_| StatusError::Stopped)?;
         let facts = |node| facts.as_ref().and_then(|facts| facts.get(node));
         let nodes = 0..place.nodes.len();
-        let quarantines = nodes.map(|node| quarantine(facts(node), place.guard.as_ref()));
+        let quarantines = nodes.map(|node| {
+            let guard = place.guard.as_ref()?;
+            quarantine(facts(node)?, |facts| guarded(facts, guard))
+        });
         Ok(Status::new(&place.nodes, &keys, quarantines.collect()))
     }
 

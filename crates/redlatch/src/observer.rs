@@ -7,6 +7,7 @@
 //! any other. Nothing here holds a lock.
 
 use crate::{
+    admission::quarantine,
     clock::{Clock, wall_micros},
     error::{ConnectError, InvalidRequest},
     locks::{Builder, one},
@@ -151,7 +152,8 @@ impl Observer {
             })
             .await;
         let (keys, facts): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
-        let quarantines = facts.iter().map(|facts| self.objection(facts.as_ref()));
+        let quarantines =
+            facts.iter().map(|facts| quarantine(facts.as_ref()?, |facts| self.standing(facts)));
         Ok(Status::new(&self.nodes, &keys, quarantines.collect()))
     }
 
