@@ -46,8 +46,24 @@ pub enum Command {
         /// As for a take.
         guard: Option<Fingerprint>,
     },
+    /// Set every key to the token, to live for `ttl`, if none of them exists:
+    /// puts a lease that was just proved held back on a node that lost it. A
+    /// node that is out does so, too, but not one that serves another agreement.
+    /// Answer: [`Vote::Granted`], [`Vote::Held`] or [`Vote::Quarantined`].
+    Plant {
+        /// What is locked.
+        resources: Resources,
+        /// The value to set.
+        token: Token,
+        /// How long the keys live, in whole milliseconds.
+        ttl: Duration,
+        /// The agreement of the restart guard.
+        guard: Option<Fingerprint>,
+    },
     /// If every key holds the token, let each live for at least `ttl` from now;
-    /// never shorten one. Answer: [`Vote::Granted`] or [`Vote::Gone`].
+    /// never shorten one. Answer: [`Vote::Granted`] or [`Vote::Gone`]. A node
+    /// that is out grants it as well where the keys are, and is otherwise
+    /// [`Vote::Quarantined`]: it has not forgotten this lock.
     Extend {
         /// What is locked.
         resources: Resources,
@@ -97,11 +113,9 @@ pub enum Command {
         /// Take the node from the clients of another agreement.
         replace: bool,
     },
-    /// Tell all fencing registers. Answer: [`Reply::Registers`].
-    Registers,
-    /// If the mark is still there, and of the present run: move registers that
-    /// are behind to these numbers, and put the marker in the mark's place, all
-    /// at once. Answer: [`Vote::Granted`] or [`Vote::Gone`].
+    /// If the mark is still there, and of the present run: let every register
+    /// count from `floor` on, and put the marker in the mark's place, all at
+    /// once. Answer: [`Vote::Granted`] or [`Vote::Gone`].
     Admit {
         /// By which agreement.
         guard: Fingerprint,
@@ -109,13 +123,11 @@ pub enum Command {
         agreement: Arc<str>,
         /// Which mark.
         mark: Arc<str>,
-        /// What the registers of other nodes stand at.
-        registers: Registers,
+        /// The greatest number that a majority of the other nodes has given: no
+        /// register of the node is below it from now on.
+        floor: Option<FencingToken>,
     },
 }
-
-/// Fencing registers and what they stand at, ascending.
-pub type Registers = Arc<[(u32, FencingToken)]>;
 
 /// One node's answer to one command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -131,8 +143,6 @@ pub enum Reply {
     Page(Page),
     /// To [`Command::Examine`] and [`Command::Watch`].
     Facts(Box<Facts>),
-    /// To [`Command::Registers`].
-    Registers(Registers),
 }
 
 impl Reply {
@@ -213,6 +223,11 @@ pub struct Facts {
     /// It was a replica of another server: what that one did not pass on in
     /// time is forgotten.
     pub promoted: bool,
+    /// It can be seen that nothing was flushed, swapped or evicted since it
+    /// started: what it has not got, it has not had in this life.
+    pub intact: bool,
+    /// The greatest number that any of its fencing registers has reached.
+    pub highest: Option<FencingToken>,
     /// Which life of it was admitted to vote, and by which agreement.
     pub marker: Option<Marker>,
     /// The last agreement by which it was.
@@ -239,6 +254,8 @@ impl Facts {
             journal: None,
             replicas: None,
             promoted: false,
+            intact: false,
+            highest: None,
             marker: None,
             agreement: None,
             reserved: None,

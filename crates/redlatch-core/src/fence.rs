@@ -90,10 +90,15 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// The number to propose for a take that is sent now: ahead of every clock
-    /// that is less than half of `skew` ahead of ours.
+    /// The number to propose to that many nodes for a take that is sent now:
+    /// ahead of every clock that is less than half of `skew` ahead of ours. One
+    /// node needs no proposal to agree with itself: its own clock counts, so
+    /// that clients' clocks apart cannot turn the order around when it forgets.
     #[must_use]
-    pub fn propose(&self, now: Moment) -> Proposal {
+    pub fn propose(&self, now: Moment, nodes: usize) -> Proposal {
+        if nodes == 1 {
+            return Proposal::new(0, Duration::ZERO);
+        }
         let ahead = micros(now.since(self.read_at) + self.skew / 2);
         let micros = self.micros.saturating_add(ahead).min(FencingToken::MAX);
         Proposal { micros, skew: self.skew }
@@ -274,7 +279,7 @@ mod tests {
         let clock = WallClock { read_at: Moment::START, micros: HOUR, skew: DEFAULT_SKEW };
         let later = Moment::START.after(Duration::from_secs(2));
 
-        assert_eq!(clock.propose(later).micros(), HOUR + 17_000_000);
+        assert_eq!(clock.propose(later, 3).micros(), HOUR + 17_000_000);
     }
 
     #[test]

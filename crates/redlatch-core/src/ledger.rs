@@ -7,7 +7,7 @@
 
 use crate::{
     command::{Facts, Identity},
-    quarantine::{Fingerprint, Mark, Marker, Quarantine},
+    quarantine::{Cause, Fingerprint, Mark, Marker, Quarantine},
 };
 use alloc::{format, string::ToString, sync::Arc};
 use core::time::Duration;
@@ -29,6 +29,13 @@ impl Ledger {
     /// The names of the texts, in the order of the fields.
     pub const NAMES: [&'static str; 4] = ["admitted", "agreement", "reserved", "watched"];
 
+    /// Why the node takes no part at all by this agreement: it serves another.
+    /// A node that is out still keeps the locks that it has.
+    #[must_use]
+    pub fn refusal(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
+        self.objection(run, guard).filter(|objection| objection.cause != Cause::Forgot)
+    }
+
     /// Why the node may not vote in its present run by this agreement.
     #[must_use]
     pub fn objection(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
@@ -48,17 +55,13 @@ impl Ledger {
         if replace && (disagrees || marker.is_none()) {
             self.reserved = Some(guard.to_string().into());
         }
-        if (disagrees && replace) || (!disagrees && !present) {
+        if disagrees && replace {
             self.admitted = None;
+        }
+        if (disagrees && replace) || (!disagrees && !present) {
             let watched = self.watched.as_ref().and_then(|text| text.split(' ').next());
             if disagrees || watched != Some(&run) {
-                // A marker of an earlier run: since it began, nobody admitted it.
-                let since_start = marker.is_some() && !disagrees && !facts.was_replica();
-                let out_for = facts.uptime.filter(|_| since_start).unwrap_or_default();
-                let since = facts.clock.unwrap_or_default().saturating_sub(
-                    // Servers count in whole seconds.
-                    out_for.saturating_sub(Duration::from_secs(1)),
-                );
+                let since = facts.clock.unwrap_or_default();
                 self.watched = Some(format!("{run} {nonce:016x} {}", since.as_micros()).into());
             }
         }

@@ -32,13 +32,13 @@ pub mod survey;
 pub mod token;
 
 pub use acquire::{AcquireError, Attempt};
-pub use command::{Command, Facts, HeldKey, Identity, KeyState, Page, Registers, Reply};
+pub use command::{Command, Facts, HeldKey, Identity, KeyState, Page, Reply};
 pub use config::{Renewal, Terms, TermsError};
 pub use extend::{ExtendError, Extension};
 pub use fence::{FencingToken, FencingTokenError, Proposal, WallClock};
 pub use ledger::Ledger;
 pub use machine::{Input, Machine, OpId, Output, Tag};
-pub use moment::Moment;
+pub use moment::{Moment, Now, Steady};
 pub use quarantine::{Agreement, Cause, Fingerprint, Guard, Mark, Marker, Quarantine};
 pub use quorum::{Ballot, Cast, Fault, Holder, Tally, Verdict, Vote};
 pub use release::{ReleaseError, Released};

@@ -21,7 +21,7 @@ use crate::{
     extend,
     fence::{FencingToken, WallClock},
     lease::Loss,
-    moment::Moment,
+    moment::{Moment, Now},
     quarantine::{Fingerprint, Guard, Quarantine},
     quorum::{Ballot, Vote},
     release,
@@ -269,7 +269,8 @@ impl<E: Entropy> Machine<E> {
     }
 
     /// Takes in what happened. Afterwards [`poll`](Self::poll) until it is empty.
-    pub fn handle(&mut self, now: Moment, input: Input) {
+    pub fn handle(&mut self, time: Now, input: Input) {
+        let now = time.lease;
         match input {
             Input::Acquire(id, order) => {
                 let op = Op::Acquiring(Acquiring::start(now, id, order, &mut self.world));
@@ -280,14 +281,14 @@ impl<E: Entropy> Machine<E> {
                 self.insert(id, op);
             }
             Input::Survey(id, command, timeout) => self.survey(now, id, &command, timeout),
-            Input::Guard(id, vouch) => self.guard(now, id, &vouch),
+            Input::Guard(id, vouch) => self.guard(time, id, &vouch),
             Input::Reply { node, tag, mut reply } => {
                 if let Reply::Vote(Vote::Quarantined(quarantine)) = &mut reply {
-                    self.quarantined(now, node, quarantine);
+                    self.quarantined(time, node, quarantine);
                 }
                 self.step(tag.op, |id, op, world| match (op, reply) {
                     (Op::Surveying(survey), reply) => finish(id, survey.reply(node, reply), world),
-                    (Op::Guarding(op), reply) => op.reply(now, id, tag, node, reply, world),
+                    (Op::Guarding(op), reply) => op.reply(time, id, tag, node, reply, world),
                     (Op::Acquiring(op), Reply::Vote(vote)) => {
                         op.vote(now, id, tag, node, vote, world)
                     }
@@ -320,7 +321,7 @@ impl<E: Entropy> Machine<E> {
                 Op::Holding(_) => Next::Over,
                 _ => Next::Same,
             }),
-            Input::Tick => self.tick(now),
+            Input::Tick => self.tick(time),
         }
         self.adopt_spawned(now);
     }
@@ -390,7 +391,8 @@ impl<E: Entropy> Machine<E> {
         });
     }
 
-    fn tick(&mut self, now: Moment) {
+    fn tick(&mut self, time: Now) {
+        let now = time.lease;
         while let Some(&(at, id)) = self.timers.first() {
             if at > now {
                 return;
@@ -404,7 +406,7 @@ impl<E: Entropy> Machine<E> {
                 Op::Holding(op) => op.tick(now, id, world),
                 Op::Undoing(op) => op.tick(now, id, world),
                 Op::Surveying(survey) => finish(id, survey.tick(now), world),
-                Op::Guarding(op) => op.tick(now, id, world),
+                Op::Guarding(op) => op.tick(time, id, world),
             });
             // At once: an attempt without a pause would overtake the undo of the last.
             self.adopt_spawned(now);
@@ -449,7 +451,7 @@ impl<E: Entropy> Machine<E> {
     }
 
     /// Somebody wants to know which nodes may vote.
-    fn guard(&mut self, now: Moment, id: OpId, vouch: &Vouch) {
+    fn guard(&mut self, now: Now, id: OpId, vouch: &Vouch) {
         if !self.world.guard.as_ref().is_some_and(|guard| guard.admits) {
             let nobody = Output::Guarded(id, Box::default());
             return self.world.outbox.push_back(nobody);
@@ -462,17 +464,17 @@ impl<E: Entropy> Machine<E> {
     }
 
     /// A node says that it may not vote: look after it, and tell how long still.
-    fn quarantined(&mut self, now: Moment, node: usize, quarantine: &mut Quarantine) {
+    fn quarantined(&mut self, now: Now, node: usize, quarantine: &mut Quarantine) {
         if !self.world.guard.as_ref().is_some_and(|guard| guard.admits) {
             return;
         }
         self.watch_over(now);
         if let Some(Op::Guarding(op)) = self.ops.get(&OpId::GUARD).map(|entry| &entry.op) {
-            quarantine.remaining = op.remaining(now, node);
+            quarantine.remaining = op.remaining(now.steady, node);
         }
     }
 
-    fn watch_over(&mut self, now: Moment) {
+    fn watch_over(&mut self, now: Now) {
         if !self.ops.contains_key(&OpId::GUARD) {
             let guarding = Guarding::start(now, OpId::GUARD, &mut self.world);
             self.insert(OpId::GUARD, Op::Guarding(guarding));

@@ -1,4 +1,9 @@
-//! A point in time on one clock.
+//! Points in time, on two clocks.
+//!
+//! Time that is *left* (a lease) is counted by the fastest clock there is, a
+//! [`Moment`]; time that must have *passed* (the restart guard's window) by the
+//! slowest, a [`Steady`]. One cannot be made from the other, so a window cannot
+//! be measured with the clock of leases, which a step of the wall clock moves.
 //!
 //! Only differences between moments of the *same* clock mean anything; where
 //! zero lies is the driver's business. All arithmetic saturates: a moment that
@@ -6,7 +11,47 @@
 
 use core::time::Duration;
 
-/// A point in time on the driver's clock, in nanoseconds.
+/// The time as a driver hands it over: the same instant, on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Now {
+    /// On the clock of leases: never slower than a node's clock.
+    pub lease: Moment,
+    /// On the slowest clock: never faster than a node's clock.
+    pub steady: Steady,
+}
+
+/// A point in time on the slowest clock, in nanoseconds: for time that must
+/// have passed. No step of a wall clock moves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Steady(u64);
+
+impl Steady {
+    /// The point that many nanoseconds after the clock's zero.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Steady(nanos)
+    }
+
+    /// The point `duration` later.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Steady(self.0.saturating_add(nanos(duration)))
+    }
+
+    /// The point `duration` earlier, not before the clock's zero.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Steady(self.0.saturating_sub(nanos(duration)))
+    }
+
+    /// How much time has passed since `earlier`; zero when it is not in the past.
+    #[must_use]
+    pub const fn since(self, earlier: Steady) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A point in time on the clock of leases, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 

@@ -12,7 +12,7 @@
 
 use crate::{
     command::Facts,
-    moment::Moment,
+    moment::Steady,
     mutant::{self, Mutant},
 };
 use alloc::{string::ToString, sync::Arc, vec::Vec};
@@ -258,7 +258,7 @@ impl fmt::Display for Cause {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Watch {
     /// Since when this client has seen which mark in which life of the node.
-    since: Option<(Arc<str>, Arc<str>, Moment)>,
+    since: Option<(Arc<str>, Arc<str>, Steady)>,
     /// How long it must have been out: longer, where it is taken from clients
     /// that had agreed to longer times.
     window: Duration,
@@ -270,32 +270,30 @@ pub(crate) enum Standing {
     Admitted,
     /// Nothing can be done before an operator speaks.
     Disagrees,
-    /// It may be admitted from that moment on, if this mark is still there.
+    /// It is out, and nothing on it tells since when.
+    Unmarked,
+    /// It may be admitted from then on, if this mark is still there.
     Out {
         mark: Arc<str>,
-        from: Moment,
+        from: Steady,
     },
 }
 
 impl Watch {
-    /// Takes in what the node says now. `starting`: a majority of all nodes has
-    /// no marker, so that no lock can have been granted since they forgot.
-    pub(crate) fn look(
-        &mut self,
-        now: Moment,
-        facts: &Facts,
-        guard: &Guard,
-        starting: bool,
-    ) -> Standing {
+    /// Takes in what the node says now.
+    pub(crate) fn look(&mut self, now: Steady, facts: &Facts, guard: &Guard) -> Standing {
         let mark = match (facts.objection(guard.fingerprint), &facts.mark) {
             (Some(Cause::Forgot), Some(mark)) => mark,
             (objection, _) => {
                 self.since = None;
-                let admitted = objection.is_none();
-                return if admitted { Standing::Admitted } else { Standing::Disagrees };
+                return match objection {
+                    None => Standing::Admitted,
+                    Some(Cause::Forgot) => Standing::Unmarked,
+                    Some(Cause::Disagrees(_)) => Standing::Disagrees,
+                };
             }
         };
-        let same = |(run, id, _): &&(Arc<str>, Arc<str>, Moment)| {
+        let same = |(run, id, _): &&(Arc<str>, Arc<str>, Steady)| {
             *run == facts.identity.run && *id == mark.id
         };
         let since = self.since.as_ref().filter(same).map_or(now, |(_, _, since)| *since);
@@ -303,14 +301,7 @@ impl Watch {
         let window = self.window.max(guard.agreement.window());
         let mut from = since.after(window);
         if !guard.strict {
-            from = from.min(now.after(window.saturating_sub(mark.age)));
-        }
-        // The wall clock again; and a promoted replica may have missed what its
-        // master did just before, however long it has been up.
-        if let (false, false, true, Some(uptime)) =
-            (guard.strict, facts.was_replica(), starting, facts.uptime)
-        {
-            from = from.min(now.after(window.saturating_sub(uptime)));
+            from = from.min(now.after(window).before(facts.out_for()));
         }
         Standing::Out { mark: mark.id.clone(), from }
     }
@@ -332,6 +323,31 @@ impl Facts {
     /// Whether it may have missed what happened just before it was promoted.
     pub(crate) fn was_replica(&self) -> bool {
         self.promoted && !mutant::on(Mutant::UptimeAfterPromotion)
+    }
+
+    /// How long it has been out, by what it says of itself: by the age of its
+    /// mark or, if it was never admitted in this life, by its uptime.
+    fn out_for(&self) -> Duration {
+        let marked = self.mark.as_ref().map_or(Duration::ZERO, |mark| mark.age);
+        // A marker that is gone, with the agreement left, was taken away.
+        let was_in = self.marker.is_none() && self.agreement.is_some() || self.reserved.is_some();
+        if !self.intact || was_in || self.was_replica() {
+            return marked;
+        }
+        // Servers count whole seconds, from a start that was cut to one as well.
+        let up = self.uptime.unwrap_or_default().saturating_sub(Duration::from_secs(1));
+        marked.max(up)
+    }
+
+    /// How much longer the node is out, by what it says of itself, which a
+    /// strict guard does not trust; none where it does not tell.
+    #[must_use]
+    pub fn out_until(&self, guard: &Guard) -> Option<Duration> {
+        self.mark.as_ref().filter(|_| !guard.strict)?;
+        // It was taken from others: their locks must be over, too.
+        let theirs = self.reserved.and(self.agreement.as_deref()).and_then(Agreement::parse);
+        let theirs = theirs.map_or(Duration::ZERO, |theirs| theirs.window());
+        Some(guard.agreement.window().max(theirs).saturating_sub(self.out_for()))
     }
 
     /// Why the node may not vote by this agreement; none if it may.

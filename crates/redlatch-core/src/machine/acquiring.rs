@@ -106,7 +106,7 @@ impl Acquiring {
                 resources: self.order.resources.clone(),
                 token: token.clone(),
                 ttl: self.order.terms.ttl,
-                fence: self.order.fencing.map(|clock| clock.propose(now)),
+                fence: self.order.fencing.map(|clock| clock.propose(now, world.nodes)),
                 guard: world.fingerprint(),
             };
             world.send(node, Tag { op: id, round: self.round }, command);

@@ -1,20 +1,25 @@
 //! The nodes that may not vote: looked at, and admitted when they may be.
 //!
-//! One turn after the other: look at all nodes; if some may be admitted, read
-//! the registers of all; put them on those that may, and admit these; look
-//! again. Reading comes after the window, never before: what was granted
-//! meanwhile must be among it.
+//! One turn after the other: look at all nodes, which changes nothing; leave a
+//! mark on those that are out; admit those whose time has come; look again. A
+//! client that a node refuses because it serves another agreement marks and
+//! admits nothing: otherwise one client with other settings would take over
+//! every node that restarts.
+//!
+//! The numbers that an admitted node must not fall below come from a look that
+//! began after its window, never before: what was granted meanwhile must be
+//! among them.
 
 use super::{Next, OpId, Output, Tag, Vouch, World};
 use crate::{
-    command::{Command, Registers, Reply},
+    command::{Command, Facts, Reply},
     fence::FencingToken,
-    moment::Moment,
-    quarantine::{Guard, Standing, Watch},
+    moment::{Moment, Now, Steady},
+    quarantine::{Fingerprint, Guard, Standing, Watch},
     quorum::{Fault, Vote},
     token::Entropy,
 };
-use alloc::{boxed::Box, collections::BTreeMap, string::ToString, sync::Arc, vec, vec::Vec};
+use alloc::{boxed::Box, string::ToString, sync::Arc, vec, vec::Vec};
 use core::time::Duration;
 
 /// How long the nodes may take for each turn.
@@ -28,24 +33,26 @@ const SHORTEST_REST: Duration = Duration::from_millis(10);
 pub(super) struct Guarding {
     nodes: Box<[Node]>,
     turn: Turn,
-    /// Until when the turn lasts.
+    /// When the turn ends at the latest.
     until: Moment,
+    /// When the last look was sent.
+    looked_at: Steady,
     round: u32,
-    /// Those who asked which nodes may vote, and what is there to tell them.
+    /// Callers waiting to hear which nodes may vote.
     callers: Vec<(OpId, Patience)>,
-    /// Somebody asked in the middle of a turn: look again afterwards.
-    asked: bool,
+    /// What operators said since the last look began; the next one takes it up.
+    said: Vec<Vouch>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Turn {
     Resting,
     Looking,
-    Reading,
+    Marking,
     Admitting,
 }
 
-/// For what somebody waits who asks which nodes may vote.
+/// What a caller who asks which nodes may vote waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Patience {
     /// A majority that may.
@@ -59,8 +66,7 @@ enum Patience {
 struct Node {
     watch: Watch,
     standing: Option<Standing>,
-    /// An operator vouched for it.
-    vouched: bool,
+    word: Word,
     /// It is to be taken from its clients.
     replace: bool,
     /// Its answer in this turn.
@@ -69,36 +75,83 @@ struct Node {
     look: Option<Reply>,
 }
 
+/// An operator's word that a node remembers every lock. It is about the node as
+/// it is now: if it forgets again, the word is void.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+enum Word {
+    #[default]
+    None,
+    Given,
+    For(Arc<str>),
+}
+
 impl Node {
-    /// The mark by which it may be admitted now, if it may.
-    fn ripe(&self, now: Moment) -> Option<&Arc<str>> {
+    /// The mark by which the node may be admitted if the time is `now`.
+    fn ripe(&self, now: Steady) -> Option<&Arc<str>> {
         match &self.standing {
-            Some(Standing::Out { mark, from }) if self.vouched || *from <= now => Some(mark),
+            Some(Standing::Out { mark, from }) if *from <= now || self.is_vouched(mark) => {
+                Some(mark)
+            }
             _ => None,
         }
+    }
+
+    fn is_vouched(&self, mark: &Arc<str>) -> bool {
+        matches!(&self.word, Word::For(known) if known == mark)
     }
 
     fn is_seen(&self) -> bool {
         matches!(self.answer, Some(Reply::Facts(_)))
     }
 
-    /// Makes up its mind about what the node said; silence leaves it open.
-    fn conclude(&mut self, now: Moment, guard: &Guard, starting: bool) {
-        self.standing = None;
-        if let Some(Reply::Facts(facts)) = &self.look {
-            if facts.reserved == Some(guard.fingerprint) {
-                self.replace = false;
-                self.watch.taken_from(facts.agreement.as_deref());
-            }
-            self.standing = Some(self.watch.look(now, facts, guard, starting));
-            let admitted = self.standing == Some(Standing::Admitted);
-            self.vouched &= !admitted;
-            self.replace &= !admitted;
+    /// What it said when it was last looked at.
+    fn facts(&self) -> Option<&Facts> {
+        match &self.look {
+            Some(Reply::Facts(facts)) => Some(facts),
+            _ => None,
         }
     }
 
-    /// How long it is out for still, as far as is known.
-    fn remaining(&self, now: Moment) -> Option<Duration> {
+    /// Whether it was taken from others on an operator's word, for us.
+    fn is_reserved(&self, guard: Fingerprint) -> bool {
+        self.facts().is_some_and(|facts| facts.reserved == Some(guard))
+    }
+
+    /// Whether it serves clients of another agreement.
+    fn serves_others(&self) -> bool {
+        let marked = self.facts().is_some_and(|facts| facts.marker.is_some());
+        marked && self.standing == Some(Standing::Disagrees)
+    }
+
+    /// Takes in what the node said last; silence leaves it open.
+    fn conclude(&mut self, now: Steady, guard: &Guard) {
+        let reserved = self.is_reserved(guard.fingerprint);
+        let Some(Reply::Facts(facts)) = &self.look else {
+            (self.standing, self.word) = (None, Word::None);
+            return;
+        };
+        if reserved {
+            self.replace = false;
+            self.watch.taken_from(facts.agreement.as_deref());
+        }
+        let standing = self.watch.look(now, facts, guard);
+        self.replace &= standing != Standing::Admitted;
+        self.bind_word(&standing);
+        self.standing = Some(standing);
+    }
+
+    fn bind_word(&mut self, standing: &Standing) {
+        let word = core::mem::take(&mut self.word);
+        self.word = match (standing, word) {
+            (Standing::Out { mark, .. }, Word::Given) => Word::For(mark.clone()),
+            (Standing::Out { mark, .. }, Word::For(known)) if known == *mark => Word::For(known),
+            (Standing::Unmarked, Word::Given) => Word::Given,
+            _ => Word::None,
+        };
+    }
+
+    /// How much longer it is out, as far as is known.
+    fn remaining(&self, now: Steady) -> Option<Duration> {
         match &self.standing {
             Some(Standing::Out { from, .. }) => Some(from.since(now)),
             _ => None,
@@ -106,7 +159,7 @@ impl Node {
     }
 
     /// What it said when it was last looked at, and how long it is out.
-    fn told(&self, now: Moment, turn: &Turn) -> Reply {
+    fn told(&self, now: Steady, turn: &Turn) -> Reply {
         let answer = self.answer.as_ref().filter(|_| *turn == Turn::Looking);
         match answer.or(self.look.as_ref()).cloned() {
             Some(Reply::Facts(mut facts)) => {
@@ -119,20 +172,21 @@ impl Node {
     }
 
     fn needs_watching(&self) -> bool {
-        matches!(self.standing, Some(Standing::Out { .. } | Standing::Disagrees))
-            || self.watch.is_on()
+        let in_or_unknown = matches!(self.standing, None | Some(Standing::Admitted));
+        !in_or_unknown || self.watch.is_on()
     }
 }
 
 impl Guarding {
-    pub(super) fn start<E: Entropy>(now: Moment, id: OpId, world: &mut World<E>) -> Self {
+    pub(super) fn start<E: Entropy>(now: Now, id: OpId, world: &mut World<E>) -> Self {
         let mut guarding = Guarding {
             nodes: vec![Node::default(); world.nodes].into(),
             turn: Turn::Resting,
-            until: now,
+            until: now.lease,
+            looked_at: now.steady,
             round: 0,
             callers: Vec::new(),
-            asked: false,
+            said: Vec::new(),
         };
         guarding.look(now, id, world);
         guarding
@@ -142,15 +196,15 @@ impl Guarding {
         self.until
     }
 
-    /// How long the node is out for still, as far as is known.
-    pub(super) fn remaining(&self, now: Moment, node: usize) -> Option<Duration> {
+    /// How much longer the node is out, as far as is known.
+    pub(super) fn remaining(&self, now: Steady, node: usize) -> Option<Duration> {
         self.nodes[node].remaining(now)
     }
 
     /// Somebody wants to know which nodes may vote.
     pub(super) fn ask<E: Entropy>(
         &mut self,
-        now: Moment,
+        now: Now,
         id: OpId,
         caller: OpId,
         vouch: &Vouch,
@@ -159,23 +213,16 @@ impl Guarding {
         let vouches = !vouch.remembers.is_empty() || !vouch.replace.is_empty();
         let wants_more = vouch.patient || vouches;
         self.callers.push((caller, if wants_more { Patience::Much } else { Patience::Little }));
-        for node in &vouch.remembers {
-            self.nodes[*node].vouched = true;
-        }
-        for node in &vouch.replace {
-            self.nodes[*node].replace = true;
-        }
+        self.said.push(vouch.clone());
         if self.turn == Turn::Resting {
             self.look(now, id, world);
-        } else {
-            self.asked = true;
         }
         Next::Same
     }
 
     pub(super) fn reply<E: Entropy>(
         &mut self,
-        now: Moment,
+        now: Now,
         id: OpId,
         tag: Tag,
         node: usize,
@@ -188,7 +235,7 @@ impl Guarding {
         let looking = world.guard.as_ref().filter(|_| self.turn == Turn::Looking);
         if let (Some(guard), Reply::Facts(facts)) = (looking, &reply) {
             // From here on the mark is known to be there.
-            let standing = self.nodes[node].watch.look(now, facts, guard, false);
+            let standing = self.nodes[node].watch.look(now.steady, facts, guard);
             self.nodes[node].standing = Some(standing);
         }
         self.nodes[node].answer = Some(reply);
@@ -201,58 +248,151 @@ impl Guarding {
         Next::Same
     }
 
-    pub(super) fn tick<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        if now < self.until { Next::Same } else { self.proceed(now, id, world) }
+    pub(super) fn tick<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
+        if now.lease < self.until { Next::Same } else { self.proceed(now, id, world) }
     }
 
     /// One turn is over.
-    fn proceed<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+    fn proceed<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
+        let Some(guard) = world.guard.clone() else { return Next::Over };
         match self.turn {
             Turn::Resting => self.look(now, id, world),
-            Turn::Looking => return self.conclude(now, id, world),
-            Turn::Reading => return self.admit(now, id, world),
+            Turn::Looking => {
+                self.take_in(now, &guard);
+                if !self.mark(now, id, &guard, world) {
+                    return self.admit(now, id, &guard, world);
+                }
+            }
+            Turn::Marking => {
+                self.take_in(now, &guard);
+                return self.admit(now, id, &guard, world);
+            }
             Turn::Admitting if self.tell_admitted(world) => self.look(now, id, world),
-            Turn::Admitting => return self.rest(now, id, world),
+            Turn::Admitting => return self.rest(now, id, &guard, world),
         }
         Next::Same
     }
 
-    fn look<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
-        let Some(guard) = world.guard.as_ref().map(|guard| guard.fingerprint) else { return };
-        self.asked = false;
+    fn look<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) {
+        for vouch in core::mem::take(&mut self.said) {
+            vouch.remembers.iter().for_each(|node| self.nodes[*node].word = Word::Given);
+            vouch.replace.iter().for_each(|node| self.nodes[*node].replace = true);
+        }
         self.begin(now, Turn::Looking);
+        self.looked_at = now.steady;
+        self.nodes.iter_mut().for_each(|node| node.look = None);
         for node in 0..world.nodes {
+            self.send(node, id, Command::Examine, world);
+        }
+    }
+
+    /// The nodes that answered said something new.
+    fn take_in(&mut self, now: Now, guard: &Guard) {
+        let looking = self.turn == Turn::Looking;
+        for node in &mut self.nodes {
+            match node.answer.take() {
+                Some(answer @ Reply::Facts(_)) => node.look = Some(answer),
+                answer if looking => node.look = answer,
+                _ => {}
+            }
+            node.conclude(now.steady, guard);
+        }
+    }
+
+    /// Leaves a mark on the nodes that are out, unless we are the ones who are
+    /// wrong. Whether there were any.
+    fn mark<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        guard: &Guard,
+        world: &mut World<E>,
+    ) -> bool {
+        let refused = self.is_refused();
+        let to_mark = |node: &Node| {
+            let unmarked = node.standing == Some(Standing::Unmarked);
+            node.facts().is_some() && (node.replace || unmarked && !refused)
+        };
+        let marked: Vec<usize> =
+            (0..self.nodes.len()).filter(|node| to_mark(&self.nodes[*node])).collect();
+        if marked.is_empty() {
+            return false;
+        }
+        self.begin(now, Turn::Marking);
+        self.wait_for(&marked);
+        for node in marked {
             let mut nonce = [0; 8];
             world.entropy.fill(&mut nonce);
-            let nonce = u64::from_le_bytes(nonce);
+            let (guard, nonce) = (guard.fingerprint, u64::from_le_bytes(nonce));
             let replace = self.nodes[node].replace;
             self.send(node, id, Command::Watch { guard, nonce, replace }, world);
         }
+        true
     }
 
-    /// All nodes were looked at: what now?
-    fn conclude<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        let Some(guard) = world.guard.clone() else { return Next::Over };
-        let starting = self.is_starting();
-        for node in &mut self.nodes {
-            node.look = node.answer.take();
-            node.conclude(now, &guard, starting);
+    /// Admits the nodes whose time had come when the last look began.
+    fn admit<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        guard: &Guard,
+        world: &mut World<E>,
+    ) -> Next {
+        let ripe: Vec<(usize, Arc<str>)> = (0..self.nodes.len())
+            .filter(|node| self.may_admit(*node, guard))
+            .filter_map(|node| Some((node, self.nodes[node].ripe(self.looked_at)?.clone())))
+            .collect();
+        if ripe.is_empty() {
+            return self.rest(now, id, guard, world);
         }
-        if self.nodes.iter().any(|node| node.ripe(now).is_some()) {
-            self.begin(now, Turn::Reading);
-            for node in 0..world.nodes {
-                self.send(node, id, Command::Registers, world);
-            }
-            return Next::Same;
+        self.begin(now, Turn::Admitting);
+        self.wait_for(&ripe.iter().map(|(node, _)| *node).collect::<Vec<_>>());
+        for (node, mark) in ripe {
+            let agreement = guard.agreement.to_string().into();
+            let (guard, floor) = (guard.fingerprint, self.floor(node));
+            self.send(node, id, Command::Admit { guard, agreement, mark, floor }, world);
         }
-        self.rest(now, id, world)
+        Next::Same
+    }
+
+    /// Whether it is for us to admit the node, once its time has come.
+    fn may_admit(&self, node: usize, guard: &Guard) -> bool {
+        let others = self.others(node).count();
+        // A majority of the others: some of them saw every grant this node did.
+        let enough = others > (self.nodes.len() - 1) / 2 || self.nodes.len() == 1;
+        let candidate = &self.nodes[node];
+        let vouched = matches!(candidate.word, Word::For(_));
+        (enough || vouched) && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
+    }
+
+    /// Whether a node serves clients of another agreement: one of us is wrong,
+    /// and it may be us.
+    fn is_refused(&self) -> bool {
+        self.nodes.iter().any(Node::serves_others)
+    }
+
+    /// What the other nodes said.
+    fn others(&self, node: usize) -> impl Iterator<Item = &Facts> {
+        let others = self.nodes.iter().enumerate().filter(move |(other, _)| *other != node);
+        others.filter_map(|(_, other)| other.facts())
+    }
+
+    /// The greatest number that the other nodes have given.
+    fn floor(&self, node: usize) -> Option<FencingToken> {
+        self.others(node).filter_map(|facts| facts.highest).max()
     }
 
     /// Nothing can be done but wait, if there is anything to wait for.
-    fn rest<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        let Some(guard) = &world.guard else { return Next::Over };
-        let rest = (guard.agreement.window() / 4).clamp(SHORTEST_REST, LONGEST_REST);
-        if self.asked {
+    fn rest<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        guard: &Guard,
+        world: &mut World<E>,
+    ) -> Next {
+        let ripened =
+            |node: &Node| node.ripe(now.steady).is_some() && node.ripe(self.looked_at).is_none();
+        if !self.said.is_empty() || self.nodes.iter().any(ripened) {
             self.look(now, id, world);
             return Next::Same;
         }
@@ -260,37 +400,12 @@ impl Guarding {
         if !self.nodes.iter().any(Node::needs_watching) {
             return Next::Over;
         }
-        let next = self.nodes.iter().filter_map(|node| match &node.standing {
-            Some(Standing::Out { from, .. }) if *from > now => Some(*from),
-            _ => None,
-        });
-        let until = next.fold(now.after(rest), Moment::min);
+        let rest = (guard.agreement.window() / 4).clamp(SHORTEST_REST, LONGEST_REST);
+        let left = self.nodes.iter().filter_map(|node| node.remaining(now.steady));
+        let next = left.filter(|left| !left.is_zero()).fold(rest, Duration::min);
         self.begin(now, Turn::Resting);
-        self.until = until;
+        self.until = now.lease.after(next);
         Next::Same
-    }
-
-    /// The registers were read: put them on those that may be admitted.
-    fn admit<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        let Some(guard) = world.guard.clone() else { return Next::Over };
-        let read: Vec<_> = self.nodes.iter_mut().map(|node| node.answer.take()).collect();
-        let marks: Vec<_> = self.nodes.iter().map(|node| node.ripe(now).cloned()).collect();
-        self.begin(now, Turn::Admitting);
-        let mut sent = false;
-        for (node, mark) in marks.into_iter().enumerate() {
-            let others = others(&read, node);
-            // A majority of the others: some of them saw every grant this node did.
-            let enough = others.len() > (world.nodes - 1) / 2 || world.nodes == 1;
-            let Some(mark) = mark.filter(|_| enough || self.nodes[node].vouched) else {
-                self.nodes[node].answer = Some(Reply::Vote(Vote::Pending));
-                continue;
-            };
-            let agreement = guard.agreement.to_string().into();
-            let (guard, registers) = (guard.fingerprint, greatest(&others));
-            self.send(node, id, Command::Admit { guard, agreement, mark, registers }, world);
-            sent = true;
-        }
-        if sent { Next::Same } else { self.rest(now, id, world) }
     }
 
     /// Whether any node was admitted.
@@ -302,8 +417,8 @@ impl Guarding {
         self.nodes.iter().any(|node| granted(&node))
     }
 
-    fn answer_callers<E>(&mut self, now: Moment, patience: Patience, world: &mut World<E>) {
-        let told = self.nodes.iter().map(|node| node.told(now, &self.turn));
+    fn answer_callers<E>(&mut self, now: Now, patience: Patience, world: &mut World<E>) {
+        let told = self.nodes.iter().map(|node| node.told(now.steady, &self.turn));
         let told: Box<[Reply]> = told.collect();
         self.callers.retain(|(caller, wants)| {
             let answer = *wants <= patience;
@@ -319,45 +434,23 @@ impl Guarding {
         self.nodes.iter().filter(admitted).count() > self.nodes.len() / 2
     }
 
-    /// Whether the nodes have never been admitted, as far as they can be seen: no
-    /// lock can have been granted by this agreement.
-    fn is_starting(&self) -> bool {
-        let seen = || self.nodes.iter().filter(|node| node.is_seen());
-        let out = |node: &&Node| matches!(node.standing, Some(Standing::Out { .. }));
-        let any_admitted = seen().any(|node| node.standing == Some(Standing::Admitted));
-        !any_admitted && seen().filter(out).count() > self.nodes.len() / 2
-    }
-
-    fn begin(&mut self, now: Moment, turn: Turn) {
+    fn begin(&mut self, now: Now, turn: Turn) {
         self.turn = turn;
-        self.until = now.after(PATIENCE);
+        self.until = now.lease.after(PATIENCE);
         self.round += 1;
         for node in &mut self.nodes {
             node.answer = None;
         }
     }
 
+    /// Only these nodes are asked in this turn.
+    fn wait_for(&mut self, asked: &[usize]) {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            node.answer = (!asked.contains(&at)).then_some(Reply::Vote(Vote::Pending));
+        }
+    }
+
     fn send<E>(&self, node: usize, id: OpId, command: Command, world: &mut World<E>) {
         world.send(node, Tag { op: id, round: self.round }, command);
     }
-}
-
-/// The registers that the other nodes told.
-fn others(read: &[Option<Reply>], node: usize) -> Vec<&Registers> {
-    let others = read.iter().enumerate().filter(|(other, _)| *other != node);
-    let told = others.filter_map(|(_, read)| match read {
-        Some(Reply::Registers(registers)) => Some(registers),
-        _ => None,
-    });
-    told.collect()
-}
-
-/// The greatest number of each register.
-fn greatest(told: &[&Registers]) -> Registers {
-    let mut greatest: BTreeMap<u32, FencingToken> = BTreeMap::new();
-    for (register, number) in told.iter().flat_map(|registers| registers.iter()) {
-        let known = greatest.entry(*register).or_insert(*number);
-        *known = (*known).max(*number);
-    }
-    greatest.into_iter().collect()
 }

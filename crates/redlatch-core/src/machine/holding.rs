@@ -8,6 +8,7 @@ use crate::{
     fence::FencingToken,
     lease::Loss,
     moment::Moment,
+    quarantine::Cause,
     quorum::{Ballot, Vote},
     release::Undo,
     resource::Resources,
@@ -321,19 +322,23 @@ impl Holding {
     }
 
     /// Puts the key back where it is missing, after the vote was won without
-    /// that node: a restarted node rejoins a lease that is being renewed.
+    /// that node: a restarted node rejoins a lease that is being renewed, and
+    /// has its key before it votes again.
     fn replant<E>(&mut self, id: OpId, node: usize, world: &mut World<E>) {
-        if self.replants && *self.ballot.vote(node) == Vote::Gone {
-            let command = Command::Take {
+        let missing = match self.ballot.vote(node) {
+            Vote::Gone => true,
+            Vote::Quarantined(quarantine) => quarantine.cause == Cause::Forgot,
+            _ => false,
+        };
+        if self.replants && missing {
+            let command = Command::Plant {
                 resources: self.resources.clone(),
                 token: self.token.clone(),
                 ttl: self.terms.ttl,
-                // The number is the lease's; the next extension brings it along.
-                fence: None,
                 guard: world.fingerprint(),
             };
             world.send(node, Tag { op: id, round: self.planted_in }, command);
-            // Whatever became of the take: from here on the key may be there.
+            // Whatever becomes of it: from here on the key may be there.
             self.planted.cast(node, Vote::Pending, Duration::ZERO);
         }
     }

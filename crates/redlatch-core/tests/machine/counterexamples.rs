@@ -58,7 +58,7 @@ fn an_extension_does_not_bring_back_a_lock_that_others_have_held_since() {
     let mut world = World::with(2, 3);
     let first = acquire(&mut world, 0);
     world.pass(500 * MS);
-    (A..=C).for_each(|node| world.nodes[node].forget());
+    (A..=C).for_each(|node| world.node_forgets(node));
     let second = acquire(&mut world, 1);
     world.release(second);
 
@@ -90,7 +90,7 @@ fn a_late_undo_of_one_attempt_does_not_touch_the_key_of_the_next() {
     (A..=C).for_each(|node| world.occupy(node));
     let lock = world.acquire_as(0, plain(), TTL);
     let early = world.tokens()[0].clone();
-    (A..=C).for_each(|node| world.nodes[node].forget());
+    (A..=C).for_each(|node| world.node_forgets(node));
     world.pass(MS);
     world.grant(lock);
 

@@ -34,8 +34,8 @@ fn an_extension_never_shortens_lease_or_key() {
 fn an_extension_refused_by_a_majority_is_lost_at_once_and_undone() {
     let mut world = World::of(3);
     let lock = world.acquire_on(renewed(Duration::MAX));
-    world.nodes[0].forget();
-    world.nodes[1].forget();
+    world.node_forgets(0);
+    world.node_forgets(1);
 
     world.pass(333 * MS);
 
@@ -153,8 +153,8 @@ fn an_extension_of_a_lease_being_undone_is_answered_lost() {
 fn keys_are_never_created_to_win_the_vote() {
     let mut world = World::of(3);
     let lock = world.acquire();
-    world.nodes[0].forget();
-    world.nodes[1].forget();
+    world.node_forgets(0);
+    world.node_forgets(1);
 
     world.extend(lock, TTL);
 

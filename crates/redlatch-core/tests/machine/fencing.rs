@@ -80,7 +80,7 @@ fn where_the_numbers_differ_a_majority_is_raised_to_the_greatest() {
 #[test]
 fn a_node_that_lost_our_key_in_between_does_not_confirm() {
     let (mut world, lock) = being_raised();
-    world.nodes[0].forget();
+    world.node_forgets(0);
 
     world.let_through(0);
     world.pass(NODE_TIMEOUT);

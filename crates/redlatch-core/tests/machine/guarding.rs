@@ -3,8 +3,11 @@
 use super::support::{
     Cut, Lock, MS, Mode, NODE_TIMEOUT, TTL, WINDOW, World, plain, renewed, resource,
 };
-use redlatch_core::{AcquireError, Cause, Quarantine, Vote, machine::Vouch};
+use redlatch_core::{AcquireError, Cause, Quarantine, Resources, Vote, machine::Vouch};
 use std::time::Duration;
+
+/// How long a client rests from one look to the next.
+const LOOK: Duration = Duration::from_millis(375);
 
 /// A world whose nodes are all admitted.
 fn admitted(clients: usize, nodes: usize) -> World {
@@ -51,7 +54,7 @@ fn strict_trusts_no_uptime_and_watches_new_nodes_for_the_window() {
 fn a_node_that_forgot_does_not_vote_before_the_window_is_over() {
     let mut world = admitted(2, 3);
     let lock = world.acquire_as(0, renewed(Duration::MAX), Duration::ZERO);
-    world.nodes[0].forget();
+    world.node_forgets(0);
     world.line(2, Mode::Lossy);
 
     let second = world.acquire_as(1, plain(), Duration::ZERO);
@@ -64,7 +67,7 @@ fn a_node_that_forgot_does_not_vote_before_the_window_is_over() {
 #[test]
 fn a_node_that_forgot_is_admitted_once_the_window_is_over() {
     let mut world = admitted(1, 3);
-    world.nodes[0].forget();
+    world.node_forgets(0);
     let forgot = world.now;
     world.acquire();
 
@@ -78,8 +81,8 @@ fn a_node_that_forgot_is_admitted_once_the_window_is_over() {
 #[test]
 fn the_error_tells_how_long_the_node_is_out_still() {
     let mut world = admitted(1, 3);
-    world.nodes[0].forget();
-    world.nodes[1].forget();
+    world.node_forgets(0);
+    world.node_forgets(1);
     world.acquire();
     world.pass(500 * MS);
 
@@ -92,12 +95,12 @@ fn the_error_tells_how_long_the_node_is_out_still() {
 #[test]
 fn a_node_that_forgets_again_waits_again() {
     let mut world = admitted(1, 3);
-    world.nodes[0].forget();
+    world.node_forgets(0);
     world.acquire();
     world.pass(WINDOW - 100 * MS);
     let before = world.admissions().len();
 
-    world.nodes[0].forget();
+    world.node_forgets(0);
     world.pass(WINDOW - 200 * MS);
 
     assert_eq!(world.admissions().len(), before);
@@ -122,7 +125,7 @@ fn a_flush_is_forgetting_however_long_the_node_has_been_up() {
 #[test]
 fn one_that_was_flushed_behind_the_back_of_a_watcher_is_not_admitted_by_it() {
     let mut world = admitted(2, 3);
-    world.nodes[0].forget();
+    world.node_forgets(0);
     world.acquire_as(0, plain(), Duration::ZERO);
     world.line_of(0, 0, Mode::Held);
     // The other one admits it, the node votes, and forgets again.
@@ -214,7 +217,7 @@ fn a_replaced_node_waits_for_the_longest_locks_of_its_former_clients() {
 #[test]
 fn an_operators_word_admits_at_once() {
     let mut world = admitted(1, 3);
-    world.nodes[1].forget();
+    world.node_forgets(1);
 
     let vouch = Vouch { remembers: [1].into(), ..Vouch::default() };
     let look = world.vouch(0, vouch);
@@ -235,14 +238,27 @@ fn a_patient_look_waits_for_the_slowest_node_and_not_for_a_majority_alone() {
 }
 
 #[test]
-fn the_admitted_node_gets_the_registers_of_the_others() {
+fn no_register_of_an_admitted_node_is_below_what_the_others_have_given() {
     let mut world = admitted(1, 3);
     world.nodes[1].set_register(&resource(), 1 << 50);
-    world.nodes[2].set_register(&resource(), 1 << 49);
-    world.nodes[0].forget();
+    world.nodes[2].set_register(&Resources::new(["another"]).expect("a name"), 1 << 51);
+    world.node_forgets(0);
     world.acquire();
 
     world.pass(WINDOW + MS);
+
+    assert_eq!(world.nodes[0].register(&resource()), 1 << 51);
+}
+
+#[test]
+fn what_was_granted_before_the_window_ended_is_below_the_floor() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.acquire();
+    world.pass(WINDOW - MS);
+    world.nodes[1].set_register(&resource(), 1 << 50);
+
+    world.pass(2 * MS);
 
     assert_eq!(world.nodes[0].register(&resource()), 1 << 50);
 }
@@ -250,7 +266,7 @@ fn the_admitted_node_gets_the_registers_of_the_others() {
 #[test]
 fn without_a_majority_of_the_others_a_node_is_not_admitted() {
     let mut world = admitted(1, 3);
-    world.nodes[0].forget();
+    world.node_forgets(0);
     world.acquire();
     world.line(2, Mode::Lossy);
 
@@ -300,16 +316,58 @@ fn a_replaced_node_waits_for_the_locks_of_its_former_clients() {
 }
 
 #[test]
-fn a_lease_under_renewal_gets_its_key_back_after_the_admission_and_not_before() {
+fn a_lease_under_renewal_has_its_key_on_a_restarted_node_before_that_votes_again() {
     let mut world = admitted(1, 3);
     let lock = world.acquire_on(renewed(Duration::MAX));
-    world.nodes[0].forget();
+    world.node_forgets(0);
+    let before = world.admissions().len();
 
-    world.pass(WINDOW - 100 * MS);
-    assert_eq!(world.locked(), [1, 2]);
     world.pass(TTL);
 
     assert_eq!(world.locked(), [0, 1, 2]);
+    assert_eq!(world.admissions().len(), before, "it is out still");
+    assert!(world.lost(lock).is_none());
+}
+
+#[test]
+fn a_key_on_a_node_that_is_out_counts_for_an_extension() {
+    let mut world = admitted(1, 3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+    world.node_forgets(0);
+    world.pass(TTL);
+
+    world.node_forgets(1);
+    world.pass(TTL);
+    world.node_forgets(2);
+    world.pass(2 * TTL);
+
+    assert!(world.lost(lock).is_none());
+    assert_eq!(world.locked(), [0, 1, 2]);
+}
+
+#[test]
+fn a_node_that_is_out_and_lost_the_key_does_not_count_for_an_extension() {
+    let mut world = admitted(1, 3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+
+    world.node_forgets(0);
+    world.node_forgets(1);
+    world.pass(TTL);
+
+    assert!(world.lost(lock).is_some());
+}
+
+#[test]
+fn no_key_is_planted_on_a_node_that_serves_others() {
+    let mut world = admitted(2, 3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+    world.guard(1, &["a", "b", "c", "d"], false);
+    world.nodes[0].flush();
+    world.vouch(1, Vouch { replace: [0].into(), ..Vouch::default() });
+
+    world.pass(WINDOW + TTL);
+
+    assert_eq!(world.locked(), [1, 2]);
     assert!(world.lost(lock).is_none());
 }
 
@@ -319,13 +377,140 @@ fn every_node_can_be_restarted_one_after_the_other_under_one_lease() {
     let lock = world.acquire_on(renewed(Duration::MAX));
 
     for node in 0..3 {
-        world.nodes[node].forget();
+        world.node_forgets(node);
         world.cut(node, Cut::NotCarriedOut);
         world.pass(WINDOW + TTL);
     }
 
     assert_eq!(world.locked(), [0, 1, 2]);
     assert!(world.lost(lock).is_none());
+}
+
+/// Fault 44.
+#[test]
+fn a_wall_clock_that_steps_forward_does_not_open_the_guard() {
+    for strict in [false, true] {
+        let mut world = World::guarded(2, 3, strict);
+        world.look(0);
+        world.pass(WINDOW);
+        let before = world.admissions().len();
+        world.node_forgets(0);
+        let forgot = world.now;
+        world.acquire_as(1, plain(), Duration::ZERO);
+
+        world.pass(100 * MS);
+        world.clients[1].ahead = Duration::from_secs(3600);
+        world.tick();
+        world.pass(WINDOW - 101 * MS);
+        assert_eq!(world.admissions().len(), before, "strict: {strict}");
+        world.pass(MS);
+
+        assert_eq!(world.admissions().last(), Some(&(forgot.after(WINDOW), 0)));
+    }
+}
+
+/// Fault 46.
+#[test]
+fn nodes_that_were_all_flushed_are_out_for_the_window_however_long_they_were_up() {
+    let mut world = admitted(2, 3);
+    world.pass(Duration::from_secs(3600));
+    let held = world.acquire();
+    for node in &mut world.nodes {
+        node.flush();
+    }
+    let flushed = world.now;
+    let before = world.admissions().len();
+
+    let second = world.acquire_as(1, plain(), Duration::ZERO);
+    world.pass(WINDOW - MS);
+    assert!(world.refusal(second).is_some());
+    assert_eq!(world.admissions().len(), before);
+    world.pass(2 * MS);
+
+    assert!(world.admissions()[before..].iter().all(|(when, _)| *when >= flushed.after(WINDOW)));
+    assert_eq!(world.admissions().len(), before + 3);
+    world.grant(held);
+}
+
+/// Fault 48.
+#[test]
+fn a_client_that_a_node_refuses_changes_nothing_on_any_node() {
+    let mut world = admitted(2, 3);
+    world.guard_for(1, &["a", "b", "c"], false, WINDOW + 100 * MS);
+    world.node_forgets(0);
+    let before = world.nodes[0].clone();
+
+    world.acquire_as(1, plain(), Duration::ZERO);
+    world.vouch(1, Vouch { remembers: [0, 1, 2].into(), ..Vouch::default() });
+    world.pass(WINDOW * 3);
+    assert_eq!(world.nodes[0].ledger(), before.ledger());
+
+    world.acquire();
+    world.pass(WINDOW + MS);
+    let lock = world.acquire();
+    world.grant(lock);
+    assert_eq!(world.locked(), [0, 1, 2], "its own clients have it back");
+}
+
+#[test]
+fn an_operators_word_does_not_outlive_what_it_was_given_for() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.node_forgets(1);
+    world.acquire();
+    world.line(2, Mode::Lossy);
+    // Too few others are seen to admit the other one by time alone.
+    world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+    world.pass(2 * LOOK);
+    let before = world.admissions().len();
+
+    world.node_forgets(0);
+    world.pass(WINDOW - 2 * LOOK);
+
+    assert_eq!(world.admissions().len(), before);
+}
+
+#[test]
+fn an_operators_word_for_a_node_that_is_not_seen_is_void() {
+    let mut world = admitted(1, 3);
+    world.line(0, Mode::Down);
+    world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+    let before = world.admissions().len();
+
+    world.node_forgets(0);
+    world.line(0, Mode::Open);
+    world.acquire();
+    world.pass(WINDOW - MS);
+
+    assert_eq!(world.admissions().len(), before);
+}
+
+#[test]
+fn the_uptime_of_a_node_that_was_taken_from_others_is_not_trusted() {
+    let mut world = admitted(2, 3);
+    world.pass(Duration::from_secs(3600));
+    world.guard(1, &["a", "b", "c", "d"], false);
+    let taken = world.now;
+
+    world.vouch(1, Vouch { replace: [0].into(), ..Vouch::default() });
+    world.pass(WINDOW * 2);
+
+    assert_eq!(world.admissions().last(), Some(&(taken.after(WINDOW), 0)));
+}
+
+/// A server's uptime is a difference of whole seconds: it may be short of one.
+#[test]
+fn uptime_counts_as_a_second_less_than_it_says() {
+    let mut world = World::guarded(1, 3, false);
+    let start = world.now;
+    world.nodes.iter_mut().for_each(|node| node.started = Some(start));
+    world.pass(WINDOW + Duration::from_secs(1) - MS);
+
+    world.look(0);
+    assert_eq!(world.admissions(), []);
+    world.pass(MS);
+
+    assert_eq!(world.admissions().len(), 3);
 }
 
 #[test]

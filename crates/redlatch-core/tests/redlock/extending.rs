@@ -22,7 +22,7 @@ fn the_ttl_of_the_key_is_extended_on_all_instances() {
 fn the_ttl_is_extended_only_if_the_value_is_still_the_random_value() {
     let mut world = World::of(5);
     let lock = world.acquire();
-    world.nodes[4].forget();
+    world.node_forgets(4);
     world.occupy(4);
     let dies = world.key_dies(4);
 
@@ -35,7 +35,7 @@ fn the_ttl_is_extended_only_if_the_value_is_still_the_random_value() {
 fn the_ttl_is_extended_only_if_the_key_exists() {
     let mut world = World::of(5);
     let lock = world.acquire();
-    (0..3).for_each(|node| world.nodes[node].forget());
+    (0..3).for_each(|node| world.node_forgets(node));
 
     world.extend(lock, TTL);
 

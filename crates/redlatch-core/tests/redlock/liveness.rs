@@ -76,7 +76,7 @@ fn split_vote(world: &mut World) -> [Lock; 2] {
         world.carry_out_one(client, node);
     }
     world.all_lines(Mode::Open);
-    world.nodes[2].forget();
+    world.node_forgets(2);
     locks
 }
 

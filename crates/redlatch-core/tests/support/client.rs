@@ -1,7 +1,8 @@
 //! One client: a machine, what it sent and what it said.
 
 use super::{Dice, line::Line};
-use redlatch_core::{Command, Input, Machine, Moment, Output};
+use core::time::Duration;
+use redlatch_core::{Command, Input, Machine, Moment, Now, Output, Steady};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -12,6 +13,8 @@ pub(crate) struct Client {
     /// Everything else the machine said, in order.
     pub(crate) said: Vec<(Moment, Output)>,
     pub(crate) ops: u64,
+    /// How far its wall clock has stepped forward, and so its lease clock.
+    pub(crate) ahead: Duration,
 }
 
 impl Client {
@@ -22,17 +25,28 @@ impl Client {
             sent: Vec::new(),
             said: Vec::new(),
             ops: 0,
+            ahead: Duration::ZERO,
         }
     }
 
     pub(crate) fn is_due(&self, now: Moment) -> bool {
-        self.machine.due().is_some_and(|due| due <= now)
+        self.due().is_some_and(|due| due <= now)
+    }
+
+    /// When it wants to be called, in the world's time.
+    pub(crate) fn due(&self) -> Option<Moment> {
+        self.machine.due().map(|due| due.before(self.ahead))
+    }
+
+    pub(crate) fn handle(&mut self, now: Moment, input: Input) {
+        let steady = Steady::from_nanos(now.as_nanos());
+        self.machine.handle(Now { lease: now.after(self.ahead), steady }, input);
     }
 
     /// Hands in the time, and holds the machine to what `due` promises: what
     /// was due is done, so that a driver which sleeps until `due` never spins.
     pub(crate) fn tick(&mut self, now: Moment) {
-        self.machine.handle(now, Input::Tick);
+        self.handle(now, Input::Tick);
         assert!(!self.is_due(now), "still due after a tick");
     }
 }

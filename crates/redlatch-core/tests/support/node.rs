@@ -20,6 +20,10 @@ pub(crate) struct Node {
     pub(crate) started: Option<Moment>,
     /// It was a replica once.
     pub(crate) promoted: bool,
+    /// It was flushed in this life.
+    pub(crate) flushed: bool,
+    /// No register is below this.
+    floor: u64,
 }
 
 #[derive(Debug, Clone, Hash)]
@@ -48,20 +52,30 @@ impl Node {
                 }
                 self.extend(now, resources, token, *ttl)
             }
+            Command::Plant { resources, token, ttl, .. } => self.take(now, resources, token, *ttl),
             Command::Release { resources, token } => self.release(resources, token),
+            Command::Examine => {
+                let mut facts = self.facts(now);
+                self.ledger.tell(&mut facts);
+                return Reply::Facts(facts.into());
+            }
             Command::Inspect { resources } => return self.inspect(now, resources),
             Command::Watch { guard, nonce, replace } => {
                 let mut facts = self.facts(now);
                 self.ledger.watch(&mut facts, *guard, *nonce, *replace);
                 return Reply::Facts(facts.into());
             }
-            Command::Registers => return self.tell_registers(),
-            Command::Admit { guard, agreement, mark, registers } => {
-                self.admit(*guard, agreement, mark, registers)
+            Command::Admit { guard, agreement, mark, floor } => {
+                self.admit(*guard, agreement, mark, *floor)
             }
             _ => return Reply::Identity(self.identity()),
         };
         Reply::Vote(vote)
+    }
+
+    /// What it keeps for the restart guard.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Forgets everything, as a server does that is flushed.
@@ -69,28 +83,40 @@ impl Node {
         self.keys.clear();
         self.registers.clear();
         self.ledger = Ledger::default();
+        (self.floor, self.flushed) = (0, true);
     }
 
     /// The same, as a server without a disk does when it restarts.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self, now: Moment) {
         self.flush();
-        self.run += 1;
+        self.restart(now);
     }
 
     /// Restarts with all that it had.
     pub(crate) fn restart(&mut self, now: Moment) {
         self.run += 1;
+        self.flushed = false;
         self.started = Some(now);
     }
 
     fn objection(&self, command: &Command) -> Option<Quarantine> {
-        let guard = match command {
-            Command::Take { guard, .. }
-            | Command::Raise { guard, .. }
-            | Command::Extend { guard, .. } => *guard,
+        let run = self.identity().run;
+        match command {
+            Command::Take { guard, .. } | Command::Raise { guard, .. } => {
+                self.ledger.objection(&run, (*guard)?)
+            }
+            Command::Plant { guard, .. } => self.ledger.refusal(&run, (*guard)?),
+            Command::Extend { guard, resources, token, .. } => {
+                let ours = resources.iter().all(|name| self.has(name, token));
+                let guard = (*guard)?;
+                if ours {
+                    self.ledger.refusal(&run, guard)
+                } else {
+                    self.ledger.objection(&run, guard)
+                }
+            }
             _ => None,
-        };
-        self.ledger.objection(&self.identity().run, guard?)
+        }
     }
 
     fn identity(&self) -> Identity {
@@ -102,13 +128,15 @@ impl Node {
         let started = self.started.unwrap_or(Moment::START);
         let uptime = Some(now.since(started));
         let promoted = self.promoted;
-        Facts { clock: Some(clock), uptime, promoted, ..Facts::of(self.identity()) }
-    }
-
-    fn tell_registers(&self) -> Reply {
-        let number = |number: &u64| FencingToken::new(*number).expect("a number");
-        let told = self.registers.iter().map(|(at, is)| (*at, number(is)));
-        Reply::Registers(told.collect())
+        let highest = self.registers.values().copied().max().unwrap_or(0).max(self.floor);
+        Facts {
+            clock: Some(clock),
+            uptime,
+            promoted,
+            intact: !self.flushed,
+            highest: FencingToken::new(highest),
+            ..Facts::of(self.identity())
+        }
     }
 
     fn admit(
@@ -116,22 +144,19 @@ impl Node {
         guard: Fingerprint,
         agreement: &Arc<str>,
         mark: &str,
-        registers: &[(u32, FencingToken)],
+        floor: Option<FencingToken>,
     ) -> Vote {
         if !self.ledger.admit(&self.identity().run, guard, agreement, mark) {
             return Vote::Gone;
         }
-        for (at, number) in registers {
-            let is = self.registers.entry(*at).or_default();
-            *is = number.get().max(*is);
-        }
+        self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
         Vote::Granted
     }
 
     /// Where the register of these resources stands.
     pub(crate) fn register(&self, resources: &Resources) -> u64 {
         let numbers = registers(resources).into_iter().filter_map(|at| self.registers.get(&at));
-        numbers.copied().max().unwrap_or(0)
+        numbers.copied().max().unwrap_or(0).max(self.floor)
     }
 
     /// Moves the register of these resources by hand.

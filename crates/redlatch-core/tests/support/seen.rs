@@ -108,7 +108,9 @@ impl World {
     /// The answer to a look: which nodes may vote by that client's agreement.
     pub(crate) fn may_vote(&self, look: Lock) -> Option<Vec<usize>> {
         let votes = self.told(look)?.iter().map(|reply| match reply {
-            Reply::Facts(facts) => facts.mark.is_none(),
+            Reply::Facts(facts) => {
+                facts.marker.as_ref().is_some_and(|marker| marker.run == facts.identity.run)
+            }
             _ => false,
         });
         Some(votes.enumerate().filter(|(_, votes)| *votes).map(|(node, _)| node).collect())
@@ -157,6 +159,11 @@ impl World {
 
     pub(crate) fn takes(&self) -> Vec<usize> {
         self.sent(|command| matches!(command, Command::Take { .. }))
+    }
+
+    /// The nodes that the first client planted its key on again, in order.
+    pub(crate) fn planted(&self) -> Vec<usize> {
+        self.sent(|command| matches!(command, Command::Plant { .. }))
     }
 
     pub(crate) fn extensions(&self) -> Vec<usize> {

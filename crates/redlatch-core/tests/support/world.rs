@@ -168,7 +168,7 @@ impl World {
     }
 
     pub(crate) fn hand_in(&mut self, client: usize, input: Input) {
-        self.clients[client].machine.handle(self.now, input);
+        self.clients[client].handle(self.now, input);
         self.settle();
     }
 }
@@ -241,6 +241,11 @@ impl World {
         }
     }
 
+    /// The node restarts without anything it had.
+    pub(crate) fn node_forgets(&mut self, node: usize) {
+        self.nodes[node].forget(self.now);
+    }
+
     /// A stranger takes the lock on that node for a minute.
     pub(crate) fn occupy(&mut self, node: usize) {
         let dies = self.now.after(60_000 * MS);
@@ -279,11 +284,10 @@ impl World {
     fn answer(&mut self) -> bool {
         let mut moved = false;
         for client in &mut self.clients {
-            for (node, line) in client.lines.iter_mut().enumerate() {
-                if let Some((tag, reply)) = line.due() {
+            for node in 0..client.lines.len() {
+                if let Some((tag, reply)) = client.lines[node].due() {
                     moved = true;
-                    let input = Input::Reply { node, tag, reply };
-                    client.machine.handle(self.now, input);
+                    client.handle(self.now, Input::Reply { node, tag, reply });
                 }
             }
         }
@@ -314,7 +318,7 @@ impl World {
 
     /// When the first client wants to be called.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        let dues = self.clients.iter().filter_map(|c| c.machine.due());
+        let dues = self.clients.iter().filter_map(Client::due);
         dues.min()
     }
 
