@@ -6,7 +6,7 @@
 //! frozen. A wall clock that steps back has no effect, one that steps forward
 //! can only shorten a lease.
 
-use redlatch_core::Moment;
+use redlatch_core::{Moment, Steady};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     sync::{
@@ -38,6 +38,17 @@ impl Clock {
                     .after(now.saturating_duration_since(origin))
                     .before(origin.saturating_duration_since(now))
             }
+        }
+    }
+
+    /// The time now on the slowest clock there is, for time that must have
+    /// passed: `CLOCK_MONOTONIC`, which cannot be set and stands still while
+    /// the machine sleeps.
+    #[must_use]
+    pub fn steady(self) -> Steady {
+        match self {
+            Clock::System => Steady::from_nanos(nanos(ClockId::Monotonic)),
+            Clock::Tokio => Steady::from_nanos(self.now().as_nanos()),
         }
     }
 
