@@ -54,13 +54,25 @@ enum Patience {
     Much,
 }
 
+/// An operator's word that a node remembers: good for the mark it has when it is
+/// looked at next, and for no mark that it gets later.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+enum Word {
+    #[default]
+    None,
+    /// Given; the next look to end says for which mark.
+    Given,
+    /// For the node as long as it has this mark.
+    For(Arc<str>),
+}
+
 /// What is known of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Node {
     watch: Watch,
     standing: Option<Standing>,
-    /// An operator vouched for it.
-    vouched: bool,
+    /// An operator's word for it.
+    word: Word,
     /// It is to be taken from its clients.
     replace: bool,
     /// Its answer in this turn.
@@ -73,9 +85,24 @@ impl Node {
     /// The mark by which it may be admitted now, if it may.
     fn ripe(&self, now: Moment) -> Option<&Arc<str>> {
         match &self.standing {
-            Some(Standing::Out { mark, from }) if self.vouched || *from <= now => Some(mark),
+            Some(Standing::Out { mark, from }) if self.is_vouched() || *from <= now => Some(mark),
             _ => None,
         }
+    }
+
+    /// Whether an operator's word is for the node as it is now.
+    fn is_vouched(&self) -> bool {
+        match (&self.word, &self.standing) {
+            (Word::For(meant), Some(Standing::Out { mark, .. })) => meant == mark,
+            _ => false,
+        }
+    }
+
+    /// Whether it had a marker of its present run when it was last looked at,
+    /// whosever: it has forgotten nothing since. None if it did not answer.
+    fn remembers(&self) -> Option<bool> {
+        let Some(Reply::Facts(facts)) = &self.look else { return None };
+        Some(facts.marker.as_ref().is_some_and(|marker| marker.run == facts.identity.run))
     }
 
     fn is_seen(&self) -> bool {
@@ -83,7 +110,8 @@ impl Node {
     }
 
     /// Makes up its mind about what the node said; silence leaves it open.
-    fn conclude(&mut self, now: Moment, guard: &Guard, starting: bool) {
+    /// `again`: it will be looked at once more before anybody is answered.
+    fn conclude(&mut self, now: Moment, guard: &Guard, starting: bool, again: bool) {
         self.standing = None;
         if let Some(Reply::Facts(facts)) = &self.look {
             if facts.reserved == Some(guard.fingerprint) {
@@ -92,9 +120,16 @@ impl Node {
             }
             self.standing = Some(self.watch.look(now, facts, guard, starting));
             let admitted = self.standing == Some(Standing::Admitted);
-            self.vouched &= !admitted;
             self.replace &= !admitted;
         }
+        self.word = match (core::mem::take(&mut self.word), &self.standing) {
+            (Word::Given, Some(Standing::Out { mark, .. })) => Word::For(mark.clone()),
+            (Word::Given, None) if again => Word::Given,
+            (Word::For(meant), Some(Standing::Out { mark, .. })) if meant == *mark => {
+                Word::For(meant)
+            }
+            _ => Word::None,
+        };
     }
 
     /// How long it is out for still, as far as is known.
@@ -160,7 +195,7 @@ impl Guarding {
         let wants_more = vouch.patient || vouches;
         self.callers.push((caller, if wants_more { Patience::Much } else { Patience::Little }));
         for node in &vouch.remembers {
-            self.nodes[*node].vouched = true;
+            self.nodes[*node].word = Word::Given;
         }
         for node in &vouch.replace {
             self.nodes[*node].replace = true;
@@ -236,7 +271,7 @@ impl Guarding {
         let starting = self.is_starting();
         for node in &mut self.nodes {
             node.look = node.answer.take();
-            node.conclude(now, &guard, starting);
+            node.conclude(now, &guard, starting, self.asked);
         }
         if self.nodes.iter().any(|node| node.ripe(now).is_some()) {
             self.begin(now, Turn::Reading);
@@ -279,9 +314,9 @@ impl Guarding {
         let mut sent = false;
         for (node, mark) in marks.into_iter().enumerate() {
             let others = others(&read, node);
-            // A majority of the others: some of them saw every grant this node did.
             let enough = others.len() > (world.nodes - 1) / 2 || world.nodes == 1;
-            let Some(mark) = mark.filter(|_| enough || self.nodes[node].vouched) else {
+            let enough = enough && self.is_known_by_those_who_told(&read);
+            let Some(mark) = mark.filter(|_| enough || self.nodes[node].is_vouched()) else {
                 self.nodes[node].answer = Some(Reply::Vote(Vote::Pending));
                 continue;
             };
@@ -291,6 +326,21 @@ impl Guarding {
             sent = true;
         }
         if sent { Next::Same } else { self.rest(now, id, world) }
+    }
+
+    /// Whether every grant is known to one of the nodes that told their registers
+    /// and remember: a node that forgot it, too, tells nothing about it. Where so
+    /// many forgot that this cannot be, the clocks alone keep numbers in order.
+    fn is_known_by_those_who_told(&self, read: &[Option<Reply>]) -> bool {
+        let nodes = self.nodes.len();
+        // So many share a node with every majority.
+        let needed = nodes - nodes / 2;
+        let told = |(node, read): (&Node, &Option<Reply>)| {
+            node.remembers() == Some(true) && matches!(read, Some(Reply::Registers(_)))
+        };
+        let told = self.nodes.iter().zip(read).filter(|pair| told(*pair)).count();
+        let forgot = self.nodes.iter().filter(|node| node.remembers() == Some(false)).count();
+        told >= needed || nodes - forgot < needed
     }
 
     /// Whether any node was admitted.
