@@ -312,6 +312,8 @@ mod tests {
     }
 
     const NS: Duration = Duration::from_nanos(1);
+    /// A nanosecond less than a TTL of a second leaves for use.
+    const ALMOST: Duration = Duration::from_nanos(987_999_999);
 
     /// A second of TTL leaves 988 ms of use; 50 ms for a node, 98.8 ms of notice.
     fn second(change: impl FnOnce(&mut Wanted)) -> Result<Terms, TermsError> {
@@ -333,7 +335,7 @@ mod tests {
         let within = |timeout| second(|wanted| wanted.node_timeout = Some(timeout));
 
         assert!(within(NS).is_ok());
-        assert!(within(988 * MS - NS).is_ok());
+        assert!(within(ALMOST).is_ok());
         assert!(matches!(within(988 * MS), Err(TermsError::NodeTimeout { .. })));
     }
 
@@ -351,7 +353,7 @@ mod tests {
         let notice = |notice| second(|wanted| wanted.notice = Some(notice));
 
         assert!(notice(Duration::ZERO).is_ok());
-        assert!(notice(988 * MS - NS).is_ok());
+        assert!(notice(ALMOST).is_ok());
         assert!(matches!(notice(988 * MS), Err(TermsError::Notice { .. })));
     }
 
@@ -367,7 +369,7 @@ mod tests {
         let latest = Duration::from_micros(839_200);
 
         assert!(renewed(NS).is_ok());
-        assert!(renewed(latest - NS).is_ok());
+        assert!(renewed(latest.saturating_sub(NS)).is_ok());
         assert!(matches!(renewed(latest), Err(TermsError::Renewal { .. })));
     }
 

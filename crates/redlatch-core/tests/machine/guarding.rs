@@ -284,12 +284,12 @@ fn an_operators_word_is_heard_though_the_node_missed_the_look_under_way() {
     let mut world = admitted(1, 3);
     world.nodes[0].forget();
     world.line(0, Mode::Lossy);
-    let word = world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+    let look = world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
 
     world.line(0, Mode::Open);
     world.pass(Duration::from_secs(1));
 
-    assert_eq!(world.may_vote(word), Some(vec![0, 1, 2]));
+    assert_eq!(world.may_vote(look), Some(vec![0, 1, 2]));
 }
 
 /// The operator is told that it is not admitted, and may say it again.
@@ -299,9 +299,9 @@ fn an_operators_word_for_a_node_that_does_not_answer_is_not_kept_for_later() {
     world.nodes[0].forget();
     world.nodes[1].forget();
     world.line(0, Mode::Down);
-    let word = world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+    let look = world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
     world.pass(Duration::from_secs(1));
-    assert_eq!(world.may_vote(word), Some(vec![2]));
+    assert_eq!(world.may_vote(look), Some(vec![2]));
 
     world.line(0, Mode::Open);
     world.pass(WINDOW - MS);
