@@ -51,11 +51,14 @@ all! {
     a_proposal_near_the_clock_is_the_number
     a_proposal_far_from_the_clock_is_clamped
     numbers_grow_whatever_is_proposed
+    numbers_grow_though_the_last_one_is_proposed_again
     a_refused_take_moves_no_register
     several_get_one_number_above_all_theirs
     only_its_token_raises_a_register
     a_raise_reaches_at_least_its_number
+    a_raise_moves_the_registers_of_all
     an_extension_brings_its_number_along
+    an_extension_moves_the_registers_of_all
     a_release_keeps_the_number;
     guard:
     a_node_that_is_out_grants_no_take

@@ -1,6 +1,7 @@
 //! The suite is proved by planted bugs: each check catches a node that breaks
 //! its sentence, and passes one that does not.
 
+mod servers;
 mod toy;
 
 use self::toy::{Bug, Toy};
@@ -47,10 +48,13 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::IgnoresProposals, "a_proposal_near_the_clock_is_the_number"),
     (Bug::BelievesProposals, "a_proposal_far_from_the_clock_is_clamped"),
     (Bug::NumbersStandStill, "numbers_grow_whatever_is_proposed"),
+    (Bug::RepeatsAProposal, "numbers_grow_though_the_last_one_is_proposed_again"),
     (Bug::NumbersTheRefused, "a_refused_take_moves_no_register"),
     (Bug::MovesOneRegister, "several_get_one_number_above_all_theirs"),
     (Bug::AnyoneRaises, "only_its_token_raises_a_register"),
     (Bug::RaisesDown, "a_raise_reaches_at_least_its_number"),
+    (Bug::RaisesOneRegister, "a_raise_moves_the_registers_of_all"),
+    (Bug::RaisesOneRegister, "an_extension_moves_the_registers_of_all"),
     (Bug::ExtendsWithoutNumber, "an_extension_brings_its_number_along"),
     (Bug::ForgetsNumbersOnRelease, "a_release_keeps_the_number"),
     (Bug::GrantsThoughOut, "a_node_that_is_out_grants_no_take"),

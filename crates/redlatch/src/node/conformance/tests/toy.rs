@@ -56,8 +56,10 @@ pub(super) enum Bug {
     IgnoresProposals,
     BelievesProposals,
     NumbersStandStill,
+    RepeatsAProposal,
     NumbersTheRefused,
     MovesOneRegister,
+    RaisesOneRegister,
     AnyoneRaises,
     RaisesDown,
     ExtendsWithoutNumber,
@@ -406,7 +408,8 @@ impl Counter {
             return Vec::new();
         };
         let mut registers = fence::registers(resources);
-        if self.bug == Bug::MovesOneRegister {
+        let raises = !matches!(command, Command::Take { .. });
+        if self.bug == Bug::MovesOneRegister || self.bug == Bug::RaisesOneRegister && raises {
             registers.truncate(1);
         }
         registers
@@ -429,6 +432,7 @@ impl Counter {
             Bug::IgnoresProposals => FencingToken::new(greatest + 1),
             Bug::BelievesProposals => FencingToken::new(proposal.micros().max(greatest + 1)),
             Bug::NumbersStandStill => proposal.settle(clock, 0),
+            Bug::RepeatsAProposal => proposal.settle(clock, greatest.saturating_sub(1)),
             _ => proposal.settle(clock, greatest),
         };
         let number = number.expect("a number is left");
