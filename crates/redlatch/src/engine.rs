@@ -283,7 +283,7 @@ impl Engine {
     /// time, so that no lease that was kept counts as run out, and before the
     /// replies, so that none of them keeps a lease whose loss was signalled.
     fn take_news(&mut self) {
-        for news in self.place.news() {
+        for news in self.place.news().into_values() {
             let now = self.now();
             let input = match news {
                 News::Extended(op, until) => Input::Extended(op, until),
