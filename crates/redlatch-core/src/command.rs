@@ -5,6 +5,7 @@
 
 use crate::{
     fence::{FencingToken, Proposal},
+    ledger::Ledger,
     quarantine::{Fingerprint, Mark, Marker},
     quorum::{Fault, Vote},
     resource::{Resource, Resources},
@@ -97,6 +98,9 @@ pub enum Command {
         /// Take the node from the clients of another agreement.
         replace: bool,
     },
+    /// Tell what you keep for the restart guard, and nothing else: clients without
+    /// one ask this often. Answer: [`Reply::Ledger`].
+    Ledger,
     /// Tell all fencing registers. Answer: [`Reply::Registers`].
     Registers,
     /// If the mark is still there, and of the present run: move registers that
@@ -131,6 +135,8 @@ pub enum Reply {
     Page(Page),
     /// To [`Command::Examine`] and [`Command::Watch`].
     Facts(Box<Facts>),
+    /// To [`Command::Ledger`].
+    Ledger(Box<Ledger>),
     /// To [`Command::Registers`].
     Registers(Registers),
 }

@@ -55,6 +55,7 @@ impl Node {
                 self.ledger.watch(&mut facts, *guard, *nonce, *replace);
                 return Reply::Facts(facts.into());
             }
+            Command::Ledger => return Reply::Ledger(self.ledger.clone().into()),
             Command::Registers => return self.tell_registers(),
             Command::Admit { guard, agreement, mark, registers } => {
                 self.admit(*guard, agreement, mark, registers)

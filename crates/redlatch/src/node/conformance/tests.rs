@@ -82,6 +82,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::StaysReserved, "a_replaced_node_is_out_and_reserved"),
     (Bug::AdmitsForAnyone, "a_replaced_node_is_out_and_reserved"),
     (Bug::ExaminesNoGuard, "an_examination_tells_what_a_watch_tells"),
+    (Bug::TellsNoLedger, "the_ledger_is_told_as_it_is_kept"),
     (Bug::TellsNoRegisters, "every_number_that_was_given_out_is_told"),
     (Bug::TellsRegistersInAnyOrder, "every_number_that_was_given_out_is_told"),
 ];

@@ -66,6 +66,7 @@ impl Database {
             | Command::Identify
             | Command::List { .. }
             | Command::Examine
+            | Command::Ledger
             | Command::Registers => "BEGIN",
             _ => "BEGIN IMMEDIATE",
         };
@@ -116,6 +117,7 @@ impl Database {
                     }
                     Reply::Facts(facts.into())
                 }
+                Command::Ledger => Reply::Ledger(self.ledger()?.into()),
                 Command::Registers => Reply::Registers(self.told_registers()?),
                 Command::Admit { guard, agreement, mark, registers } => {
                     let mut ledger = self.ledger()?;

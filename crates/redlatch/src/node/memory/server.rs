@@ -148,6 +148,7 @@ impl Server {
                 self.ledger.watch(&mut facts, *guard, *nonce, *replace);
                 Reply::Facts(facts.into())
             }
+            Command::Ledger => Reply::Ledger(self.ledger.clone().into()),
             Command::Registers => Reply::Registers(self.told_registers()),
             Command::Admit { guard, agreement, mark, registers } => {
                 if !self.ledger.admit(&self.run, *guard, agreement, mark) {

@@ -89,6 +89,7 @@ pub(super) enum Bug {
     StaysReserved,
     AdmitsForAnyone,
     ExaminesNoGuard,
+    TellsNoLedger,
     TellsNoRegisters,
     TellsRegistersInAnyOrder,
 }
@@ -229,6 +230,10 @@ impl Counter {
                 self.watch(&mut ledger, &mut facts, *guard, *nonce, *replace);
                 Some(Reply::Facts(facts.into()))
             }
+            Command::Ledger if self.bug == Bug::TellsNoLedger => {
+                Some(Reply::Ledger(Ledger::default().into()))
+            }
+            Command::Ledger => Some(Reply::Ledger(ledger.clone().into())),
             Command::Registers => Some(Reply::Registers(self.told_registers())),
             Command::Admit { registers, .. } => {
                 let admitted = self.admit(&mut ledger, command);
