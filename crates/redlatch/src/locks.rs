@@ -49,7 +49,8 @@ impl Locks {
     ///
     /// Nodes that cannot be reached, or cannot vote as they are (a wrong password,
     /// a replica, an expired certificate), are no error while a majority can. They
-    /// are named in a warning, and in the votes of every lock.
+    /// are named in a warning, and in the votes of every lock. A list of nodes that
+    /// is wrong is an error: one server twice, a cluster, a load balancer.
     ///
     /// # Cancel safety
     ///
@@ -409,10 +410,12 @@ async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
 async fn introduced(handle: &Handle, patience: Duration) -> Result<(), ConnectError> {
     let ballot = identities(handle, patience).await?;
     let votes = handle.place.votes(&ballot);
+    let wrong = |vote: &Vote| matches!(vote, Vote::Failed(Fault::WrongAddress(_)));
     let unfit = |vote: &Vote| matches!(vote, Vote::Failed(Fault::Unfit(_)));
     let useless = votes.iter().filter(|node| unfit(&node.vote));
     let tally = ballot.tally();
-    if useless.clone().count() > tally.nodes - tally.majority() {
+    let hopeless = useless.clone().count() > tally.nodes - tally.majority();
+    if hopeless || votes.iter().any(|node| wrong(&node.vote)) {
         return Err(ConnectError::Unfit(votes));
     }
     if tally.granted < tally.majority() {
