@@ -43,10 +43,10 @@ async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret(
     for (url, rule) in [
         ("", "no scheme"),
         ("127.0.0.1:6379", "`127.0.0.1` is not known"),
-        ("http://me:sesame@h", "`http` is not known"),
-        ("redis://me:sesame@h:port", "`port` is not a port"),
-        ("redis://me:sesame@h/first", "`first` is not a database"),
-        ("redis://h?password=sesame&colour=red", "`colour` is not known"),
+        ("http://me:sesame@h", "scheme is not known"),
+        ("redis://me:sesame@h:port", "port is not a number"),
+        ("redis://me:sesame@h/first", "database is not a number"),
+        ("redis://h?password=sesame&colour=red", "option is not known"),
         ("rediss://h?ca=/there/is/no/ca.pem", "/there/is/no/ca.pem"),
         ("redis://h?password_file=/there/is/no/secret", "/there/is/no/secret"),
     ] {

@@ -130,7 +130,7 @@ fn greeting(address: &Address) -> (Vec<u8>, usize) {
 fn login(address: &Address) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     let mut logins = 0;
-    let password = address.password.as_ref().map(|password| password.0.as_bytes());
+    let password = address.password.as_ref().map(|password| password.reveal().as_bytes());
     match (&address.user, password) {
         (None, None) => {}
         (None, Some(password)) => write_command(&mut out, &[b"AUTH", password]),
