@@ -60,7 +60,9 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         findings.extend(strays(&observer, examined.len()).await);
     }
     // A server that is unfit does answer: that is a problem, not an outage.
-    let is_up = |node: &&Examined| matches!(node.facts, Ok(_) | Err(Fault::Unfit(_)));
+    let is_up = |node: &&Examined| {
+        matches!(node.facts, Ok(_) | Err(Fault::Unfit(_) | Fault::WrongAddress(_)))
+    };
     let up = examined.iter().filter(is_up).count();
     report(&examined, &standings, &findings, up <= examined.len() / 2, args.words.json)
 }

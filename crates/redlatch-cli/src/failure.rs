@@ -137,6 +137,7 @@ fn too_few(votes: &Votes) -> Failure {
                     disagree.push(node.to_string());
                     theirs.extend(other.as_ref());
                 }
+                (Cause::Watched, _) => disagree.push(node.to_string()),
                 (_, Some(left)) => forgot.push(format!("{node} for another {}", show(left))),
                 (_, None) => forgot.push(node.to_string()),
             },

@@ -5,6 +5,7 @@
 
 use crate::{
     fence::{FencingToken, Proposal},
+    ledger::Ledger,
     quarantine::{Fingerprint, Mark, Marker},
     quorum::{Fault, Vote},
     resource::{Resource, Resources},
@@ -113,6 +114,9 @@ pub enum Command {
         /// Take the node from the clients of another agreement.
         replace: bool,
     },
+    /// Tell what you keep for the restart guard, and nothing else: clients without
+    /// one ask this often. Answer: [`Reply::Ledger`].
+    Ledger,
     /// If the mark is still there, and of the present run: let every register
     /// count from `floor` on, and put the marker in the mark's place, all at
     /// once. Answer: [`Vote::Granted`] or [`Vote::Gone`].
@@ -158,6 +162,8 @@ pub enum Reply {
     Page(Page),
     /// To [`Command::Examine`] and [`Command::Watch`].
     Facts(Box<Facts>),
+    /// To [`Command::Ledger`].
+    Ledger(Box<Ledger>),
 }
 
 impl Reply {

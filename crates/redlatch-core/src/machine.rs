@@ -64,6 +64,11 @@ pub struct Tag {
     round: u32,
 }
 
+impl Tag {
+    /// For a question that a driver asks a node by itself; no machine uses it.
+    pub const DRIVER: Tag = Tag { op: OpId(u64::MAX - 1), round: 0 };
+}
+
 /// What can happen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input {

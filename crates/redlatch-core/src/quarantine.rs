@@ -12,6 +12,7 @@
 
 use crate::{
     command::Facts,
+    ledger::Ledger,
     moment::Steady,
     mutant::{self, Mutant},
 };
@@ -216,6 +217,9 @@ pub enum Cause {
     Forgot,
     /// Its clients agree to something else, which is given as far as known.
     Disagrees(Option<Arc<str>>),
+    /// To a client without a guard: those with one are watching it, and have not
+    /// written down yet which nodes they count.
+    Watched,
 }
 
 impl Quarantine {
@@ -250,6 +254,10 @@ impl fmt::Display for Cause {
                 }
                 f.write_str("; `redlatch admit --replace` changes that")
             }
+            Cause::Watched => f.write_str(
+                "clients with the restart guard are about to admit it, by a list of nodes that \
+                 is not known yet; wait until they have, or turn the guard on",
+            ),
         }
     }
 }
@@ -289,7 +297,7 @@ impl Watch {
                 return match objection {
                     None => Standing::Admitted,
                     Some(Cause::Forgot) => Standing::Unmarked,
-                    Some(Cause::Disagrees(_)) => Standing::Disagrees,
+                    Some(_) => Standing::Disagrees,
                 };
             }
         };
@@ -366,21 +374,48 @@ impl Facts {
         }
     }
 
-    /// Why a client without a guard must not count on the node, if it must not:
-    /// the clients that have one count other nodes than `ours`. A majority of
-    /// theirs and one of ours need not share a node.
+    /// Why a client without a guard must not count on the node: see
+    /// [`Ledger::other_nodes`].
     #[must_use]
     pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
-        let text = self.marker.as_ref().and(self.agreement.as_ref())?;
-        let theirs = Agreement::parse(text)?;
-        (theirs.nodes != ours.nodes).then(|| Cause::Disagrees(Some(text.clone())))
+        other_nodes(self.agreement.as_ref(), self.reserved, self.mark.is_some(), ours)
+    }
+}
+
+impl Ledger {
+    /// Why a client without a guard must not count on the node, if it must not:
+    /// the clients that have one count other nodes than `ours`, or may do so. A
+    /// majority of theirs and one of ours need not share a node.
+    #[must_use]
+    pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
+        let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
+        other_nodes(self.agreement.as_ref(), reserved, self.watched.is_some(), ours)
+    }
+}
+
+/// What was agreed counts whether or not the marker is still there: the clients
+/// who agreed to it are, and will have the node admitted again.
+fn other_nodes(
+    agreement: Option<&Arc<str>>,
+    reserved: Option<Fingerprint>,
+    watched: bool,
+    ours: &Agreement,
+) -> Option<Cause> {
+    let Some(text) = agreement else {
+        return (watched || reserved.is_some()).then_some(Cause::Watched);
+    };
+    match Agreement::parse(text) {
+        Some(theirs) if theirs.nodes == ours.nodes => {
+            let elsewhere = reserved.is_some_and(|reserved| reserved != theirs.fingerprint());
+            elsewhere.then_some(Cause::Disagrees(None))
+        }
+        _ => Some(Cause::Disagrees(Some(text.clone()))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Identity;
 
     #[test]
     fn a_client_without_a_guard_must_count_the_nodes_that_those_with_one_count() {
@@ -390,18 +425,31 @@ mod tests {
         };
         let theirs = agreement(&["a", "b", "c"], 30);
         let run: Arc<str> = "run".into();
-        let identity = Identity { run: run.clone(), version: "".into() };
-        let fingerprint = theirs.fingerprint();
-        let admitted = Facts {
-            marker: Some(Marker { run, fingerprint }),
+        let marker = Marker { run, fingerprint: theirs.fingerprint() };
+        let admitted = Ledger {
+            admitted: Some(marker.to_string().into()),
             agreement: Some(theirs.to_string().into()),
-            ..Facts::of(identity)
+            ..Ledger::default()
         };
+        let one = agreement(&["a"], 30);
+        let said = Some(Cause::Disagrees(admitted.agreement.clone()));
 
-        let said = Cause::Disagrees(admitted.agreement.clone());
-        assert_eq!(admitted.other_nodes(&agreement(&["a"], 30)), Some(said));
+        assert_eq!(admitted.other_nodes(&one), said);
         assert_eq!(admitted.other_nodes(&agreement(&["c", "b", "a"], 5)), None, "times may differ");
-        let out = Facts { marker: None, ..admitted };
-        assert_eq!(out.other_nodes(&agreement(&["a"], 30)), None, "nobody counts it now");
+        let out = Ledger { admitted: None, ..admitted.clone() };
+        assert_eq!(out.other_nodes(&one), said, "they will have it admitted again");
+        let taken = Ledger { reserved: Some(one.fingerprint().to_string().into()), ..out };
+        assert_eq!(taken.other_nodes(&theirs), Some(Cause::Disagrees(None)), "others take it");
+        let odd = Ledger { agreement: Some("of a later version".into()), ..Ledger::default() };
+        assert!(matches!(odd.other_nodes(&one), Some(Cause::Disagrees(Some(_)))));
+    }
+
+    #[test]
+    fn a_node_that_is_watched_by_an_unknown_list_is_not_for_clients_without_a_guard() {
+        let ours = Agreement::new(["a".into()], Duration::ZERO, Duration::ZERO);
+        let watched = Ledger { watched: Some("run 01 7".into()), ..Ledger::default() };
+
+        assert_eq!(watched.other_nodes(&ours), Some(Cause::Watched));
+        assert_eq!(Ledger::default().other_nodes(&ours), None, "nobody has been there");
     }
 }

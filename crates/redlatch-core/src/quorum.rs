@@ -68,13 +68,17 @@ pub enum Fault {
     /// The server answers, but it cannot serve as a node.
     #[error("unfit: {0}")]
     Unfit(Arc<str>),
+    /// What is at this address can never be a node: a part of a cluster, or
+    /// several servers in turn. The list of nodes is wrong.
+    #[error("not a node: {0}")]
+    WrongAddress(Arc<str>),
 }
 
 impl Fault {
     /// Whether the command certainly never reached the node.
     #[must_use]
     pub fn never_sent(&self) -> bool {
-        matches!(self, Fault::Unreachable(_) | Fault::Unfit(_))
+        matches!(self, Fault::Unreachable(_) | Fault::Unfit(_) | Fault::WrongAddress(_))
     }
 }
 

@@ -104,6 +104,7 @@ impl Node {
             Command::Watch { guard, nonce, replace } => {
                 self.watch(clock, *guard, *nonce, *replace, habits)
             }
+            Command::Ledger => Reply::Ledger(self.ledger.clone().into()),
             Command::Registers => self.tell_registers(),
             Command::Admit { guard, agreement, mark, registers } => {
                 Reply::Vote(self.admit(*guard, agreement, mark, registers))

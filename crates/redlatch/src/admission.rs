@@ -105,15 +105,31 @@ pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> 
 }
 
 /// For a client without the guard: an error if the clients of a node that have
-/// it count other nodes than these. Nodes that do not tell are not asked twice.
+/// it count other nodes than these, or if too few nodes tell. The others are
+/// asked again ahead of every vote.
 pub(crate) fn refuse_another_list(
     handle: &Handle,
     told: &[Reply],
     ours: &Agreement,
 ) -> Result<(), ConnectError> {
-    let ballot = ballot(told, |facts| unguarded(facts, ours));
-    if ballot.casts().iter().any(|cast| matches!(cast.vote, Vote::Quarantined(_))) {
-        return Err(ConnectError::Disagree(handle.place.votes(&ballot)));
+    let mut ballot = Ballot::of(told.len());
+    for (node, reply) in told.iter().enumerate() {
+        let vote = match reply {
+            Reply::Ledger(ledger) => match ledger.other_nodes(ours) {
+                None => Vote::Granted,
+                Some(cause) => Vote::Quarantined(Quarantine::new(cause)),
+            },
+            Reply::Vote(vote) => vote.clone(),
+            _ => Vote::Failed(Fault::Nonsense("not an answer to the question".into())),
+        };
+        ballot.cast(node, vote, Duration::ZERO);
+    }
+    let (tally, votes) = (ballot.tally(), handle.place.votes(&ballot));
+    if tally.quarantined > 0 {
+        return Err(ConnectError::Disagree(votes));
+    }
+    if tally.granted < tally.majority() {
+        return Err(ConnectError::NoQuorum(votes));
     }
     Ok(())
 }

@@ -87,14 +87,13 @@ impl Engine {
     pub(crate) fn new(place: Place) -> (Engine, Handle) {
         let place = Arc::new(place);
         let (asking, asks) = mpsc::unbounded_channel();
-        let clock = place.clock;
         let machine = Machine::new(place.nodes.len(), SystemEntropy::default());
         let engine = Engine {
             machine: match &place.guard {
                 Some(guard) => machine.guarded(guard.clone()),
                 None => machine,
             },
-            links: place.nodes.iter().map(|node| node.open(clock)).collect(),
+            links: place.links(),
             asks,
             replies: Vec::new(),
             callers: BTreeMap::new(),

@@ -28,7 +28,8 @@ pub enum ConnectError {
         /// The other one.
         second: Arc<str>,
     },
-    /// A server answers, but cannot be a node: the reason is in its vote.
+    /// So many servers answer but cannot be nodes as they are that no lock could be
+    /// had, or an address leads to what can never be one: the votes say why.
     #[error("a server cannot be a node: {0}")]
     Unfit(Votes),
     /// Fewer than a majority can be reached.

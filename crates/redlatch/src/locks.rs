@@ -9,7 +9,6 @@ use crate::{
     node::{self, Node},
     request::{Defaults, LockRequest, Try, Wait},
     status::Status,
-    votes::Votes,
 };
 use redlatch_core::{
     Ballot, Command, Fault, Owner, Reply, Resource, Resources, Terms, Vote,
@@ -19,7 +18,7 @@ use redlatch_core::{
 use std::{sync::Arc, time::Duration};
 
 /// How long nodes may take to answer for the first time, and to tell a status.
-const FIRST_ANSWER: Duration = Duration::from_secs(1);
+pub(crate) const FIRST_ANSWER: Duration = Duration::from_secs(1);
 /// How long they may take if a majority is there: who hangs costs no more.
 const QUICK_ANSWER: Duration = Duration::from_millis(100);
 
@@ -48,8 +47,10 @@ pub struct Locks {
 impl Locks {
     /// Connects to nodes by their addresses (see [`node::parse`]).
     ///
-    /// Nodes that cannot be reached are no error while a majority can. A server
-    /// that can never be a node is: a wrong password, a cluster, a replica.
+    /// Nodes that cannot be reached, or cannot vote as they are (a wrong password,
+    /// a replica, an expired certificate), are no error while a majority can. They
+    /// are named in a warning, and in the votes of every lock. A list of nodes that
+    /// is wrong is an error: one server twice, a cluster, a load balancer.
     ///
     /// # Cancel safety
     ///
@@ -347,18 +348,17 @@ impl Builder {
         }
         Terms::check(&defaults.wanted).map_err(InvalidRequest::from)?;
         let (guard, agreement) = (self.guard(&nodes), self.agreement(&nodes));
-        let place = Place::new(nodes, Clock::System).guarded(guard);
+        let agreement = Arc::new(agreement);
+        let place = Place::new(nodes, Clock::System).guarded(guard).counting(agreement.clone());
         let handle = if self.dedicated_thread { spawn_thread(place) } else { spawn_here(place) };
         let handle = handle.map_err(|error| ConnectError::NoRuntime(error.to_string().into()))?;
         if handle.place.guard.is_some() {
             check_servers(&handle).await?;
             admit_at_start(&handle).await?;
         } else {
-            let told = handle.survey(Command::Examine, QUICK_ANSWER);
-            let (servers, told) = both(check_servers(&handle), told).await;
+            let (servers, told) = both(check_servers(&handle), ledgers(&handle)).await;
             servers?;
-            let told = told.map_err(|_| ConnectError::Stopped)?;
-            refuse_another_list(&handle, &told, &agreement)?;
+            refuse_another_list(&handle, &told?, &agreement)?;
         }
         Ok(Locks { handle, defaults: Arc::new(defaults) })
     }
@@ -406,7 +406,32 @@ async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
     }
 }
 
+/// A minority that cannot vote, for whatever reason, is no reason to refuse.
 async fn introduced(handle: &Handle, patience: Duration) -> Result<(), ConnectError> {
+    let ballot = identities(handle, patience).await?;
+    let votes = handle.place.votes(&ballot);
+    let wrong = |vote: &Vote| matches!(vote, Vote::Failed(Fault::WrongAddress(_)));
+    let unfit = |vote: &Vote| matches!(vote, Vote::Failed(Fault::Unfit(_)));
+    let useless = votes.iter().filter(|node| unfit(&node.vote));
+    let tally = ballot.tally();
+    let hopeless = useless.clone().count() > tally.nodes - tally.majority();
+    if hopeless || votes.iter().any(|node| wrong(&node.vote)) {
+        return Err(ConnectError::Unfit(votes));
+    }
+    if tally.granted < tally.majority() {
+        return Err(ConnectError::NoQuorum(votes));
+    }
+    for node in useless {
+        tracing::warn!(node = %node.node, fault = %node.vote, "it will not vote as it is");
+    }
+    Ok(())
+}
+
+/// Who answers, as votes; an error if one server answers for two nodes.
+pub(crate) async fn identities(
+    handle: &Handle,
+    patience: Duration,
+) -> Result<Ballot, ConnectError> {
     let nodes = &handle.place.nodes;
     let replies = handle.survey(Command::Identify, patience).await;
     let replies = replies.map_err(|_| ConnectError::Stopped)?;
@@ -428,15 +453,19 @@ async fn introduced(handle: &Handle, patience: Duration) -> Result<(), ConnectEr
         };
         ballot.cast(node, vote, Duration::ZERO);
     }
-    let tally = ballot.tally();
-    let votes = Votes::new(nodes, &ballot);
-    if votes.iter().any(|vote| matches!(vote.vote, Vote::Failed(Fault::Unfit(_)))) {
-        return Err(ConnectError::Unfit(votes));
-    }
-    if tally.granted < tally.majority() {
-        return Err(ConnectError::NoQuorum(votes));
-    }
-    Ok(())
+    Ok(ballot)
+}
+
+/// Asks every node what it keeps for the restart guard, and waits longer if too
+/// few tell at once.
+async fn ledgers(handle: &Handle) -> Result<Box<[Reply]>, ConnectError> {
+    let ask = async |patience| {
+        let told = handle.survey(Command::Ledger, patience).await;
+        told.map_err(|_| ConnectError::Stopped)
+    };
+    let told = ask(QUICK_ANSWER).await?;
+    let tell = told.iter().filter(|reply| matches!(reply, Reply::Ledger(_))).count();
+    if 2 * tell > told.len() { Ok(told) } else { ask(FIRST_ANSWER).await }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 pub mod conformance;
 #[cfg(feature = "file")]
 mod file;
+mod heeding;
 mod memory;
 mod redis;
 mod threaded;
@@ -19,6 +20,7 @@ use std::{fmt::Debug, task::Context};
 
 #[cfg(feature = "file")]
 pub use file::File;
+pub(crate) use heeding::Heeding;
 pub use memory::Memory;
 pub use redis::{REDIS_PERMISSIONS, Redis};
 pub use threaded::{Store, Threaded};

@@ -4,22 +4,27 @@
 mod support;
 
 use redlatch::{
-    ConnectError, InvalidRequest, LockError, LockRequest, Locks, OwnerError, ResourceError,
-    TermsError, Wait,
+    Builder, ConnectError, InvalidRequest, LockError, LockRequest, Locks, OwnerError,
+    ResourceError, TermsError, Wait,
 };
 use redlatch_testbed::{Certificates, Flavour, Nonsense, Server, ServerOptions};
 use std::time::Duration;
 use support::{Fleet, MS, NAME, SEC, in_time, log::Log, patient};
 
-/// Why one address, beside two good nodes, is refused.
-async fn refused(url: &str) -> ConnectError {
+/// Why one address alone is refused; it must name the node. Beside two good nodes
+/// it is one vote less.
+async fn unfit(url: &str, name: &str) -> String {
     let fleet = Fleet::of(2);
-    in_time(fleet.builder().node(url).connect()).await.expect_err("it was accepted")
+    let locks = in_time(fleet.builder().node(url).connect()).await.expect("two suffice");
+    let guard = in_time(locks.lock(NAME).into_future()).await.expect("two suffice");
+    drop(guard);
+
+    refused(patient().node(url), name).await
 }
 
-/// The reason, which must name the node.
-async fn unfit(url: &str, name: &str) -> String {
-    let error = refused(url).await;
+/// The reason why nodes are refused, which must name one of them.
+async fn refused(nodes: Builder, name: &str) -> String {
+    let error = in_time(nodes.connect()).await.expect_err("it was accepted");
     assert!(matches!(error, ConnectError::Unfit(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains(name), "{text}");
@@ -38,10 +43,10 @@ async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret(
     for (url, rule) in [
         ("", "no scheme"),
         ("127.0.0.1:6379", "`127.0.0.1` is not known"),
-        ("http://me:sesame@h", "`http` is not known"),
-        ("redis://me:sesame@h:port", "`port` is not a port"),
-        ("redis://me:sesame@h/first", "`first` is not a database"),
-        ("redis://h?password=sesame&colour=red", "`colour` is not known"),
+        ("http://me:sesame@h", "scheme is not known"),
+        ("redis://me:sesame@h:port", "port is not a number"),
+        ("redis://me:sesame@h/first", "database is not a number"),
+        ("redis://h?password=sesame&colour=red", "option is not known"),
         ("rediss://h?ca=/there/is/no/ca.pem", "/there/is/no/ca.pem"),
         ("redis://h?password_file=/there/is/no/secret", "/there/is/no/secret"),
     ] {
@@ -239,10 +244,11 @@ async fn a_database_that_the_server_does_not_have_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cluster_is_refused_with_the_reason() {
+async fn a_cluster_is_refused_though_two_other_nodes_suffice() {
     let server = Server::options().config("cluster-enabled yes").start().unwrap();
 
-    let text = unfit(&server.url(), &server.url()).await;
+    let fleet = Fleet::of(2);
+    let text = refused(fleet.builder().node(server.url()), &server.url()).await;
 
     assert!(text.contains("Redis Cluster"), "{text}");
 }

@@ -128,7 +128,9 @@ pub(super) fn examine_all(place: &Place<'_>) -> Vec<Finding> {
 
 fn unfit(fault: &Fault, user: &str, prefix: &str) -> Finding {
     let finding = match fault {
-        Fault::Unfit(why) => Finding::problem(format!("it cannot be a node: {why}")),
+        Fault::Unfit(why) | Fault::WrongAddress(why) => {
+            Finding::problem(format!("it cannot be a node: {why}"))
+        }
         fault => Finding::problem(format!("it does not answer: {fault}")),
     };
     let words = fault.to_string();

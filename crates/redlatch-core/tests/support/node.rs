@@ -65,6 +65,7 @@ impl Node {
                 self.ledger.watch(&mut facts, *guard, *nonce, *replace);
                 return Reply::Facts(facts.into());
             }
+            Command::Ledger => return Reply::Ledger(self.ledger.clone().into()),
             Command::Admit { guard, agreement, mark, floor } => {
                 self.admit(*guard, agreement, mark, *floor)
             }

@@ -1,9 +1,13 @@
 //! How callers talk to an engine.
 
 use super::{Engine, LeaseCell};
-use crate::{clock::Clock, keeper::Rescue, node::Node};
+use crate::{
+    clock::Clock,
+    keeper::Rescue,
+    node::{Heeding, Link, Node},
+};
 use redlatch_core::{
-    AcquireError, Command, Guard, Moment, OpId, Reply, extend,
+    AcquireError, Agreement, Command, Guard, Moment, OpId, Reply, extend,
     machine::{Adopted, Order, Vouch},
     release,
 };
@@ -26,6 +30,9 @@ pub(crate) struct Place {
     pub(crate) clock: Clock,
     /// The restart guard, if there is one.
     pub(crate) guard: Option<Guard>,
+    /// Without one: the nodes that are counted, which those who have a guard must
+    /// count, too.
+    counted: Option<Arc<Agreement>>,
     /// When the engine wants its next turn, in ns of its clock. A keeper that
     /// finds this in the past knows that the engine's thread is blocked.
     pub(crate) due: AtomicU64,
@@ -51,6 +58,7 @@ impl Place {
             nodes,
             clock,
             guard: None,
+            counted: None,
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             news: Mutex::default(),
             has_news: AtomicBool::new(false),
@@ -64,10 +72,30 @@ impl Place {
         self
     }
 
+    /// The same for a client that votes without a guard, if it does: a node votes
+    /// for it only while the clients that have one count the same nodes.
+    pub(crate) fn counting(mut self, counted: Arc<Agreement>) -> Self {
+        self.counted = self.guard.is_none().then_some(counted);
+        self
+    }
+
     /// The same nodes for somebody who is only passing through.
     pub(crate) fn passing(&self) -> Self {
         let guard = self.guard.clone().map(Guard::passing);
-        Place::new(self.nodes.clone(), Clock::System).guarded(guard)
+        let place = Place::new(self.nodes.clone(), Clock::System).guarded(guard);
+        Place { counted: self.counted.clone(), ..place }
+    }
+
+    /// A line to each node.
+    pub(super) fn links(&self) -> Vec<Box<dyn Link>> {
+        let open = |node: &Arc<dyn Node>| {
+            let link = node.open(self.clock);
+            match &self.counted {
+                Some(counted) => Box::new(Heeding::new(link, counted.clone())) as Box<dyn Link>,
+                None => link,
+            }
+        };
+        self.nodes.iter().map(open).collect()
     }
 
     /// Leaves word for the engine of what was done to a lease elsewhere.

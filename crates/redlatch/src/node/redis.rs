@@ -73,6 +73,12 @@ pub(super) struct TlsFiles {
 /// A text that no log and no error shows.
 pub(super) struct Secret(String);
 
+impl Secret {
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
 impl From<String> for Secret {
     fn from(text: String) -> Self {
         Secret(text)

@@ -18,8 +18,9 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// | `file:/path/to/file` | the embedded node: a file on this machine |
 /// | `memory:` | inside this process, for tests |
 ///
-/// User, password and the values behind `?` may be percent-encoded. A query
-/// `password_file=FILE` reads the password from a file instead.
+/// User, password and the values behind `?` may be percent-encoded; `%` itself,
+/// and `&` behind the `?`, must be. A query `password_file=FILE` reads the password
+/// from a file instead.
 ///
 /// # Example
 ///
@@ -30,6 +31,11 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// ```
 pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
     let fail = |reason: String| UrlError { url: without_secrets(url), reason };
+    // What stands before an `@` is nobody's scheme, but may be a secret.
+    let told = |scheme: &str| match url.contains('@') {
+        true => "its scheme".to_string(),
+        false => format!("the scheme `{scheme}`"),
+    };
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(fail("it has no scheme; it could be redis://HOST:PORT".into()));
     };
@@ -44,13 +50,18 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
         #[cfg(not(feature = "file"))]
         "file" => Err(fail("the embedded node is not built in; enable the feature `file`".into())),
         _ => Err(fail(format!(
-            "the scheme `{scheme}` is not known; use redis, rediss, redis+unix, file or memory"
+            "{} is not known; use redis, rediss, redis+unix, file or memory",
+            told(scheme)
         ))),
     }
 }
 
 fn tcp(rest: &str, tls: bool) -> Result<Arc<dyn Node>, String> {
     let rest = rest.strip_prefix("//").ok_or("`//` is missing after the scheme")?;
+    Ok(Arc::new(Redis::new(tcp_address(rest, tls)?)?))
+}
+
+fn tcp_address(rest: &str, tls: bool) -> Result<Address, String> {
     let (rest, query) = split_query(rest);
     let (login, place) = match rest.rsplit_once('@') {
         Some((login, place)) => (Some(login), place),
@@ -72,18 +83,21 @@ fn tcp(rest: &str, tls: bool) -> Result<Arc<dyn Node>, String> {
         address.tls = Some(super::redis::TlsFiles::default());
     }
     apply_query(&mut address, query)?;
-    Ok(Arc::new(Redis::new(address)?))
+    Ok(address)
 }
 
 fn unix(rest: &str) -> Result<Arc<dyn Node>, String> {
-    let path = rest.strip_prefix("//").unwrap_or(rest);
+    Ok(Arc::new(Redis::new(unix_address(rest.strip_prefix("//").unwrap_or(rest))?)?))
+}
+
+fn unix_address(path: &str) -> Result<Address, String> {
     let (path, query) = split_query(path);
     if !path.starts_with('/') {
         return Err("the path of a socket must start with `/`".into());
     }
     let mut address = Address::new(Transport::Unix(PathBuf::from(decode(path)?)));
     apply_query(&mut address, query)?;
-    Ok(Arc::new(Redis::new(address)?))
+    Ok(address)
 }
 
 #[cfg(feature = "file")]
@@ -95,14 +109,27 @@ fn file(rest: &str) -> Result<Arc<dyn Node>, String> {
     Ok(Arc::new(File::new(decode(path)?)))
 }
 
+/// What stands before and behind the `?` of a query: the first that an option
+/// follows, as a password may hold one, too.
 fn split_query(rest: &str) -> (&str, &str) {
-    rest.split_once('?').unwrap_or((rest, ""))
+    let option = |query: &str| {
+        let name = query.split(['=', '&']).next().unwrap_or_default();
+        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        is_name && !name.is_empty() && !query[name.len()..].contains('@')
+            || is_name && query[name.len()..].starts_with('=')
+    };
+    let marks = rest.match_indices('?').map(|(at, _)| (&rest[..at], &rest[at + 1..]));
+    marks.into_iter().find(|(_, query)| query.is_empty() || option(query)).unwrap_or((rest, ""))
 }
 
 fn split_port(host_port: &str) -> Result<(String, u16), String> {
     let (host, port) = if let Some(rest) = host_port.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or("`]` is missing after the address")?;
-        (host, rest.strip_prefix(':'))
+        match (rest, rest.strip_prefix(':')) {
+            ("", _) => (host, None),
+            (_, Some(port)) => (host, Some(port)),
+            _ => return Err("`]` is followed by something else than `:` and a port".into()),
+        }
     } else {
         match host_port.split_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -112,26 +139,37 @@ fn split_port(host_port: &str) -> Result<(String, u16), String> {
     if host.is_empty() {
         return Err("the host is missing".into());
     }
+    if !is_host(host) {
+        return Err("its host holds a character that no host has".into());
+    }
     let port = match port {
         None => 6379,
         Some(port) => match port.parse() {
             Ok(port) if port != 0 => port,
-            _ => return Err(format!("`{port}` is not a port")),
+            // Not shown: without an `@` it may be a password.
+            _ => return Err("its port is not a number from 1 to 65535".into()),
         },
     };
     Ok((host.into(), port))
 }
 
+/// Whether this can be a name or an address, in brackets or not.
+fn is_host(text: &str) -> bool {
+    text.chars().all(|sign| sign.is_alphanumeric() || "-_.:[]%".contains(sign))
+}
+
 fn read_database(text: &str) -> Result<u32, String> {
     match text {
         "" => Ok(0),
-        number => number.parse().map_err(|_| format!("`{number}` is not a database number")),
+        number => number.parse().map_err(|_| "its database is not a number".to_string()),
     }
 }
 
 fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}` has no `=`"))?;
+        // Neither is shown: it may be half of a password.
+        let (key, value) =
+            pair.split_once('=').ok_or("an option has no `=` (write `&` in a value as %26)")?;
         let value = decode(value)?;
         let tls = address.tls.as_mut();
         match (key, tls) {
@@ -153,10 +191,9 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
                 return Err(format!("`{key}` needs TLS; use the scheme rediss"));
             }
             _ => {
-                return Err(format!(
-                    "the option `{key}` is not known; \
-                     use db, user, password, password_file, ca, cert, key or allow_eviction"
-                ));
+                return Err("an option is not known (write `&` in a value as %26); use db, user, \
+                            password, password_file, ca, cert, key or allow_eviction"
+                    .into());
             }
         }
     }
@@ -195,22 +232,36 @@ fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the decoded text is not UTF-8".into())
 }
 
-/// The URL as it may be shown: nothing of what stands before the last `@`, and
-/// no value of a query.
+/// The URL as it may be shown: the scheme, and the host or the path. Whatever
+/// else is there may be a password, or half of one.
 fn without_secrets(url: &str) -> String {
-    let (place, query) = match url.split_once('?') {
-        Some((place, query)) => (place, Some(query)),
-        None => (url, None),
+    let (scheme, rest) = match url.split_once(':') {
+        Some((scheme, rest)) => (&url[..=scheme.len()], rest),
+        None => ("", url),
     };
-    let scheme = place.find("//").map_or(0, |at| at + 2);
-    let mut shown = match place.rfind('@') {
-        Some(at) if at >= scheme => format!("{}…{}", &place[..scheme], &place[at..]),
-        _ => place.to_string(),
-    };
-    if query.is_some() {
-        shown.push_str("?…");
+    let is_path = ["redis+unix:", "unix:", "file:", "memory:"].contains(&scheme);
+    let is_known = is_path || ["", "redis:", "rediss:"].contains(&scheme);
+    if !is_known && url.contains('@') {
+        return "…".into();
     }
-    shown
+    // With several `@` it is anybody's guess where a password ends.
+    if !is_known || url.matches('@').count() > 1 {
+        return format!("{scheme}…");
+    }
+    let (slashes, rest) = match rest.strip_prefix("//") {
+        Some(rest) => ("//", rest),
+        None => ("", rest),
+    };
+    let (place, _) = split_query(rest);
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let end = match place.find(']') {
+        Some(at) if place.starts_with('[') => at + 1,
+        _ => place.find([':', '/', '?']).unwrap_or(place.len()),
+    };
+    let host = Some(&place[..end]).filter(|host| is_host(host)).unwrap_or_default();
+    let shown = if is_path { place } else { host };
+    let more = if url.ends_with(shown) && !url.contains('@') { "" } else { "…" };
+    format!("{scheme}{slashes}{shown}{more}")
 }
 
 /// An address that cannot be read. It is shown without its secrets.
@@ -262,12 +313,14 @@ mod tests {
             ("redis:localhost", "`//` is missing"),
             ("redis://", "host is missing"),
             ("redis://:6379", "host is missing"),
-            ("redis://h:0", "`0` is not a port"),
-            ("redis://h:99999", "`99999` is not a port"),
-            ("redis://h:x", "`x` is not a port"),
+            ("redis://a b", "character that no host has"),
+            ("redis://h:0", "port is not a number from 1 to 65535"),
+            ("redis://h:99999", "port is not a number"),
+            ("redis://h:x", "port is not a number"),
             ("redis://[::1", "`]` is missing"),
-            ("redis://h/x", "`x` is not a database"),
-            ("redis://h?x=1", "`x` is not known"),
+            ("redis://[::1]8410", "followed by something else"),
+            ("redis://h/x", "database is not a number"),
+            ("redis://h?x=1", "option is not known"),
             ("redis://h?ca=/x", "needs TLS"),
             ("redis://h?db", "has no `=`"),
             ("redis://u:%zz@h", "percent sign"),
@@ -278,12 +331,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_is_shown_as_far_as_it_helps() {
+        for (url, shown) in [
+            ("redis://localhost:port", "`redis://localhost…`"),
+            ("redis://me:sesame@db.example:0", "`redis://db.example…`"),
+            ("redis://[::1]8410", "`redis://[::1]…`"),
+            ("redis+unix://run/r.sock?db=1", "`redis+unix://run/r.sock…`"),
+            ("localhost", "`localhost`"),
+        ] {
+            assert!(refused(url).contains(shown), "{url}: {}", refused(url));
+        }
+    }
+
+    #[test]
     fn passwords_never_show() {
         for url in [
             "redis://u:sesame@h:x",
             "redis://u:ses@ame@h:0",
             "redis:u:sesame@h",
             "u:sesame@h",
+            "redis://:sesame",
+            "redis://u:1/sesame",
+            "redis://:S3?sesame@h:0",
+            "redis://:S3?x=sesame@h",
+            "redis://h?password=se&same",
+            "redis://h?password=se&same=1",
+            "redis://h?password=se@same&x=1",
+            "redis://h?x=1&password=se@same",
             "redis://h?password=sesame&x=1",
             "redis+unix:///s?password=sesame&x=1",
         ] {
@@ -293,10 +367,117 @@ mod tests {
         assert!(!format!("{node:?} {}", node.name()).contains("sesame"));
     }
 
-    #[test]
-    fn a_password_may_hold_any_character() {
-        let node = parse("redis://:p%40ss%3A%2F@h:1").unwrap();
+    /// The password that a node of this address logs in with.
+    fn password(url: &str) -> Result<Option<String>, String> {
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let address = match scheme {
+            "redis" => tcp_address(rest, false),
+            _ => unix_address(rest),
+        };
+        address.map(|address| address.password.map(|secret| secret.reveal().to_string()))
+    }
 
-        assert_eq!(node.name(), "redis://h:1");
+    fn encoded(text: &str) -> String {
+        text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    }
+
+    /// Passwords of all kinds of characters, those that mean something in a URL
+    /// above all. The same ones every time.
+    fn passwords() -> impl Iterator<Item = String> {
+        const SIGNS: [&str; 24] = [
+            "@",
+            ":",
+            "/",
+            "?",
+            "&",
+            "=",
+            "#",
+            "%",
+            "[",
+            "]",
+            "+",
+            " ",
+            "\\",
+            "'",
+            "\"",
+            "é",
+            "🔑",
+            "password=",
+            "?db=",
+            "%41",
+            "a",
+            "Z",
+            "7",
+            "\n",
+        ];
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut below = move |bound: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state % bound).unwrap()
+        };
+        (0..4000).map(move |_| {
+            let signs = (0..=below(9)).map(|_| SIGNS[below(24)]);
+            signs.collect::<String>()
+        })
+    }
+
+    #[test]
+    fn every_password_that_is_percent_encoded_arrives_as_it_is() {
+        for secret in passwords() {
+            let secret_as_is = Ok(Some(secret.clone()));
+            for url in [
+                format!("redis://:{}@h:1", encoded(&secret)),
+                format!("redis://me:{}@h", encoded(&secret)),
+                format!("redis://h/2?password={}", encoded(&secret)),
+                format!("redis+unix:///s?db=1&password={}", encoded(&secret)),
+            ] {
+                assert_eq!(password(&url), secret_as_is, "{url}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_password_that_is_not_encoded_arrives_as_it_is_unless_it_holds_what_must_be() {
+        for secret in ["S3?cret", "a/b", "a:b", "p@ss", "a#b", "a=b", "[x]", "?", "é 🔑", "??x"]
+        {
+            let url = format!("redis://:{secret}@h:1");
+            assert_eq!(password(&url), Ok(Some(secret.into())), "{url}");
+        }
+        for secret in ["S3?cret", "a/b", "a:b", "p@ss", "a#b", "a=b", "?x=", "é 🔑"] {
+            let url = format!("redis://h?password={secret}");
+            assert_eq!(password(&url), Ok(Some(secret.into())), "{url}");
+        }
+    }
+
+    /// No four characters of it in a row, unless they stand there anyway.
+    #[test]
+    fn no_error_shows_a_part_of_a_password_however_it_was_written() {
+        for secret in passwords() {
+            for url in [
+                format!("redis://:{secret}@h:0"),
+                format!("redis://me:{secret}@h/x"),
+                format!("redis://me:{secret}@"),
+                // What follows an `@` would be the host.
+                format!("redis://:{}", secret.replace('@', "/")),
+                format!("redis:me:{secret}@h"),
+                format!("me:{secret}@h"),
+                format!("redis://h?password={secret}&x=1"),
+                format!("redis://h:0?password={secret}"),
+                format!("redis+unix:///s?password={secret}&x=1"),
+                format!("redis+unix:///s?x=1&password={secret}"),
+                format!("redis://:{}@h:0", encoded(&secret)),
+            ] {
+                let Err(error) = parse(&url) else { continue };
+                let harmless = parse("redis://h?password=x&x=1").unwrap_err().to_string();
+                let (error, letters) = (error.to_string(), secret.chars().collect::<Vec<_>>());
+                for part in letters.windows(4) {
+                    let part: String = part.iter().collect();
+                    let shown = error.contains(&part) && !harmless.contains(&part);
+                    assert!(!shown, "{url:?} shows {part:?}: {error}");
+                }
+            }
+        }
     }
 }

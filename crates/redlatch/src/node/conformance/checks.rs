@@ -79,5 +79,6 @@ all! {
     a_watch_leaves_a_node_of_others_alone
     a_replaced_node_is_out_and_reserved
     an_examination_tells_what_a_watch_tells
+    the_ledger_is_told_as_it_is_kept
     the_greatest_number_that_was_given_is_told;
 }

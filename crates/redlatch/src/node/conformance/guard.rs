@@ -296,6 +296,25 @@ pub(super) async fn an_examination_tells_what_a_watch_tells(site: &Site<'_>) -> 
     Ok(())
 }
 
+/// Clients without a guard count on it.
+pub(super) async fn the_ledger_is_told_as_it_is_kept(site: &Site<'_>) -> Outcome {
+    let (party, next, mut link) = (Party::new(), Party::new(), site.link());
+
+    link.admitted(&party).await?;
+    let admitted = link.ledger().await?;
+    if admitted.agreement.as_deref() != Some(party.agreement()) || admitted.watched.is_some() {
+        return problem(format!("a node that was admitted told {admitted:?}"));
+    }
+
+    let mark = link.out(&next).await?;
+    let out = link.ledger().await?;
+    let kept = (out.admitted.as_deref(), out.agreement.as_deref(), out.watched.as_ref());
+    if kept != (None, Some(party.agreement()), Some(&mark.id)) || out.reserved.is_none() {
+        return problem(format!("a node that was taken from others told {out:?}"));
+    }
+    Ok(())
+}
+
 pub(super) async fn the_greatest_number_that_was_given_is_told(site: &Site<'_>) -> Outcome {
     let (mut link, ours) = (site.link(), site.claim(["a"]));
     let taken = link.numbered(ours.take_fenced(LONG, 1)).await?;

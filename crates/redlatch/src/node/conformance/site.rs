@@ -6,8 +6,8 @@ use crate::{
     node::{Link, Node},
 };
 use redlatch_core::{
-    Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Mark, Owner, Proposal, Reply,
-    Resource, Resources, Token, Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
+    Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Ledger, Mark, Owner,
+    Proposal, Reply, Resource, Resources, Token, Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -248,6 +248,13 @@ impl Line {
         match self.ask(command).await? {
             Reply::Facts(facts) => Ok(*facts),
             reply => problem(format!("{words} was answered with {reply:?} instead of facts")),
+        }
+    }
+
+    pub(super) async fn ledger(&mut self) -> Outcome<Ledger> {
+        match self.ask(Command::Ledger).await? {
+            Reply::Ledger(ledger) => Ok(*ledger),
+            reply => problem(format!("the question for the ledger was answered with {reply:?}")),
         }
     }
 

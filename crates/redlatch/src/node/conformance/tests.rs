@@ -90,6 +90,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::StaysReserved, "a_replaced_node_is_out_and_reserved"),
     (Bug::AdmitsForAnyone, "a_replaced_node_is_out_and_reserved"),
     (Bug::ExaminesNoGuard, "an_examination_tells_what_a_watch_tells"),
+    (Bug::TellsNoLedger, "the_ledger_is_told_as_it_is_kept"),
     (Bug::TellsNoNumbers, "the_greatest_number_that_was_given_is_told"),
     (Bug::TellsLowerNumbers, "the_greatest_number_that_was_given_is_told"),
 ];

@@ -65,7 +65,8 @@ impl Database {
             Command::Inspect { .. }
             | Command::Identify
             | Command::List { .. }
-            | Command::Examine => "BEGIN",
+            | Command::Examine
+            | Command::Ledger => "BEGIN",
             _ => "BEGIN IMMEDIATE",
         };
         in_transaction(&self.connection, begin, || {
@@ -116,6 +117,7 @@ impl Database {
                     }
                     Reply::Facts(facts.into())
                 }
+                Command::Ledger => Reply::Ledger(self.ledger()?.into()),
                 Command::Admit { guard, agreement, mark, floor } => {
                     let mut ledger = self.ledger()?;
                     if !ledger.admit(&self.identity.run, *guard, agreement, mark) {

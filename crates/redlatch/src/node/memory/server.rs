@@ -159,6 +159,7 @@ impl Server {
                 self.ledger.watch(&mut facts, *guard, *nonce, *replace);
                 Reply::Facts(facts.into())
             }
+            Command::Ledger => Reply::Ledger(self.ledger.clone().into()),
             Command::Admit { guard, agreement, mark, floor } => {
                 if !self.ledger.admit(&self.run, *guard, agreement, mark) {
                     return Reply::Vote(Vote::Gone);

@@ -27,7 +27,7 @@ impl Runs {
             return Ok(());
         }
         if runs.contains(run) {
-            return Err(Fault::Unfit(
+            return Err(Fault::WrongAddress(
                 "several servers answer in turn under this address (a load balancer?); \
                  name each server by an address of its own"
                     .into(),
@@ -53,6 +53,6 @@ mod tests {
         for run in [&one, &one, &two, &two] {
             assert_eq!(runs.note(run), Ok(()));
         }
-        assert!(matches!(runs.note(&one), Err(Fault::Unfit(_))), "it came back");
+        assert!(matches!(runs.note(&one), Err(Fault::WrongAddress(_))), "it came back");
     }
 }

@@ -5,7 +5,7 @@ use super::{
     resp::{Digits, Value, write_command},
 };
 use redlatch_core::{
-    Cause, Command, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Marker,
+    Cause, Command, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger, Marker,
     Quarantine, Reply, Resource, Resources, Vote, fence, token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
@@ -154,6 +154,10 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming:
             let replace: &[u8] = if *replace { b"1" } else { b"" };
             write_node_script(out, WATCH, &[guard.as_bytes(), nonce.as_bytes(), replace]);
         }
+        Command::Ledger => {
+            let [admitted, agreement, reserved, watched] = Ledger::NAMES.map(str::as_bytes);
+            write_command(out, &[b"HMGET", NODE_KEY, admitted, agreement, reserved, watched]);
+        }
         Command::Admit { guard, agreement, mark, floor } => {
             let source = include_bytes!("scripts/admit.lua");
             let (guard, floor) =
@@ -289,6 +293,9 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
         (Command::Examine | Command::Watch { .. }, Value::Array(parts)) => {
             return observe::facts(parts)
                 .map_or_else(|| unexpected(value), |facts| Reply::Facts(facts.into()));
+        }
+        (Command::Ledger, Value::Array(kept)) if kept.len() == Ledger::NAMES.len() => {
+            return Reply::Ledger(observe::ledger(kept).into());
         }
         _ => return unexpected(value),
     };

@@ -94,6 +94,7 @@ pub(super) enum Bug {
     StaysReserved,
     AdmitsForAnyone,
     ExaminesNoGuard,
+    TellsNoLedger,
     TellsNoNumbers,
     TellsLowerNumbers,
 }
@@ -238,6 +239,10 @@ impl Counter {
                 self.watch(&mut ledger, &mut facts, *guard, *nonce, *replace);
                 Some(Reply::Facts(facts.into()))
             }
+            Command::Ledger if self.bug == Bug::TellsNoLedger => {
+                Some(Reply::Ledger(Ledger::default().into()))
+            }
+            Command::Ledger => Some(Reply::Ledger(ledger.clone().into())),
             Command::Admit { floor, .. } => {
                 let admitted = self.admit(&mut ledger, command);
                 if admitted && self.bug != Bug::AdmitsWithoutFloor
