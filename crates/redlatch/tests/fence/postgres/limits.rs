@@ -19,7 +19,7 @@ macro_rules! limits {
 }
 
 async fn set(client: &Client, what: &str) {
-    client.batch_execute(&format!("SET {what}")).await.unwrap();
+    client.batch_execute(&format!("SET {what}")).await.expect("set");
 }
 
 #[tokio::test]
