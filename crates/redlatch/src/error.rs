@@ -51,7 +51,9 @@ pub enum ConnectError {
     #[error("no engine can be started: {0}")]
     NoRuntime(Arc<str>),
     /// The engine was stopped while it connected.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
 
@@ -144,7 +146,9 @@ pub enum LockError {
     #[error("the lease that was handed over is no longer held: {0}")]
     Lost(Lost),
     /// The engine is gone with its runtime.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
 
@@ -181,7 +185,9 @@ pub enum ReleaseError {
         votes: Votes,
     },
     /// The engine is gone with its runtime.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
 
@@ -205,6 +211,8 @@ pub enum StatusError {
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
     /// The engine is gone with its runtime.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
