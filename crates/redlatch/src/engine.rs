@@ -398,6 +398,9 @@ impl Drop for Engine {
     /// A runtime that shuts down drops the engine in the middle of its work.
     /// The keeper has a thread of its own and carries out what is left.
     fn drop(&mut self) {
+        if self.place.is_forked() {
+            return; // a copy: the locks are the parent's
+        }
         // What callers said last still counts: a lease that was handed over is
         // not ours to take away.
         let now = self.now();

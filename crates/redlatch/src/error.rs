@@ -52,7 +52,9 @@ pub enum ConnectError {
     #[error("no engine can be started: {0}")]
     NoRuntime(Arc<str>),
     /// The engine was stopped while it connected.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
 
@@ -145,7 +147,9 @@ pub enum LockError {
     #[error("the lease that was handed over is no longer held: {0}")]
     Lost(Lost),
     /// The engine is gone with its runtime.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
 
@@ -182,7 +186,9 @@ pub enum ReleaseError {
         votes: Votes,
     },
     /// The engine is gone with its runtime.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
 
@@ -206,6 +212,8 @@ pub enum StatusError {
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
     /// The engine is gone with its runtime.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }

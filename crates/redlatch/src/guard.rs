@@ -70,7 +70,9 @@ pub enum Lost {
     #[error("the lock was released")]
     Released,
     /// The engine that looked after it is gone with its runtime.
-    #[error("the engine was stopped; its runtime has shut down")]
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
     Stopped,
 }
 

@@ -323,6 +323,47 @@ async fn a_liar_met_at_connect_is_refused_and_costs_no_memory() {
     assert!(grown < 48 << 20, "{grown} bytes more");
 }
 
+/// Two good nodes and one that serves until it is told to lie.
+async fn with_a_liar(fleet: &Fleet) -> (redlatch::Locks, Turncoat) {
+    let liar = Turncoat::before(&fleet.servers[2]);
+    let good = [fleet.servers[0].url(), fleet.servers[1].url()];
+    let locks = patient().nodes(good).node(liar.url()).connect().await.unwrap();
+    (locks, liar)
+}
+
+#[tokio::test]
+async fn fault_53_half_a_reply_that_trickles_in_does_not_keep_the_engine_from_the_others() {
+    let fleet = Fleet::of(3);
+    let (locks, liar) = with_a_liar(&fleet).await;
+    let row = [b"*1024\r\n".to_vec(), b":1\r\n".repeat(1024)].concat();
+
+    liar.trickle([b"*1024\r\n".to_vec(), row.repeat(990), b"*1024\r\n:1\r\n".to_vec()].concat());
+
+    for _ in 0..20 {
+        let votes = works(&locks).await;
+        let granted = votes.iter().filter(|vote| vote.vote == Vote::Granted).count();
+        assert_eq!(granted, 2, "{votes}");
+    }
+}
+
+#[tokio::test]
+async fn fault_53_a_script_that_the_server_says_it_has_not_is_sent_in_full_once() {
+    let fleet = Fleet::of(1);
+    let liar = Turncoat::before(&fleet.servers[0]);
+    let locks = patient().node(liar.url()).connect().await.unwrap();
+    let (by_hash, in_full) = (fleet.calls(0, "evalsha"), fleet.calls(0, "eval"));
+
+    liar.answer("-NOSCRIPT No matching script.\r\n");
+    let votes = no_quorum(locks.lock(NAME).ttl(2 * SEC).node_timeout(SEC).await);
+    locks.settled().await; // which it never confirms: as long as the key may live
+
+    let failed = format!("{:?}", vote(&votes, 0));
+    assert!(failed.contains("NOSCRIPT in answer to a script"), "{failed}");
+    let (by_hash, in_full) =
+        (fleet.calls(0, "evalsha") - by_hash, fleet.calls(0, "eval") - in_full);
+    assert!((1..=by_hash).contains(&in_full), "{by_hash} by hash, {in_full} in full");
+}
+
 /// What this process has now, in bytes; the peak counts from here.
 fn memory_from_here_on() -> u64 {
     std::fs::write("/proc/self/clear_refs", "5").expect("our own peak");

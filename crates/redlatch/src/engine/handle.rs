@@ -28,6 +28,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct Place {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) clock: Clock,
+    /// The process that the engine runs in: a fork leaves its thread behind.
+    process: u32,
     /// The restart guard, if there is one.
     pub(crate) guard: Option<Guard>,
     /// Without one: the nodes that are counted, which those who have a guard must
@@ -57,6 +59,7 @@ impl Place {
         Place {
             nodes,
             clock,
+            process: std::process::id(),
             guard: None,
             counted: None,
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
@@ -117,6 +120,11 @@ impl Place {
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether this is a copy in a process that was forked without `exec`.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
     pub(crate) fn due(&self) -> Moment {
         Moment::from_nanos(self.due.load(Ordering::Acquire))
     }
@@ -159,7 +167,7 @@ pub(crate) enum Ask {
     Settle(oneshot::Sender<()>),
 }
 
-/// The engine is gone: its runtime was shut down.
+/// The engine is gone: its runtime was shut down, or is another process's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopped;
 
@@ -195,6 +203,9 @@ impl Handle {
     }
 
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, Stopped> {
+        if self.place.is_forked() {
+            return Err(Stopped); // nobody in this process would ever answer
+        }
         let (answer, answered) = oneshot::channel();
         self.asking.send(ask(answer)).map_err(|_| Stopped)?;
         answered.await.map_err(|_| Stopped)
@@ -249,6 +260,7 @@ impl Handle {
 /// until the engine has undone what was left: the process may be about to end.
 #[derive(Debug)]
 struct Dedicated {
+    process: u32,
     ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
@@ -257,6 +269,9 @@ const LAST_UNDO: Duration = Duration::from_millis(500);
 
 impl Drop for Dedicated {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return; // the thread is another process's
+        }
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = ended.recv_timeout(LAST_UNDO);
     }
@@ -284,7 +299,8 @@ pub(crate) fn spawn_thread(place: Place) -> io::Result<Handle> {
         let _ = end.send(());
     };
     thread::Builder::new().name("redlatch-engine".into()).spawn(run)?;
-    handle.thread = Some(Arc::new(Dedicated { ended: Mutex::new(ended) }));
+    handle.thread =
+        Some(Arc::new(Dedicated { process: std::process::id(), ended: Mutex::new(ended) }));
     Ok(handle)
 }
 

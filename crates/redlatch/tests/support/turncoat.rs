@@ -7,10 +7,19 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex, PoisonError},
     thread,
+    time::Duration,
 };
 
-/// The lie, and whether it has an end.
-type Lie = Option<(Vec<u8>, bool)>;
+/// How it lies, if it does.
+type Lie = Option<(Vec<u8>, Manner)>;
+
+#[derive(Debug, Clone, Copy)]
+enum Manner {
+    Once,
+    Endlessly,
+    /// All at once, and then its last line byte by byte, over and over.
+    Trickling,
+}
 
 pub(crate) struct Turncoat {
     port: u16,
@@ -39,12 +48,21 @@ impl Turncoat {
 
     /// From now on every answer is this.
     pub(crate) fn answer(&self, bytes: impl Into<Vec<u8>>) {
-        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) = Some((bytes.into(), false));
+        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((bytes.into(), Manner::Once));
+    }
+
+    /// From now on every answer starts with this and goes on with its last line,
+    /// a byte at a time.
+    pub(crate) fn trickle(&self, bytes: impl Into<Vec<u8>>) {
+        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((bytes.into(), Manner::Trickling));
     }
 
     /// From now on every answer is this, over and over.
     pub(crate) fn answer_endlessly(&self, bytes: impl Into<Vec<u8>>) {
-        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) = Some((bytes.into(), true));
+        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((bytes.into(), Manner::Endlessly));
     }
 
     /// Serves like the real one again.
@@ -75,10 +93,18 @@ fn answer(mut from: TcpStream, mut client: TcpStream, lie: &Mutex<Lie>) -> io::R
         let lie = lie.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match lie {
             None => client.write_all(&buffer[..read])?,
-            Some((bytes, false)) => client.write_all(&bytes)?,
-            Some((bytes, true)) => loop {
+            Some((bytes, Manner::Once)) => client.write_all(&bytes)?,
+            Some((bytes, Manner::Endlessly)) => loop {
                 client.write_all(&bytes)?;
             },
+            Some((bytes, Manner::Trickling)) => {
+                client.write_all(&bytes)?;
+                let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+                for byte in lines.next_back().unwrap_or_default().iter().cycle() {
+                    client.write_all(&[*byte])?;
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
         }
     }
 }

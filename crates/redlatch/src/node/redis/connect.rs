@@ -5,7 +5,7 @@
 
 use super::{
     Address, Transport, observe,
-    resp::{LARGEST, Value, read_reply, write_command},
+    resp::{LARGEST, Progress, Value, write_command},
     translate::{Hashes, Script, text_of},
 };
 use crate::both::both;
@@ -85,7 +85,7 @@ async fn introduction(address: &Address) -> Result<Identity, Fault> {
     let (mut out, logins) = login(address);
     write_command(&mut out, &[b"INFO"]);
     stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
-    let mut replies = Replies { stream: &mut stream, buffer: Vec::new(), at: 0 };
+    let mut replies = Replies::of(&mut stream);
     for _ in 0..logins {
         replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
     }
@@ -97,7 +97,7 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     let (out, logins) = greeting(address);
     stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
 
-    let mut replies = Replies { stream: &mut stream, buffer: Vec::new(), at: 0 };
+    let mut replies = Replies::of(&mut stream);
     for _ in 0..logins {
         replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
     }
@@ -185,15 +185,20 @@ struct Replies<'a> {
     stream: &'a mut Stream,
     buffer: Vec<u8>,
     at: usize,
+    progress: Progress,
 }
 
-impl Replies<'_> {
+impl<'a> Replies<'a> {
+    fn of(stream: &'a mut Stream) -> Self {
+        Replies { stream, buffer: Vec::new(), at: 0, progress: Progress::default() }
+    }
+
     async fn next<T>(
         &mut self,
         understand: impl FnOnce(&Value<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         loop {
-            match read_reply(&self.buffer[self.at..]) {
+            match self.progress.read(&self.buffer[self.at..]) {
                 Ok(Some((value, length))) => {
                     self.at += length;
                     return understand(&value);

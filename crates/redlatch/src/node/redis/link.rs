@@ -11,7 +11,7 @@ use super::{
     Address,
     connect::{Connection, connect},
     observe,
-    resp::{LARGEST, Nonsense, Value, read_reply, write_command},
+    resp::{LARGEST, Nonsense, Progress, Value, write_command},
     translate::{self, MarkerText, Naming},
 };
 use crate::node::Link;
@@ -46,6 +46,9 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How much is read at once.
 const READ: usize = 16 * 1024;
+/// How often it is read in one turn: a server that sends without end does not
+/// keep the engine from the others.
+const MOST_READS: usize = 16;
 
 pub(super) struct RedisLink {
     address: Arc<Address>,
@@ -82,11 +85,13 @@ struct Ready {
     read: Vec<u8>,
     start: usize,
     end: usize,
+    /// How far the reply at `start` has been read.
+    progress: Progress,
 }
 
 /// What was sent and is to be answered.
 enum Sent {
-    Command(Tag, Command),
+    Command(Tag, Command, Named),
     /// A look at who the server is.
     Look,
 }
@@ -164,7 +169,7 @@ impl Link for RedisLink {
             && let Poll::Ready(fault) = ready.poll(cx, replies)
         {
             for sent in ready.under_way.drain(..) {
-                if let Sent::Command(tag, _) = sent {
+                if let Sent::Command(tag, ..) = sent {
                     replies.push((tag, Reply::failed(fault.clone())));
                 }
             }
@@ -187,6 +192,7 @@ impl Ready {
             read: vec![0; READ],
             start: 0,
             end: 0,
+            progress: Progress::default(),
         }
     }
 
@@ -203,16 +209,21 @@ impl Ready {
                 self.under_way.push_back(Sent::Look);
             }
         }
-        self.write(&command, Named::ByHash);
-        self.under_way.push_back(Sent::Command(tag, command));
+        self.write_as(tag, command, Named::ByHash);
     }
 
     /// Ready when the connection has ended, with the reason.
     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) -> Poll<Fault> {
+        let mut reads = 0;
         loop {
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
                 return Poll::Ready(disconnected(&error.to_string()));
             }
+            if reads == MOST_READS {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            reads += 1;
             let Poll::Ready(read) = self.poll_read(cx) else { break };
             match read {
                 Ok(0) => return Poll::Ready(disconnected("closed by the server")),
@@ -246,9 +257,11 @@ impl Ready {
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.end == self.read.len() {
-            self.read.copy_within(self.start.., 0);
-            self.end -= self.start;
-            self.start = 0;
+            if self.start > 0 {
+                self.read.copy_within(self.start.., 0);
+                self.end -= self.start;
+                self.start = 0;
+            }
             let enough = self.read.len().max(self.end + READ);
             self.read.resize(enough, 0);
         }
@@ -263,23 +276,28 @@ impl Ready {
     fn understand(&mut self, replies: &mut Vec<(Tag, Reply)>) -> Result<(), Fault> {
         let nonsense = |nonsense: Nonsense| Fault::Nonsense(nonsense.to_string().into());
         while let Some((value, length)) =
-            read_reply(&self.read[self.start..self.end]).map_err(nonsense)?
+            self.progress.read(&self.read[self.start..self.end]).map_err(nonsense)?
         {
             let Some(sent) = self.under_way.pop_front() else {
                 return Err(Fault::Nonsense("an answer to nothing".into()));
             };
             self.start += length;
-            let Sent::Command(tag, command) = sent else {
+            let Sent::Command(tag, command, named) = sent else {
                 if !observe::is_still(&self.connection.identity.run, &value) {
                     return Err(role_changed());
                 }
                 continue;
             };
-            if is_no_script(&value) && !self.released_since(&command) {
-                // The server forgot the script (SCRIPT FLUSH), so it did nothing.
-                self.write(&command, Named::InFull);
-                self.under_way.push_back(Sent::Command(tag, command));
-                continue;
+            if is_no_script(&value) {
+                if named == Named::InFull {
+                    replies.push((tag, Reply::failed(no_script())));
+                    continue;
+                }
+                if !self.released_since(&command) {
+                    // The server forgot the script (SCRIPT FLUSH), so it did nothing.
+                    self.write_as(tag, command, Named::InFull);
+                    continue;
+                }
             }
             let reply = translate::read(&command, &value, &self.connection.identity);
             let another = is_read_only(&value) || self.is_another(&reply);
@@ -296,14 +314,15 @@ impl Ready {
         if rest > LARGEST { Err(nonsense(Nonsense::TooLarge)) } else { Ok(()) }
     }
 
-    fn write(&mut self, command: &Command, named: Named) {
+    fn write_as(&mut self, tag: Tag, command: Command, named: Named) {
         let Connection { identity, hashes, .. } = &self.connection;
         let marker = self.marker.of(command.guard(), &identity.run);
         let naming = match named {
             Named::ByHash => Naming::Hash(hashes),
             Named::InFull => Naming::Source,
         };
-        translate::write(&mut self.out, command, marker, naming);
+        translate::write(&mut self.out, &command, marker, naming);
+        self.under_way.push_back(Sent::Command(tag, command, named));
     }
 
     /// Whether the server tells that it is no longer the one that was connected
@@ -318,13 +337,13 @@ impl Ready {
         let Command::Take { token, .. } = command else {
             return false;
         };
-        let releases = |later: &Sent| matches!(later, Sent::Command(_, Command::Release { token: released, .. }) if released == token);
+        let releases = |later: &Sent| matches!(later, Sent::Command(_, Command::Release { token: released, .. }, _) if released == token);
         self.under_way.iter().any(releases)
     }
 }
 
 /// How a script is named in a command.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
     ByHash,
     InFull,
@@ -337,6 +356,11 @@ fn is_read_only(value: &Value<'_>) -> bool {
 
 fn is_no_script(value: &Value<'_>) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(b"NOSCRIPT"))
+}
+
+/// No script was asked for by its hash: what answers so runs none.
+fn no_script() -> Fault {
+    Fault::Nonsense("NOSCRIPT in answer to a script that was sent in full".into())
 }
 
 fn role_changed() -> Fault {

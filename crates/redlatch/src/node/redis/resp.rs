@@ -3,7 +3,9 @@
 //! In:  bytes as they come, also half a reply, also nonsense.
 //! Out: one reply at a time, borrowed from the buffer.
 //!
-//! Promise: memory and depth are bounded whatever a server sends.
+//! Promise: memory and depth are bounded whatever a server sends, and so is the
+//! work: what has been read of a reply is not read again with every byte that
+//! comes ([`Progress`]).
 
 /// The longest text of a reply: all fencing registers have 1.5 MB.
 const LONGEST: usize = 2 << 20;
@@ -88,8 +90,66 @@ impl Digits {
     }
 }
 
+/// How far a reply that comes in pieces has been read.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Up to here everything is in order.
+    at: usize,
+    /// How many elements are missing of each array that has begun, the outermost
+    /// first.
+    open: Vec<usize>,
+}
+
+impl Progress {
+    /// The first reply in `bytes` and its length, or none if more must come: the
+    /// same bytes and more, next time.
+    pub(super) fn read<'a>(
+        &mut self,
+        bytes: &'a [u8],
+    ) -> Result<Option<(Value<'a>, usize)>, Nonsense> {
+        // Nearly always a reply comes whole.
+        if self.at == 0
+            && let Some(whole) = read_reply(bytes)?
+        {
+            return Ok(Some(whole));
+        }
+        let Some(length) = self.go_on(bytes)? else {
+            return Ok(None);
+        };
+        *self = Progress::default();
+        read_reply(&bytes[..length])
+    }
+
+    /// Reads on, element by element. The length of the reply once it is complete.
+    fn go_on(&mut self, bytes: &[u8]) -> Result<Option<usize>, Nonsense> {
+        let mut reader = Reader { bytes, at: self.at };
+        loop {
+            match reader.element(self.open.len())? {
+                None => return Ok(None),
+                Some(Element::Array(length @ 1..)) => self.open.push(length),
+                Some(_) => self.count(),
+            }
+            self.at = reader.at;
+            if self.open.is_empty() {
+                return Ok(Some(self.at));
+            }
+        }
+    }
+
+    /// One element is complete, and with it perhaps the arrays around it.
+    fn count(&mut self) {
+        while let Some(missing) = self.open.last_mut() {
+            *missing -= 1;
+            if *missing > 0 {
+                return;
+            }
+            self.open.pop();
+        }
+    }
+}
+
 /// The first reply in `bytes` and its length, or none if more must come.
-pub(super) fn read_reply(bytes: &[u8]) -> Result<Option<(Value<'_>, usize)>, Nonsense> {
+fn read_reply(bytes: &[u8]) -> Result<Option<(Value<'_>, usize)>, Nonsense> {
     let mut reader = Reader { bytes, at: 0 };
     let value = reader.value(0)?;
     Ok(value.map(|value| (value, reader.at)))
@@ -100,8 +160,30 @@ struct Reader<'a> {
     at: usize,
 }
 
+/// A value, or what an array starts with: how many values follow.
+enum Element<'a> {
+    Value(Value<'a>),
+    Array(usize),
+}
+
 impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Option<Value<'a>>, Nonsense> {
+        let length = match self.element(depth)? {
+            None => return Ok(None),
+            Some(Element::Value(value)) => return Ok(Some(value)),
+            Some(Element::Array(length)) => length,
+        };
+        let mut values = Vec::new();
+        for _ in 0..length {
+            match self.value(depth + 1)? {
+                Some(value) => values.push(value),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Value::Array(values)))
+    }
+
+    fn element(&mut self, depth: usize) -> Result<Option<Element<'a>>, Nonsense> {
         let Some(&kind) = self.bytes.get(self.at) else {
             return Ok(None);
         };
@@ -111,13 +193,18 @@ impl<'a> Reader<'a> {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        match kind {
-            b'+' => Ok(Some(Value::Status(line))),
-            b'-' => Ok(Some(Value::Error(line))),
-            b':' => Ok(Some(Value::Int(number(line)?))),
-            b'$' => self.text(line),
-            _ => self.array(line, depth),
-        }
+        let value = match kind {
+            b'+' => Value::Status(line),
+            b'-' => Value::Error(line),
+            b':' => Value::Int(number(line)?),
+            b'$' => return Ok(self.text(line)?.map(Element::Value)),
+            _ => match length(line, MOST_ELEMENTS)? {
+                None => Value::Nil,
+                Some(_) if depth == DEEPEST => return Err(Nonsense::TooLarge),
+                Some(length) => return Ok(Some(Element::Array(length))),
+            },
+        };
+        Ok(Some(Element::Value(value)))
     }
 
     /// The rest of the line behind the kind byte, without its end.
@@ -149,23 +236,6 @@ impl<'a> Reader<'a> {
         }
         self.at += length + 2;
         Ok(Some(Value::Text(&rest[..length])))
-    }
-
-    fn array(&mut self, line: &[u8], depth: usize) -> Result<Option<Value<'a>>, Nonsense> {
-        let Some(length) = length(line, MOST_ELEMENTS)? else {
-            return Ok(Some(Value::Nil));
-        };
-        if depth == DEEPEST {
-            return Err(Nonsense::TooLarge);
-        }
-        let mut values = Vec::new();
-        for _ in 0..length {
-            match self.value(depth + 1)? {
-                Some(value) => values.push(value),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(Value::Array(values)))
     }
 }
 
@@ -233,6 +303,77 @@ mod tests {
 
         for cut in 0..reply.len() {
             assert_eq!(read_reply(&reply[..cut]), Ok(None), "cut at {cut}");
+        }
+    }
+
+    /// Replies of every kind, nested and one in the other.
+    const REPLIES: [&[u8]; 8] = [
+        b"*3\r\n:1\r\n$3\r\nabc\r\n*1\r\n+OK\r\n",
+        b"*2\r\n*0\r\n*2\r\n*-1\r\n*1\r\n*1\r\n$0\r\n\r\n",
+        b"*0\r\n",
+        b"$4\r\n\r\n\r\n\r\n",
+        b"$-1\r\n",
+        b":-7\r\n",
+        b"+OK\r\n",
+        b"-ERR no\r\n",
+    ];
+
+    #[test]
+    fn a_reply_is_the_same_wherever_it_is_cut() {
+        for reply in REPLIES {
+            for cut in 0..reply.len() {
+                let mut progress = Progress::default();
+
+                let begun = progress.read(&reply[..cut]);
+
+                assert_eq!(begun, Ok(None), "{} cut at {cut}", reply.escape_ascii());
+                let (value, length) = progress.read(reply).unwrap().unwrap();
+                assert_eq!(value, whole(reply), "{} cut at {cut}", reply.escape_ascii());
+                assert_eq!(length, reply.len());
+            }
+        }
+    }
+
+    #[test]
+    fn replies_that_come_byte_by_byte_are_read_one_after_the_other() {
+        let stream = REPLIES.concat();
+        let (mut progress, mut start, mut read) = (Progress::default(), 0, Vec::new());
+
+        for end in 0..=stream.len() {
+            while let Some((value, length)) = progress.read(&stream[start..end]).unwrap() {
+                read.push(value);
+                start += length;
+            }
+        }
+
+        assert_eq!(read, REPLIES.map(whole));
+    }
+
+    #[test]
+    fn what_was_read_of_a_reply_is_not_read_again() {
+        let row = [b"*1024\r\n".to_vec(), b":1\r\n".repeat(1024)].concat();
+        let reply = [b"*1024\r\n".to_vec(), row.repeat(900)].concat();
+        let mut progress = Progress::default();
+
+        for end in (0..reply.len()).step_by(100) {
+            assert_eq!(progress.read(&reply[..end]), Ok(None));
+            assert!(end - progress.at < 8, "{end} bytes, read up to {}", progress.at);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_noticed_as_soon_as_it_is_there() {
+        for (start, nonsense) in [
+            (&b"*2\r\n:1\r\n"[..], &b"H"[..]),
+            (b"*2\r\n:1\r\n*1", b"025\r\n"),
+            (b"*1\r\n*1\r\n*1\r\n*1\r\n", b"*0\r\n"),
+            (b"*1\r\n$2\r\nab", b"cd"),
+        ] {
+            let mut progress = Progress::default();
+            let bytes = [start, nonsense].concat();
+
+            assert_eq!(progress.read(start), Ok(None));
+            assert!(progress.read(&bytes).is_err(), "{}", nonsense.escape_ascii());
         }
     }
 
