@@ -20,7 +20,7 @@ mod front;
 mod holder;
 mod job;
 mod line;
-mod signals;
+pub(crate) mod signals;
 mod terminal;
 mod waiting;
 mod wire;

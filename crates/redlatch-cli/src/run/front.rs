@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     exit::Exit,
+    fork::fork,
     say::{Event, Say},
 };
 use nix::{
@@ -25,7 +26,7 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
         wait::{WaitStatus, waitpid},
     },
-    unistd::{ForkResult, Pid, fork, getpgrp, setpgid},
+    unistd::{ForkResult, Pid, getpgrp, setpgid},
 };
 use std::{
     io::{self, Read, Write},
@@ -68,10 +69,8 @@ pub(super) fn run(plan: &Plan) -> Exit {
 }
 
 /// Becomes two processes, the second in a process group of its own.
-#[expect(unsafe_code, reason = "there is no safe way to fork")]
 fn split() -> nix::Result<ForkResult> {
-    // SAFETY: this process has one thread, so the child may do as it likes.
-    let result = unsafe { fork() }?;
+    let result = fork()?;
     match result {
         ForkResult::Child => setpgid(Pid::from_raw(0), Pid::from_raw(0))?,
         // Whoever is first; it may even have ended.
