@@ -2,6 +2,7 @@
 
 use crate::{
     cli::{AcquireArgs, ExtendArgs},
+    confirm::confirm,
     duration::show,
     exit::Exit,
     failure::Failure,
@@ -16,7 +17,7 @@ use redlatch::{
 use serde_json::json;
 use std::{
     ffi::OsStr,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
     time::{Duration, Instant},
 };
@@ -182,7 +183,10 @@ pub(crate) async fn force(
             LockState::Held { owner: Some(owner), .. } => format!("It is held by {owner}. "),
             _ => String::new(),
         };
-        confirm(&format!("{whose}Take {shown} away? Its holder may still be at work. [y/N] "))?;
+        confirm(
+            &format!("{whose}Take {shown} away? Its holder may still be at work."),
+            "nobody is there to ask; add --yes to take the lock away",
+        )?;
     }
     let forced = observer.force_release(name.as_bytes()).await?;
     let (words, exit) = outcome(&shown, &forced);
@@ -242,25 +246,6 @@ fn print_forced(forced: &[Forced]) -> io::Result<()> {
         })
         .collect();
     print_json(&json!({ "nodes": nodes }))
-}
-
-/// Asks; anything but yes is an error.
-fn confirm(question: &str) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::new(
-            Exit::Failed,
-            "nobody is there to ask; add --yes to take the lock away",
-        ));
-    }
-    let mut stderr = io::stderr();
-    write!(stderr, "{question}")?;
-    stderr.flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::new(Exit::Failed, "nothing was changed")),
-    }
 }
 
 /// For people: how long a lock is still there.

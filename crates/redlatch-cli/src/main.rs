@@ -11,6 +11,7 @@ mod background;
 mod by_hand;
 mod cli;
 mod config;
+mod confirm;
 mod doctor;
 mod duration;
 mod exit;
