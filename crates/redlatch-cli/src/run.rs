@@ -14,6 +14,7 @@
 //! Stopping the front (Ctrl-Z) stops the command, not the holder: the lock is
 //! renewed on and on, up to `--max-hold`.
 
+mod cage;
 mod course;
 mod family;
 mod front;

@@ -114,7 +114,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__admit)
-            opts="-q -v -h --all --wait --replace --all-stopped --timeout --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --wait --all --yes --replace --all-stopped --timeout --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

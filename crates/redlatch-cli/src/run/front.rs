@@ -7,7 +7,9 @@
 //! on, every process of the command is killed.
 
 use super::{
-    Plan, family, holder,
+    Plan,
+    cage::Cage,
+    family, holder,
     signals::{self, Original},
     terminal::Terminal,
     wire::{LENGTH, News, Order},
@@ -196,20 +198,26 @@ impl Front {
 
     /// The holder is gone without having ended the command.
     fn clear_up(&self, hung: bool) -> Exit {
-        family::kill_all();
+        let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(getpgrp()) {
             terminal.bring_home();
         }
-        let (words, exit) = if hung {
+        let (words, fate, exit) = if hung {
             (
-                "the lock could not be renewed, because redlatch was stopped; the command was killed",
+                "the lock could not be renewed, because redlatch was stopped",
+                "; the command was killed",
                 Exit::Lost,
             )
         } else {
-            ("the process that held the lock was killed, and the command with it", Exit::Failed)
+            ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
         };
-        self.say.say(&Event::failed(words, exit));
-        exit
+        if processes.is_empty() {
+            self.say.say(&Event::failed(format!("{words}{fate}"), exit));
+            return exit;
+        }
+        self.say.say(&Event::failed(words, Exit::Lost));
+        self.say.say(&Event::Survived { processes });
+        Exit::Lost
     }
 
     /// Ends as by Ctrl-C, so that a shell's loop or script around us ends, too.
