@@ -67,6 +67,13 @@ pub(crate) struct RunArgs {
     /// What to do with the command when its lock is about to be lost.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
+    /// Lets the command see the nodes' passwords in its environment.
+    ///
+    /// For one that calls redlatch itself. Otherwise variables that the config
+    /// file names as password_env are taken away, and REDLATCH_NODES is withheld
+    /// if it holds a password.
+    #[arg(long)]
+    pub(crate) pass_secrets: bool,
     /// The exit status if another owner has the lock, instead of 121.
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(crate) conflict_exit_code: Option<u8>,

@@ -23,6 +23,7 @@ mod percent;
 mod progress;
 mod run;
 mod say;
+mod secrets;
 mod settings;
 
 use background::answer_first;

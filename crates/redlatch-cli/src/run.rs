@@ -52,6 +52,7 @@ struct Plan {
     at_least: Duration,
     grace: Duration,
     on_lost: OnLost,
+    pass_secrets: bool,
     held: Exit,
     say: Say,
 }
@@ -87,6 +88,7 @@ impl Plan {
             max_hold: args.max_hold,
             at_least: args.at_least,
             on_lost: args.on_lost,
+            pass_secrets: args.pass_secrets,
             held: args.conflict_exit_code.map_or(Exit::Held, Exit::Code),
             settings,
             say,

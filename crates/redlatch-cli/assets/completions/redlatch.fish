@@ -54,6 +54,7 @@ on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-wait -d 'Does not wait, whatever the config file says'
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l pass-secrets -d 'Lets the command see the nodes\' passwords in its environment'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s v -l verbose -d 'Says what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'

@@ -114,25 +114,31 @@ fn start(
     terminal: Option<Terminal>,
 ) -> io::Result<(Job, Children)> {
     let news = Children::listen()?;
-    let job = Job::start(&plan.command, &environment(lease), original, terminal)?;
+    let job = Job::start(&plan.command, &environment(plan, lease), original, terminal)?;
     plan.say.say(&Event::Started { pid: job.pid().as_raw() });
     let children = Children::of(job.pid(), news);
     Ok((job, children))
 }
 
-/// What the command finds in its environment.
-fn environment(lease: &Lease) -> Vec<(&'static str, OsString)> {
+/// What is changed in the command's environment: none if it is taken away.
+fn environment<'a>(plan: &'a Plan, lease: &Lease) -> Vec<(&'a str, Option<OsString>)> {
     let names: Vec<&[u8]> = lease.resources().map(redlatch::Resource::as_bytes).collect();
     let until = SystemTime::now() + lease.remaining();
     let until = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let mut found = vec![
-        ("REDLATCH_RESOURCE", OsString::from_vec(names.join(&b"\n"[..]))),
-        ("REDLATCH_TOKEN", OsString::from_vec(lease.token().to_vec())),
-        ("REDLATCH_USABLE_UNTIL", until.to_string().into()),
-    ];
-    let number = lease.fencing_token();
-    found.extend(number.map(|number| ("REDLATCH_FENCING_TOKEN", number.to_string().into())));
-    found
+    let mut changes = Vec::new();
+    if !plan.pass_secrets {
+        let secrets = plan.settings.secrets().changes();
+        changes.extend(secrets.map(|(name, instead)| (name, instead.map(Into::into))));
+    }
+    // One of a lock around this one is taken away, should this have none.
+    let fence = lease.fencing_token().map(|number| number.to_string().into());
+    changes.extend([
+        ("REDLATCH_RESOURCE", Some(OsString::from_vec(names.join(&b"\n"[..])))),
+        ("REDLATCH_TOKEN", Some(OsString::from_vec(lease.token().to_vec()))),
+        ("REDLATCH_USABLE_UNTIL", Some(until.to_string().into())),
+        ("REDLATCH_FENCING_TOKEN", fence),
+    ]);
+    changes
 }
 
 fn not_started(plan: &Plan, error: &io::Error) -> Exit {

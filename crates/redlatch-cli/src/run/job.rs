@@ -35,7 +35,7 @@ impl Job {
     /// Starts the command, in the terminal's foreground if the front is there.
     pub(super) fn start(
         command: &[OsString],
-        environment: &[(&str, OsString)],
+        environment: &[(&str, Option<OsString>)],
         original: Original,
         terminal: Option<Terminal>,
     ) -> io::Result<Self> {
@@ -43,10 +43,13 @@ impl Job {
         let lender = terminal.as_ref().filter(|_| lent).map(Terminal::try_clone).transpose()?;
         let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let mut child = Command::new(program);
-        // Of a lock around this one, should it have none of its own.
-        child.env_remove("REDLATCH_FENCING_TOKEN");
-        child.args(&command[1..]).envs(environment.iter().map(|(key, value)| (key, value)));
-        child.process_group(0);
+        for (name, value) in environment {
+            match value {
+                Some(value) => child.env(name, value),
+                None => child.env_remove(name),
+            };
+        }
+        child.args(&command[1..]).process_group(0);
         let cage = Cage::build(Pid::this());
         let door = cage.as_ref().and_then(|cage| cage.door().ok());
         let spawned = in_child(&mut child, Pid::this(), door, lender, original).spawn();
