@@ -244,7 +244,7 @@ fn a_key_that_lives_on_for_longer_than_any_client_may_ask_for_is_pointed_out() {
 
 /// Two of three servers were restarted under a job.
 fn two_restarted_under_a_job() -> (Servers, Place, Running) {
-    let servers = Servers::start(3).unwrap();
+    let servers = Servers::start(3).expect("three servers");
     let place = admitted(Place::guarded_long(&servers));
     let script = "echo up > up; sleep 100";
     let args = ["run", "x", "--owner", "ada", "--", "sh", "-c", script];
