@@ -1,5 +1,8 @@
 //! `admit`: which nodes may vote, and an operator's word for them.
 
+mod doubts;
+mod planted;
+
 use crate::{
     cli::AdmitArgs,
     duration::show,
@@ -21,17 +24,31 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
     let observer = settings.builder().observer()?;
     let named = named(&args, &settings, &observer)?;
     let watcher = Watcher { observer: &observer, say, until: until(args.timeout) };
+    let mut missing = Vec::new();
     let standings = if args.replace {
         if !args.all_stopped {
             observer.may_replace().await?;
         }
         watcher.replace(&named).await?
     } else if args.wait {
-        watcher.wait_for(&named).await?
+        let standings = watcher.wait_for(&named).await?;
+        if named.iter().all(|name| may_vote(&standings, name)) {
+            missing = watcher.wait_for_leases(&named, settings.max_ttl()).await;
+        }
+        standings
     } else {
+        if !args.yes {
+            doubts::ask(&observer, &named).await?;
+        }
         observer.admit(&named).await?
     };
-    report(&standings, &named, args.words.json, say)
+    let exit = report(&standings, &named, args.words.json, say)?;
+    if missing.is_empty() {
+        return Ok(exit);
+    }
+    let words = format!("restart no other node yet: {}", planted::in_words(&missing));
+    say.say(&Event::failed(words, Exit::TooFewNodes));
+    Ok(Exit::TooFewNodes)
 }
 
 fn until(timeout: Option<Duration>) -> Option<Instant> {

@@ -1,7 +1,8 @@
 //! `acquire`, `extend` and `release`: locks for shell scripts, step by step.
 
 use crate::{
-    cli::{AcquireArgs, ExtendArgs, ReleaseArgs},
+    cli::{AcquireArgs, ExtendArgs},
+    confirm::confirm,
     duration::show,
     exit::Exit,
     failure::Failure,
@@ -11,81 +12,114 @@ use crate::{
     settings::Settings,
 };
 use redlatch::{
-    FencingToken, Guard, LeaseParts, LockError, LockState, Locks, Released,
-    observer::{Forced, Observer},
+    FencingToken, Guard, LeaseParts, LockError, LockState, Locks, Released, observer::Forced,
 };
 use serde_json::json;
 use std::{
     ffi::OsStr,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
     time::{Duration, Instant},
 };
-use tokio::signal::unix::{SignalKind, signal};
-
-/// How long the rest of an attempt that was given up may take.
-const UNDO: Duration = Duration::from_millis(500);
 
 pub(crate) async fn acquire(
     args: AcquireArgs,
     settings: Settings,
     say: Say,
+    rest: &mut Option<Locks>,
 ) -> Result<Exit, Failure> {
     let settings = settings.with(&args.waiting);
-    let locks = settings.builder().connect().await?;
+    let locks = rest.insert(settings.builder().connect().await?);
     let deadline = Instant::now().checked_add(settings.wait());
     let request = locks
         .lock_all(args.names.iter().map(|name| name.as_bytes()))
         .no_renewal()
         .wait(settings.wait());
-    let watching = progress::show(say, &locks, &args.names, deadline);
+    let watching = progress::show(say, locks, &args.names, deadline);
     let result = tokio::select! {
         result = request => result,
-        signal = told_to_end() => {
-            say.end_progress();
-            let _ = tokio::time::timeout(UNDO, locks.settled()).await;
-            return Ok(Exit::Signal(signal));
-        }
         () = watching => unreachable!("progress goes on until the request ends"),
     };
     say.end_progress();
     match result {
-        Ok(guard) => leave(&locks, guard, args.words.json).await,
-        Err(error) => {
-            let failure = Failure::about(&args.names, &locks, error).await;
-            let _ = tokio::time::timeout(UNDO, locks.settled()).await;
-            Err(failure)
+        Ok(guard) => {
+            freshen(&guard, settings.ttl()).await?;
+            leave(locks, guard, args.words.json).await
         }
+        Err(error) => Err(Failure::about(&args.names, locks, error).await),
     }
 }
 
-pub(crate) async fn extend(args: ExtendArgs, settings: Settings, _: Say) -> Result<Exit, Failure> {
-    let Handle(parts) = read_handle(&args.handle)?;
+/// Sees to it that what is handed over has half of its time before it.
+async fn freshen(guard: &Guard, ttl: Duration) -> Result<(), Failure> {
+    let extended = guard.ensure(ttl / 2).await;
+    let left = guard.remaining();
+    if left >= ttl / 2 {
+        return Ok(());
+    }
+    let why = extended.err().map_or(String::new(), |error| format!(": {error}"));
+    let (left, ttl) = (show(left), show(ttl));
+    let words = format!(
+        "the lock was taken, but had {left} of its {ttl} left and could not be extended{why}; \
+         it is released"
+    );
+    Err(Failure::new(Exit::TooFewNodes, words))
+}
+
+/// Reads the handle before anything else: stdin may take its time.
+pub(crate) fn read_handle(typed: &str) -> Result<Handle, Failure> {
+    let mut text = typed.to_string();
+    if typed == "-" {
+        text.clear();
+        io::stdin().read_to_string(&mut text)?;
+    }
+    text.parse().map_err(|error| Failure::new(Exit::Failed, error))
+}
+
+pub(crate) async fn extend(
+    Handle(parts): Handle,
+    args: ExtendArgs,
+    settings: Settings,
+    rest: &mut Option<Locks>,
+) -> Result<Exit, Failure> {
     let ttl = args.ttl.unwrap_or(parts.ttl);
-    let locks = settings.builder().connect().await?;
-    let guard = locks.resume(&LeaseParts { ttl, ..parts }).await.map_err(|error| match error {
+    let locks = rest.insert(settings.builder().connect().await?);
+    let mut guard = resume(locks, &LeaseParts { ttl, ..parts }).await?;
+    if guard.remaining() < ttl / 2 {
+        // The nodes were slow to answer. The lock is the caller's: whatever comes
+        // in between, it is not ours to give back.
+        let parts = guard.into_parts();
+        guard = resume(locks, &parts).await?;
+    }
+    if guard.remaining() < ttl / 2 {
+        let left = show(guard.remaining());
+        let _ = guard.into_parts();
+        let words = format!(
+            "the nodes answer too slowly: the lock is yours for another {left} only; release it"
+        );
+        return Err(Failure::new(Exit::TooFewNodes, words));
+    }
+    leave(locks, guard, args.words.json).await
+}
+
+async fn resume(locks: &Locks, parts: &LeaseParts) -> Result<Guard, Failure> {
+    locks.resume(parts).await.map_err(|error| match error {
         LockError::Lost(_) => not_yours(),
         error => error.into(),
-    })?;
-    leave(&locks, guard, args.words.json).await
+    })
 }
 
 pub(crate) async fn release(
-    args: ReleaseArgs,
+    Handle(parts): Handle,
+    as_json: bool,
     settings: Settings,
     say: Say,
+    rest: &mut Option<Locks>,
 ) -> Result<Exit, Failure> {
-    if let Some(name) = &args.force {
-        let observer = settings.builder().observer()?;
-        return force(&observer, name, args.yes, args.words.json, say).await;
-    }
-    let Handle(parts) = read_handle(args.handle.as_deref().unwrap_or_default())?;
-    let locks = settings.builder().connect().await?;
-    let released = locks.give_back(&parts).await?;
-    let _ = tokio::time::timeout(UNDO, locks.settled()).await;
-    match released {
+    let locks = rest.insert(settings.builder().connect().await?);
+    match locks.give_back(&parts).await? {
         Released::Now => {
-            if args.words.json {
+            if as_json {
                 print_json(&json!({ "released": true }))?;
             }
             say.say(&Event::Released { outcome: "the lock is released" });
@@ -98,28 +132,33 @@ pub(crate) async fn release(
 /// Leaves the lock on the nodes and prints what is needed to go on with it.
 async fn leave(locks: &Locks, guard: Guard, as_json: bool) -> Result<Exit, Failure> {
     let handle = Handle(guard.into_parts());
-    // Or the engine could not have heard yet that the lock shall stay.
-    locks.settled().await;
-    let printed = if as_json {
-        let LeaseParts { resources, token, ttl, .. } = &handle.0;
-        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        print_json(&json!({
-            "handle": handle.to_string(),
-            "resources": resources.iter().map(text).collect::<Vec<_>>(),
-            "token": text(token),
-            "fencing_token": handle.0.fencing_token.map(FencingToken::get),
-            "ttl_ms": ttl.as_millis(),
-            "usable_until_ms": handle.until_ms(),
-        }))
-    } else {
-        writeln!(io::stdout(), "{handle}")
+    let print = || {
+        if as_json {
+            print_json(&as_value(&handle))?;
+        } else {
+            writeln!(io::stdout(), "{handle}")?;
+        }
+        io::stdout().flush()
     };
-    if let Err(error) = printed {
+    if let Err(error) = print() {
         // Nobody could ever release it.
         let _ = locks.give_back(&handle.0).await;
         return Err(error.into());
     }
     Ok(Exit::Done)
+}
+
+fn as_value(handle: &Handle) -> serde_json::Value {
+    let LeaseParts { resources, token, ttl, .. } = &handle.0;
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    json!({
+        "handle": handle.to_string(),
+        "resources": resources.iter().map(text).collect::<Vec<_>>(),
+        "token": text(token),
+        "fencing_token": handle.0.fencing_token.map(FencingToken::get),
+        "ttl_ms": ttl.as_millis(),
+        "usable_until_ms": handle.until_ms(),
+    })
 }
 
 fn not_yours() -> Failure {
@@ -128,37 +167,15 @@ fn not_yours() -> Failure {
     Failure::new(Exit::Lost, words)
 }
 
-fn read_handle(typed: &str) -> Result<Handle, Failure> {
-    let mut text = typed.to_string();
-    if typed == "-" {
-        text.clear();
-        io::stdin().read_to_string(&mut text)?;
-    }
-    text.parse().map_err(|error| Failure::new(Exit::Failed, error))
-}
-
-/// Waits for a signal that ends us.
-async fn told_to_end() -> i32 {
-    let [hup, int, term] = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()];
-    let (Ok(mut on_hup), Ok(mut on_int), Ok(mut on_term)) =
-        (signal(hup), signal(int), signal(term))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = on_hup.recv() => hup.as_raw_value(),
-        _ = on_int.recv() => int.as_raw_value(),
-        _ = on_term.recv() => term.as_raw_value(),
-    }
-}
-
-async fn force(
-    observer: &Observer,
+/// Takes a lock away from whoever holds it.
+pub(crate) async fn force(
     name: &OsStr,
     sure: bool,
     as_json: bool,
+    settings: Settings,
     say: Say,
 ) -> Result<Exit, Failure> {
+    let observer = settings.builder().observer()?;
     let shown = name.to_string_lossy();
     let status = observer.status(name.as_bytes()).await?;
     if !sure && status.state != LockState::Free {
@@ -166,7 +183,10 @@ async fn force(
             LockState::Held { owner: Some(owner), .. } => format!("It is held by {owner}. "),
             _ => String::new(),
         };
-        confirm(&format!("{whose}Take {shown} away? Its holder may still be at work. [y/N] "))?;
+        confirm(
+            &format!("{whose}Take {shown} away? Its holder may still be at work."),
+            "nobody is there to ask; add --yes to take the lock away",
+        )?;
     }
     let forced = observer.force_release(name.as_bytes()).await?;
     let (words, exit) = outcome(&shown, &forced);
@@ -228,26 +248,45 @@ fn print_forced(forced: &[Forced]) -> io::Result<()> {
     print_json(&json!({ "nodes": nodes }))
 }
 
-/// Asks; anything but yes is an error.
-fn confirm(question: &str) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::new(
-            Exit::Failed,
-            "nobody is there to ask; add --yes to take the lock away",
-        ));
-    }
-    let mut stderr = io::stderr();
-    write!(stderr, "{question}")?;
-    stderr.flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::new(Exit::Failed, "nothing was changed")),
-    }
-}
-
 /// For people: how long a lock is still there.
 pub(crate) fn remaining(left: Option<Duration>) -> String {
     left.map_or("for ever".into(), |left| format!("for another {}", show(left)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redlatch::testing::Nodes;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    /// A lease of which 6 s of 10 are over.
+    async fn old_lease(nodes: &Nodes) -> (Locks, Guard) {
+        let locks = nodes.locks();
+        let guard = locks.lock("x").ttl(TTL).no_renewal().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        (locks, guard)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_of_which_more_than_half_is_over_is_extended_before_it_is_handed_out() {
+        let nodes = Nodes::new(3);
+        let (_locks, guard) = old_lease(&nodes).await;
+
+        freshen(&guard, TTL).await.unwrap();
+
+        assert!(guard.remaining() >= TTL / 2, "{:?} left", guard.remaining());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_cannot_be_extended_is_not_handed_out() {
+        let nodes = Nodes::new(3);
+        let (_locks, guard) = old_lease(&nodes).await;
+        [0, 1].map(|node| nodes.pause(node));
+
+        let failure = freshen(&guard, TTL).await.unwrap_err();
+
+        assert_eq!(failure.exit, Exit::TooFewNodes);
+        assert!(failure.message.ends_with("; it is released"), "{}", failure.message);
+    }
 }

@@ -67,6 +67,13 @@ pub(crate) struct RunArgs {
     /// What to do with the command when its lock is about to be lost.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
+    /// Lets the command see the nodes' passwords in its environment.
+    ///
+    /// For one that calls redlatch itself. Otherwise variables that the config
+    /// file names as password_env are taken away, and REDLATCH_NODES is withheld
+    /// if it holds a password.
+    #[arg(long)]
+    pub(crate) pass_secrets: bool,
     /// The exit status if another owner has the lock, instead of 121.
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(crate) conflict_exit_code: Option<u8>,
@@ -210,25 +217,35 @@ pub(crate) struct DoctorArgs {
     pub(crate) words: Words,
 }
 
-/// Vouches for nodes that are quarantined, so that they vote at once.
+/// Waits for nodes that are quarantined, or vouches for them
 ///
 /// A node that may have forgotten locks (restarted, flushed, promoted, or new)
 /// does not vote for --max-ttl and --skew, one minute, and then does by itself.
-/// Say so only if no lock that it held can still be in use: nothing was locked,
-/// or all who held locks are stopped. Says of every node where it stands.
+///
+///   redlatch admit --wait         waits for all nodes; always safe
+///   redlatch admit --wait NODE    the same for one, between two restarts
+///   redlatch admit NODE           vouches for it: it votes at once
+///   redlatch admit --all          the same for all, as for new servers
+///
+/// Vouch for a node only if no lock that it held can still be in use: nothing
+/// was locked, or all who held locks are stopped. If locks are still to be seen
+/// on any node, they are shown, and you are asked.
 #[derive(Debug, Args)]
-#[command(after_help = exit::ADMIT_HELP)]
+#[command(verbatim_doc_comment, after_help = exit::ADMIT_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word on the command line")]
 pub(crate) struct AdmitArgs {
     /// Which nodes: as they are named in errors, or by their address.
     #[arg(value_name = "NODE", required_unless_present_any = ["all", "wait"])]
     pub(crate) which: Vec<String>,
+    /// Waits until the nodes, all if none is named, vote again by themselves, and have the locks back that are held.
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// All of them.
     #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
-    /// Vouches for nothing: waits until the nodes, all if none is named, vote again by themselves.
-    #[arg(long)]
-    pub(crate) wait: bool,
+    /// Vouches without asking, whatever locks are still to be seen.
+    #[arg(long, conflicts_with_all = ["wait", "replace"])]
+    pub(crate) yes: bool,
     /// Takes the nodes from clients with another list of nodes or other times, one by one.
     ///
     /// Each is out until the locks of those clients are over, and votes for ours

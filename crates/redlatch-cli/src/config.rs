@@ -6,7 +6,9 @@
 use crate::{cli::GuardMode, duration};
 use serde::{Deserialize, Deserializer};
 use std::{
-    env, fs, io,
+    env,
+    fs::File,
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -71,26 +73,56 @@ pub(crate) enum ConfigError {
 }
 
 impl Config {
+    /// The variables that hold passwords.
+    pub(crate) fn password_variables(&self) -> impl Iterator<Item = &str> {
+        let of_nodes = self.nodes.iter().filter_map(|node| match node {
+            NodeEntry::Table(table) => table.password_env.as_deref(),
+            NodeEntry::Url(_) => None,
+        });
+        self.password_env.as_deref().into_iter().chain(of_nodes)
+    }
+
     /// The file that was named, or the first of the usual ones that is there.
     pub(crate) fn load(named: Option<&Path>) -> Result<Self, ConfigError> {
         if let Some(path) = named {
-            return read(path);
+            let file = File::open(path).map_err(|error| unreadable(path, error))?;
+            return read(path, file);
         }
-        let here = PathBuf::from(NAME);
-        if let Ok(found) = fs::metadata(&here) {
+        let here = Path::new(NAME);
+        if let Some(file) = open(here)? {
+            // Of the very file that is read: a path may lead elsewhere by then.
+            let found = file.metadata().map_err(|error| unreadable(here, error))?;
             let owner = found.uid();
             if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
                 return Err(ConfigError::Foreign(
                     env::current_dir().unwrap_or_default().join(here),
                 ));
             }
-            return read(&here);
+            return read(here, file);
         }
-        match usual_places().into_iter().find(|path| path.exists()) {
-            Some(path) => read(&path),
-            None => Ok(Config::default()),
+        for path in usual_places() {
+            if let Some(file) = open(&path)? {
+                return read(&path, file);
+            }
         }
+        Ok(Config::default())
     }
+}
+
+/// Opens a file that need not be there. One that is there and cannot be opened is
+/// an error: without it the locks would be elsewhere.
+fn open(path: &Path) -> Result<Option<File>, ConfigError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+            _ => Err(unreadable(path, error)),
+        },
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> ConfigError {
+    ConfigError::Unreadable { path: path.into(), error }
 }
 
 /// The user's and the system's config file.
@@ -101,9 +133,8 @@ fn usual_places() -> Vec<PathBuf> {
     user.into_iter().chain([Path::new("/etc/redlatch").join(NAME)]).collect()
 }
 
-fn read(path: &Path) -> Result<Config, ConfigError> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| ConfigError::Unreadable { path: path.into(), error })?;
+fn read(path: &Path, file: File) -> Result<Config, ConfigError> {
+    let text = io::read_to_string(file).map_err(|error| unreadable(path, error))?;
     toml::from_str(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = 1 + text.get(..start).unwrap_or_default().matches('\n').count();
@@ -125,6 +156,7 @@ fn duration_or_forever<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Dur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn parsed(text: &str) -> Result<Config, String> {
         let dir = env::temp_dir().join(format!("redlatch-config-{}", std::process::id()));
@@ -132,7 +164,8 @@ mod tests {
         let path = dir.join(format!("{:?}.toml", std::thread::current().id()));
         fs::write(&path, text).unwrap();
         let shown = path.display().to_string();
-        let config = read(&path).map_err(|error| error.to_string().replace(&shown, "FILE"));
+        let file = File::open(&path).unwrap();
+        let config = read(&path, file).map_err(|error| error.to_string().replace(&shown, "FILE"));
         fs::remove_file(&path).unwrap();
         config
     }

@@ -90,7 +90,7 @@ Exit status, by the worst finding:
 pub(crate) const ADMIT_HELP: &str = "\
 Exit status:
   0    the nodes may vote
-  122  some may not, or do not answer
+  122  some may not, do not answer, or lack locks that are held (--wait)
   125  redlatch itself failed, or was called wrongly";
 
 #[cfg(test)]

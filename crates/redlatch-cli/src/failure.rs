@@ -128,18 +128,22 @@ impl From<std::io::Error> for Failure {
 /// do not matter.
 fn too_few(votes: &Votes) -> Failure {
     let (mut failed, mut forgot, mut disagree) = (Vec::new(), Vec::new(), Vec::new());
-    let mut theirs = Vec::new();
+    let (mut theirs, mut out) = (Vec::new(), String::new());
     for NodeVote { node, vote, .. } in votes {
         match vote {
             Vote::Failed(_) => failed.push(format!("{node}: {vote}")),
-            Vote::Quarantined(quarantine) => match (&quarantine.cause, quarantine.remaining) {
-                (Cause::Disagrees(other), _) => {
+            Vote::Quarantined(quarantine) => match &quarantine.cause {
+                Cause::Disagrees(other) => {
                     disagree.push(node.to_string());
                     theirs.extend(other.as_ref());
                 }
                 (Cause::Watched, _) => disagree.push(node.to_string()),
-                (_, Some(left)) => forgot.push(format!("{node} for another {}", show(left))),
-                (_, None) => forgot.push(node.to_string()),
+                _ => {
+                    let left =
+                        quarantine.remaining.map(|left| format!(" for another {}", show(left)));
+                    forgot.push(format!("{node}{}", left.unwrap_or_default()));
+                    out = format!("{out} {node}");
+                }
             },
             _ => {}
         }
@@ -158,14 +162,17 @@ fn too_few(votes: &Votes) -> Failure {
             forgot,
             "are quarantined, since they may have forgotten locks",
             ", ",
-            "; `redlatch admit` vouches for them, `redlatch admit --wait` waits for them".into(),
+            format!(
+                "; `redlatch admit --wait` waits for them; if no lock of theirs can still be in \
+                 use, `redlatch admit{out}` lets them vote at once"
+            ),
         ),
         (
             disagree,
             "serve clients with another list of nodes, or other times",
             ", ",
             format!(
-                "{theirs}; give all clients the same, or change it with `redlatch admit --replace`"
+                "{theirs}; give all clients the same, or change it with `redlatch admit --replace --all`"
             ),
         ),
     ];

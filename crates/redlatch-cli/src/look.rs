@@ -191,7 +191,8 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     Ok(complain(&listing, nodes, say))
 }
 
-fn table(locks: &[Listed], nodes: usize) -> String {
+/// Locks for people, in columns.
+pub(crate) fn table(locks: &[Listed], nodes: usize) -> String {
     let rows: Vec<[String; 4]> = locks
         .iter()
         .map(|lock| {
@@ -199,7 +200,12 @@ fn table(locks: &[Listed], nodes: usize) -> String {
                 LockState::Held { owner, remaining, .. } => {
                     (owner.clone().unwrap_or_default(), remaining.map_or("for ever".into(), show))
                 }
-                _ => ("unclear".into(), String::new()),
+                _ => (
+                    lock.owner
+                        .as_ref()
+                        .map_or("unclear".into(), |owner| format!("{owner}, unclear")),
+                    String::new(),
+                ),
             };
             [lock.name.to_string(), owner, left, format!("{} of {nodes}", lock.nodes)]
         })

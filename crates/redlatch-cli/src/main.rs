@@ -7,23 +7,28 @@
 compile_error!("the command needs Linux: signalfd, child subreapers and death signals");
 
 mod admit;
+mod background;
 mod by_hand;
 mod cli;
 mod config;
+mod confirm;
 mod doctor;
 mod duration;
 mod exit;
 mod failure;
+mod fork;
 mod handle;
 mod look;
 mod percent;
 mod progress;
 mod run;
 mod say;
+mod secrets;
 mod settings;
 
+use background::answer_first;
 use clap::{CommandFactory as _, Parser as _};
-use cli::{Cli, PlaceArgs, Task, Words};
+use cli::{Cli, PlaceArgs, ReleaseArgs, Task, Words};
 use exit::Exit;
 use failure::Failure;
 use say::{Event, Say};
@@ -40,21 +45,30 @@ fn main() -> Exit {
         }
     };
     match cli.task {
-        Task::Run(args) => {
-            let say = Say::new(args.words);
-            match settings(&args.place) {
-                Ok(settings) => run::run(args, settings, say),
-                Err(failure) => failed(say, &failure),
-            }
+        Task::Run(args) => with(args.words, settings(&args.place), |settings, say| {
+            Ok(run::run(args, settings, say))
+        }),
+        Task::Acquire(args) => with(args.words, settings(&args.place), |settings, say| {
+            Ok(answer_first(settings, say, async |settings, say, rest| {
+                by_hand::acquire(args, settings, say, rest).await
+            }))
+        }),
+        Task::Extend(args) => with(args.words, settings(&args.place), |settings, say| {
+            let handle = by_hand::read_handle(&args.handle)?;
+            Ok(answer_first(settings, say, async |settings, _, rest| {
+                by_hand::extend(handle, args, settings, rest).await
+            }))
+        }),
+        Task::Release(ReleaseArgs { force: Some(name), yes, place, words, .. }) => {
+            ask(words, settings(&place), async |settings, say| {
+                by_hand::force(&name, yes, words.json, settings, say).await
+            })
         }
-        Task::Acquire(args) => ask(args.words, settings(&args.place), async |settings, say| {
-            by_hand::acquire(args, settings, say).await
-        }),
-        Task::Extend(args) => ask(args.words, settings(&args.place), async |settings, say| {
-            by_hand::extend(args, settings, say).await
-        }),
-        Task::Release(args) => ask(args.words, settings(&args.place), async |settings, say| {
-            by_hand::release(args, settings, say).await
+        Task::Release(args) => with(args.words, settings(&args.place), |settings, say| {
+            let handle = by_hand::read_handle(args.handle.as_deref().unwrap_or_default())?;
+            Ok(answer_first(settings, say, async |settings, say, rest| {
+                by_hand::release(handle, args.words.json, settings, say, rest).await
+            }))
         }),
         Task::Status(args) => ask(args.words, settings(&args.place), async |settings, say| {
             look::status(args, settings, say).await
@@ -75,22 +89,30 @@ fn main() -> Exit {
     }
 }
 
+/// Runs a task with its settings, if they are of use.
+fn with(
+    words: Words,
+    settings: Result<Settings, Failure>,
+    task: impl FnOnce(Settings, Say) -> Result<Exit, Failure>,
+) -> Exit {
+    let say = Say::new(words);
+    let done = settings.and_then(|settings| task(settings, say));
+    done.unwrap_or_else(|failure| failed(say, &failure))
+}
+
 /// Runs what needs no second process.
 fn ask(
     words: Words,
     settings: Result<Settings, Failure>,
     task: impl AsyncFnOnce(Settings, Say) -> Result<Exit, Failure>,
 ) -> Exit {
-    let say = Say::new(words);
-    let work = || -> Result<Exit, Failure> {
-        let settings = settings?;
+    with(words, settings, |settings, say| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let exit = runtime.block_on(task(settings, say));
         // Dropping the runtime would wait for nodes that are mute.
         std::mem::forget(runtime);
         exit
-    };
-    work().unwrap_or_else(|failure| failed(say, &failure))
+    })
 }
 
 fn settings(place: &PlaceArgs) -> Result<Settings, Failure> {

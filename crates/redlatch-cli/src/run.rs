@@ -14,13 +14,14 @@
 //! Stopping the front (Ctrl-Z) stops the command, not the holder: the lock is
 //! renewed on and on, up to `--max-hold`.
 
+mod cage;
 mod course;
 mod family;
 mod front;
 mod holder;
 mod job;
 mod line;
-mod signals;
+pub(crate) mod signals;
 mod terminal;
 mod waiting;
 mod wire;
@@ -51,6 +52,7 @@ struct Plan {
     at_least: Duration,
     grace: Duration,
     on_lost: OnLost,
+    pass_secrets: bool,
     held: Exit,
     say: Say,
 }
@@ -86,6 +88,7 @@ impl Plan {
             max_hold: args.max_hold,
             at_least: args.at_least,
             on_lost: args.on_lost,
+            pass_secrets: args.pass_secrets,
             held: args.conflict_exit_code.map_or(Exit::Held, Exit::Code),
             settings,
             say,

@@ -19,8 +19,10 @@ pub(crate) enum Event {
     Started { pid: i32 },
     /// The lock is about to be lost, or has reached its end.
     Ending { reason: String, left_ms: Option<u64> },
-    /// Whatever is left of the command was killed.
+    /// Whatever was left of the command was killed.
     Killed,
+    /// These could not be stopped before the lock ended.
+    Survived { processes: Vec<Survivor> },
     /// The command is done, but the lock stays for a while.
     Lingering { left_ms: u64 },
     /// The lock was given back, or not.
@@ -31,6 +33,20 @@ pub(crate) enum Event {
     Failed { message: String, code: u8 },
     /// `redlatch` ends.
     Finished { code: u8 },
+}
+
+/// A process that works on without the lock.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Survivor {
+    pub(crate) pid: i32,
+    pub(crate) name: String,
+    pub(crate) user: String,
+}
+
+impl fmt::Display for Survivor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({}, user {})", self.pid, self.name, self.user)
+    }
 }
 
 /// How loud an event is.
@@ -53,6 +69,7 @@ impl Event {
                 _ => Level::Notice,
             },
             Event::Ending { .. } | Event::Killed => Level::Notice,
+            Event::Survived { .. } => Level::Failure,
             _ => Level::Detail,
         }
     }
@@ -74,6 +91,14 @@ impl fmt::Display for Event {
                 write!(f, "{reason}; the command runs on without the lock")
             }
             Event::Killed => write!(f, "the command did not end in time and was killed"),
+            Event::Survived { processes } => {
+                let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "could not be stopped in time, and may still be at work without the lock: {}",
+                    processes.join(", ")
+                )
+            }
             Event::Lingering { left_ms } => {
                 write!(f, "the command is done; the lock is kept for another {}", time(left_ms))
             }

@@ -5,6 +5,7 @@ use crate::{
     cli::{GuardMode, PlaceArgs, Waiting},
     config::{Config, ConfigError, NodeEntry, NodeTable},
     duration, percent,
+    secrets::{self, Secrets},
 };
 use clap::ValueEnum as _;
 use redlatch::{Builder, Locks, RestartGuard, node};
@@ -33,6 +34,7 @@ pub(crate) struct Settings {
     owner: Option<String>,
     ttl: Duration,
     wait: Duration,
+    secrets: Secrets,
 }
 
 /// Settings that cannot be used.
@@ -46,6 +48,11 @@ pub(crate) enum SettingsError {
     NoPassword { node: String, variable: String },
     #[error("{variable}: {reason}")]
     Variable { variable: &'static str, reason: String },
+    #[error(
+        "REDLATCH_NODES holds a password and was withheld from this command; \
+         add --pass-secrets to the `redlatch run` around it"
+    )]
+    Withheld,
     #[error("there is no place for the embedded node: HOME is not set; name a node with --node")]
     NoHome,
 }
@@ -62,6 +69,7 @@ impl Settings {
         // Who allows no more has not asked for more.
         let ttl = max_ttl.map_or(DEFAULT_TTL, |most| DEFAULT_TTL.min(most));
         Ok(Settings {
+            secrets: Secrets::of(&config),
             nodes: addresses(place, &config)?,
             max_ttl,
             skew: place.skew.or(of_env.1).or(config.skew),
@@ -107,6 +115,11 @@ impl Settings {
     /// The addresses of the nodes, with secrets.
     pub(crate) fn nodes(&self) -> &[String] {
         &self.nodes
+    }
+
+    /// What a command shall not see in its environment unless asked for.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Whose the locks are: the label asked for, or this host and process.
@@ -169,7 +182,10 @@ fn addresses(place: &PlaceArgs, config: &Config) -> Result<Vec<String>, Settings
     if !place.nodes.is_empty() {
         return Ok(place.nodes.clone());
     }
-    let from_env = env::var("REDLATCH_NODES").unwrap_or_default();
+    let from_env = env::var(secrets::NODES).unwrap_or_default();
+    if from_env == secrets::WITHHELD {
+        return Err(SettingsError::Withheld);
+    }
     let from_env: Vec<String> = split_list(&from_env).map(Into::into).collect();
     if !from_env.is_empty() {
         return Ok(from_env);

@@ -5,7 +5,7 @@ mod support;
 use redlatch::node::REDIS_PERMISSIONS;
 use redlatch_testbed::{ServerOptions, Servers};
 use std::time::{Duration, Instant};
-use support::{Ended, Place, pty::Terminal, start};
+use support::{Ended, Place, Running, pty::Terminal, start};
 
 /// How long a server is out in a guarded [`Place`].
 const WINDOW: Duration = Duration::from_secs(3);
@@ -34,7 +34,10 @@ fn servers_that_were_just_started_do_not_vote_until_somebody_vouches_for_them() 
 
     for command in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
         let refused = redlatch(&place, command).exits_with(122);
-        says(&refused.stderr, &["of 3 nodes are quarantined", "for another", "`redlatch admit`"]);
+        says(
+            &refused.stderr,
+            &["of 3 nodes are quarantined", "for another", "`redlatch admit --wait`"],
+        );
     }
     redlatch(&place, &["status", "x"]).exits_with(122);
 
@@ -133,7 +136,7 @@ fn the_list_grows_by_one_node_and_its_old_clients_are_never_together_with_the_ne
     let mut holder = start(old.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; sleep 100"]));
     old.read("up");
     let refused = redlatch(&new, &["run", "x", "--", "true"]).exits_with(122).stderr;
-    says(&refused, &["another list of nodes", &first, "`redlatch admit --replace`"]);
+    says(&refused, &["another list of nodes", &first, "`redlatch admit --replace --all`"]);
 
     // One of three is taken away: the old clients have two left, the new ones two of four.
     let began = Instant::now();
@@ -237,4 +240,111 @@ fn a_key_that_lives_on_for_longer_than_any_client_may_ask_for_is_pointed_out() {
     assert_eq!(shown.stdout.matches("was its clock set back?").count(), 1, "{}", shown.stdout);
     let json = redlatch(&place, &["status", "--json", "x"]).exits_with(121);
     assert_eq!(json.stdout.matches("\"above_max_ttl\":true").count(), 1, "{}", json.stdout);
+}
+
+/// Two of three servers were restarted under a job.
+fn two_restarted_under_a_job() -> (Servers, Place, Running) {
+    let servers = Servers::start(3).expect("three servers");
+    let place = admitted(Place::guarded_long(&servers));
+    let script = "echo up > up; sleep 100";
+    let args = ["run", "x", "--owner", "ada", "--", "sh", "-c", script];
+    let holder = start(place.redlatch(args));
+    place.read("up");
+    servers[0].restart_empty();
+    servers[1].restart_empty();
+    (servers, place, holder)
+}
+
+#[test]
+fn nobody_vouches_for_nodes_unasked_while_a_lock_is_to_be_seen() {
+    let (servers, place, _holder) = two_restarted_under_a_job();
+    let name = servers[1].url();
+
+    for which in [&["admit", "--all"][..], &["admit", &name]] {
+        let refused = redlatch(&place, which).exits_with(125);
+        says(&refused.stderr, &["1 lock ", "x ", "ada ", "1 of 3", "--yes", "admit --wait"]);
+    }
+    redlatch(&place, &["run", "x", "--", "true"]).exits_with(122);
+
+    redlatch(&place, &["admit", "--all", "--yes"]).exits_with(0);
+    redlatch(&place, &["run", "other", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn a_person_is_shown_the_locks_before_vouching_for_nodes() {
+    let (_servers, place, _holder) = two_restarted_under_a_job();
+    for (answer, code) in [("n\n", 125), ("y\n", 0)] {
+        let mut terminal = Terminal::with(&place, &["redlatch", "admit", "--all"]);
+        terminal.shows("HELD BY");
+        terminal.shows("ada");
+        terminal.shows("[y/N]");
+        terminal.press(answer);
+        assert_eq!(terminal.end(), Some(code));
+    }
+}
+
+#[test]
+fn nobody_vouches_for_nodes_unasked_while_another_cannot_be_looked_at() {
+    let servers = Servers::start(3).unwrap();
+    let place = admitted(Place::guarded_long(&servers));
+    servers[0].restart_empty();
+    servers[2].kill();
+
+    let refused = redlatch(&place, &["admit", &servers[0].url()]).exits_with(125);
+
+    says(&refused.stderr, &[&servers[2].url(), "--yes"]);
+    redlatch(&place, &["admit", &servers[0].url(), "--yes"]).exits_with(0);
+}
+
+#[test]
+fn nodes_that_vote_already_need_no_word_and_no_question() {
+    let servers = Servers::start(3).unwrap();
+    let place = admitted(Place::guarded_long(&servers));
+    redlatch(&place, &["acquire", "x"]).exits_with(0);
+
+    redlatch(&place, &["admit", "--all"]).exits_with(0);
+}
+
+/// The guide's own commands, between the restarts of all servers.
+#[test]
+fn fault_55_a_lease_survives_a_rolling_restart_by_the_commands_of_the_guide() {
+    let servers = Servers::start(3).unwrap();
+    let place = admitted(Place::guarded(&servers));
+    let script = "echo $REDLATCH_FENCING_TOKEN > token; until [ -e stop ]; do sleep 0.05; done";
+    let holder = start(place.redlatch(["run", "x", "--", "sh", "-c", script]));
+    let token = place.read("token");
+
+    for server in &servers {
+        server.restart_empty();
+        redlatch(&place, &["admit", "--wait", "--timeout", "5m", &server.url()]).exits_with(0);
+        let status = redlatch(&place, &["status", "x"]).exits_with(121).stdout;
+        says(&status, &[&format!("fencing token {token}\n")]);
+    }
+
+    std::fs::write(place.path("stop"), "").unwrap();
+    holder.end().exits_with(0);
+    let later = redlatch(&place, &["run", "x", "--", "sh", "-c", "echo $REDLATCH_FENCING_TOKEN"]);
+    let later: u64 = later.exits_with(0).stdout.trim().parse().unwrap();
+    assert!(later > token.parse().unwrap(), "{later} after {token}");
+}
+
+/// A lock that nobody extends is not planted again: it is waited for no longer
+/// than it can live.
+#[test]
+fn admit_wait_waits_for_a_lock_that_is_never_planted_again_until_it_must_be_over() {
+    let servers = Servers::start(3).unwrap();
+    let place = admitted(Place::guarded(&servers));
+    servers[2].restart_empty();
+    redlatch(&place, &["admit", "--yes", &servers[2].url()]).exits_with(0);
+    servers[2].freeze();
+    redlatch(&place, &["acquire", "x"]).exits_with(0);
+    servers[2].thaw();
+    let began = Instant::now();
+
+    let waited = redlatch(&place, &["admit", "--wait", "--timeout", "300ms"]).exits_with(122);
+    says(&waited.stderr, &["x is not on "]);
+    redlatch(&place, &["admit", "--wait"]).exits_with(0);
+
+    assert!(began.elapsed() < 3 * WINDOW, "{:?}", began.elapsed());
+    redlatch(&place, &["status", "x"]).exits_with(0);
 }

@@ -318,3 +318,37 @@ fn heeds(pid: u32, signal: Signal) -> bool {
     let held = held.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     held.is_some_and(|mask| mask & (1 << (signal as i32 - 1)) != 0)
 }
+
+#[test]
+fn the_command_does_not_see_the_passwords_of_the_nodes_unless_asked_for() {
+    let servers = Servers::start(1).unwrap();
+    let place = Place::embedded();
+    let config = format!("nodes = [{:?}]\npassword_env = \"PW\"\n", "redis://127.0.0.1:1");
+    fs::write(place.path("redlatch.toml"), config).unwrap();
+    let with_password = format!("{}?password=", servers[0].url());
+    let run = |options: &[&str], script: &str| {
+        let mut command =
+            place.redlatch([&["run", "x"], options, &["--", "sh", "-c", script]].concat());
+        command.env("REDLATCH_NODES", &with_password).env("PW", "hunter2");
+        start(command).end().exits_with(0).stdout
+    };
+    let look = "echo \"$REDLATCH_NODES|$PW\"";
+
+    assert_eq!(run(&[], look), "withheld|\n");
+    assert_eq!(run(&["--pass-secrets"], look), format!("{with_password}|hunter2\n"));
+    // One that it calls looks for its locks nowhere else.
+    let nested = run(&[], "redlatch run y -- echo never 2>&1; echo $?");
+    assert!(nested.contains("--pass-secrets") && nested.ends_with("125\n"), "{nested}");
+    assert_eq!(run(&["--pass-secrets"], "redlatch run y -- echo inner"), "inner\n");
+}
+
+#[test]
+fn addresses_without_passwords_are_passed_on() {
+    let servers = Servers::start(1).unwrap();
+    let place = Place::on(&servers);
+
+    let args = ["run", "x", "--", "sh", "-c", "echo $REDLATCH_NODES"];
+    let ended = start(place.redlatch(args)).end();
+
+    assert_eq!(ended.exits_with(0).stdout, format!("{}\n", servers[0].url()));
+}

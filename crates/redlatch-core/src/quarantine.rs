@@ -245,14 +245,14 @@ impl fmt::Display for Cause {
         match self {
             Cause::Forgot => f.write_str(
                 "it may have forgotten locks (restarted, flushed, promoted or new); \
-                 `redlatch admit` vouches for it",
+                 `redlatch admit --wait` waits for it",
             ),
             Cause::Disagrees(theirs) => {
                 f.write_str("its clients have another list of nodes, or other times")?;
                 if let Some(theirs) = theirs {
                     write!(f, " ({})", theirs.lines().collect::<Vec<_>>().join(", "))?;
                 }
-                f.write_str("; `redlatch admit --replace` changes that")
+                f.write_str("; `redlatch admit --replace --all` changes that")
             }
             Cause::Watched => f.write_str(
                 "clients with the restart guard are about to admit it, by a list of nodes that \

@@ -76,6 +76,11 @@ pub struct Listed {
     pub state: LockState,
     /// How many nodes have it.
     pub nodes: usize,
+    /// The nodes that have it under one and the same token, most of all there
+    /// are: the holder's, if it is held.
+    pub on: Vec<Arc<str>>,
+    /// Who signs that token; none for a lock of another library.
+    pub owner: Option<String>,
 }
 
 /// What became of a lock on one node that was taken away by force.
@@ -390,7 +395,10 @@ impl Listing {
             failed.extend(fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
         }
         let listed = locks.into_iter().map(|(name, keys)| {
-            let nodes = keys.len();
+            let count = keys.len();
+            let party = largest_party(&keys);
+            let owner = party.first().and_then(|at| owner_of(&keys[at].value));
+            let on = party.into_iter().map(|at| Arc::from(nodes[at].name())).collect();
             // A list tells no numbers.
             let states = keys.into_values().map(|lock| KeyState::Held {
                 value: Some(lock.value),
@@ -401,11 +409,21 @@ impl Listing {
             Listed {
                 name,
                 state: crate::status::held_state(&states.iter().collect::<Vec<_>>(), majority),
-                nodes,
+                nodes: count,
+                on,
+                owner,
             }
         });
         Listing { locks: listed.collect(), failed }
     }
+}
+
+/// The nodes that agree on a value, most of all there are.
+fn largest_party(keys: &BTreeMap<usize, HeldKey>) -> Vec<usize> {
+    let with = |value| keys.iter().filter(move |(_, key)| key.value == value).map(|(at, _)| *at);
+    let values = keys.values().map(|key| &key.value);
+    let parties = values.map(|value| with(value.clone()).collect::<Vec<_>>());
+    parties.max_by_key(Vec::len).unwrap_or_default()
 }
 
 fn fault_in(reply: Reply) -> Fault {

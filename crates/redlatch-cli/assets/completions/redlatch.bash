@@ -114,7 +114,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__admit)
-            opts="-q -v -h --all --wait --replace --all-stopped --timeout --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --wait --all --yes --replace --all-stopped --timeout --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -338,7 +338,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__run)
-            opts="-E -q -v -h --ttl --wait --no-wait --owner --max-hold --at-least --grace --on-lost --conflict-exit-code --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-E -q -v -h --ttl --wait --no-wait --owner --max-hold --at-least --grace --on-lost --pass-secrets --conflict-exit-code --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -33,7 +33,7 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "release" -d 'Rele
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Says who holds a lock, by every node, without taking it'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks that are held'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Reads every node and says what would hurt'
-complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Vouches for nodes that are quarantined, so that they vote at once'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for nodes that are quarantined, or vouches for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "completions" -d 'Prints completions for a shell'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l ttl -d 'How long the lock outlives a holder that crashed [default: 30s, at most --max-ttl]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l wait -d 'How long to wait for the lock, or `forever` [default: 0s]' -r
@@ -54,6 +54,7 @@ on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-wait -d 'Does not wait, whatever the config file says'
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l pass-secrets -d 'Lets the command see the nodes\' passwords in its environment'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s v -l verbose -d 'Says what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -150,8 +151,9 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guar
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes, all if none is named, vote again by themselves, and have the locks back that are held'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All of them'
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Vouches for nothing: waits until the nodes, all if none is named, vote again by themselves'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Vouches without asking, whatever locks are still to be seen'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: all clients with the other list are stopped, so that it may differ by more'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s q -l quiet -d 'Says nothing but failures of redlatch itself'

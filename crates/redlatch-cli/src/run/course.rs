@@ -4,7 +4,8 @@
 //! In:  events. Out: what to do, in order.
 //!
 //! Promise: once the lock is ending, the course ends with every process of the
-//! command gone, and says so with the lock's exit status, not the command's.
+//! command gone, or known to have outlived the lock, and says so with the lock's
+//! exit status, not the command's.
 
 use crate::{cli::OnLost, exit::Exit};
 use nix::sys::signal::Signal;
@@ -28,6 +29,10 @@ pub(super) enum Event {
     Ending(Cause),
     /// The time to end by themselves is over.
     GraceOver,
+    /// The lease is over.
+    LeaseOver,
+    /// Processes of the command are left, and cannot be killed.
+    Survived,
 }
 
 /// Why the command has to end.
@@ -47,6 +52,8 @@ pub(super) enum Act {
     Terminate,
     /// Kill every process of the command; come back until none is left.
     Kill,
+    /// Say who is left, and kill whom you can.
+    GiveUp,
     /// The command was stopped: give the terminal back and stop, too.
     StopToo { wants_terminal: bool },
     /// Let the command go on, with the terminal or without.
@@ -84,9 +91,12 @@ impl Course {
             (Event::GraceOver, Some(_)) => vec![Act::Kill],
             (Event::Ended(exit), None) => vec![Act::Finish(self.verdict.unwrap_or(exit))],
             (Event::AllGone, Some(cause)) => vec![Act::Finish(cause.exit())],
+            (Event::LeaseOver, Some(_)) => vec![Act::GiveUp],
+            // Whatever the reason was, the command has outlived its lock.
+            (Event::Survived, _) => vec![Act::Finish(Exit::Lost)],
             // Others that the command started may still be there.
             (Event::Ended(_) | Event::Ending(_), Some(_))
-            | (Event::GraceOver | Event::AllGone, None) => vec![],
+            | (Event::GraceOver | Event::AllGone | Event::LeaseOver, None) => vec![],
         }
     }
 
@@ -143,6 +153,16 @@ mod tests {
         let acts = after(OnLost::Term, &[lost, ended, Event::GraceOver, Event::AllGone]);
 
         assert_eq!(acts, [Act::Terminate, Act::Kill, Act::Finish(Exit::Lost)]);
+    }
+
+    #[test]
+    fn processes_that_outlive_the_lock_make_it_a_lost_one() {
+        let full = Event::Ending(Cause::MaxHold);
+
+        let acts = after(OnLost::Kill, &[full, Event::LeaseOver, Event::Survived]);
+
+        assert_eq!(acts, [Act::Kill, Act::GiveUp, Act::Finish(Exit::Lost)]);
+        assert_eq!(after(OnLost::Warn, &[full, Event::LeaseOver]), []);
     }
 
     #[test]

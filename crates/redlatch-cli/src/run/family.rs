@@ -3,28 +3,92 @@
 //!
 //! Needs: this process is a child subreaper, so that orphans come to it.
 
+use super::cage::Cage;
+use crate::say::Survivor;
 use nix::{
     sys::signal::{Signal, kill, killpg},
-    unistd::Pid,
+    unistd::{Pid, Uid, User},
 };
 use rustix::{
     io::Errno,
-    process::{WaitOptions, wait},
+    process::{PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal, wait},
 };
 use std::{
     collections::HashMap,
     fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
 /// How long to wait for the dead: the kernel may be busy with them.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A process below this one, and its process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Relative {
     pid: Pid,
+    parent: Pid,
     group: Pid,
+}
+
+impl Relative {
+    /// None for one that is dead.
+    fn look(pid: Pid) -> Option<Self> {
+        let dir = format!("/proc/{pid}");
+        let stat = Stat::parse(&fs::read_to_string(format!("{dir}/stat")).ok()?)?;
+        let Stat { parent, group, .. } = stat;
+        let lives = !stat.is_zombie || has_other_threads(Path::new(&dir));
+        lives.then_some(Relative { pid, parent, group })
+    }
+
+    /// Sends a signal to this process, and to none that got its number since.
+    fn send(self, signal: Signal) -> Result<(), Errno> {
+        let plain =
+            || kill(self.pid, signal).map_err(|error| Errno::from_raw_os_error(error as i32));
+        let raw = rustix::process::Pid::from_raw(self.pid.as_raw());
+        let named = rustix::process::Signal::from_named_raw(signal as i32);
+        let (Some(raw), Some(named)) = (raw, named) else { return plain() };
+        match pidfd_open(raw, PidfdFlags::empty()) {
+            Ok(process) if Relative::look(self.pid) == Some(self) => {
+                pidfd_send_signal(process, named)
+            }
+            // It has changed: the next look shows how.
+            Ok(_) => Ok(()),
+            Err(Errno::SRCH) => Ok(()),
+            Err(_) => plain(),
+        }
+    }
+
+    /// For people.
+    fn describe(self) -> Survivor {
+        let dir = format!("/proc/{}", self.pid);
+        let name = fs::read_to_string(format!("{dir}/comm")).unwrap_or_default();
+        let status = fs::read_to_string(format!("{dir}/status")).unwrap_or_default();
+        let uid = effective_user_in(&status);
+        let known = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
+        let user = known.map(|user| user.name).or_else(|| Some(uid?.to_string()));
+        Survivor {
+            pid: self.pid.as_raw(),
+            name: name.trim_end().into(),
+            user: user.unwrap_or_else(|| "unknown".into()),
+        }
+    }
+}
+
+/// The second number behind `Uid:`.
+fn effective_user_in(status: &str) -> Option<u32> {
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    uids.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether other threads live on in a process whose first one has ended: such a
+/// process looks like a zombie.
+fn has_other_threads(process: &Path) -> bool {
+    let Ok(threads) = fs::read_dir(process.join("task")) else { return false };
+    threads.flatten().any(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        Stat::parse(&stat).is_some_and(|stat| !stat.is_zombie)
+    })
 }
 
 fn relatives() -> Vec<Relative> {
@@ -33,10 +97,8 @@ fn relatives() -> Vec<Relative> {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        if let Some((parent, group)) = parent_and_group_in(&stat) {
-            let relative = Relative { pid: Pid::from_raw(pid), group };
-            children.entry(parent).or_default().push(relative);
+        if let Some(relative) = Relative::look(Pid::from_raw(pid)) {
+            children.entry(relative.parent).or_default().push(relative);
         }
     }
     let mut found = Vec::new();
@@ -49,44 +111,72 @@ fn relatives() -> Vec<Relative> {
     found
 }
 
-/// From `PID (NAME) STATE PARENT GROUP …`; none for one that is dead already.
-/// The name may hold anything, also parentheses.
-fn parent_and_group_in(stat: &str) -> Option<(Pid, Pid)> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ');
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
+/// What `PID (NAME) STATE PARENT GROUP …` tells. The name may hold anything, also
+/// parentheses.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    is_zombie: bool,
+    parent: Pid,
+    group: Pid,
+}
+
+impl Stat {
+    fn parse(stat: &str) -> Option<Self> {
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let is_zombie = matches!(fields.next()?, "Z" | "X");
+        let mut pid = || fields.next()?.parse().ok().map(Pid::from_raw);
+        Some(Stat { is_zombie, parent: pid()?, group: pid()? })
     }
-    let mut pid = || fields.next()?.parse().ok().map(Pid::from_raw);
-    Some((pid()?, pid()?))
 }
 
 /// Sends a signal to a process group, and to every process below this one that
 /// is not in it.
 pub(super) fn signal_all(group: Pid, signal: Signal) {
-    // Who has ended since does not mind.
+    // Who has ended since does not mind; who refuses is looked for later.
     let _ = killpg(group, signal);
     for relative in relatives().into_iter().filter(|relative| relative.group != group) {
-        let _ = kill(relative.pid, signal);
+        let _ = relative.send(signal);
     }
 }
 
+/// Who is there still.
+pub(super) fn survivors() -> Vec<Survivor> {
+    relatives().into_iter().map(Relative::describe).collect()
+}
+
 /// Kills and buries every process below this one, again and again until none is
-/// left: one may have been starting another.
-pub(super) fn kill_all() {
+/// left that can be killed: one may have been starting another. Who is left.
+pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
     let since = Instant::now();
-    while since.elapsed() < PATIENCE {
-        for relative in relatives() {
-            let _ = kill(relative.pid, Signal::SIGKILL);
+    loop {
+        if let Some(cage) = cage {
+            cage.kill();
         }
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) => {}
-                Err(Errno::CHILD) => return,
-                _ => break,
-            }
+        let left = relatives();
+        let refused = left
+            .iter()
+            .filter(|relative| relative.send(Signal::SIGKILL) == Err(Errno::PERM))
+            .count();
+        if bury() {
+            return Vec::new();
+        }
+        let only_refused = refused > 0 && refused == left.len();
+        if only_refused && cage.is_none() || since.elapsed() > PATIENCE {
+            return survivors();
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Buries the dead. Whether nobody is left.
+fn bury() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Err(Errno::CHILD) => return true,
+            _ => return false,
+        }
     }
 }
 
@@ -96,10 +186,18 @@ mod tests {
 
     #[test]
     fn the_parent_is_found_whatever_the_name_of_the_process() {
-        let found = |parent, group| Some((Pid::from_raw(parent), Pid::from_raw(group)));
-        assert_eq!(parent_and_group_in("7 (a) S 3 5 7"), found(3, 5));
-        assert_eq!(parent_and_group_in("7 (a) S 1) S 42 7 7"), found(42, 7));
-        assert_eq!(parent_and_group_in("7 (a) Z 3 7 7"), None);
-        assert_eq!(parent_and_group_in(""), None);
+        let found = |is_zombie, parent, group| {
+            Some(Stat { is_zombie, parent: Pid::from_raw(parent), group: Pid::from_raw(group) })
+        };
+        assert_eq!(Stat::parse("7 (a) S 3 5 7"), found(false, 3, 5));
+        assert_eq!(Stat::parse("7 (a) S 1) S 42 7 7"), found(false, 42, 7));
+        assert_eq!(Stat::parse("7 (a) Z 3 7 7"), found(true, 3, 7));
+        assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn the_user_is_the_one_whose_rights_a_process_has() {
+        assert_eq!(effective_user_in("Name:\tx\nUid:\t1000\t0\t0\t0\n"), Some(0));
+        assert_eq!(effective_user_in("nothing"), None);
     }
 }

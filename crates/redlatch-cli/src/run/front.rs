@@ -7,13 +7,16 @@
 //! on, every process of the command is killed.
 
 use super::{
-    Plan, family, holder,
+    Plan,
+    cage::Cage,
+    family, holder,
     signals::{self, Original},
     terminal::Terminal,
     wire::{LENGTH, News, Order},
 };
 use crate::{
     exit::Exit,
+    fork::fork,
     say::{Event, Say},
 };
 use nix::{
@@ -25,7 +28,7 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
         wait::{WaitStatus, waitpid},
     },
-    unistd::{ForkResult, Pid, fork, getpgrp, setpgid},
+    unistd::{ForkResult, Pid, getpgrp, setpgid},
 };
 use std::{
     io::{self, Read, Write},
@@ -68,10 +71,8 @@ pub(super) fn run(plan: &Plan) -> Exit {
 }
 
 /// Becomes two processes, the second in a process group of its own.
-#[expect(unsafe_code, reason = "there is no safe way to fork")]
 fn split() -> nix::Result<ForkResult> {
-    // SAFETY: this process has one thread, so the child may do as it likes.
-    let result = unsafe { fork() }?;
+    let result = fork()?;
     match result {
         ForkResult::Child => setpgid(Pid::from_raw(0), Pid::from_raw(0))?,
         // Whoever is first; it may even have ended.
@@ -197,20 +198,26 @@ impl Front {
 
     /// The holder is gone without having ended the command.
     fn clear_up(&self, hung: bool) -> Exit {
-        family::kill_all();
+        let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(getpgrp()) {
             terminal.bring_home();
         }
-        let (words, exit) = if hung {
+        let (words, fate, exit) = if hung {
             (
-                "the lock could not be renewed, because redlatch was stopped; the command was killed",
+                "the lock could not be renewed, because redlatch was stopped",
+                "; the command was killed",
                 Exit::Lost,
             )
         } else {
-            ("the process that held the lock was killed, and the command with it", Exit::Failed)
+            ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
         };
-        self.say.say(&Event::failed(words, exit));
-        exit
+        if processes.is_empty() {
+            self.say.say(&Event::failed(format!("{words}{fate}"), exit));
+            return exit;
+        }
+        self.say.say(&Event::failed(words, Exit::Lost));
+        self.say.say(&Event::Survived { processes });
+        Exit::Lost
     }
 
     /// Ends as by Ctrl-C, so that a shell's loop or script around us ends, too.

@@ -8,6 +8,7 @@
 use super::{
     Plan,
     course::{Act, Cause, Course, Event as Happening},
+    family::PATIENCE,
     job::{Children, Job},
     line::Line,
     signals::Original,
@@ -26,6 +27,7 @@ use nix::{
 };
 use redlatch::{Guard, Lease, Locks, Lost, Released};
 use std::{
+    collections::VecDeque,
     ffi::OsString,
     io,
     os::unix::{ffi::OsStringExt, net::UnixStream},
@@ -34,6 +36,8 @@ use std::{
 
 /// How soon after a kill to look for who is still there.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
+/// While it kills, the holder has this long to say that it is still there.
+const AT_WORK: Duration = Duration::from_millis(500);
 /// The front hears this many times per TTL that all is well.
 const WORD_PER_TTL: u32 = 10;
 
@@ -110,25 +114,31 @@ fn start(
     terminal: Option<Terminal>,
 ) -> io::Result<(Job, Children)> {
     let news = Children::listen()?;
-    let job = Job::start(&plan.command, &environment(lease), original, terminal)?;
+    let job = Job::start(&plan.command, &environment(plan, lease), original, terminal)?;
     plan.say.say(&Event::Started { pid: job.pid().as_raw() });
     let children = Children::of(job.pid(), news);
     Ok((job, children))
 }
 
-/// What the command finds in its environment.
-fn environment(lease: &Lease) -> Vec<(&'static str, OsString)> {
+/// What is changed in the command's environment: none if it is taken away.
+fn environment<'a>(plan: &'a Plan, lease: &Lease) -> Vec<(&'a str, Option<OsString>)> {
     let names: Vec<&[u8]> = lease.resources().map(redlatch::Resource::as_bytes).collect();
     let until = SystemTime::now() + lease.remaining();
     let until = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let mut found = vec![
-        ("REDLATCH_RESOURCE", OsString::from_vec(names.join(&b"\n"[..]))),
-        ("REDLATCH_TOKEN", OsString::from_vec(lease.token().to_vec())),
-        ("REDLATCH_USABLE_UNTIL", until.to_string().into()),
-    ];
-    let number = lease.fencing_token();
-    found.extend(number.map(|number| ("REDLATCH_FENCING_TOKEN", number.to_string().into())));
-    found
+    let mut changes = Vec::new();
+    if !plan.pass_secrets {
+        let secrets = plan.settings.secrets().changes();
+        changes.extend(secrets.map(|(name, instead)| (name, instead.map(Into::into))));
+    }
+    // One of a lock around this one is taken away, should this have none.
+    let fence = lease.fencing_token().map(|number| number.to_string().into());
+    changes.extend([
+        ("REDLATCH_RESOURCE", Some(OsString::from_vec(names.join(&b"\n"[..])))),
+        ("REDLATCH_TOKEN", Some(OsString::from_vec(lease.token().to_vec()))),
+        ("REDLATCH_USABLE_UNTIL", Some(until.to_string().into())),
+        ("REDLATCH_FENCING_TOKEN", fence),
+    ]);
+    changes
 }
 
 fn not_started(plan: &Plan, error: &io::Error) -> Exit {
@@ -150,7 +160,8 @@ async fn watch(
     mut children: Children,
 ) -> Exit {
     let mut course = Course::new(plan.on_lost);
-    let mut watch = Watch { plan, lease, kill_at: None, killed: false };
+    let mut watch =
+        Watch { plan, lease, kill_at: None, over_at: None, killed: false, survived: false };
     let mut word = tokio::time::interval(plan.settings.ttl() / WORD_PER_TTL);
     word.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut over = false;
@@ -160,7 +171,12 @@ async fn watch(
             biased;
             lost = lease.lost(), if !over => {
                 over = true;
+                watch.over_at = Instant::now().checked_add(lease.ends_in());
                 vec![watch.ending(&lost)]
+            }
+            () = sleep_until(watch.over_at) => {
+                watch.over_at = None;
+                vec![Happening::LeaseOver]
             }
             () = sleep_until(watch.kill_at) => vec![Happening::GraceOver],
             events = children.changed() => events,
@@ -177,7 +193,14 @@ async fn watch(
                 continue;
             }
         };
-        for act in events.into_iter().flat_map(|event| course.handle(event)) {
+        let mut events = VecDeque::from(events);
+        let mut acts = VecDeque::new();
+        loop {
+            let Some(act) = acts.pop_front() else {
+                let Some(event) = events.pop_front() else { break };
+                acts.extend(course.handle(event));
+                continue;
+            };
             match act {
                 Act::Forward(signal) => job.signal(signal),
                 Act::Terminate => {
@@ -185,8 +208,20 @@ async fn watch(
                     watch.kill_at = Some(watch.latest_kill());
                 }
                 Act::Kill => {
-                    job.signal_all(Signal::SIGKILL);
-                    watch.killed();
+                    line.tell(News::GoodFor(watch.good_for().max(AT_WORK)));
+                    job.kill();
+                    watch.killed = true;
+                    watch.kill_at = Some(Instant::now() + KILL_AGAIN);
+                }
+                Act::GiveUp => {
+                    let processes = Job::survivors();
+                    if !processes.is_empty() {
+                        watch.survived = true;
+                        plan.say.say(&Event::Survived { processes });
+                        line.tell(News::GoodFor(PATIENCE + AT_WORK));
+                        job.kill_patiently();
+                        events.push_back(Happening::Survived);
+                    }
                 }
                 Act::StopToo { wants_terminal } => {
                     if job.give_terminal_back() {
@@ -198,6 +233,9 @@ async fn watch(
                     line.tell(News::GoodFor(watch.good_for()));
                 }
                 Act::Finish(exit) => {
+                    if watch.killed && !watch.survived {
+                        plan.say.say(&Event::Killed);
+                    }
                     job.give_terminal_back();
                     if exit == Exit::Signal(Signal::SIGINT as i32) && job.had_terminal() {
                         line.tell(News::Interrupted { lent: true });
@@ -221,7 +259,10 @@ struct Watch<'a> {
     plan: &'a Plan,
     lease: &'a Lease,
     kill_at: Option<Instant>,
+    /// When the lease is over, once its loss was signalled.
+    over_at: Option<Instant>,
     killed: bool,
+    survived: bool,
 }
 
 impl Watch<'_> {
@@ -248,14 +289,6 @@ impl Watch<'_> {
     fn latest_kill(&self) -> Instant {
         let left = self.lease.ends_in().saturating_sub(self.plan.margin());
         Instant::now() + self.plan.grace.min(left)
-    }
-
-    fn killed(&mut self) {
-        if !self.killed {
-            self.killed = true;
-            self.plan.say.say(&Event::Killed);
-        }
-        self.kill_at = Some(Instant::now() + KILL_AGAIN);
     }
 }
 

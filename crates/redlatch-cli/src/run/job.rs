@@ -1,7 +1,7 @@
 //! The command as a process: starting it, and what becomes of its processes.
 
-use super::{course::Event, family, signals::Original, terminal::Terminal};
-use crate::exit::Exit;
+use super::{cage::Cage, course::Event, family, signals::Original, terminal::Terminal};
+use crate::{exit::Exit, say::Survivor};
 use nix::{
     sys::{
         prctl,
@@ -16,7 +16,8 @@ use rustix::{
 };
 use std::{
     ffi::{OsStr, OsString},
-    io,
+    fs::File,
+    io::{self, Write},
     os::unix::process::CommandExt,
     process::Command,
 };
@@ -25,6 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// A running command. Its process group has the number of its process.
 pub(super) struct Job {
     pid: Pid,
+    cage: Option<Cage>,
     terminal: Option<Terminal>,
     lent: bool,
 }
@@ -33,7 +35,7 @@ impl Job {
     /// Starts the command, in the terminal's foreground if the front is there.
     pub(super) fn start(
         command: &[OsString],
-        environment: &[(&str, OsString)],
+        environment: &[(&str, Option<OsString>)],
         original: Original,
         terminal: Option<Terminal>,
     ) -> io::Result<Self> {
@@ -41,15 +43,20 @@ impl Job {
         let lender = terminal.as_ref().filter(|_| lent).map(Terminal::try_clone).transpose()?;
         let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let mut child = Command::new(program);
-        // Of a lock around this one, should it have none of its own.
-        child.env_remove("REDLATCH_FENCING_TOKEN");
-        child.args(&command[1..]).envs(environment.iter().map(|(key, value)| (key, value)));
-        child.process_group(0);
-        let spawned = in_child(&mut child, Pid::this(), lender, original).spawn();
+        for (name, value) in environment {
+            match value {
+                Some(value) => child.env(name, value),
+                None => child.env_remove(name),
+            };
+        }
+        child.args(&command[1..]).process_group(0);
+        let cage = Cage::build(Pid::this());
+        let door = cage.as_ref().and_then(|cage| cage.door().ok());
+        let spawned = in_child(&mut child, Pid::this(), door, lender, original).spawn();
         match spawned {
             Ok(child) => {
                 let pid = Pid::from_raw(child.id().cast_signed());
-                Ok(Job { pid, terminal, lent })
+                Ok(Job { pid, cage, terminal, lent })
             }
             Err(error) => {
                 if let Some(terminal) = terminal.filter(|_| lent) {
@@ -76,8 +83,26 @@ impl Job {
     }
 
     /// Sends a signal to every process that the command has started.
-    pub(super) fn signal_all(&self, signal: Signal) {
+    fn signal_all(&self, signal: Signal) {
         family::signal_all(self.pid, signal);
+    }
+
+    /// Kills every process that the command has started.
+    pub(super) fn kill(&self) {
+        if let Some(cage) = &self.cage {
+            cage.kill();
+        }
+        self.signal_all(Signal::SIGKILL);
+    }
+
+    /// Whom [`kill`](Self::kill) has not stopped so far.
+    pub(super) fn survivors() -> Vec<Survivor> {
+        family::survivors()
+    }
+
+    /// Kills again and waits for the dead, for as long as it makes sense.
+    pub(super) fn kill_patiently(&self) {
+        family::kill_all(self.cage.as_ref());
     }
 
     /// Asks every process to end, also one that is stopped.
@@ -108,6 +133,7 @@ impl Job {
 fn in_child(
     command: &mut Command,
     holder: Pid,
+    door: Option<File>,
     lender: Option<Terminal>,
     original: Original,
 ) -> &mut Command {
@@ -116,6 +142,10 @@ fn in_child(
         // The holder may have died before the signal was set.
         if getppid() != holder {
             return Err(Errno::SRCH.into());
+        }
+        if let Some(mut door) = door.as_ref() {
+            // Outside it can be killed like any other.
+            let _ = door.write(b"0");
         }
         if let Some(terminal) = &lender {
             // Before it reads from the terminal, which only the foreground may.

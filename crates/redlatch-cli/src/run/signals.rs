@@ -21,9 +21,7 @@ pub(super) fn block() -> nix::Result<Original> {
     let mut blocked: SigSet = FORWARDED.into_iter().collect();
     blocked.add(Signal::SIGTTOU);
     blocked.add(Signal::SIGTTIN);
-    let original = SigSet::thread_get_mask()?;
-    blocked.thread_block()?;
-    Ok(Original(original))
+    Original::before(&blocked)
 }
 
 /// Lets the dead wait for us, also if the caller ignores its own.
@@ -35,20 +33,32 @@ pub(super) fn expect_children() -> nix::Result<()> {
 
 /// The mask that the caller gave us, and the command shall have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Original(SigSet);
+pub(crate) struct Original(SigSet);
 
 impl Original {
-    pub(super) fn restore(self) -> nix::Result<()> {
+    /// Blocks signals, and keeps the mask as it was before.
+    pub(crate) fn before(blocked: &SigSet) -> nix::Result<Self> {
+        let original = SigSet::thread_get_mask()?;
+        blocked.thread_block()?;
+        Ok(Original(original))
+    }
+
+    pub(crate) fn restore(self) -> nix::Result<()> {
         self.0.thread_set_mask()
     }
 }
 
-/// What the front listens to. A signal that the caller ignores (`nohup`, a job
-/// in the background of a script) stays ignored.
+/// What the front listens to.
 pub(super) fn listened() -> SigSet {
+    unless_ignored(&FORWARDED)
+}
+
+/// These, but for those that the caller ignores (`nohup`, a job in the
+/// background of a script): they stay ignored.
+pub(crate) fn unless_ignored(signals: &[Signal]) -> SigSet {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored_in(&status);
-    FORWARDED.into_iter().filter(|signal| !contains(ignored, *signal)).collect()
+    signals.iter().copied().filter(|signal| !contains(ignored, *signal)).collect()
 }
 
 /// The mask behind `SigIgn:`.

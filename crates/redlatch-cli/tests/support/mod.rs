@@ -237,11 +237,14 @@ pub fn send(signal: &str, pid: u32) {
     kill(process, signal).unwrap_or_else(|error| panic!("{signal} to {pid}: {error}"));
 }
 
-/// Whether the process runs; a zombie does not.
+/// Whether any thread of the process runs; a zombie's does not.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.into_iter().any(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        !matches!(state, None | Some('Z' | 'X'))
+    })
 }
 
 #[track_caller]

@@ -1,5 +1,5 @@
 //! Clients that are paused, killed, blocked or forgetful: rows 16, 17, 28 to 30,
-//! 37, 42 and 43.
+//! 37, 42, 43 and 54.
 
 use redlatch_testbed::{Direction, Proxy};
 
@@ -129,6 +129,15 @@ pub(crate) fn rows() -> Vec<Row> {
                 "the_command_dies_even_if_both_that_look_after_it_are_killed_at_once",
                 "everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hangs",
                 "everything_is_dead_before_the_lease_ends_when_all_servers_freeze",
+            ])],
+        ),
+        row(
+            54,
+            "child of `run` changes user; its first thread ends, others go on",
+            vec![tests(&[
+                "fault_54_a_process_whose_first_thread_has_ended_is_killed",
+                "fault_54_a_process_that_became_another_user_is_named_if_it_cannot_be_stopped",
+                "fault_54_a_process_that_became_another_user_is_killed_where_a_control_group_can_be_had",
             ])],
         ),
     ]

@@ -94,6 +94,13 @@ pub(crate) fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            55,
+            "rolling restart by the guide's own commands",
+            vec![tests(&[
+                "fault_55_a_lease_survives_a_rolling_restart_by_the_commands_of_the_guide",
+            ])],
+        ),
+        row(
             36,
             "rolling restart of all nodes under one long lease",
             vec![

@@ -1,0 +1,113 @@
+//! A control group of the command's own, where one can be had.
+//!
+//! The kernel kills everything in it at once, also what has become another user
+//! and does not take signals from us any more. Root needs none: everybody takes
+//! its signals. Others can have one where their own group is theirs to divide,
+//! as below `systemd --user`, and do without one elsewhere.
+
+use nix::unistd::{Pid, geteuid};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// What the names of all of them start with; the holder's process id follows.
+const NAME: &str = "redlatch-run-";
+/// How often to move out what is inside: it may be starting others.
+const MOVES: usize = 10;
+
+/// The control group; it is dissolved when this is dropped.
+#[derive(Debug)]
+pub(super) struct Cage {
+    dir: PathBuf,
+}
+
+impl Cage {
+    /// Makes one for the command of this holder.
+    pub(super) fn build(holder: Pid) -> Option<Self> {
+        if geteuid().is_root() {
+            return None;
+        }
+        let dir = place(holder)?;
+        fs::create_dir(&dir).ok()?;
+        let cage = Cage { dir };
+        // Without it, it would be of no more use than a process group.
+        cage.dir.join("cgroup.kill").exists().then_some(cage)
+    }
+
+    /// The one that a holder which is dead has left behind.
+    pub(super) fn left_by(holder: Pid) -> Option<Self> {
+        let dir = place(holder)?;
+        dir.is_dir().then_some(Cage { dir })
+    }
+
+    /// What a process writes `0` to in order to be inside, with all it starts.
+    pub(super) fn door(&self) -> io::Result<File> {
+        self.open("cgroup.procs")
+    }
+
+    /// Kills everything inside.
+    pub(super) fn kill(&self) {
+        // Who is there still is looked for in any case.
+        let _ = self.open("cgroup.kill").and_then(|mut kill| kill.write_all(b"1"));
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        File::options().write(true).open(self.dir.join(name))
+    }
+}
+
+impl Drop for Cage {
+    /// Lets out what a command has left behind on purpose.
+    fn drop(&mut self) {
+        for _ in 0..MOVES {
+            if fs::remove_dir(&self.dir).is_ok() {
+                return;
+            }
+            let inside = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+            let Some(outside) = self.dir.parent().map(|dir| dir.join("cgroup.procs")) else {
+                return;
+            };
+            for pid in inside.lines() {
+                let _ = fs::write(&outside, pid);
+            }
+        }
+    }
+}
+
+/// Where the one of this holder is: below the group that we are in.
+fn place(holder: Pid) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    Some(own_group(&mounts, &groups)?.join(format!("{NAME}{holder}")))
+}
+
+/// The directory of our group: `0::PATH` below the mount of `cgroup2`.
+fn own_group(mounts: &str, groups: &str) -> Option<PathBuf> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+    let mut fields = mount.split(' ').skip(3);
+    let (root, mounted) = (fields.next()?, fields.next()?);
+    let below = Path::new(path).strip_prefix(root).ok()?;
+    Some(Path::new(mounted).join(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_group_is_found_below_the_mount() {
+        let at = |root: &str, path: &str| {
+            let mounts = format!(
+                "1 2 0:3 / /proc rw - proc proc rw\n4 5 0:6 {root} /cg rw - cgroup2 x rw\n"
+            );
+            own_group(&mounts, &format!("1:cpu:/x\n0::{path}\n"))
+        };
+        assert_eq!(at("/", "/user/app"), Some("/cg/user/app".into()));
+        assert_eq!(at("/user", "/user/app"), Some("/cg/app".into()));
+        assert_eq!(at("/other", "/user/app"), None);
+        assert_eq!(own_group("", "0::/"), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Processes that are hard to kill, or cannot be: fault 54.
+
+mod support;
+
+use nix::unistd::{Gid, Uid, chown, geteuid};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use support::{Ended, Place, dies, is_alive, redlatch, send, start};
+
+/// A user without rights.
+const NOBODY: u32 = 65534;
+
+/// Compiles one of the programs in `tests/helpers`.
+fn helper(place: &Place, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/helpers/{name}.c"));
+    let program = place.path(name);
+    let cc = Command::new("cc").arg("-pthread").arg(source).arg("-o").arg(&program).status();
+    assert!(cc.expect("Rust needs a linker: cc").success());
+    program
+}
+
+#[test]
+fn fault_54_a_process_whose_first_thread_has_ended_is_killed() {
+    let place = Place::embedded();
+    helper(&place, "headless");
+    let args = ["run", "x", "--grace", "300ms", "--max-hold", "1s", "--", "./headless"];
+    let running = start(place.redlatch(args));
+    let pid = place.read_pid("pid");
+    assert!(is_alive(pid));
+
+    let ended = running.end().exits_with(124);
+
+    assert!(!is_alive(pid));
+    assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+}
+
+/// A place for a user without rights, with the command and a program that
+/// becomes root. None where that cannot be tried.
+fn unprivileged() -> Option<Place> {
+    if !geteuid().is_root() {
+        eprintln!("SKIPPED: only root can make a program that becomes root");
+        return None;
+    }
+    let place = Place::embedded();
+    let program = helper(&place, "as_root");
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    fs::copy(redlatch(), place.path("command")).unwrap();
+    let nobody = (Some(Uid::from_raw(NOBODY)), Some(Gid::from_raw(NOBODY)));
+    chown(place.dir(), nobody.0, nobody.1).unwrap();
+    fs::set_permissions(place.dir(), Permissions::from_mode(0o755)).unwrap();
+    Some(place)
+}
+
+/// Runs the program that becomes root, for as long as `--max-hold` lets it, in a
+/// control group if there is one: how it ended, and the program's process.
+fn outlived(place: &Place, group: Option<&Path>) -> (Ended, u32) {
+    let join = group
+        .map_or(String::new(), |group| format!("echo $$ > {}/cgroup.procs && ", group.display()));
+    let script = format!(
+        "{join}exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \
+         ./command run x --grace 300ms --max-hold 1s --json -- sh -c 'exec ./as_root > /dev/null 2>&1'"
+    );
+    let running = start(place.shell(&script));
+    let pid = place.read_pid("pid");
+    (running.end(), pid)
+}
+
+#[test]
+fn fault_54_a_process_that_became_another_user_is_named_if_it_cannot_be_stopped() {
+    let Some(place) = unprivileged() else { return };
+
+    let (ended, pid) = outlived(&place, None);
+
+    assert!(is_alive(pid), "then it was stopped after all");
+    send("KILL", pid);
+    let ended = ended.exits_with(123);
+    let named = format!(
+        r#""event":"survived","processes":[{{"pid":{pid},"name":"as_root","user":"root"}}]"#
+    );
+    assert!(ended.stderr.contains(&named), "{}", ended.stderr);
+    assert!(!ended.stderr.contains(r#""event":"killed""#), "{}", ended.stderr);
+    dies(pid);
+}
+
+/// A control group that belongs to a user without rights, as systemd makes them.
+struct Delegated(PathBuf);
+
+impl Delegated {
+    fn new() -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+        let parent = Path::new(mount.split(' ').nth(4)?);
+        let dir = parent.join(format!("redlatch-test-{}", std::process::id()));
+        fs::create_dir(&dir).ok()?;
+        for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+            let nobody = (Some(Uid::from_raw(NOBODY)), Some(Gid::from_raw(NOBODY)));
+            chown(&dir.join(name), nobody.0, nobody.1).unwrap();
+        }
+        Some(Delegated(dir))
+    }
+
+    fn below(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.is_dir()).collect()
+    }
+}
+
+impl Drop for Delegated {
+    fn drop(&mut self) {
+        for dir in self.below() {
+            let _ = fs::remove_dir(dir);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn fault_54_a_process_that_became_another_user_is_killed_where_a_control_group_can_be_had() {
+    let Some(place) = unprivileged() else { return };
+    let Some(group) = Delegated::new() else {
+        eprintln!("SKIPPED: no cgroup2 is mounted here that can be written to");
+        return;
+    };
+
+    let (ended, pid) = outlived(&place, Some(&group.0));
+
+    let ended = ended.exits_with(124);
+    assert!(!is_alive(pid));
+    assert!(ended.stderr.contains(r#""event":"killed""#), "{}", ended.stderr);
+    assert_eq!(group.below(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn what_a_command_leaves_behind_on_purpose_leaves_its_control_group_too() {
+    let Some(place) = unprivileged() else { return };
+    let Some(group) = Delegated::new() else {
+        eprintln!("SKIPPED: no cgroup2 is mounted here that can be written to");
+        return;
+    };
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \
+         ./command run x -- sh -c 'cat /proc/self/cgroup; sleep 100 > /dev/null 2>&1 & echo $! > daemon'",
+        group.0.display()
+    );
+
+    let ended = start(place.shell(&script)).end().exits_with(0);
+
+    assert!(ended.stdout.contains("/redlatch-test-"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("/redlatch-run-"), "{}", ended.stdout);
+    let daemon = place.read_pid("daemon");
+    assert!(is_alive(daemon));
+    assert_eq!(group.below(), [""; 0].map(PathBuf::from));
+    send("KILL", daemon);
+    dies(daemon);
+}
