@@ -29,6 +29,10 @@ use std::{sync::Arc, time::Duration};
 /// that every vote compares: a node that lost it is quarantined for
 /// `max_ttl + skew`, 60 s by default, and then admitted again by any client.
 ///
+/// A server forgets that it was promoted after `repl-backlog-ttl`, an hour by
+/// default: keep that longer than `max_ttl + skew`, or use
+/// [`Strict`](RestartGuard::Strict), which does not trust its uptime.
+///
 /// See [`Builder::restart_guard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartGuard {

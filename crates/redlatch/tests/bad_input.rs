@@ -261,7 +261,7 @@ async fn a_database_that_the_server_does_not_have_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cluster_is_refused_though_two_other_nodes_suffice() {
+async fn a_cluster_is_refused_with_the_reason() {
     let server = Server::options().config("cluster-enabled yes").start().unwrap();
 
     let fleet = Fleet::of(2);
