@@ -137,7 +137,7 @@ fn too_few(votes: &Votes) -> Failure {
                     disagree.push(node.to_string());
                     theirs.extend(other.as_ref());
                 }
-                (Cause::Watched, _) => disagree.push(node.to_string()),
+                Cause::Watched => disagree.push(node.to_string()),
                 _ => {
                     let left =
                         quarantine.remaining.map(|left| format!(" for another {}", show(left)));

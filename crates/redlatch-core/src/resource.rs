@@ -8,7 +8,13 @@ pub const MAX_NAME: usize = 1024;
 /// The most resources one lock may take together.
 pub const MAX_RESOURCES: usize = 64;
 
-/// The name of one thing that is locked: 1 to [`MAX_NAME`] bytes, any bytes.
+/// What names of ours on the nodes start with; no lock can have such a name.
+pub const RESERVED: &[u8] = b"redlatch:";
+/// Where our own tools lock something all the same.
+const TOOLS: [&[u8]; 2] = [b"redlatch:doctor:", b"redlatch:conformance:"];
+
+/// The name of one thing that is locked: 1 to [`MAX_NAME`] bytes, any bytes that
+/// do not start with [`RESERVED`].
 ///
 /// It is the key on the nodes, exactly as given. Shown, it is escaped.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +24,10 @@ impl Resource {
     /// Checks a name.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, ResourceError> {
         let name = name.as_ref();
+        if name.starts_with(RESERVED) && !TOOLS.iter().any(|tool| name.starts_with(tool)) {
+            let shown = &name[..name.len().min(MAX_NAME)];
+            return Err(ResourceError::Reserved(Resource(shown.into())));
+        }
         match name.len() {
             0 => Err(ResourceError::Empty),
             1..=MAX_NAME => Ok(Resource(name.into())),
@@ -138,6 +148,9 @@ pub enum ResourceError {
         /// How long it was.
         bytes: usize,
     },
+    /// The name is one of those under which the nodes keep what is ours.
+    #[error("the name \"{0}\" is reserved, as is all that starts with `redlatch:`; use another")]
+    Reserved(Resource),
     /// No name at all.
     #[error("no resource was named; name at least one")]
     None,
@@ -167,6 +180,16 @@ mod tests {
         );
         for odd in [&b"\0"[..], b"{a}%s\n", b"\xff\xfe", b" "] {
             assert_eq!(Resource::new(odd).unwrap().as_bytes(), odd);
+        }
+    }
+
+    #[test]
+    fn names_under_ours_are_reserved_but_for_our_own_tools() {
+        for ours in ["redlatch:node", "redlatch:", "redlatch:x"] {
+            assert!(matches!(Resource::new(ours), Err(ResourceError::Reserved(_))), "{ours}");
+        }
+        for free in ["redlatch", "Redlatch:node", "my-redlatch:node", "redlatch:doctor:1"] {
+            assert!(Resource::new(free).is_ok(), "{free}");
         }
     }
 

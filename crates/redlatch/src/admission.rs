@@ -10,7 +10,7 @@ use crate::{
     clock::Clock,
     engine::{Handle, Place, spawn_here},
     error::{ConnectError, ReplaceError},
-    locks::Builder,
+    locks::{Builder, FIRST_ANSWER, identities},
     node::Node,
     observer::Observer,
 };
@@ -28,6 +28,10 @@ use std::{sync::Arc, time::Duration};
 /// enough for two owners of one lock. With the guard every node carries a marker
 /// that every vote compares: a node that lost it is quarantined for
 /// `max_ttl + skew`, 60 s by default, and then admitted again by any client.
+///
+/// A server forgets that it was promoted after `repl-backlog-ttl`, an hour by
+/// default: keep that longer than `max_ttl + skew`, or use
+/// [`Strict`](RestartGuard::Strict), which does not trust its uptime.
 ///
 /// See [`Builder::restart_guard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +210,7 @@ impl Observer {
     /// Dropping the future may leave nodes admitted or not.
     pub async fn admit(&self, nodes: &[Arc<str>]) -> Result<Vec<NodeStanding>, ConnectError> {
         let remembers = self.positions(nodes);
-        let (handle, guard) = self.guarded()?;
+        let (handle, guard) = self.guarded().await?;
         let vouch = Vouch { remembers, ..Vouch::default() };
         self.vouch(&handle, &guard, vouch).await
     }
@@ -255,7 +259,7 @@ impl Observer {
     /// Dropping the future may leave nodes taken away or not.
     pub async fn replace(&self, nodes: &[Arc<str>]) -> Result<Vec<NodeStanding>, ConnectError> {
         let replace = self.positions(nodes);
-        let (handle, guard) = self.guarded()?;
+        let (handle, guard) = self.guarded().await?;
         let vouch = Vouch { replace, ..Vouch::default() };
         self.vouch(&handle, &guard, vouch).await
     }
@@ -270,7 +274,7 @@ impl Observer {
         &self,
         mut enough: impl FnMut(&[NodeStanding]) -> bool,
     ) -> Result<Vec<NodeStanding>, ConnectError> {
-        let (handle, guard) = self.guarded()?;
+        let (handle, guard) = self.guarded().await?;
         loop {
             let look = Vouch { patient: true, ..Vouch::default() };
             let standings = self.vouch(&handle, &guard, look).await?;
@@ -282,12 +286,14 @@ impl Observer {
         }
     }
 
-    /// A client of these nodes that only admits.
-    fn guarded(&self) -> Result<(Handle, Guard), ConnectError> {
+    /// A client of these nodes that only admits. Where one server answers for two
+    /// of them it must not: the right list would be locked out.
+    async fn guarded(&self) -> Result<(Handle, Guard), ConnectError> {
         let guard = self.guard.clone().ok_or(ConnectError::NoGuard)?;
         let place = Place::new(self.nodes.clone(), Clock::System).guarded(Some(guard.clone()));
         let handle = spawn_here(place);
         let handle = handle.map_err(|error| ConnectError::NoRuntime(error.to_string().into()))?;
+        identities(&handle, FIRST_ANSWER).await?;
         Ok((handle, guard))
     }
 

@@ -185,6 +185,23 @@ async fn names_that_are_empty_or_too_long_are_refused() {
     assert!(fleet.locks().await.status("").await.is_err());
 }
 
+/// They hold what is ours on the servers: a lock there could break or lose it.
+#[tokio::test]
+async fn names_under_ours_are_refused_wherever_a_lock_is_named() {
+    for name in ["redlatch:node", "redlatch:permissions", "redlatch:", "redlatch:fence:x"] {
+        let one = invalid(|locks| locks.lock(name)).await;
+        let several = invalid(|locks| locks.lock_all(["a", name])).await;
+
+        assert!(matches!(one, InvalidRequest::Resource(ResourceError::Reserved(_))), "{one}");
+        assert_eq!(one, several);
+        assert!(one.to_string().contains(name), "{one}");
+        let fleet = Fleet::of(1);
+        assert!(fleet.locks().await.status(name).await.is_err());
+        let observer = fleet.builder().observer().unwrap();
+        assert!(observer.status(name).await.is_err());
+    }
+}
+
 #[tokio::test]
 async fn sets_that_are_empty_too_many_or_hold_a_name_twice_are_refused() {
     let none = invalid(|locks| locks.lock_all([""; 0])).await;
@@ -244,7 +261,7 @@ async fn a_database_that_the_server_does_not_have_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cluster_is_refused_though_two_other_nodes_suffice() {
+async fn a_cluster_is_refused_with_the_reason() {
     let server = Server::options().config("cluster-enabled yes").start().unwrap();
 
     let fleet = Fleet::of(2);
@@ -327,6 +344,39 @@ async fn a_permission_that_is_missing_is_named_when_connecting() {
         let name = missing.split('|').next().unwrap_or(missing);
         assert!(error.contains(&format!("'{name}")), "{flavour}, {missing}: {error}");
         assert!(!error.contains("sesame"), "{error}");
+    }
+}
+
+/// All that is sent, in a script or not, but for `INFO`, by which the tests find
+/// out that the server is there.
+#[tokio::test]
+async fn a_command_that_was_renamed_is_named_when_connecting() {
+    let all = NEEDED.map(|needed| needed.split('|').next().unwrap_or(needed));
+    for (at, renamed) in all.into_iter().filter(|name| *name != "info").enumerate() {
+        let flavour = Flavour::ALL[at % Flavour::ALL.len()];
+        let away = format!("rename-command {renamed} \"\"");
+        let server = Server::options().flavour(flavour).config(away).start().unwrap();
+
+        let text = refused(patient().node(server.url()), &server.url()).await.to_lowercase();
+
+        // An old name may be told in any quotes.
+        assert!(text.contains(renamed) && text.contains("know"), "{flavour}, {renamed}: {text}");
+    }
+}
+
+/// As Redis 7 answers where `AUTH` was renamed.
+#[tokio::test]
+async fn a_server_whose_auth_was_renamed_does_not_have_the_password_shown() {
+    let said = "-ERR unknown command 'AUTH', with args beginning with: 'sesame' \r\n";
+    let server = Nonsense::answering(said).unwrap();
+    for login in ["", "me"] {
+        let url = server.url().replace("//", &format!("//{login}:sesame@"));
+
+        let error = in_time(patient().node(url).connect()).await.unwrap_err();
+
+        let text = format!("{error} {error:?}");
+        assert!(text.contains("does not know AUTH"), "{text}");
+        assert!(!text.contains("ses"), "{text}");
     }
 }
 

@@ -355,6 +355,25 @@ async fn fault_14_clients_with_another_list_of_nodes_are_refused_and_shown_both(
     assert!(matches!(other_times.connect().await, Err(ConnectError::Disagree(_))));
 }
 
+/// Clients with the right list would find the wrong one on every server.
+#[tokio::test]
+async fn an_operator_admits_no_server_that_has_two_names_in_the_list() {
+    let fleet = Fleet::of(2);
+    let alias = fleet.servers[1].url().replace("127.0.0.1", "localhost");
+    let twice = guarded(fleet.servers.urls().into_iter().chain([alias.clone()]));
+    let observer = twice.observer().unwrap();
+    let names: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
+
+    for refused in [observer.admit(&names).await, observer.replace(&names).await] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(&refused, ConnectError::SameServer { .. }), "{refused}");
+        assert!(refused.to_string().contains(&alias), "{refused}");
+    }
+
+    vouch(&guarded(fleet.servers.urls())).await;
+    assert!(guarded(fleet.servers.urls()).connect().await.is_ok());
+}
+
 /// One node has no guard by default, so it could not see the marker.
 #[tokio::test]
 async fn fault_14_a_client_that_counts_one_of_three_nodes_is_refused_though_it_has_no_guard() {

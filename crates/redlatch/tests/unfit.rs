@@ -4,28 +4,27 @@
 
 mod support;
 
-use redlatch::{ConnectError, Vote, Votes};
+use redlatch::{ConnectError, NodeKey};
 use redlatch_testbed::{Certificates, Server};
 use std::future::Future;
-use support::{Fleet, NAME, in_time, log::Log, patient, soon};
+use support::{Fleet, NAME, in_time, log::Log, patient};
 
-/// What a new client of three nodes is told of the third, in the votes of a lock
-/// that it gets all the same.
-async fn told(urls: impl IntoIterator<Item = String>) -> Votes {
+/// What a new client of three nodes, which gets its lock, is told of the third.
+async fn told(urls: impl IntoIterator<Item = String>) -> NodeKey {
     let locks = in_time(patient().nodes(urls).connect()).await.expect("two nodes suffice");
     let guard = in_time(locks.lock(NAME).into_future()).await.expect("two nodes suffice");
-    soon("the third node has voted", || guard.votes().tally().pending == 0).await;
-    guard.votes()
+    let status = in_time(locks.status(NAME)).await.unwrap();
+    assert!(guard.is_held());
+    status.nodes[2].key.clone()
 }
 
-fn is_third_unfit(votes: &Votes, reason: &str) {
-    let third = votes.iter().nth(2).unwrap();
-    assert!(matches!(third.vote, Vote::Failed(_)), "{votes}");
-    assert!(third.vote.to_string().contains(reason), "{votes}");
+fn is_third_unfit(told: &NodeKey, reason: &str) {
+    let NodeKey::Failed(fault) = told else { panic!("{told:?}") };
+    assert!(fault.to_string().contains(reason), "{fault}");
 }
 
 /// Three nodes, of which something becomes of the third.
-async fn after<F: Future>(change: impl FnOnce(Server) -> F) -> (Votes, F::Output) {
+async fn after<F: Future>(change: impl FnOnce(Server) -> F) -> (NodeKey, F::Output) {
     let fleet = Fleet::of(2);
     let third = Server::start().unwrap();
     let urls = fleet.servers.urls().into_iter().chain([third.url()]);
@@ -36,37 +35,37 @@ async fn after<F: Future>(change: impl FnOnce(Server) -> F) -> (Votes, F::Output
 
 #[tokio::test]
 async fn fault_49_a_password_that_was_changed_on_one_of_three_nodes_is_one_vote_less() {
-    let (votes, _third) = after(async |third: Server| {
+    let (third_key, _third) = after(async |third: Server| {
         third.run(&["CONFIG", "SET", "requirepass", "another"]);
         third
     })
     .await;
 
-    is_third_unfit(&votes, "wants a password");
+    is_third_unfit(&third_key, "wants a password");
 }
 
 #[tokio::test]
 async fn fault_49_one_of_three_nodes_that_may_evict_keys_is_one_vote_less() {
-    let (votes, _third) = after(async |third: Server| {
+    let (third_key, _third) = after(async |third: Server| {
         third.run(&["CONFIG", "SET", "maxmemory", "100mb"]);
         third.run(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
         third
     })
     .await;
 
-    is_third_unfit(&votes, "maxmemory-policy allkeys-lru");
+    is_third_unfit(&third_key, "maxmemory-policy allkeys-lru");
 }
 
 #[tokio::test]
 async fn fault_49_one_of_three_nodes_that_became_a_replica_is_one_vote_less() {
     let master = Server::start().unwrap();
-    let (votes, _third) = after(async |third: Server| {
+    let (third_key, _third) = after(async |third: Server| {
         third.run(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
         third
     })
     .await;
 
-    is_third_unfit(&votes, "replica");
+    is_third_unfit(&third_key, "replica");
 }
 
 #[tokio::test]
@@ -75,9 +74,9 @@ async fn fault_49_one_of_three_nodes_with_an_expired_certificate_is_one_vote_les
     let third = Server::options().tls(Certificates::expired()).start().unwrap();
     let url = format!("{}?ca={}", third.tls_url(), third.dir().join("ca.pem").display());
 
-    let votes = told(fleet.servers.urls().into_iter().chain([url])).await;
+    let third_key = told(fleet.servers.urls().into_iter().chain([url])).await;
 
-    is_third_unfit(&votes, "certificate");
+    is_third_unfit(&third_key, "certificate");
 }
 
 /// Alone in the process that nextest gives it.

@@ -1,5 +1,5 @@
 //! What is refused, or made safe, before or when connecting: rows 13, 14, 33,
-//! 34, 39 and 41.
+//! 34, 39, 41, 47 and 49.
 
 use redlatch::ConnectError;
 use redlatch_testbed::Servers;
@@ -20,6 +20,8 @@ pub(crate) fn rows() -> Vec<Row> {
                 "two_databases_of_one_server_are_refused",
                 "a_cluster_is_refused_with_the_reason",
                 "fault_13_an_address_that_leads_to_several_servers_in_turn_is_refused",
+                "node::redis::connect::tests::a_name_that_leads_to_several_servers_is_not_a_node",
+                "an_operator_admits_no_server_that_has_two_names_in_the_list",
             ])],
         ),
         row(
@@ -39,6 +41,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "ACL denies a command or a key",
             vec![tests(&[
                 "a_permission_that_is_missing_is_named_when_connecting",
+                "a_command_that_was_renamed_is_named_when_connecting",
                 "a_key_that_the_user_may_not_touch_is_no_vote_and_says_so",
                 "the_permissions_that_are_recommended_are_enough",
             ])],
@@ -70,6 +73,28 @@ pub(crate) fn rows() -> Vec<Row> {
                 "tls_of_a_wrong_authority_a_wrong_host_or_an_old_certificate_is_refused",
                 "tls_with_the_right_certificate_works",
                 "plain_text_to_a_tls_port_is_refused_or_unreachable_but_never_trusted",
+            ])],
+        ),
+        row(
+            47,
+            "client that names a minority of the nodes, slow network",
+            vec![tests(&[
+                "fault_47_a_client_of_one_node_of_three_is_refused_over_a_slow_network",
+                "fault_47_a_client_of_one_node_gets_no_more_votes_once_others_count_three",
+                "fault_47_a_lease_of_one_node_is_not_extended_once_others_count_three",
+                "fault_47_what_was_agreed_counts_though_the_marker_is_gone",
+                "fault_47_a_node_that_others_only_watch_so_far_casts_no_vote",
+            ])],
+        ),
+        row(
+            49,
+            "one node unfit: password changed, eviction on, certificate expired, now a replica",
+            vec![tests(&[
+                "fault_49_a_password_that_was_changed_on_one_of_three_nodes_is_one_vote_less",
+                "fault_49_one_of_three_nodes_that_may_evict_keys_is_one_vote_less",
+                "fault_49_one_of_three_nodes_that_became_a_replica_is_one_vote_less",
+                "fault_49_one_of_three_nodes_with_an_expired_certificate_is_one_vote_less",
+                "fault_49_two_unfit_nodes_of_three_are_refused_and_each_is_named",
             ])],
         ),
     ]

@@ -13,6 +13,7 @@ mod database;
 mod opening;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use super::{Link, Node, Threaded};
 use crate::clock::Clock;
@@ -25,6 +26,9 @@ use std::path::{self, PathBuf};
 /// made on the first use, for the eyes of their owner alone. Next to the file
 /// stand two more, `…-wal` and `…-shm`, which belong to it: to start afresh,
 /// stop all processes that use the file and delete the three together.
+///
+/// In a directory that everybody may write to, such as `/tmp`, the file serves its
+/// owner alone; where others could replace it, it is refused.
 ///
 /// Locks last by the machine's boot clock, whatever [`Clock`] the engine uses,
 /// because other processes have to agree on it.

@@ -258,6 +258,10 @@ fn without_secrets(url: &str) -> String {
         Some(at) if place.starts_with('[') => at + 1,
         _ => place.find([':', '/', '?']).unwrap_or(place.len()),
     };
+    let port = place[end..].split(['/', '?']).next().unwrap_or_default();
+    // The node's name shows it, too.
+    let is_port = port.strip_prefix(':').is_some_and(|port| matches!(port.parse(), Ok(1_u16..)));
+    let end = if is_port && end > 0 { end + port.len() } else { end };
     let host = Some(&place[..end]).filter(|host| is_host(host)).unwrap_or_default();
     let shown = if is_path { place } else { host };
     let more = if url.ends_with(shown) && !url.contains('@') { "" } else { "…" };
@@ -334,6 +338,7 @@ mod tests {
     fn what_is_refused_is_shown_as_far_as_it_helps() {
         for (url, shown) in [
             ("redis://localhost:port", "`redis://localhost…`"),
+            ("redis://localhost:7001?x=1", "`redis://localhost:7001…`"),
             ("redis://me:sesame@db.example:0", "`redis://db.example…`"),
             ("redis://[::1]8410", "`redis://[::1]…`"),
             ("redis+unix://run/r.sock?db=1", "`redis+unix://run/r.sock…`"),

@@ -10,6 +10,7 @@
 use super::{
     boot::Boot,
     opening::{self, Watched, fault, in_transaction, is_busy, unfit},
+    trust,
 };
 use crate::{clock::wall_micros, node::Store};
 use redlatch_core::{
@@ -50,7 +51,9 @@ impl Database {
     /// Opens the database, made if there is none yet.
     pub(super) fn open(path: &Path) -> Result<Self, Fault> {
         let boot = Boot::present()?;
+        trust::check(path)?;
         let (connection, id) = opening::open(path, &boot)?;
+        trust::check(path)?;
         let identity = Identity {
             run: format!("{}/{id}", boot.id).into(),
             version: format!("file, SQLite {}", rusqlite::version()).into(),

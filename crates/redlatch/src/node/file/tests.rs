@@ -108,6 +108,21 @@ fn what_is_made_is_for_its_owner_alone() {
 }
 
 #[test]
+fn a_file_that_everybody_can_replace_is_refused_and_not_even_made() {
+    let scratch = Scratch::new();
+    let open = scratch.path("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+
+    let text = unfit_text(&open.join("locks.db"));
+
+    assert!(text.contains("everybody can replace it"), "{text}");
+    assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
+    assert!(Database::open(&open.join("locks.db")).is_ok(), "it is ours, and only we remove it");
+}
+
+#[test]
 fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
     let scratch = Scratch::new();
     let text = scratch.path("text");

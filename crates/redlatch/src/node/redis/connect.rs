@@ -13,6 +13,7 @@ use redlatch_core::{Fault, Identity};
 use rustix::net::sockopt;
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{self, Poll},
@@ -86,8 +87,8 @@ async fn introduction(address: &Address) -> Result<Identity, Fault> {
     write_command(&mut out, &[b"INFO"]);
     stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
     let mut replies = Replies::of(&mut stream);
-    for _ in 0..logins {
-        replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
+    for login in logins {
+        replies.next(|value| login.refusal(value).map_or(Ok(()), Err)).await?;
     }
     replies.next(|value| identify(value, address)).await
 }
@@ -98,8 +99,8 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
 
     let mut replies = Replies::of(&mut stream);
-    for _ in 0..logins {
-        replies.next(|value| refusal(value).map_or(Ok(()), Err)).await?;
+    for login in logins {
+        replies.next(|value| login.refusal(value).map_or(Ok(()), Err)).await?;
     }
     let identity = replies.next(|value| identify(value, address)).await?;
     let mut hashes = Hashes::default();
@@ -107,14 +108,13 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
         *hash = replies.next(script_hash).await?;
     }
     replies.next(permissions).await?;
-    for _ in ["EVALSHA", "PING"] {
-        replies.next(|value| denied(value).map_or(Ok(()), Err)).await?;
-    }
+    replies.next(|value| expected(value, is_no_script(value))).await?;
+    replies.next(|value| expected(value, *value == Value::Status(b"PONG"))).await?;
     Ok(Connection { stream, identity, hashes })
 }
 
-/// What to send, and how many of the answers are about logging in.
-fn greeting(address: &Address) -> (Vec<u8>, usize) {
+/// What to send, and which of the answers are about logging in: the first ones.
+fn greeting(address: &Address) -> (Vec<u8>, Vec<Login>) {
     let (mut out, logins) = login(address);
     write_command(&mut out, &[b"INFO"]);
     for script in Script::ALL {
@@ -126,10 +126,16 @@ fn greeting(address: &Address) -> (Vec<u8>, usize) {
     (out, logins)
 }
 
-/// How to log in, and how many answers that has.
-fn login(address: &Address) -> (Vec<u8>, usize) {
-    let mut out = Vec::new();
-    let mut logins = 0;
+/// A step of logging in.
+#[derive(Clone, Copy)]
+enum Login {
+    Password,
+    Database,
+}
+
+/// How to log in, and the steps that are answered.
+fn login(address: &Address) -> (Vec<u8>, Vec<Login>) {
+    let (mut out, mut logins) = (Vec::new(), Vec::new());
     let password = address.password.as_ref().map(|password| password.reveal().as_bytes());
     match (&address.user, password) {
         (None, None) => {}
@@ -139,12 +145,49 @@ fn login(address: &Address) -> (Vec<u8>, usize) {
             write_command(&mut out, &[b"AUTH", user.as_bytes(), password.unwrap_or_default()]);
         }
     }
-    logins += usize::from(!out.is_empty());
+    if !out.is_empty() {
+        logins.push(Login::Password);
+    }
     if address.database != 0 {
-        logins += 1;
+        logins.push(Login::Database);
         write_command(&mut out, &[b"SELECT", address.database.to_string().as_bytes()]);
     }
     (out, logins)
+}
+
+impl Login {
+    /// The fault in an answer that says no, if it does.
+    fn refusal(self, value: &Value<'_>) -> Option<Fault> {
+        match (self, value) {
+            (Login::Password, Value::Error(text)) => Some(login_refused(text)),
+            _ => refusal(value),
+        }
+    }
+}
+
+/// Why a login failed, in our words: a server may repeat what it does not know,
+/// and that is the password.
+fn login_refused(text: &[u8]) -> Fault {
+    let lower = String::from_utf8_lossy(text).to_ascii_lowercase();
+    let says = |words: &str| lower.starts_with(words);
+    let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let passing = |reason: &str| Fault::Unreachable(reason.into());
+    match code {
+        b"LOADING" => passing("LOADING: it is reading its data"),
+        b"BUSY" => passing("BUSY: it is running somebody's script"),
+        b"MASTERDOWN" => passing("MASTERDOWN: it has no link to its master"),
+        b"NOPERM" => unfit(&format!("NOPERM: this user may not log in; {ACL_HINT}")),
+        b"WRONGPASS" => unfit("WRONGPASS: the password or the user is wrong, or the user is off"),
+        _ if says("err max number of clients") => passing("ERR max number of clients reached"),
+        _ if says("err unknown command") => unfit("it does not know AUTH: was it renamed?"),
+        _ if says("err client sent auth") || says("err auth <password> called without") => {
+            unfit("it has no password; leave it out of the address")
+        }
+        _ if code.iter().all(u8::is_ascii_uppercase) && code.len() < 20 => {
+            unfit(&format!("it refused the login: {}", String::from_utf8_lossy(code)))
+        }
+        _ => unfit("it refused the login"),
+    }
 }
 
 async fn dial(address: &Address) -> Result<Stream, Fault> {
@@ -155,7 +198,7 @@ async fn dial(address: &Address) -> Result<Stream, Fault> {
         }
         Transport::Tcp { host, port } => (host.as_str(), *port),
     };
-    let tcp = TcpStream::connect((host, port)).await.map_err(|error| unreachable(&error))?;
+    let tcp = reach(host, port).await?;
     tune(&tcp).map_err(|error| unreachable(&error))?;
     #[cfg(feature = "tls")]
     if let Some(files) = &address.tls {
@@ -163,6 +206,32 @@ async fn dial(address: &Address) -> Result<Stream, Fault> {
         return Ok(Stream::Tls(Box::new(tls)));
     }
     Ok(Stream::Tcp(tcp))
+}
+
+/// Connects to the one server that a name leads to.
+async fn reach(host: &str, port: u16) -> Result<TcpStream, Fault> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| unreachable(&error))?.collect();
+    one_server(&found)?;
+    TcpStream::connect(found.as_slice()).await.map_err(|error| unreachable(&error))
+}
+
+/// Refuses a name that leads to several servers: when one of them dies, another
+/// would vote in its place, without its locks. One address of each family is
+/// taken to be one server.
+fn one_server(found: &[SocketAddr]) -> Result<(), Fault> {
+    let other = |one: &SocketAddr, other: &SocketAddr| {
+        one.is_ipv4() == other.is_ipv4() && one.ip() != other.ip()
+    };
+    if !found.iter().any(|one| found.iter().any(|two| other(one, two))) {
+        return Ok(());
+    }
+    let all: Vec<_> = found.iter().map(|found| found.ip().to_string()).collect();
+    let reason = format!(
+        "its name leads to several servers ({}); name each server by an address of its own",
+        all.join(", ")
+    );
+    Err(Fault::WrongAddress(reason.into()))
 }
 
 fn tune(tcp: &TcpStream) -> io::Result<()> {
@@ -251,16 +320,28 @@ fn permissions(value: &Value<'_>) -> Result<(), Fault> {
     match value {
         Value::Text(b"") => Ok(()),
         Value::Text(missing) => {
-            Err(unfit(&format!("NOPERM: this user may not run {}; {ACL_HINT}", text_of(missing))))
+            let missing = text_of(missing);
+            Err(match missing.strip_prefix("unknown ") {
+                Some(renamed) => unfit(&format!(
+                    "it does not know {renamed}: renamed or switched off; give it back its name"
+                )),
+                None => unfit(&format!("NOPERM: this user may not run {missing}; {ACL_HINT}")),
+            })
         }
         other => Err(refusal(other).unwrap_or_else(|| unfit("it cannot run scripts"))),
     }
 }
 
-/// The fault in an answer that says no for want of a permission.
-fn denied(value: &Value<'_>) -> Option<Fault> {
-    let not_permitted = matches!(value, Value::Error(text) if text.starts_with(b"NOPERM"));
-    refusal(value).filter(|_| not_permitted)
+/// Whether an answer is what it should be; if not, why.
+fn expected(value: &Value<'_>, is_so: bool) -> Result<(), Fault> {
+    if is_so {
+        return Ok(());
+    }
+    Err(refusal(value).unwrap_or_else(|| unfit("its answers are not those of a Redis server")))
+}
+
+fn is_no_script(value: &Value<'_>) -> bool {
+    matches!(value, Value::Error(text) if text.starts_with(b"NOSCRIPT"))
 }
 
 fn script_hash(value: &Value<'_>) -> Result<Box<[u8]>, Fault> {
@@ -365,6 +446,40 @@ mod tests {
         let text = format!("redis_version:7.0.1\r\nrun_id:abc\r\n{lines}");
         let address = Address::new(Transport::Unix("/nowhere".into()));
         identify(&Value::Text(text.as_bytes()), &address)
+    }
+
+    #[test]
+    fn a_name_that_leads_to_several_servers_is_not_a_node() {
+        let found = |ips: &[&str]| {
+            let address = |ip: &&str| SocketAddr::new(ip.parse().unwrap(), 6379);
+            one_server(&ips.iter().map(address).collect::<Vec<_>>())
+        };
+
+        assert_eq!(found(&["10.0.0.1"]), Ok(()));
+        assert_eq!(found(&["::1", "127.0.0.1"]), Ok(()), "one of each family is one server");
+        assert_eq!(found(&["10.0.0.1", "10.0.0.1"]), Ok(()), "told twice");
+        for several in [&["10.0.0.1", "10.0.0.2"][..], &["::1", "10.0.0.1", "::2"]] {
+            let Err(Fault::WrongAddress(reason)) = found(several) else { panic!("{several:?}") };
+            assert!(several.iter().all(|ip| reason.contains(ip)), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_login_that_fails_is_told_without_what_the_server_repeats() {
+        for said in [
+            "ERR unknown command 'AUTH', with args beginning with: 'S3cret' ",
+            "ERR unknown command `AUTH`, with args beginning with: `S3cret`, ",
+            "WRONGPASS S3cret",
+            "S3cret",
+            "NOPERM S3cret",
+            "ERR invalid S3cret",
+            "-S3cret is not it",
+        ] {
+            let fault = Login::Password.refusal(&Value::Error(said.as_bytes())).unwrap();
+            assert!(!format!("{fault} {fault:?}").contains("S3c"), "{fault}");
+        }
+        let unknown = login_refused(b"ERR unknown command 'AUTH', with args");
+        assert!(unknown.to_string().contains("does not know AUTH"), "{unknown}");
     }
 
     #[test]

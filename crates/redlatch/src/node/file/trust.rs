@@ -1,0 +1,79 @@
+//! Whether nobody else can have put the files of a database where they are.
+//!
+//! In a directory that everybody may write to, another user could replace the
+//! database, or leave one, or its write-ahead log, before we come. Whom a group
+//! lets in is its members' business.
+
+use super::opening::unfit;
+use redlatch_core::Fault;
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// Everybody may make files there.
+const FOR_ALL: u32 = 0o002;
+/// But only their owner may remove or replace them.
+const STICKY: u32 = 0o1000;
+
+/// A fault if others can have planted or can replace one of the database's files.
+/// Asked before it is opened, and again afterwards.
+pub(super) fn check(path: &Path) -> Result<(), Fault> {
+    // SQLite looks for its files where a link leads to.
+    let real = path.canonicalize().unwrap_or_else(|_| path.into());
+    let Some(mode) = real.parent().and_then(|parent| fs::metadata(parent).ok()) else {
+        return Ok(()); // it will be made, for us alone
+    };
+    let us = rustix::process::geteuid().as_raw();
+    for file in ["", "-wal", "-shm"].map(|suffix| beside(&real, suffix)) {
+        let owner = match fs::symlink_metadata(&file) {
+            Ok(found) => Some(found.uid()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(_) => continue, // opening it will tell
+        };
+        if let Some(reason) = distrust(mode.mode(), owner, us) {
+            return Err(unfit(&file, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Why a file of that owner, in a directory of that mode, is not to be trusted.
+fn distrust(directory: u32, owner: Option<u32>, us: u32) -> Option<&'static str> {
+    if directory & FOR_ALL == 0 {
+        return None;
+    }
+    if directory & STICKY == 0 {
+        return Some(
+            "is in a directory where everybody can replace it: name a file in a directory of \
+             your own, or take the others' right to write there away",
+        );
+    }
+    (owner? != us && owner? != 0).then_some(
+        "belongs to another user, who may have put it there: name a file in a directory where \
+         not everybody can write",
+    )
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.to_path_buf().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_directory_for_all_only_our_files_and_those_of_root_are_trusted() {
+        const US: u32 = 1000;
+        let trusted = |directory, owner| distrust(directory, owner, US).is_none();
+
+        assert!(trusted(0o755, Some(7)) && trusted(0o770, Some(7)), "not for all");
+        assert!(trusted(0o1777, None) && trusted(0o1777, Some(US)) && trusted(0o1777, Some(0)));
+        assert!(!trusted(0o1777, Some(7)), "planted");
+        assert!(!trusted(0o777, None) && !trusted(0o777, Some(US)), "may be replaced");
+    }
+}
