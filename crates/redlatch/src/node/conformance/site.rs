@@ -65,6 +65,13 @@ impl<'a> Site<'a> {
         claim
     }
 
+    /// The register that a name would have here, of which nobody wants anything yet.
+    pub(super) fn unclaimed(&self, name: &str) -> (String, u32) {
+        let full = [self.prefix.as_bytes(), name.as_bytes()].concat();
+        let resource = Resource::new(full).expect("a good name");
+        (name.into(), fence::register(&resource))
+    }
+
     /// How long a name may be here.
     pub(super) fn room(&self) -> usize {
         MAX_NAME - self.prefix.len()
@@ -118,6 +125,11 @@ impl Claim {
     pub(super) fn release(&self) -> Command {
         let Claim { resources, token } = self.clone();
         Command::Release { resources, token }
+    }
+
+    /// The same claim to one of its names.
+    pub(super) fn only(&self, site: &Site<'_>, name: &str) -> Claim {
+        site.claim_by([name], self.token.clone())
     }
 
     pub(super) fn inspect(&self) -> Command {

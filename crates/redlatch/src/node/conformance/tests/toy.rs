@@ -6,7 +6,7 @@ use crate::{
 };
 use redlatch_core::{
     Cause, Command, Facts, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger,
-    Proposal, Quarantine, Reply, Resource, Tag, Vote, fence,
+    Proposal, Quarantine, Reply, Resource, Resources, Tag, Vote, fence,
 };
 use std::{
     collections::HashMap,
@@ -57,6 +57,8 @@ pub(super) enum Bug {
     BelievesProposals,
     NumbersStandStill,
     RepeatsAProposal,
+    BelievesTwiceTheSkew,
+    RaisesPart,
     NumbersTheRefused,
     MovesOneRegister,
     RaisesOneRegister,
@@ -360,7 +362,10 @@ impl Counter {
     /// All but the restart guard.
     fn fenced(&self, command: &Command) -> Reply {
         if let Command::Raise { resources, token, to, .. } = command {
-            let (resources, token) = (resources.clone(), token.clone());
+            let (mut resources, token) = (resources.clone(), token.clone());
+            if let (Some(first), Bug::RaisesPart) = (resources.iter().next(), self.bug) {
+                resources = Resources::new([first.as_bytes()]).unwrap();
+            }
             let ours =
                 Command::Extend { resources, token, ttl: Duration::ZERO, fence: None, guard: None };
             let ours = self.plain(&ours) == vote(true) || self.bug == Bug::AnyoneRaises;
@@ -415,6 +420,11 @@ impl Counter {
             Bug::IgnoresProposals => FencingToken::new(greatest + 1),
             Bug::BelievesProposals => FencingToken::new(proposal.micros().max(greatest + 1)),
             Bug::NumbersStandStill => proposal.settle(clock, 0),
+            Bug::BelievesTwiceTheSkew => {
+                let skew = Duration::from_micros(2 * proposal.skew_micros());
+                let proposal = Proposal::new(proposal.micros(), skew);
+                proposal.settle(clock, greatest)
+            }
             Bug::RepeatsAProposal => proposal.settle(clock, greatest.saturating_sub(1)),
             _ => proposal.settle(clock, greatest),
         };
