@@ -98,7 +98,7 @@ fn a_signal_ends_waiting_at_once_and_leaves_nothing_locked() {
         waiting.signal(signal);
 
         waiting.end().exits_with(code);
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "it waited as long as it would have");
         assert_eq!(servers.keys_everywhere(), [["x"]; 3], "y must be free");
     }
 

@@ -358,6 +358,47 @@ mod tests {
         }
     }
 
+    fn numbered(number: u64) -> Vote {
+        Vote::Numbered(FencingToken::new(number).unwrap())
+    }
+
+    #[test]
+    fn a_node_is_asked_again_when_a_greater_number_comes_up() {
+        let mut attempt = attempt(5).fenced();
+        let to = |number| FencingToken::new(number).unwrap();
+        for (node, number) in [(0, 5), (1, 7), (2, 7)] {
+            assert_eq!(attempt.vote(at(1), node, numbered(number)), None);
+        }
+        // Three granted, but only two answered the same.
+        assert_eq!(attempt.raise(at(1)), [(0, to(7))]);
+
+        assert_eq!(attempt.vote(at(2), 3, numbered(9)), None);
+
+        assert_eq!(attempt.raise(at(2)), [(0, to(9)), (1, to(9)), (2, to(9))]);
+        assert_eq!(attempt.raise(at(2)), [], "once for each number");
+    }
+
+    #[test]
+    fn numbers_that_differ_when_the_lease_is_over_are_no_grant() {
+        let mut attempt = attempt(3).fenced();
+        attempt.vote(at(1), 0, numbered(5));
+
+        let decision = attempt.vote(at(9898), 1, numbered(7));
+
+        assert!(matches!(decision, Some(Err(AcquireError::TooSlow { .. }))), "{decision:?}");
+    }
+
+    #[test]
+    fn a_lease_of_no_time_is_refused_even_where_no_time_is_asked_for() {
+        let wanted = Wanted { min_validity: Some(Duration::ZERO), ..Wanted::default() };
+        let terms = Terms::check(&wanted).unwrap();
+        let mut attempt = Attempt::new(Moment::START, 1, &terms);
+
+        let decision = attempt.vote(at(9898), 0, Vote::Granted);
+
+        assert!(matches!(decision, Some(Err(AcquireError::TooSlow { .. }))), "{decision:?}");
+    }
+
     #[test]
     fn votes_after_the_decision_are_written_down_but_decide_nothing() {
         let mut attempt = attempt(3);

@@ -221,6 +221,31 @@ mod tests {
     }
 
     #[test]
+    fn no_answer_is_waited_for_beyond_the_end_of_the_lease() {
+        let extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, at(988));
+
+        assert_eq!(extension.deadline(), at(988));
+    }
+
+    #[test]
+    fn too_few_answers_by_the_end_of_the_lease_are_a_loss() {
+        let mut extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, at(988));
+        extension.vote(at(981), 0, Vote::Granted);
+
+        let decision = extension.tick(at(988));
+
+        assert!(matches!(decision, Some(Err(ExtendError::Lost(_)))), "{decision:?}");
+    }
+
+    #[test]
+    fn what_others_extended_by_less_shortens_nothing() {
+        let mut extension = extension(1);
+        extension.lease_lasts_until(at(400));
+
+        assert_eq!(extension.vote(at(500), 0, Vote::Granted), Some(Ok(at(1288))));
+    }
+
+    #[test]
     fn a_shorter_extension_never_shortens() {
         let mut extension = Extension::new(at(300), 1, 100 * MS, 50 * MS, at(988));
 

@@ -283,6 +283,19 @@ mod tests {
     }
 
     #[test]
+    fn a_register_that_two_names_share_is_named_once() {
+        let names: Vec<_> = (0..2000).map(|n| alloc::format!("job:{n}")).collect();
+        let of = |name: &str| register(&Resource::new(name).unwrap());
+        let pairs =
+            names.iter().enumerate().flat_map(|(at, a)| names[..at].iter().map(move |b| (a, b)));
+        let (one, other) = pairs.into_iter().find(|(a, b)| of(a) == of(b)).unwrap();
+
+        let shared = registers(&Resources::new([one, other]).unwrap());
+
+        assert_eq!(shared, [of(one)]);
+    }
+
+    #[test]
     fn registers_are_bounded_and_the_same_for_everyone() {
         let names: Vec<_> = (0..2000).map(|n| alloc::format!("job:{n}")).collect();
         let one = |name: &str| registers(&Resources::new([name]).unwrap());

@@ -277,6 +277,34 @@ mod tests {
     }
 
     #[test]
+    fn pauses_grow_to_a_second_and_no_further() {
+        let taken = Ballot::of(1);
+        let mut undo = Undo::new(at(0), &taken, 30 * TTL, None);
+        let mut pauses = Vec::new();
+        let mut now = at(0);
+        for _ in 0..7 {
+            assert_eq!(undo.ask(now), [0]);
+            undo.vote(now, 0, broken());
+            pauses.push(undo.due().since(now).as_millis());
+            now = undo.due();
+        }
+
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1000, 1000]);
+    }
+
+    #[test]
+    fn when_all_have_answered_nobody_is_waited_for() {
+        let mut undo = undo();
+        undo.ask(at(0));
+        undo.vote(at(1), 0, Vote::Granted);
+        assert_eq!(undo.vote(at(1), 1, broken()), None);
+
+        let decision = undo.vote(at(1), 2, broken());
+
+        assert!(matches!(decision, Some(Err(ReleaseError::Unknown(_)))), "{decision:?}");
+    }
+
+    #[test]
     fn it_ends_when_the_keys_have_died_by_themselves() {
         let mut undo = undo();
         undo.ask(at(0));

@@ -66,6 +66,15 @@ mod tests {
     }
 
     #[test]
+    fn no_delay_is_longer_than_a_quarter_of_the_ttl() {
+        let mut backoff = Backoff::new(Duration::from_secs(1));
+
+        let pause = backoff.pause(Duration::from_secs(1), &mut Always(0xff));
+
+        assert_eq!(pause.as_millis(), 249);
+    }
+
+    #[test]
     fn the_delay_can_be_nothing_so_that_clients_spread_over_all_of_it() {
         let mut backoff = Backoff::new(Duration::from_secs(10));
 

@@ -57,8 +57,8 @@ impl Player {
             (load.nemesis)(&mut scene);
         }
         (load.repair)(&mut scene);
-        if let Some(limit) = load.must.recover {
-            scene.await_recovery(limit);
+        if load.must.recovers {
+            scene.await_recovery();
         }
         let (tracks, dir) = scene.close()?;
         let findings = checker::check(&tracks);

@@ -107,9 +107,9 @@ pub(crate) struct Must {
     pub(crate) lose_unfenced: bool,
     /// Locks are granted while the fault lasts.
     pub(crate) go_on: bool,
-    /// The next grant after a fault comes within this time; none where one
-    /// holder keeps the lock all the time.
-    pub(crate) recover: Option<Duration>,
+    /// Locks are granted again after each fault; not where one holder keeps the
+    /// lock all the time.
+    pub(crate) recovers: bool,
     /// Some guards are lost, and say so.
     pub(crate) signal_loss: bool,
     /// No guard is lost.
@@ -122,7 +122,7 @@ impl Default for Must {
             exclude: true,
             lose_unfenced: false,
             go_on: true,
-            recover: Some(Duration::from_secs(3)),
+            recovers: true,
             signal_loss: false,
             keep_leases: false,
         }
@@ -214,11 +214,9 @@ impl Must {
         must(left.is_empty(), format!("{} keys left behind", left.len()));
         must(recovery.faults > 0, "no fault was injected".into());
         must(!self.go_on || recovery.during > 0, "nothing granted while faults lasted".into());
-        if let Some(limit) = self.recover {
-            must(recovery.without == 0, format!("{} faults without recovery", recovery.without));
-            let slow = recovery.slowest.filter(|slowest| *slowest > limit);
-            must(slow.is_none(), format!("recovery took {:?}", slow.unwrap_or_default()));
-        }
+        // How long it took is a figure of the report: it depends on the machine.
+        let back = !self.recovers || recovery.without == 0;
+        must(back, format!("{} faults without recovery", recovery.without));
         let weak = "no update lost without a fence: the test is too weak";
         must(!self.lose_unfenced || unfenced.lost > 0, weak.into());
         must(!self.signal_loss || findings.losses > 0, "no loss was signalled".into());

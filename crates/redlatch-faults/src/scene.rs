@@ -16,10 +16,13 @@ use crate::history::{self, HARNESS, Place, Recorder, Track, What};
 use crate::ledger::Ledger;
 use crate::orders::{Guarding, Orders};
 use crate::scenario::Load;
-use crate::vouch::vouch;
+use crate::vouch::{Memory, vouch};
 
 /// How long workers may take to stop; they wait for locks meanwhile.
 const DISMISSAL: Duration = Duration::from_secs(30);
+/// How long a node that forgot may take to vote again, and a lease to be back on
+/// it: far longer than on the busiest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long undoing may take beyond the TTL.
 const TIDYING: Duration = Duration::from_secs(3);
 
@@ -35,6 +38,8 @@ pub(crate) struct Scene {
     pub(crate) dice: Dice,
     pub(crate) ttl: Duration,
     pub(crate) window: Duration,
+    /// Who looks at the nodes, where they have a guard.
+    memory: Option<Memory>,
     /// The clock of the workers, where they have one of their own.
     pub(crate) clock: Option<FakeClock>,
     resources: usize,
@@ -57,8 +62,11 @@ impl Scene {
         };
         let urls =
             if load.proxied { proxies.iter().map(Proxy::url).collect() } else { servers.urls() };
-        if load.habits.guard != Guarding::Off {
-            vouch(&load.habits.builder(&urls))?;
+        let builder = load.habits.builder(&urls);
+        let guarded = load.habits.guard != Guarding::Off;
+        let memory = guarded.then(|| Memory::new(&builder)).transpose()?;
+        if guarded {
+            vouch(&builder)?;
         }
         let clock = load.workers_clock.then(|| clock(&dir)).transpose()?;
         let orders = Orders {
@@ -83,6 +91,7 @@ impl Scene {
             dice: Dice::new(),
             ttl: load.habits.ttl,
             window: load.habits.window(),
+            memory,
             clock,
             resources: load.counters(),
             notes,
@@ -139,6 +148,38 @@ impl Scene {
         self.wait(time);
     }
 
+    /// Waits until so few of the nodes have forgotten that `more` of them may
+    /// forget now, and a majority still remembers: what the promises need. How
+    /// long that takes is up to the machine, so no fault is injected before.
+    ///
+    /// Panics if the nodes are never admitted: the history shows nothing then.
+    pub(crate) fn await_memory(&mut self, more: usize) {
+        let (Some(memory), nodes) = (&self.memory, self.servers.len()) else { return };
+        let spare = ((nodes - 1) / 2).checked_sub(more);
+        let Some(spare) = spare else { panic!("{more} of {nodes} nodes are a majority") };
+        let crew = &mut self.crew;
+        assert!(
+            // Nobody admits a node, and nothing can go wrong, once all have ended.
+            wait_until(PATIENCE, || memory.forgotten() <= spare || crew.is_done()),
+            "assumption not met: more than {spare} of {nodes} nodes are still out after {PATIENCE:?}"
+        );
+    }
+
+    /// Waits until every node has the lock of whoever holds it for long.
+    ///
+    /// Panics if that never comes.
+    pub(crate) fn await_lease_everywhere(&mut self) {
+        let resource = Orders::resource(0);
+        let servers = &self.servers;
+        let has = |server: &Server| {
+            server.try_run(&["EXISTS", &resource]).ok().and_then(|reply| reply.int()) == Some(1)
+        };
+        assert!(
+            wait_until(PATIENCE, || servers.iter().all(has)),
+            "assumption not met: the lease is not back on every node after {PATIENCE:?}"
+        );
+    }
+
     /// One node, by chance.
     pub(crate) fn some_node(&mut self) -> usize {
         self.dice.below(self.servers.len())
@@ -165,13 +206,12 @@ impl Scene {
         self.crew.find(owner)
     }
 
-    /// Waits until locks are granted again after the last fault, as long as it
-    /// may take at most. The first new token may be of a grant that came before,
+    /// Waits until locks are granted again after the last fault. The first new token may be of a grant that came before,
     /// the second may not.
-    pub(crate) fn await_recovery(&mut self, limit: Duration) {
+    pub(crate) fn await_recovery(&mut self) {
         let mut seen = self.fences();
         let mut changes = vec![0; self.resources];
-        wait_until(limit, || {
+        wait_until(PATIENCE, || {
             let now = self.fences();
             for (number, change) in changes.iter_mut().enumerate() {
                 *change += u32::from(now[number] != seen[number]);

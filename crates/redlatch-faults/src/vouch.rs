@@ -1,15 +1,16 @@
 //! An operator's word for servers that were just started: they have forgotten
-//! nothing.
+//! nothing. And a look at those that have.
 
 use std::sync::Arc;
 
+use redlatch::observer::Observer;
 use redlatch::{Builder, Standing};
+use tokio::runtime::Runtime;
 
 /// Has all nodes admitted.
 pub(crate) fn vouch(builder: &Builder) -> anyhow::Result<()> {
     let observer = builder.observer()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let nodes = observer.standings().await;
         let names: Vec<Arc<str>> = nodes.iter().map(|node| node.node.clone()).collect();
         let standings = observer.admit(&names).await?;
@@ -17,4 +18,52 @@ pub(crate) fn vouch(builder: &Builder) -> anyhow::Result<()> {
         anyhow::ensure!(all_in, "vouched for, but not admitted: {standings:?}");
         Ok(())
     })
+}
+
+/// Looks which nodes remember: are admitted in their present run.
+pub(crate) struct Memory {
+    observer: Observer,
+    runtime: Runtime,
+}
+
+impl Memory {
+    pub(crate) fn new(builder: &Builder) -> anyhow::Result<Self> {
+        Ok(Self { observer: builder.observer()?, runtime: runtime()? })
+    }
+
+    /// How many nodes have forgotten, or cannot be seen to remember.
+    pub(crate) fn forgotten(&self) -> usize {
+        let standings = self.runtime.block_on(self.observer.standings());
+        standings.iter().filter(|node| node.standing != Standing::Admitted).count()
+    }
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use redlatch_testbed::{Servers, eventually};
+
+    use super::*;
+    use crate::orders::Habits;
+    use std::time::Duration;
+
+    #[test]
+    fn a_node_that_comes_back_empty_is_seen_to_have_forgotten_until_it_is_admitted() {
+        let servers = Servers::start(3).unwrap();
+        let builder = Habits::default().builder(&servers.urls());
+        let memory = Memory::new(&builder).unwrap();
+        assert_eq!(memory.forgotten(), 3, "nobody has admitted them");
+        vouch(&builder).unwrap();
+        // On a busy machine one may answer too late to be seen.
+        eventually(Duration::from_secs(60), || memory.forgotten() == 0);
+
+        servers[1].restart_empty();
+
+        assert!(memory.forgotten() >= 1);
+        vouch(&builder).unwrap();
+        eventually(Duration::from_secs(60), || memory.forgotten() == 0);
+    }
 }

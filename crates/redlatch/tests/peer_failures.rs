@@ -133,8 +133,9 @@ async fn f4_keys_that_were_deleted_are_reported_within_one_renewal() {
 async fn f4_loss_is_signalled_in_time_with_two_of_three_nodes_mute() {
     let fleet = Fleet::of(3);
     let locks = fleet.locks().await;
-    let request = locks.lock(NAME).ttl(4 * SEC).node_timeout(500 * MS);
-    let guard = request.notice(SEC).await.unwrap();
+    let request = locks.lock(NAME).ttl(8 * SEC).node_timeout(500 * MS);
+    // So early that a busy machine has time to wake us.
+    let guard = request.notice(4 * SEC).await.unwrap();
     fleet.servers.freeze(&[0, 2]);
     let ends = Instant::now() + guard.remaining();
 

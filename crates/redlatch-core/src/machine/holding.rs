@@ -227,7 +227,7 @@ impl Holding {
     }
 
     fn cause_of_end(&self) -> Loss {
-        if self.hold_until < self.usable_until { Loss::MaxHold } else { Loss::Expired }
+        if self.hold_until <= self.usable_until { Loss::MaxHold } else { Loss::Expired }
     }
 
     fn lose<E>(&mut self, id: OpId, loss: Loss, world: &mut World<E>) {

@@ -3,7 +3,7 @@
 use super::support::{
     Cut, Lock, MS, Mode, NODE_TIMEOUT, TTL, WINDOW, World, plain, renewed, resource,
 };
-use redlatch_core::{AcquireError, Cause, Quarantine, Resources, Vote, machine::Vouch};
+use redlatch_core::{AcquireError, Cause, Command, Quarantine, Resources, Vote, machine::Vouch};
 use std::time::Duration;
 
 /// How long a client rests from one look to the next.
@@ -174,6 +174,30 @@ fn the_uptime_of_a_restarted_node_is_taken_for_a_second_less() {
     world.pass(MS);
 
     assert_eq!(times_admitted(&world, 0), before + 1);
+}
+
+/// What its master did just before is not among its data.
+#[test]
+fn the_uptime_of_a_promoted_replica_with_an_old_marker_is_not_trusted() {
+    let mut world = admitted(1, 3);
+    world.nodes[0].restart(world.now);
+    world.nodes[0].promoted = true;
+    world.freeze(WINDOW * 2);
+
+    let look = world.vouch(0, Vouch { patient: true, ..Vouch::default() });
+
+    assert_eq!(world.out_for(look).map(|out| out[0]), Some(Some(WINDOW)));
+}
+
+#[test]
+fn a_node_that_is_out_is_looked_at_in_every_quarter_of_its_window() {
+    let mut world = World::guarded(1, 3, true);
+
+    world.look(0);
+    world.pass(WINDOW - MS);
+
+    let looks = world.sent(|command| matches!(command, Command::Examine));
+    assert!(looks.iter().filter(|node| **node == 0).count() >= 4, "{looks:?}");
 }
 
 #[test]
@@ -436,6 +460,22 @@ fn a_replaced_node_waits_for_the_locks_of_its_former_clients() {
     assert_eq!(world.admissions().last(), Some(&(taken.after(WINDOW), 0)));
     let lock = world.acquire_as(0, plain(), Duration::ZERO);
     assert!(world.acquired(lock).is_some_and(Result::is_ok), "a majority is left");
+}
+
+#[test]
+fn a_node_is_taken_from_others_once_and_not_again_when_they_take_it_back() {
+    let mut world = admitted(2, 3);
+    world.guard(1, &["a", "b", "c", "d"], false);
+    let replace = || Vouch { replace: [0].into(), ..Vouch::default() };
+    world.vouch(1, replace());
+
+    world.vouch(0, replace());
+    let taken_back = world.now;
+    world.pass(WINDOW * 2);
+
+    assert_eq!(world.admissions().last(), Some(&(taken_back.after(WINDOW), 0)));
+    let lock = world.acquire_as(0, plain(), Duration::ZERO);
+    assert_eq!(*world.grant(lock).ballot.vote(0), Vote::Granted);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agreeing;
 mod cancelling;
 mod counterexamples;
 mod driving;

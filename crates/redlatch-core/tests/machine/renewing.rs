@@ -184,3 +184,25 @@ fn a_client_that_slept_through_the_end_is_told_at_once() {
     assert_eq!(world.lost(lock), Some((woken, &Loss::Expired)));
     assert_eq!(world.kept(lock), []);
 }
+
+#[test]
+fn a_lease_that_reaches_its_cap_is_not_renewed() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(500 * MS));
+
+    world.pass(TTL);
+
+    assert_eq!(world.extensions(), [0; 0]);
+    assert!(matches!(world.lost(lock), Some((_, Loss::MaxHold))), "{:?}", world.lost(lock));
+}
+
+#[test]
+fn a_lease_whose_cap_is_its_end_was_not_renewed_because_of_the_cap() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(USABLE));
+
+    world.pass(TTL);
+
+    assert_eq!(world.extensions(), [0; 0]);
+    assert!(matches!(world.lost(lock), Some((_, Loss::MaxHold))), "{:?}", world.lost(lock));
+}

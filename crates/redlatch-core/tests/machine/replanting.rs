@@ -157,3 +157,18 @@ fn a_lease_that_is_over_plants_nothing_more() {
 
     assert_eq!(world.locked(), [0, 1]);
 }
+
+#[test]
+fn a_place_that_must_not_put_keys_back_leaves_a_missing_one_missing() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    let (token, until) = (world.grant(lock).token.clone(), world.grant(lock).usable_until);
+    world.forget(lock);
+    world.node_forgets(2);
+
+    let adopted = world.adopt_elsewhere(renewed(Duration::MAX), &token, until);
+    world.extend(adopted, TTL);
+
+    assert_eq!(world.kept(adopted).len(), 1);
+    assert_eq!(world.locked(), [0, 1]);
+}

@@ -1,7 +1,7 @@
 //! A lost attempt leaves nothing behind.
 
 use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, World};
-use redlatch_core::AcquireError;
+use redlatch_core::{AcquireError, Released};
 
 #[test]
 fn a_lost_attempt_undoes_every_node_even_one_that_refused_or_was_silent() {
@@ -170,4 +170,36 @@ fn a_grant_that_comes_after_the_release_is_released_too() {
 
     assert_eq!(world.locked(), [0; 0]);
     assert!(world.is_idle());
+}
+
+#[test]
+fn a_release_is_not_sent_to_a_node_whose_late_answer_is_that_the_take_never_left() {
+    let mut world = World::of(3);
+    world.line(2, Mode::Held);
+    let lock = world.acquire();
+    world.grant(lock);
+
+    world.refuse(2);
+    world.release(lock);
+
+    assert_eq!(world.undone(), [0, 1]);
+}
+
+#[test]
+fn a_late_answer_to_an_extension_is_no_answer_to_the_release() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.all_lines(Mode::Held);
+    world.extend(lock, TTL);
+    world.release(lock);
+
+    for node in 0..2 {
+        world.carry_out_one(0, node);
+        world.answer_one(0, node);
+    }
+    assert_eq!(world.released(lock), None);
+    world.all_lines(Mode::Open);
+
+    assert_eq!(world.released(lock), Some(&Ok(Released::Now)));
+    assert_eq!(world.locked(), [0; 0]);
 }

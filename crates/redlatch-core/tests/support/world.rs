@@ -133,6 +133,19 @@ impl World {
         self.start(0, |op| Input::Adopt(op, adopted))
     }
 
+    /// The same for a place that does not put the key back where it is missing.
+    pub(crate) fn adopt_elsewhere(
+        &mut self,
+        terms: Terms,
+        token: &Token,
+        usable_until: Moment,
+    ) -> Lock {
+        let (token, resources) = (token.clone(), resource());
+        let adopted =
+            Adopted { resources, terms, token, usable_until, replants: false, fence: None };
+        self.start(0, |op| Input::Adopt(op, adopted))
+    }
+
     pub(crate) fn survey(&mut self, command: Command, timeout: Duration) -> Lock {
         self.start(0, |op| Input::Survey(op, command, timeout))
     }

@@ -26,7 +26,7 @@ pub(crate) fn rows() -> Vec<Row> {
                     "loop",
                     Load {
                         nemesis: restarts_in_a_loop,
-                        must: Must { go_on: false, recover: Some(sec(8)), ..Must::default() },
+                        must: Must { go_on: false, ..Must::default() },
                         ..three_nodes()
                     },
                 ),
@@ -117,7 +117,7 @@ pub(crate) fn rows() -> Vec<Row> {
                         nemesis: rolls,
                         must: Must {
                             go_on: false,
-                            recover: None,
+                            recovers: false,
                             keep_leases: true,
                             ..Must::default()
                         },
@@ -170,8 +170,6 @@ fn restarts_in_a_loop(scene: &mut Scene) {
             scene.wait_between(ms(20), ms(150));
         }
     });
-    // Two of three are out: the third alone has nothing to tell them until then.
-    rest(scene);
     rest(scene);
 }
 
@@ -222,11 +220,13 @@ fn rolls(scene: &mut Scene) {
         }
         scene.fault("restarted empty", |scene| scene.servers[node].restart_empty());
         rest(scene);
+        scene.await_lease_everywhere();
     }
 }
 
-/// Until a node that forgot votes again: clients look every second at the least.
+/// Until a node that forgot votes again, and the next one may forget.
 fn rest(scene: &mut Scene) {
     let window = scene.window;
-    scene.wait(window + sec(1));
+    scene.wait(window);
+    scene.await_memory(1);
 }

@@ -80,12 +80,7 @@ pub(crate) fn rows() -> Vec<Row> {
                         linger: (sec(2), sec(3)),
                         lasts: (sec(22), sec(5)),
                         nemesis: kills_two_of_three,
-                        must: Must {
-                            go_on: false,
-                            signal_loss: true,
-                            recover: Some(sec(6)),
-                            ..Must::default()
-                        },
+                        must: Must { go_on: false, signal_loss: true, ..Must::default() },
                         ..Load::default()
                     },
                 ),
@@ -168,8 +163,8 @@ fn kills_two_of_three(scene: &mut Scene) {
         }
     });
     let window = scene.window;
-    // Two of three forgot, and clients look every second.
-    scene.wait(window + ms(2500));
+    scene.wait(window);
+    scene.await_memory(1);
 }
 
 fn flushes_scripts(scene: &mut Scene) {

@@ -50,6 +50,7 @@ all! {
     inspection_shows_what_the_register_of_each_lock_stands_at
     a_proposal_near_the_clock_is_the_number
     a_proposal_far_from_the_clock_is_clamped
+    a_proposal_is_no_further_ahead_than_the_skew
     numbers_grow_whatever_is_proposed
     numbers_grow_though_the_last_one_is_proposed_again
     a_refused_take_moves_no_register
@@ -57,6 +58,8 @@ all! {
     only_its_token_raises_a_register
     a_raise_reaches_at_least_its_number
     a_raise_moves_the_registers_of_all
+    a_raise_answers_the_greatest_of_all_registers
+    several_are_raised_all_or_nothing
     an_extension_brings_its_number_along
     an_extension_moves_the_registers_of_all
     a_release_keeps_the_number;

@@ -1,7 +1,8 @@
 //! The checks of fencing numbers.
 
 use super::site::{Claim, LONG, Line, Outcome, Site, problem};
-use redlatch_core::{FencingToken, KeyState, fence};
+use redlatch_core::{Command, FencingToken, KeyState, fence, fence::DEFAULT_SKEW};
+use std::time::Duration;
 
 /// Microseconds since 1970.
 fn wall_clock() -> u64 {
@@ -37,6 +38,24 @@ pub(super) async fn a_proposal_far_from_the_clock_is_clamped(site: &Site<'_>) ->
         if number < now - 60 * SECOND || number > now + 60 * SECOND {
             return problem(format!("a wrong clock made the number {number} at {now}"));
         }
+    }
+    Ok(())
+}
+
+/// Up to the skew a proposal is taken; behind it, no more than the skew.
+pub(super) async fn a_proposal_is_no_further_ahead_than_the_skew(site: &Site<'_>) -> Outcome {
+    let ours = site.claim(["a"]);
+    let mut link = site.link();
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    // A node that tells no clock has ours.
+    let before = link.facts(Command::Examine).await?.clock.map_or_else(wall_clock, micros);
+
+    let proposed = before + micros(DEFAULT_SKEW * 3 / 2);
+    let number = link.numbered(ours.take_fenced(LONG, proposed)).await?.get();
+
+    let after = link.facts(Command::Examine).await?.clock.map_or_else(wall_clock, micros);
+    if number > after + micros(DEFAULT_SKEW) {
+        return problem(format!("{proposed} was proposed at {before}, and {number} came"));
     }
     Ok(())
 }
@@ -85,20 +104,23 @@ pub(super) async fn a_refused_take_moves_no_register(site: &Site<'_>) -> Outcome
 }
 
 pub(super) async fn several_get_one_number_above_all_theirs(site: &Site<'_>) -> Outcome {
-    let (alone, together) = (site.claim(["b"]), site.claim(["a", "b", "c"]));
     let mut link = site.link();
-    let before = link.numbered(alone.take_fenced(LONG, wall_clock() + 25 * SECOND)).await?;
-    link.granted(alone.release()).await?;
+    for name in ["a", "b", "c"] {
+        let (alone, together) = (site.claim([name]), site.claim(["a", "b", "c"]));
+        let before = link.numbered(alone.take_fenced(LONG, wall_clock() + 25 * SECOND)).await?;
+        link.granted(alone.release()).await?;
 
-    let number = link.numbered(together.take_fenced(LONG, 1)).await?;
-    link.granted(together.release()).await?;
+        let number = link.numbered(together.take_fenced(LONG, 1)).await?;
+        link.granted(together.release()).await?;
 
-    let after = site.claim(["c"]);
-    let later = link.numbered(after.take_fenced(LONG, 1)).await?;
-    if before < number && number < later {
-        return Ok(());
+        let after = site.claim([name]);
+        let later = link.numbered(after.take_fenced(LONG, 1)).await?;
+        link.granted(after.release()).await?;
+        if before >= number || number >= later {
+            return problem(format!("the numbers were {before}, {number} for all three, {later}"));
+        }
     }
-    problem(format!("the numbers were {before}, {number} for all three, {later}"))
+    Ok(())
 }
 
 pub(super) async fn only_its_token_raises_a_register(site: &Site<'_>) -> Outcome {
@@ -130,6 +152,57 @@ pub(super) async fn a_raise_moves_the_registers_of_all(site: &Site<'_>) -> Outco
     same_number(link.numbered(ours.raise(higher)).await?, higher)?;
 
     all_stand_at(&mut link, &ours, higher).await
+}
+
+/// Another lock of one of the registers may have moved it meanwhile.
+pub(super) async fn a_raise_answers_the_greatest_of_all_registers(site: &Site<'_>) -> Outcome {
+    let mut link = site.link();
+    for name in ["a", "b", "c"] {
+        let (one, ours) = (site.claim([name]), site.claim(["a", "b", "c"]));
+        let other = alike(site, &one)?;
+        let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+        let theirs = link.numbered(other.take_fenced(LONG, 1)).await?;
+        if theirs <= number {
+            return problem(format!("one register gave {number}, and then {theirs}"));
+        }
+
+        same_number(link.numbered(ours.raise(number)).await?, theirs)?;
+
+        all_stand_at(&mut link, &ours, theirs).await?;
+        link.granted(other.release()).await?;
+        link.granted(ours.release()).await?;
+    }
+    Ok(())
+}
+
+/// A claim of another name with the same register.
+fn alike(site: &Site<'_>, claim: &Claim) -> Outcome<Claim> {
+    let names = (0..u64::from(fence::REGISTERS) * 64).map(|number| format!("alike {number}"));
+    let found = names.map(|name| site.unclaimed(&name)).find(|other| other.1 == claim.register());
+    found.map_or_else(
+        || problem("no other name has that register"),
+        |(name, _)| Ok(site.claim([name])),
+    )
+}
+
+pub(super) async fn several_are_raised_all_or_nothing(site: &Site<'_>) -> Outcome {
+    let mut link = site.link();
+    for name in ["a", "b", "c"] {
+        let ours = site.claim(["a", "b", "c"]);
+        let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+        link.granted(ours.only(site, name).release()).await?;
+
+        link.gone(ours.raise(next(number)?)).await?;
+
+        link.gone(ours.release()).await?;
+        let after = site.claim(["a", "b", "c"]);
+        let stands = link.numbered(after.take_fenced(LONG, 1)).await?;
+        link.granted(after.release()).await?;
+        if stands <= number {
+            return problem(format!("{stands} came after {number}"));
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn an_extension_moves_the_registers_of_all(site: &Site<'_>) -> Outcome {

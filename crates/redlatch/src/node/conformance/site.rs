@@ -7,7 +7,8 @@ use crate::{
 };
 use redlatch_core::{
     Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Ledger, Mark, Owner,
-    Proposal, Reply, Resource, Resources, Token, Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
+    Proposal, Reply, Resource, Resources, Token, Vote, fence, fence::DEFAULT_SKEW,
+    resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -62,6 +63,13 @@ impl<'a> Site<'a> {
         let claim = Claim { resources, token };
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).push(claim.clone());
         claim
+    }
+
+    /// The register that a name would have here, of which nobody wants anything yet.
+    pub(super) fn unclaimed(&self, name: &str) -> (String, u32) {
+        let full = [self.prefix.as_bytes(), name.as_bytes()].concat();
+        let resource = Resource::new(full).expect("a good name");
+        (name.into(), fence::register(&resource))
     }
 
     /// How long a name may be here.
@@ -125,6 +133,11 @@ impl Claim {
         Command::Release { resources, token }
     }
 
+    /// The same claim to one of its names.
+    pub(super) fn only(&self, site: &Site<'_>, name: &str) -> Claim {
+        site.claim_by([name], self.token.clone())
+    }
+
     pub(super) fn inspect(&self) -> Command {
         Command::Inspect { resources: self.resources.clone() }
     }
@@ -136,6 +149,11 @@ impl Claim {
 
     pub(super) fn value(&self) -> &[u8] {
         self.token.as_bytes()
+    }
+
+    /// The first of the registers of its resources.
+    pub(super) fn register(&self) -> u32 {
+        fence::registers(&self.resources)[0]
     }
 }
 

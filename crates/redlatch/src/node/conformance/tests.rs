@@ -53,6 +53,9 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::MovesOneRegister, "several_get_one_number_above_all_theirs"),
     (Bug::AnyoneRaises, "only_its_token_raises_a_register"),
     (Bug::RaisesDown, "a_raise_reaches_at_least_its_number"),
+    (Bug::BelievesTwiceTheSkew, "a_proposal_is_no_further_ahead_than_the_skew"),
+    (Bug::RaisesOneRegister, "a_raise_answers_the_greatest_of_all_registers"),
+    (Bug::RaisesPart, "several_are_raised_all_or_nothing"),
     (Bug::RaisesOneRegister, "a_raise_moves_the_registers_of_all"),
     (Bug::RaisesOneRegister, "an_extension_moves_the_registers_of_all"),
     (Bug::ExtendsWithoutNumber, "an_extension_brings_its_number_along"),
@@ -165,9 +168,17 @@ async fn a_report_says_in_words_what_failed() {
     assert!(text.contains("it was told to fail"), "{text}");
 }
 
+/// What the check says of the bug. On a busy machine a lock that dies early may
+/// be looked at too late to tell, so each gets several chances.
 async fn problem_of(bug: Bug, name: &str) -> Option<Problem> {
+    const CHANCES: usize = 20;
     let (_, check) = checks::ALL.iter().find(|(known, _)| *known == name).expect("a known check");
-    let node = Toy::with(bug);
-    let site = super::Site::new(&node, Duration::from_secs(1));
-    check(&site).await.err()
+    for _ in 0..CHANCES {
+        let node = Toy::with(bug);
+        let site = super::Site::new(&node, Duration::from_secs(1));
+        if let Err(problem) = check(&site).await {
+            return Some(problem);
+        }
+    }
+    None
 }

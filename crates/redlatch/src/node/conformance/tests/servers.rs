@@ -70,3 +70,23 @@ async fn the_last_number_is_given_out() {
 
     assert_eq!(number.get(), FencingToken::MAX);
 }
+
+/// As text, 9 is more than 10.
+#[tokio::test]
+async fn registers_are_compared_as_numbers() {
+    let server = Server::start().unwrap();
+    let node = node(&server);
+    let site = Site::new(&*node, PATIENCE);
+    let (claim, mut link) = (site.claim(["a"]), site.link());
+    let register = claim.register().to_string();
+    let set = || server.run(&["HSET", "redlatch:node", &register, "9"]);
+    let number = link.numbered(claim.take_fenced(LONG, 1)).await.unwrap();
+
+    set();
+    assert_eq!(link.numbered(claim.raise(number)).await, Ok(number));
+    set();
+    link.granted(claim.extend_fenced(LONG, number)).await.unwrap();
+
+    let stands = server.run(&["HGET", "redlatch:node", &register]).text();
+    assert_eq!(stands, Some(number.to_string()));
+}

@@ -57,6 +57,8 @@ pub(super) enum Bug {
     BelievesProposals,
     NumbersStandStill,
     RepeatsAProposal,
+    BelievesTwiceTheSkew,
+    RaisesPart,
     NumbersTheRefused,
     MovesOneRegister,
     RaisesOneRegister,
@@ -380,7 +382,11 @@ impl Counter {
     /// All but the restart guard.
     fn fenced(&self, command: &Command) -> Reply {
         if let Command::Raise { resources, token, to, .. } = command {
-            let ours = self.are_ours(resources, token) || self.bug == Bug::AnyoneRaises;
+            let mut asked = resources.clone();
+            if let (Some(first), Bug::RaisesPart) = (resources.iter().next(), self.bug) {
+                asked = Resources::new([first.as_bytes()]).unwrap();
+            }
+            let ours = self.are_ours(&asked, token) || self.bug == Bug::AnyoneRaises;
             return if ours { self.raise(command, *to) } else { vote(false) };
         }
         let reply = self.plain(command);
@@ -437,6 +443,11 @@ impl Counter {
             Bug::IgnoresProposals => FencingToken::new(greatest + 1),
             Bug::BelievesProposals => FencingToken::new(proposal.micros().max(greatest + 1)),
             Bug::NumbersStandStill => proposal.settle(clock, 0),
+            Bug::BelievesTwiceTheSkew => {
+                let skew = Duration::from_micros(2 * proposal.skew_micros());
+                let proposal = Proposal::new(proposal.micros(), skew);
+                proposal.settle(clock, greatest)
+            }
             Bug::RepeatsAProposal => proposal.settle(clock, greatest.saturating_sub(1)),
             _ => proposal.settle(clock, greatest),
         };
