@@ -9,7 +9,7 @@ use super::{
     world::Dice,
 };
 use crate::node::{Clock, Habits, Node};
-use redlatch_core::{Command, Input, Machine, Moment, Output, Reply, Tag};
+use redlatch_core::{Command, Input, Machine, Moment, Now, Output, Reply, Steady, Tag};
 use std::{cell::RefCell, collections::HashMap, hash::BuildHasherDefault, rc::Rc};
 
 /// Everything that was worked out so far.
@@ -81,7 +81,8 @@ impl Memo {
 impl Reaction {
     fn of(now: Moment, machine: &Shared<Machine<Dice>>, input: Input) -> Self {
         let mut next = Machine::clone(machine);
-        next.handle(now, input);
+        let steady = Steady::from_nanos(now.as_nanos());
+        next.handle(Now { lease: now, steady }, input);
         let mut effects = Vec::new();
         while let Some(output) = next.poll() {
             effects.push(match output {

@@ -169,8 +169,8 @@ impl World {
 /// Whether it is about the restart guard and takes no time.
 fn is_quick(command: &Command, slow: bool) -> bool {
     match command {
-        Command::Watch { .. } => true,
-        Command::Registers | Command::Admit { .. } => !slow,
+        Command::Examine => true,
+        Command::Watch { .. } | Command::Admit { .. } => !slow,
         _ => false,
     }
 }

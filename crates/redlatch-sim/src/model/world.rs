@@ -126,7 +126,7 @@ impl World {
                 node.set_register(&setting.resources, *number);
             }
             if let Some(guard) = &setting.guard {
-                node.admit_now(guard.fingerprint);
+                node.admit_now(guard.fingerprint, &guard.agreement.to_string());
             }
             Shared::new(node)
         };

@@ -24,7 +24,7 @@ impl Invariant for Fencing {
         "fencing"
     }
 
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         let Seen::Granted(id) = seen else { return Ok(()) };
         let Some(lease) = site.ledger.get(*id).filter(|_| site.claims.fencing) else {
             return Ok(());

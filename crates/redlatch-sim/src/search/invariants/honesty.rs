@@ -19,7 +19,7 @@ impl Invariant for Honesty {
         "honesty"
     }
 
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::Granted(id) | Seen::Kept(id) => proved(site, *id),
             Seen::Lost(id, loss) => in_time(site, *id, loss),
@@ -34,8 +34,11 @@ fn proved(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
         return Ok(());
     };
     let ends = site.ends(id);
-    let proving = site.servers.iter().filter(|server| outlives(server, lease, ends)).count();
-    if lease.token.is_some() && site.now < ends && proving < site.majority() {
+    let LeaseId::Ours(client, ..) = id else { return Ok(()) };
+    let list = &site.clients[client].list;
+    let proves = |node: &&usize| outlives(&site.servers[**node], lease, ends);
+    let proving = list.iter().filter(proves).count();
+    if site.now < ends && proving <= list.len() / 2 {
         let who = name(id);
         return Err(format!("{who} holds {}, but {proving} nodes prove it", lease.resources));
     }
