@@ -123,11 +123,13 @@ impl Node {
             return Vote::Gone;
         }
         self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
-        // What was swapped away must not come back admitted.
+        // What was swapped away must not come back admitted, nor with a mark that
+        // tells how long it has been out.
         if let Some(hidden) = &mut self.hidden {
             let admitted = hidden.ledger.admitted.as_deref().and_then(Marker::parse);
-            if admitted.is_some_and(|marker| marker.fingerprint == guard) {
+            if admitted.is_none_or(|marker| marker.fingerprint == guard) {
                 hidden.ledger.admitted = None;
+                hidden.ledger.watched = None;
             }
         }
         Vote::Granted

@@ -40,7 +40,7 @@ fn alone(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
 }
 
 /// Another library's, or of a client that has no guard among those that have one.
-fn is_foreign(site: &Site<'_>, id: LeaseId) -> bool {
+pub(super) fn is_foreign(site: &Site<'_>, id: LeaseId) -> bool {
     match id {
         LeaseId::Foreign(_) => true,
         LeaseId::Ours(client, ..) => {
