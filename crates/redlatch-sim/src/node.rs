@@ -127,7 +127,11 @@ impl Node {
             }
             Command::Watch { guard, nonce, replace } => {
                 let mut facts = self.facts(clock, habits);
+                let before = self.ledger.watched.clone();
                 self.ledger.watch(&mut facts, *guard, *nonce, *replace);
+                if self.ledger.watched != before {
+                    self.disown_hidden(*guard);
+                }
                 Reply::Facts(facts.into())
             }
             Command::Admit { guard, agreement, mark, floor } => {

@@ -123,8 +123,14 @@ impl Node {
             return Vote::Gone;
         }
         self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
-        // What was swapped away must not come back admitted, nor with a mark that
-        // tells how long it has been out.
+        self.disown_hidden(guard);
+        Vote::Granted
+    }
+
+    /// What was swapped away must not come back admitted, nor with a mark that
+    /// tells how long it has been out: whatever is put on a node that is out
+    /// would be forgotten by it.
+    pub(super) fn disown_hidden(&mut self, guard: Fingerprint) {
         if let Some(hidden) = &mut self.hidden {
             let admitted = hidden.ledger.admitted.as_deref().and_then(Marker::parse);
             if admitted.is_none_or(|marker| marker.fingerprint == guard) {
@@ -132,6 +138,5 @@ impl Node {
                 hidden.ledger.watched = None;
             }
         }
-        Vote::Granted
     }
 }

@@ -18,7 +18,10 @@ impl Node {
                     (vote, _) => vote,
                 }
             }
-            Command::Plant { resources, token, ttl, .. } => {
+            Command::Plant { resources, token, ttl, guard } => {
+                if let Some(guard) = guard.filter(|guard| !self.is_admitted(*guard)) {
+                    self.disown_hidden(guard);
+                }
                 self.take(clock.now, resources, token, *ttl, habits)
             }
             Command::Raise { resources, token, to, .. } => {

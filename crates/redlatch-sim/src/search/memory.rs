@@ -4,7 +4,11 @@
 //! Out: since when the node must not vote, and which locks it would betray.
 
 use redlatch_core::{Moment, Resource};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// A word is taken up with the next look, which begins when the turn that is under
+/// way is over, and binds it to the mark that is seen, or left, then: three turns.
+const HEARD: Duration = Duration::from_secs(3);
 
 /// What one node has forgotten.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +17,8 @@ pub struct Memory {
     pub forgot: Option<Moment>,
     /// An operator vouched for it since, truthfully.
     pub vouched: bool,
+    /// When an operator last vouched for it.
+    word: Option<Moment>,
     /// The keys that it should still have, whoever admitted it since.
     pub lost: Vec<Lost>,
 }
@@ -32,15 +38,26 @@ impl Memory {
     /// All of these are gone.
     pub fn forgets(&mut self, now: Moment, lost: Vec<Lost>) {
         self.lost.retain(|lost| now < lost.dies);
+        // A node that is out has nothing new to forget, but for keys put back.
+        if self.forgot.is_none() || !lost.is_empty() {
+            self.forgot = Some(now);
+        }
         self.lost.extend(lost);
-        self.forgot = Some(now);
         self.vouched = false;
+    }
+
+    /// Whether an operator's word was given that no client may have heard yet: if
+    /// the node forgets now, it was not true.
+    #[must_use]
+    pub fn belies(&self, now: Moment) -> bool {
+        self.word.is_some_and(|word| now < word.after(HEARD))
     }
 
     /// An operator would vouch for it; only if that is the truth.
     pub fn vouch(&mut self, now: Moment) -> bool {
         let truth = self.lost.iter().all(|lost| lost.dies <= now);
         self.vouched |= truth;
+        self.word = truth.then_some(now).or(self.word);
         truth
     }
 

@@ -61,7 +61,9 @@ impl Draw {
         let renewed = self.dice.percent(40);
         // Most runs of a renewed lease end by their caller; some last to the calm.
         let long = self.guard != Guard::Off && self.dice.percent(30);
-        let cap: Span = if long { self.calm_at.into() } else { self.of_ttl(20, 300) };
+        let rest = self.calm_at.saturating_sub(at.get()).max(self.ttl);
+        let hold: Span = self.dice.time(self.ttl, rest).into();
+        let cap = if long { hold } else { self.of_ttl(20, 300) };
         Job {
             at,
             client,
@@ -72,7 +74,7 @@ impl Draw {
             terms: self.terms(renewed),
             fenced: self.mood.storm || self.dice.percent(60),
             hold: match renewed {
-                true if long => self.dice.time(self.ttl, self.calm_at).into(),
+                true if long => hold,
                 true => self.of_ttl(1, 300),
                 false => self.of_ttl(1, 130),
             },

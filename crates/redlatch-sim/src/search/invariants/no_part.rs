@@ -1,6 +1,7 @@
 //! A client that a node refuses, because it serves others, changes nothing on any
-//! node: it leaves no mark, admits nobody and plants nothing. An operator may take
-//! a node away from others all the same.
+//! node: it admits nobody and plants nothing. (A mark alone does no harm; the
+//! answer of a node that refuses may come too late for it.) An operator may take a
+//! node away from others all the same.
 
 use super::{Invariant, Seen, Site};
 use redlatch_core::{Cause, Command, Fingerprint, Reply, Vote};
@@ -17,11 +18,10 @@ impl Invariant for NoPart {
             Seen::Sent { client, node, command } => {
                 let by = &site.clients[*client].refused_by;
                 let reserved = match command {
-                    Command::Watch { replace, .. } => *replace,
                     Command::Admit { .. } => site.clients[*client].reserved.contains(node),
                     _ => true,
                 };
-                if by.is_empty() || reserved {
+                if by.is_empty() || reserved || !site.claims.liveness {
                     return Ok(());
                 }
                 Err(format!("client {client}, refused by {by:?}, changes node {node}"))

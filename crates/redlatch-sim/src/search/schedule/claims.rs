@@ -46,6 +46,12 @@ impl Claims {
         }
     }
 
+    /// What is left of them when an operator's word was not true.
+    #[must_use]
+    pub fn after_untruth(self) -> Claims {
+        Claims { exclusion: false, fencing: false, windows: false, ..self }
+    }
+
     /// What is left of them when an operator vouches for a node that has no more
     /// than its clock to tell numbers by.
     #[must_use]

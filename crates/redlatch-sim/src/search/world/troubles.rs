@@ -44,8 +44,7 @@ impl World<'_> {
                 }
             }
             Wrong::Swap { node, lasts } => {
-                self.servers[node].swap(self.now);
-                self.count_amnesia();
+                self.swap(node);
                 self.ends_after(number, lasts);
             }
             Wrong::Garble { node, percent, lasts } => {
@@ -93,8 +92,7 @@ impl World<'_> {
             }
             Wrong::Slow { node, by, .. } => self.servers[node].speed_up(by),
             Wrong::Swap { node, .. } => {
-                self.servers[node].swap(self.now);
-                self.count_amnesia();
+                self.swap(node);
             }
             Wrong::Garble { node, .. } => self.servers[node].garbled = 0,
             Wrong::CrashNode { node, forgets, silent, .. } => {
@@ -192,8 +190,22 @@ impl World<'_> {
     }
 
     fn forgets(&mut self, node: usize) {
+        self.believed(node);
         self.servers[node].forgets_both(self.now);
         self.count_amnesia();
+    }
+
+    fn swap(&mut self, node: usize) {
+        self.believed(node);
+        self.servers[node].swap(self.now);
+        self.count_amnesia();
+    }
+
+    /// A node forgets for which an operator has just vouched.
+    fn believed(&mut self, node: usize) {
+        if self.servers[node].memory.belies(self.now) {
+            self.claims = self.claims.after_untruth();
+        }
     }
 
     /// Where fewer than a majority remember, less can be claimed.
