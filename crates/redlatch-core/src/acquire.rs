@@ -312,6 +312,53 @@ mod tests {
     }
 
     #[test]
+    fn of_four_nodes_two_that_fail_and_two_that_refuse_later_are_a_held_lock() {
+        let mut attempt = attempt(4);
+        for node in 0..2 {
+            let unreachable = Vote::Failed(Fault::Unreachable("refused".into()));
+            assert_eq!(attempt.vote(at(0), node, unreachable), None);
+        }
+        assert_eq!(attempt.vote(at(1), 2, held()), None);
+
+        let decision = attempt.vote(at(2), 3, held());
+
+        assert!(matches!(decision, Some(Err(AcquireError::Held(_)))), "{decision:?}");
+    }
+
+    /// All votes of up to six nodes, in every order: an attempt is won, held by
+    /// others or without a quorum by what was voted, however the votes come in.
+    #[test]
+    fn the_result_depends_on_the_votes_and_not_on_their_order() {
+        for nodes in 1..=6_usize {
+            for code in 0..3_usize.pow(u32::try_from(nodes).unwrap()) {
+                let votes: Vec<Vote> = (0..nodes)
+                    .map(|node| match code / 3_usize.pow(u32::try_from(node).unwrap()) % 3 {
+                        0 => Vote::Granted,
+                        1 => held(),
+                        _ => Vote::Failed(Fault::Unreachable("x".into())),
+                    })
+                    .collect();
+                let mut attempt = attempt(nodes);
+                let cast = votes.iter().cloned().enumerate();
+                let results: Vec<Decision> =
+                    cast.filter_map(|(node, vote)| attempt.vote(at(1), node, vote)).collect();
+
+                let count = |wanted: &Vote| votes.iter().filter(|vote| *vote == wanted).count();
+                let (granted, refused) = (count(&Vote::Granted), count(&held()));
+                let majority = nodes / 2 + 1;
+                assert_eq!(results.len(), 1, "{votes:?}");
+                match &results[0] {
+                    Ok(_) => assert!(granted >= majority, "{votes:?}"),
+                    Err(AcquireError::Held(_)) => assert!(nodes - refused < majority, "{votes:?}"),
+                    Err(_) => {
+                        assert!(granted < majority && nodes - refused >= majority, "{votes:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn votes_after_the_decision_are_written_down_but_decide_nothing() {
         let mut attempt = attempt(3);
         attempt.vote(at(1), 0, Vote::Granted);

@@ -129,6 +129,21 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// The agreement by which the node must be admitted to carry it out, or at
+    /// least not serve another one.
+    #[must_use]
+    pub fn guard(&self) -> Option<Fingerprint> {
+        match self {
+            Command::Take { guard, .. }
+            | Command::Raise { guard, .. }
+            | Command::Plant { guard, .. }
+            | Command::Extend { guard, .. } => *guard,
+            _ => None,
+        }
+    }
+}
+
 /// One node's answer to one command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]

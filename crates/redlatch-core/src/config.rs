@@ -310,4 +310,100 @@ mod tests {
             assert!(Terms::check(&wanted).is_err(), "{wanted:?}");
         }
     }
+
+    const NS: Duration = Duration::from_nanos(1);
+    /// A nanosecond less than a TTL of a second leaves for use.
+    const ALMOST: Duration = Duration::from_nanos(987_999_999);
+
+    /// A second of TTL leaves 988 ms of use; 50 ms for a node, 98.8 ms of notice.
+    fn second(change: impl FnOnce(&mut Wanted)) -> Result<Terms, TermsError> {
+        let mut wanted = Wanted { renewal: None, ..with_ttl(1000 * MS) };
+        change(&mut wanted);
+        Terms::check(&wanted)
+    }
+
+    #[test]
+    fn the_shortest_and_the_longest_ttl_are_allowed() {
+        assert_eq!(check_ttl(3 * MS, DEFAULT_MAX_TTL), Ok(3 * MS));
+        assert_eq!(check_ttl(DEFAULT_MAX_TTL, DEFAULT_MAX_TTL), Ok(DEFAULT_MAX_TTL));
+        let longer = check_ttl(DEFAULT_MAX_TTL + NS, DEFAULT_MAX_TTL);
+        assert!(matches!(longer, Err(TermsError::TtlTooLong { .. })), "{longer:?}");
+    }
+
+    #[test]
+    fn a_node_may_take_all_but_the_last_of_the_usable_time() {
+        let within = |timeout| second(|wanted| wanted.node_timeout = Some(timeout));
+
+        assert!(within(NS).is_ok());
+        assert!(within(ALMOST).is_ok());
+        assert!(matches!(within(988 * MS), Err(TermsError::NodeTimeout { .. })));
+    }
+
+    #[test]
+    fn a_lease_may_have_to_have_all_of_its_usable_time_left_and_no_more() {
+        let left = |least| second(|wanted| wanted.min_validity = Some(least));
+
+        assert!(left(Duration::ZERO).is_ok());
+        assert!(left(988 * MS).is_ok());
+        assert!(matches!(left(988 * MS + NS), Err(TermsError::MinValidity { .. })));
+    }
+
+    #[test]
+    fn loss_is_signalled_after_the_lease_began() {
+        let notice = |notice| second(|wanted| wanted.notice = Some(notice));
+
+        assert!(notice(Duration::ZERO).is_ok());
+        assert!(notice(ALMOST).is_ok());
+        assert!(matches!(notice(988 * MS), Err(TermsError::Notice { .. })));
+    }
+
+    #[test]
+    fn a_renewal_is_answered_before_loss_is_signalled() {
+        let renewed = |every| {
+            second(|wanted| {
+                let every = Some(every);
+                wanted.renewal = Some(WantedRenewal { every, max_hold: Duration::MAX });
+            })
+        };
+        // What 98.8 ms of notice and 50 ms for a node leave of 988 ms.
+        let latest = Duration::from_micros(839_200);
+
+        assert!(renewed(NS).is_ok());
+        assert!(renewed(latest.saturating_sub(NS)).is_ok());
+        assert!(matches!(renewed(latest), Err(TermsError::Renewal { .. })));
+    }
+
+    #[test]
+    fn a_lock_may_be_held_for_any_time_but_none() {
+        let held = |max_hold| {
+            second(|wanted| wanted.renewal = Some(WantedRenewal { every: None, max_hold }))
+        };
+
+        assert!(held(NS).is_ok());
+        assert_eq!(held(Duration::ZERO), Err(TermsError::MaxHold));
+    }
+
+    #[test]
+    fn defaults_are_what_they_are_said_to_be() {
+        let defaults = |ttl: u32| {
+            let terms = Terms::check(&with_ttl(ttl * MS)).unwrap();
+            let every = terms.renewal.as_ref().unwrap().every;
+            (terms.node_timeout, terms.min_validity, terms.notice, every)
+        };
+        let micros = Duration::from_micros;
+
+        let longest = (500 * MS, micros(14_849_000), 500 * MS, 10_000 * MS);
+        assert_eq!(defaults(30_000), longest, "500 ms at most");
+        assert_eq!(defaults(1_000), (50 * MS, 494 * MS, micros(98_800), ttl_third(1_000)));
+        assert_eq!(defaults(60), (5 * MS, micros(28_700), micros(5_740), 20 * MS), "5 ms at least");
+        assert_eq!(
+            defaults(3),
+            (micros(970) / 4, micros(485), micros(97), micros(485)),
+            "unless that is too much of the little there is"
+        );
+    }
+
+    fn ttl_third(ttl: u32) -> Duration {
+        ttl * MS / 3
+    }
 }

@@ -207,6 +207,20 @@ mod tests {
     }
 
     #[test]
+    fn of_four_nodes_two_that_fail_and_two_that_lost_the_key_later_are_a_lost_lease() {
+        let mut extension = extension(4);
+        for node in 0..2 {
+            let unreachable = Vote::Failed(Fault::Unreachable("refused".into()));
+            assert_eq!(extension.vote(at(301), node, unreachable), None);
+        }
+        assert_eq!(extension.vote(at(302), 2, Vote::Gone), None);
+
+        let decision = extension.vote(at(303), 3, Vote::Gone);
+
+        assert!(matches!(decision, Some(Err(ExtendError::Lost(_)))), "{decision:?}");
+    }
+
+    #[test]
     fn a_shorter_extension_never_shortens() {
         let mut extension = Extension::new(at(300), 1, 100 * MS, 50 * MS, at(988));
 

@@ -335,6 +335,22 @@ mod tests {
         assert!(!tally.refusals_decide());
     }
 
+    #[test]
+    fn only_a_command_without_a_connection_or_a_fit_node_was_never_sent() {
+        let why = || Arc::from("why");
+        let faults = [
+            (Fault::Unreachable(why()), true),
+            (Fault::Unfit(why()), true),
+            (Fault::TimedOut(Duration::ZERO), false),
+            (Fault::Disconnected(why()), false),
+            (Fault::Refused(why()), false),
+            (Fault::Nonsense(why()), false),
+        ];
+        for (fault, never_sent) in faults {
+            assert_eq!(fault.never_sent(), never_sent, "{fault}");
+        }
+    }
+
     /// Every combination of votes of up to five nodes, against a dumb oracle:
     /// fill the outstanding votes in every way and see what comes out.
     #[test]

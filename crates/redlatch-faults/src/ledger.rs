@@ -5,7 +5,8 @@
 
 use redis::{Commands as _, Connection, RedisError};
 use redlatch::FencingToken;
-use redlatch::fence::redis::Value;
+use redlatch::fence::WriteError;
+use redlatch::fence::redis::{Value, ValueError};
 
 use crate::history::Place;
 
@@ -88,7 +89,7 @@ fn fenced_value(resource: &str) -> Value {
     Value::new(key(Place::Fenced, resource))
 }
 
-fn settle(result: Result<(), redlatch::fence::WriteError<RedisError>>) -> anyhow::Result<Fenced> {
+fn settle(result: Result<(), WriteError<ValueError>>) -> anyhow::Result<Fenced> {
     match result {
         Ok(()) => Ok(Fenced::Done),
         Err(error) if error.stale().is_some() => Ok(Fenced::Stale),

@@ -332,18 +332,8 @@ pub(crate) fn guarded(facts: &Facts, guard: &Guard) -> Standing {
     let Some(cause) = facts.objection(guard.fingerprint) else { return Standing::Admitted };
     let mut quarantine = Quarantine::new(cause);
     quarantine.remaining = match &quarantine.cause {
-        Cause::Forgot => facts.remaining.or_else(|| remaining(facts, guard)),
+        Cause::Forgot => facts.remaining.or_else(|| facts.out_until(guard)),
         _ => None,
     };
     Standing::Quarantined(quarantine)
-}
-
-/// How long a node is out for still, by its own clock, which `strict` does not
-/// trust.
-fn remaining(facts: &Facts, guard: &Guard) -> Option<Duration> {
-    let mark = facts.mark.as_ref().filter(|_| !guard.strict)?;
-    // It was taken from others: their locks must be over, too.
-    let theirs = facts.reserved.and(facts.agreement.as_deref()).and_then(Agreement::parse);
-    let theirs = theirs.map_or(Duration::ZERO, |theirs| theirs.window());
-    Some(guard.agreement.window().max(theirs).saturating_sub(mark.age))
 }

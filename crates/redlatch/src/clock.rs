@@ -1,18 +1,22 @@
-//! The clock of leases.
+//! The clocks.
 //!
-//! Elapsed time is the greater of what the boot clock and the wall clock say.
-//! The boot clock runs on while the machine sleeps (`CLOCK_MONOTONIC`, and so
-//! `Instant`, stands still); the wall clock sees a virtual machine that was
-//! frozen. A wall clock that steps back has no effect, one that steps forward
-//! can only shorten a lease.
+//! [`Clock::now`] is the clock of leases, for time that may be *left*: what has
+//! passed is the greater of what the boot clock and the wall clock say. The boot
+//! clock runs on while the machine sleeps (`CLOCK_MONOTONIC`, and so `Instant`,
+//! stands still); the wall clock sees a virtual machine that was frozen. A wall
+//! clock that steps back has no effect, one that steps forward can only shorten
+//! a lease.
+//!
+//! [`Clock::steady`] is for time that must have *passed*: the slowest clock there
+//! is. Setting the wall clock does not move it, and it stands still in sleep.
 
-use redlatch_core::Moment;
+mod skips;
+
+use redlatch_core::{Moment, Steady};
 use rustix::time::{ClockId, clock_gettime};
+use skips::{Clocks, Skips};
 use std::{
-    sync::{
-        Mutex, OnceLock,
-        atomic::{AtomicI64, AtomicU64, Ordering},
-    },
+    sync::OnceLock,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -26,11 +30,12 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The time now.
+    /// The time now, for time that may be left: no clock of the machine says
+    /// that more has passed.
     #[must_use]
     pub fn now(self) -> Moment {
         match self {
-            Clock::System => system().now(),
+            Clock::System => SKIPS.now(&Machine),
             Clock::Tokio => {
                 let (origin, _) = tokio_origin();
                 let now = tokio::time::Instant::now().into_std();
@@ -38,6 +43,17 @@ impl Clock {
                     .after(now.saturating_duration_since(origin))
                     .before(origin.saturating_duration_since(now))
             }
+        }
+    }
+
+    /// The time now on the slowest clock there is, for time that must have
+    /// passed: `CLOCK_MONOTONIC`, which cannot be set and stands still while
+    /// the machine sleeps.
+    #[must_use]
+    pub fn steady(self) -> Steady {
+        match self {
+            Clock::System => Steady::from_nanos(nanos(ClockId::Monotonic)),
+            Clock::Tokio => Steady::from_nanos(self.now().as_nanos()),
         }
     }
 
@@ -74,64 +90,24 @@ pub(crate) fn wall_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn system() -> &'static Skips {
-    static SYSTEM: Skips = Skips::new();
-    &SYSTEM
-}
+/// What this process knows of the wall clock's jumps.
+static SKIPS: Skips = Skips::new();
+
+/// The machine's clocks.
+struct Machine;
 
 #[cfg(target_os = "linux")]
 const BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// What the wall clock has run ahead of the boot clock, summed up.
-#[derive(Debug)]
-struct Skips {
-    /// Wall clock minus boot clock when last looked at, in ns.
-    offset: AtomicI64,
-    /// All steps forward of the wall clock so far, in ns.
-    skipped: AtomicU64,
-    started: OnceLock<()>,
-    changing: Mutex<()>,
-}
-
-/// A change of the two clocks' distance below this is noise of reading them
-/// one after the other; the 2 ms of drift that every lease allows cover it.
-const NOISE: i64 = 1_000_000;
-
-impl Skips {
-    const fn new() -> Self {
-        Skips {
-            offset: AtomicI64::new(0),
-            skipped: AtomicU64::new(0),
-            started: OnceLock::new(),
-            changing: Mutex::new(()),
-        }
+impl Clocks for Machine {
+    fn boot(&self) -> u64 {
+        nanos(BOOT)
     }
 
-    fn now(&self) -> Moment {
-        self.at(nanos(BOOT), nanos(ClockId::Realtime))
-    }
-
-    fn at(&self, boot: u64, wall: u64) -> Moment {
-        let offset = wall.cast_signed().wrapping_sub(boot.cast_signed());
-        self.started.get_or_init(|| self.offset.store(offset, Ordering::Release));
-        let change = offset.wrapping_sub(self.offset.load(Ordering::Acquire));
-        if change.abs() > NOISE {
-            self.step(offset);
-        }
-        Moment::from_nanos(boot.saturating_add(self.skipped.load(Ordering::Acquire)))
-    }
-
-    #[cold]
-    fn step(&self, offset: i64) {
-        let _changing = self.changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let change = offset.wrapping_sub(self.offset.load(Ordering::Acquire));
-        if change > NOISE {
-            self.skipped.fetch_add(change.unsigned_abs(), Ordering::AcqRel);
-        }
-        // After `skipped`: who sees the new offset sees the step it made, too.
-        self.offset.store(offset, Ordering::Release);
+    fn wall(&self) -> u64 {
+        nanos(ClockId::Realtime)
     }
 }
 
@@ -153,61 +129,55 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3600)).await;
 
         assert!(apart < Duration::from_secs(600), "it is off by {apart:?}");
-        assert_eq!(Clock::Tokio.wall(), before + Duration::from_secs(3600));
+        assert_eq!(Clock::Tokio.wall(), before.after(Duration::from_secs(3600)));
     }
 
-    const S: u64 = 1_000_000_000;
-    const WALL: u64 = 1_700_000_000 * S;
+    #[tokio::test(start_paused = true)]
+    async fn on_tokios_clock_steady_time_runs_as_that_does() {
+        let before = Clock::Tokio.steady();
 
-    #[test]
-    fn elapsed_is_what_the_boot_clock_says_while_both_agree() {
-        let clock = Skips::new();
-        let before = clock.at(5 * S, WALL);
+        tokio::time::advance(Duration::from_secs(3600)).await;
 
-        assert_eq!(clock.at(8 * S, WALL + 3 * S).since(before), Duration::from_secs(3));
-    }
-
-    #[test]
-    fn a_wall_clock_that_steps_back_has_no_effect() {
-        let clock = Skips::new();
-        let before = clock.at(5 * S, WALL);
-
-        let after = clock.at(6 * S, WALL - 3600 * S);
-
-        assert_eq!(after.since(before), Duration::from_secs(1));
+        assert_eq!(Clock::Tokio.steady(), before.after(Duration::from_secs(3600)));
     }
 
     #[test]
-    fn a_frozen_machine_is_seen_by_the_wall_clock() {
-        let clock = Skips::new();
-        let before = clock.at(5 * S, WALL);
+    fn steady_time_is_never_ahead_of_what_passed() {
+        let boot = Machine.boot();
+        let before = Clock::System.steady();
+        let step = Clock::System.now();
 
-        let after = clock.at(6 * S, WALL + 61 * S);
-
-        assert_eq!(after.since(before), Duration::from_secs(61));
-    }
-
-    #[test]
-    fn a_step_back_and_forth_counts_the_way_forth() {
-        let clock = Skips::new();
-        clock.at(5 * S, WALL);
-        let between = clock.at(6 * S, WALL - 99 * S);
-
-        let after = clock.at(7 * S, WALL + 2 * S);
-
-        assert_eq!(after.since(between), Duration::from_secs(101));
-    }
-
-    #[test]
-    fn noise_of_reading_two_clocks_does_not_add_up() {
-        let clock = Skips::new();
-        let before = clock.at(S, WALL);
-
-        for i in 1..=10_000 {
-            clock.at(S + i * 1_000, WALL + i * 1_000 + (i % 2) * 900_000);
+        while Clock::System.now().since(step) < Duration::from_millis(20) {
+            std::thread::yield_now();
         }
-        let after = clock.at(2 * S, WALL + S);
 
-        assert_eq!(after.since(before), Duration::from_secs(1));
+        let passed = Clock::System.steady().since(before);
+        assert!(passed <= Duration::from_nanos(Machine.boot() - boot), "{passed:?}");
+        assert!(passed > Duration::ZERO);
+    }
+
+    /// Threads that ask all the time lose the CPU between any two readings. If
+    /// somebody sets this machine's clock forward meanwhile, that counts.
+    #[test]
+    fn fault_45_threads_that_are_pre_empted_do_not_make_leases_shorter() {
+        let boot = Machine.boot();
+        let stepped = Machine.wall().wrapping_sub(boot);
+        let before = Clock::System.now();
+
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    while Machine.boot() - boot < 2_000_000_000 {
+                        std::hint::black_box(Clock::System.now());
+                    }
+                });
+            }
+        });
+
+        let passed = Clock::System.now().since(before);
+        let stepped =
+            Machine.wall().wrapping_sub(Machine.boot()).cast_signed() - stepped.cast_signed();
+        let most = Machine.boot() - boot + u64::try_from(stepped).unwrap_or(0) + 1_000_000;
+        assert!(passed <= Duration::from_nanos(most), "{passed:?} in {most} ns");
     }
 }

@@ -13,7 +13,7 @@ mod handle;
 mod trace;
 
 use crate::{keeper, node::Link};
-use redlatch_core::{Input, Machine, Moment, OpId, Output, Reply, Tag, machine::Grant};
+use redlatch_core::{Input, Machine, Moment, Now, OpId, Output, Reply, Tag, machine::Grant};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -109,8 +109,9 @@ impl Engine {
         (engine, Handle::new(place, asking))
     }
 
-    fn now(&self) -> Moment {
-        self.place.clock.now()
+    fn now(&self) -> Now {
+        let clock = self.place.clock;
+        Now { lease: clock.now(), steady: clock.steady() }
     }
 
     /// Takes in what callers ask. The time is read before anything is sent.
@@ -139,7 +140,7 @@ impl Engine {
         self.yielded
     }
 
-    fn take_ask(&mut self, now: Moment, ask: Ask) {
+    fn take_ask(&mut self, now: Now, ask: Ask) {
         let input = match ask {
             Ask::Acquire { op, order, answer } => {
                 let acquire = Some(Acquirer { order: order.clone(), answer });
@@ -282,7 +283,7 @@ impl Engine {
     /// time, so that no lease that was kept counts as run out, and before the
     /// replies, so that none of them keeps a lease whose loss was signalled.
     fn take_news(&mut self) {
-        for news in self.place.news() {
+        for news in self.place.news().into_values() {
             let now = self.now();
             let input = match news {
                 News::Extended(op, until) => Input::Extended(op, until),
@@ -337,7 +338,7 @@ impl Engine {
         if due == Moment::NEVER {
             return false;
         }
-        let now = self.now();
+        let now = self.now().lease;
         if due <= now {
             return true;
         }

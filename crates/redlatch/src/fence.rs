@@ -125,16 +125,26 @@ pub enum WriteError<E> {
     /// A greater token was here first: nothing was written. Stop.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// Where the greatest token should be, there is something else, and nothing
-    /// was written. Tell an operator.
-    #[error("the fence is damaged: it holds {found:?}, which is not a fencing token")]
+    /// Where the greatest token should be, there is something else. Nothing was
+    /// written, and nothing will be until an operator puts a token back: one
+    /// that is at least the greatest ever granted.
+    #[error(
+        "the fence is damaged: it holds {found:?}, which is not a fencing token; \
+         nothing was written: put back a token at least as great as any granted"
+    )]
     Damaged {
         /// What is there.
         found: Box<str>,
     },
-    /// The place itself failed. Unless its error says otherwise, the write may
-    /// have been applied or not. Write again: with the same token that does no
-    /// harm.
+    /// Another writer is between its check and the end of its write, and does
+    /// not finish. Nothing was written. Begin again while the lock is yours.
+    #[error("nothing was written: {0}")]
+    Busy(#[source] E),
+    /// The place failed or refused. Unless its error says otherwise, the write
+    /// may have been applied or not. A write that says what the new value *is*
+    /// can be repeated with the same token; one that says how to *change* the
+    /// old one (`cents = cents - 30`) would be applied twice: seal, read, and
+    /// see whether it is there.
     #[error(transparent)]
     Store(E),
 }
@@ -145,7 +155,7 @@ impl<E> WriteError<E> {
     pub fn stale(&self) -> Option<Stale> {
         match self {
             Self::Stale(stale) => Some(*stale),
-            Self::Damaged { .. } | Self::Store(_) => None,
+            Self::Damaged { .. } | Self::Busy(_) | Self::Store(_) => None,
         }
     }
 

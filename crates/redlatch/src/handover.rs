@@ -8,12 +8,15 @@ use crate::{
     request::Limits,
 };
 use redlatch_core::{
-    Ballot, ExtendError, OpId, Resources, Terms, Token,
+    Ballot, ExtendError, Moment, OpId, Resources, Terms, Token,
     config::Wanted,
     machine::{Adopted, Grant},
     release::ReleaseError as Unknown,
 };
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 impl Locks {
     /// Goes on with a lease that another process took apart with
@@ -62,8 +65,7 @@ impl Locks {
         let resources = Resources::new(&parts.resources)?;
         let terms = Terms::check(&Wanted { ttl: parts.ttl, ..self.defaults.wanted.clone() })?;
         let place = &self.handle.place;
-        let left = parts.usable_until.duration_since(SystemTime::now()).unwrap_or_default();
-        let now = place.clock.now();
+        let (now, left) = left_of(parts, || place.clock.now(), SystemTime::now);
         let grant = Grant {
             token: Token::from_bytes(&parts.token),
             // A clock that is behind must not make the lease longer than it can be.
@@ -114,6 +116,16 @@ impl Locks {
     }
 }
 
+/// The time now, and how much of the lease is left from then on. The wall clock
+/// is read last: whoever is held up in between loses time, and gains none.
+fn left_of(
+    parts: &LeaseParts,
+    now: impl FnOnce() -> Moment,
+    wall: impl FnOnce() -> SystemTime,
+) -> (Moment, Duration) {
+    (now(), parts.usable_until.duration_since(wall()).unwrap_or_default())
+}
+
 fn adopted(cell: &LeaseCell) -> Adopted {
     Adopted {
         resources: cell.resources.clone(),
@@ -135,5 +147,30 @@ impl Drop for ForgetOnDrop<'_> {
         if let Some(op) = self.op {
             self.handle.tell(Ask::Forget(op));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{cell::Cell, time::UNIX_EPOCH};
+
+    #[test]
+    fn a_process_that_is_held_up_while_it_takes_over_a_lease_gains_no_time() {
+        const SEC: Duration = Duration::from_secs(1);
+        let passed = Cell::new(Duration::ZERO);
+        let held_up = || passed.replace(passed.get() + 3 * SEC);
+        let parts = LeaseParts {
+            resources: vec!["deploy".into()],
+            token: b"token".to_vec(),
+            ttl: 20 * SEC,
+            usable_until: UNIX_EPOCH + 10 * SEC,
+            fencing_token: None,
+        };
+
+        let (now, left) =
+            left_of(&parts, || Moment::START.after(held_up()), || UNIX_EPOCH + held_up());
+
+        assert!(now.after(left) <= Moment::START.after(10 * SEC), "{left:?} from {now:?} on");
     }
 }

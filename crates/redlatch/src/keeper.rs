@@ -2,18 +2,22 @@
 //!
 //! It signals the loss of a lease in time whatever the caller's runtime is
 //! doing. When an engine is late with a renewal, because its thread is blocked,
-//! it extends the lease over connections of its own, opened then: it never
-//! plants keys, so it cannot race a release. When a runtime is shut down with
+//! it [rescues](rescue) the engine's leases. When a runtime is shut down with
 //! locks still on the nodes, it takes them away.
+//!
+//! A process that is forked without `exec` has the memory of its parent and none
+//! of its threads. It gets a keeper of its own with its first lease; the leases
+//! of its parent are the parent's to look after.
+
+mod rescue;
 
 use crate::{
     clock::Clock,
     engine::{Ask, Engine, LeaseCell, LeaseEnd, News, Place},
 };
-use redlatch_core::{
-    Moment, OpId, Resources, Terms, Token, config::Wanted, extend::ExtendError, lease::Loss,
-    machine::Adopted,
-};
+pub(crate) use rescue::Rescue;
+
+use redlatch_core::{Moment, OpId, Resources, Terms, Token, config::Wanted, machine::Adopted};
 use std::{
     collections::HashMap,
     sync::{
@@ -33,6 +37,9 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 const LAST_WILL: Duration = Duration::from_millis(500);
 /// An engine this far behind its own timer is blocked.
 const LATE: Duration = Duration::from_millis(10);
+/// Leases that come due one after the other are rescued in groups this far apart:
+/// each look goes through all of them.
+const PACE: Duration = Duration::from_millis(5);
 
 /// Looks after a lease until [`unwatch`] or its end.
 pub(crate) fn watch(cell: &Arc<LeaseCell>) {
@@ -70,6 +77,10 @@ pub(crate) fn carry_out_will(place: &Arc<Place>, left: Vec<(Resources, Token)>) 
 }
 
 struct Keeper {
+    /// The process whose thread it has.
+    process: u32,
+    /// The keeper of a process that was forked from this one.
+    forked: OnceLock<Option<Box<Keeper>>>,
     leases: Mutex<HashMap<usize, Arc<LeaseCell>>>,
     jobs: mpsc::UnboundedSender<Job>,
     /// When the thread looks next by itself, in ns.
@@ -89,11 +100,16 @@ enum Job {
 /// The keeper, started with the first lease. None where no thread can be had:
 /// then the engine's own timers are all there is.
 fn keeper() -> Option<&'static Keeper> {
-    static KEEPER: OnceLock<Option<Keeper>> = OnceLock::new();
-    KEEPER.get_or_init(start).as_ref()
+    static KEEPER: OnceLock<Option<Box<Keeper>>> = OnceLock::new();
+    let process = std::process::id();
+    let mut keeper = KEEPER.get_or_init(start).as_deref()?;
+    while keeper.process != process {
+        keeper = keeper.forked.get_or_init(start).as_deref()?;
+    }
+    Some(keeper)
 }
 
-fn start() -> Option<Keeper> {
+fn start() -> Option<Box<Keeper>> {
     let (jobs, inbox) = mpsc::unbounded_channel();
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -104,7 +120,13 @@ fn start() -> Option<Keeper> {
     };
     thread::Builder::new().name("redlatch-keeper".into()).spawn(run).ok()?;
     let wakes_at = AtomicU64::new(Moment::NEVER.as_nanos());
-    Some(Keeper { leases: Mutex::default(), jobs, wakes_at })
+    Some(Box::new(Keeper {
+        process: std::process::id(),
+        forked: OnceLock::new(),
+        leases: Mutex::default(),
+        jobs,
+        wakes_at,
+    }))
 }
 
 fn key(cell: &Arc<LeaseCell>) -> usize {
@@ -124,6 +146,7 @@ impl Keeper {
     fn look(&self) -> Moment {
         let now = Clock::System.now();
         let mut leases = self.leases();
+        let mut late = Vec::new();
         let mut next = if leases.is_empty() { Moment::NEVER } else { now.after(LONGEST_SLEEP) };
         leases.retain(|_, cell| {
             let watch = Watch::of(cell);
@@ -134,11 +157,12 @@ impl Keeper {
             }
             if now >= watch.rescue_at && cell.place.due() < now.before(LATE) && cell.begin_rescue()
             {
-                tokio::spawn(rescue(cell.clone()));
+                late.push((watch.notice_at, cell.clone()));
             }
             next = next.min(watch.next_after(now));
             true
         });
+        rescue::all(late);
         // Still under the lock: a lease that comes now sees when we wake.
         self.wakes_at.store(next.as_nanos(), Ordering::Release);
         next
@@ -170,7 +194,8 @@ impl Watch {
     }
 
     fn next_after(&self, now: Moment) -> Moment {
-        if self.rescue_at > now { self.next() } else { self.notice_at }
+        let rescue_at = if self.rescue_at > now { self.rescue_at } else { Moment::NEVER };
+        rescue_at.max(now.after(PACE)).min(self.notice_at)
     }
 }
 
@@ -196,40 +221,6 @@ async fn wait(jobs: &mut mpsc::UnboundedReceiver<Job>) -> Option<Job> {
             return job;
         }
     }
-}
-
-/// Extends a lease whose engine is blocked.
-async fn rescue(cell: Arc<LeaseCell>) {
-    let (engine, handle) = Engine::new(cell.place.passing());
-    tokio::spawn(engine);
-    let op = handle.next_op();
-    let left = Watch::of(&cell).notice_at.since(Clock::System.now());
-    let adopted = Adopted {
-        resources: cell.resources.clone(),
-        // There is nothing better to do with the time until loss is signalled,
-        // and the connections have to be made first.
-        terms: cell.terms.clone().without_renewal().with_node_timeout(left),
-        token: cell.token.clone(),
-        usable_until: cell.usable_until(),
-        replants: false,
-        fence: cell.fence,
-    };
-    handle.tell(Ask::Adopt { op, adopted, cell: None });
-    match handle.extend(op, cell.terms.ttl).await {
-        Ok(Ok(until)) => {
-            tracing::warn!(resources = %cell.resources, "lease extended for a blocked runtime");
-            cell.place.leave_news(News::Extended(cell.op, until));
-            cell.extend(until, None);
-        }
-        Ok(Err(ExtendError::Lost(ballot))) => {
-            cell.end(LeaseEnd::Lost(Loss::Gone(ballot)));
-            cell.place.leave_news(News::Lost(cell.op));
-        }
-        // Not known: there will be another look before the lease ends.
-        Ok(Err(_)) | Err(_) => {}
-    }
-    handle.tell(Ask::Forget(op));
-    cell.end_rescue();
 }
 
 /// Takes away locks whose engine is gone.

@@ -13,37 +13,50 @@ use support::{Fleet, LIMIT, MS, NAME, SEC, child::Child};
 use tokio::runtime::Builder;
 
 const TTL: Duration = Duration::from_secs(2);
+const MAX_HOLD: Duration = Duration::from_secs(3600);
 
-/// A lock whose whole runtime, engine included, is blocked by its own task.
+/// Locks whose whole runtime, engine included, is blocked by its own task.
 struct Blocked {
-    lease: Lease,
+    leases: Vec<Lease>,
     unblock: mpsc::Sender<()>,
     thread: thread::JoinHandle<()>,
 }
 
 impl Blocked {
     fn on(fleet: &Fleet) -> Self {
+        Blocked::holding(fleet, vec![NAME.to_owned()], TTL, MAX_HOLD)
+    }
+
+    fn holding(fleet: &Fleet, names: Vec<String>, ttl: Duration, max_hold: Duration) -> Self {
         let urls = fleet.servers.urls();
-        let (send_lease, leases) = mpsc::channel();
+        let (send_leases, leases) = mpsc::channel();
         let (unblock, blocking) = mpsc::channel::<()>();
         let thread = thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
                 let locks = support::patient().nodes(urls).connect().await.expect("locks");
-                let request = locks.lock(NAME).ttl(TTL).node_timeout(400 * MS).notice(400 * MS);
-                let guard = request.await.expect("a lock");
-                send_lease.send(guard.lease()).expect("the test listens");
+                let mut guards = Vec::new();
+                for name in names {
+                    let request = locks.lock(name).ttl(ttl).max_hold(max_hold);
+                    let request = request.node_timeout(ttl / 5).notice(ttl / 5);
+                    guards.push(request.await.expect("a lock"));
+                }
+                let leases = guards.iter().map(redlatch::Guard::lease).collect();
+                send_leases.send(leases).expect("the test listens");
                 // Never yields: nothing else on this thread can go on.
                 while blocking.try_recv() == Err(mpsc::TryRecvError::Empty) {
-                    std::hint::spin_loop();
-                    thread::yield_now();
+                    thread::sleep(MS);
                 }
-                drop(guard);
+                drop(guards);
                 locks.settled().await;
             });
         });
-        let lease = leases.recv().expect("a lease");
-        Blocked { lease, unblock, thread }
+        let leases = leases.recv().expect("leases");
+        Blocked { leases, unblock, thread }
+    }
+
+    fn lease(&self) -> &Lease {
+        &self.leases[0]
     }
 
     fn unblock(self) {
@@ -59,12 +72,12 @@ fn a_lease_whose_runtime_is_blocked_for_three_ttls_is_renewed_all_the_time() {
     let begin = Instant::now();
 
     let mut renewals = 0;
-    let mut before = blocked.lease.remaining();
+    let mut before = blocked.lease().remaining();
     while begin.elapsed() < 3 * TTL {
-        let now = blocked.lease.remaining();
+        let now = blocked.lease().remaining();
         renewals += u32::from(now > before);
         before = now;
-        assert!(blocked.lease.is_held(), "lost after {:?}", begin.elapsed());
+        assert!(blocked.lease().is_held(), "lost after {:?}", begin.elapsed());
         assert!(fleet.nodes_with(NAME) >= 2, "no majority after {:?}", begin.elapsed());
         thread::sleep(20 * MS);
     }
@@ -76,18 +89,71 @@ fn a_lease_whose_runtime_is_blocked_for_three_ttls_is_renewed_all_the_time() {
 }
 
 #[test]
+fn fault_51_all_leases_of_a_blocked_runtime_are_renewed_over_one_connection_to_each_node() {
+    const LONG: Duration = Duration::from_secs(6);
+    let fleet = Fleet::of(3);
+    let names = (0..300).map(|number| format!("invoice:{number}")).collect();
+    let blocked = Blocked::holding(&fleet, names, LONG, MAX_HOLD);
+    let begin = Instant::now();
+
+    let mut most = 0;
+    while begin.elapsed() < 3 * LONG {
+        most = most.max((0..3).map(|node| fleet.connections(node)).max().unwrap_or(0));
+        let lost = blocked.leases.iter().filter(|lease| !lease.is_held()).count();
+        assert_eq!(lost, 0, "lost after {:?}", begin.elapsed());
+        thread::sleep(20 * MS);
+    }
+
+    assert_eq!(most, 2, "the engine's and the keeper's");
+    let held = blocked.leases.clone();
+    blocked.unblock();
+    assert!(held.iter().all(|lease| !lease.is_held()), "it released them all");
+    assert_eq!(fleet.keys(), [""; 0], "the engine, awake again, knows what the keeper did");
+    redlatch_testbed::eventually(LIMIT, || (0..3).all(|node| fleet.connections(node) == 0));
+}
+
+#[test]
+fn the_keeper_closes_its_connections_when_the_runtime_is_awake_again() {
+    let fleet = Fleet::of(3);
+    let urls = fleet.servers.urls();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+
+    runtime.block_on(async {
+        let locks = support::patient().nodes(urls).connect().await.unwrap();
+        let guard = locks.lock(NAME).ttl(TTL).node_timeout(TTL / 5).notice(TTL / 5).await.unwrap();
+        redlatch_testbed::eventually(LIMIT, || fleet.connections(0) == 2); // blocks
+        assert!(guard.is_held());
+
+        support::soon("only the engine's is left", || fleet.connections(0) == 1).await;
+
+        assert!(guard.is_held(), "the engine renews it again");
+    });
+}
+
+#[test]
+fn the_keeper_renews_the_lease_of_a_blocked_runtime_no_longer_than_max_hold() {
+    let fleet = Fleet::of(3);
+    let blocked = Blocked::holding(&fleet, vec![NAME.to_owned()], TTL, 2 * TTL);
+
+    let (lost, _) = watch(blocked.lease());
+
+    assert_eq!(lost, Lost::MaxHold);
+    blocked.unblock();
+}
+
+#[test]
 fn with_all_nodes_frozen_loss_is_signalled_before_the_lease_of_a_blocked_runtime_ends() {
     for round in 0..5 {
         let fleet = Fleet::of(3);
         let blocked = Blocked::on(&fleet);
 
         fleet.servers.freeze(&[0, 1, 2]);
-        let (lost, ends) = watch(&blocked.lease);
+        let (lost, ends) = watch(blocked.lease());
         let seen = Instant::now();
 
         assert_eq!(lost, Lost::Expired, "round {round}");
         assert!(seen < ends, "round {round}: {:?} too late", seen - ends);
-        assert!(!blocked.lease.is_held());
+        assert!(!blocked.lease().is_held());
         fleet.servers.thaw(&[0, 1, 2]);
         blocked.unblock();
     }

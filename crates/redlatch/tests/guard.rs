@@ -91,8 +91,9 @@ async fn servers_that_were_just_started_do_not_vote_and_the_error_says_how_long_
 async fn fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on() {
     let fleet = Fleet::of(3);
     let builder = admitted(&fleet).await;
-    let (holder, other) = (builder.clone().connect().await.unwrap(), builder.connect().await);
-    let (guard, other) = (holder.lock(NAME).await.unwrap(), other.unwrap());
+    let holder = builder.clone().connect().await.unwrap();
+    let other = builder.clone().connect().await.unwrap();
+    let guard = holder.lock(NAME).await.unwrap();
 
     fleet.servers[0].restart_empty();
     let back = Instant::now();
@@ -105,6 +106,7 @@ async fn fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on()
     assert_eq!(quarantined(&votes), [0], "{votes}");
 
     soon("its key is back", || fleet.value(0, NAME).is_some()).await;
+    all_in(&builder).await;
     assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
     assert!(guard.is_held());
 }
@@ -513,14 +515,76 @@ async fn fault_36_one_lease_outlives_the_restart_of_every_server() {
     }
 
     assert_eq!(guard.fencing_token(), token);
-    assert!(number_of(&fleet) >= token.unwrap().get(), "the registers came along");
+    soon("the number came along", || number_of(&fleet) >= token.map(FencingToken::get)).await;
 }
 
 /// Where the register of the lock stands on the last server.
-fn number_of(fleet: &Fleet) -> u64 {
+fn number_of(fleet: &Fleet) -> Option<u64> {
     let resources = redlatch_core::Resources::new([NAME]).unwrap();
     let field = redlatch_core::fence::registers(&resources)[0].to_string();
-    fleet.servers[2].run(&["HGET", "redlatch:node", &field]).text().unwrap().parse().unwrap()
+    fleet.servers[2].run(&["HGET", "redlatch:node", &field]).text()?.parse().ok()
+}
+
+#[tokio::test]
+async fn fault_46_servers_that_were_all_emptied_under_a_holder_have_no_second_one() {
+    let empties: [&[&[&str]]; 4] = [
+        &[&["FLUSHALL"]],
+        &[&["FLUSHDB"]],
+        &[&["SWAPDB", "0", "1"]],
+        &[&["FLUSHALL"], &["CONFIG", "RESETSTAT"]],
+    ];
+    for commands in empties {
+        let fleet = Fleet::of(3);
+        // Longer than the window: the uptime of a server that was emptied proves nothing.
+        tokio::time::sleep(WINDOW + 1500 * MS).await;
+        let builder = admitted(&fleet).await;
+        let holder = builder.clone().connect().await.unwrap();
+        let guard = holder.lock(NAME).no_renewal().await.unwrap();
+
+        for command in commands {
+            fleet.servers.iter().for_each(|server| drop(server.run(command)));
+        }
+        let second = builder.clone().connect().await.unwrap();
+        while guard.is_held() {
+            let taken = second.lock(NAME).await;
+            assert!(taken.is_err() || !guard.is_held(), "two holders after {commands:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn new_servers_that_have_been_up_for_the_window_vote_at_once() {
+    let fleet = Fleet::of(3);
+    tokio::time::sleep(WINDOW + 2 * SEC).await;
+
+    let locks = guarded(fleet.servers.urls()).connect().await.unwrap();
+
+    assert!(locks.lock(NAME).await.is_ok());
+}
+
+#[tokio::test]
+async fn fault_48_a_client_with_other_settings_takes_no_server_from_the_others() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let wrong = guarded(fleet.servers.urls()).skew(SKEW + SEC);
+    let stranger = Locks::builder().nodes(fleet.servers.urls()).max_ttl(TTL).skew(SKEW + SEC);
+    let stranger = stranger.ttl(TTL).wait(Duration::ZERO).connect().await;
+    assert!(matches!(stranger, Err(ConnectError::Disagree(_))), "{stranger:?}");
+
+    fleet.servers[0].restart_empty();
+    // Its operator insists, for longer than its window.
+    let observer = wrong.observer().unwrap();
+    let names: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
+    let begin = Instant::now();
+    let watched = observer.watch(|_| begin.elapsed() > WINDOW + 2 * SEC).await.unwrap();
+    assert!(watched.iter().all(|node| node.standing != Standing::Admitted), "{watched:?}");
+    observer.admit(&names).await.unwrap();
+    let kept = fleet.servers[0].run(&["EXISTS", "redlatch:node"]);
+    assert_eq!(kept.int(), Some(0), "it left something behind");
+
+    let locks = builder.clone().connect().await.unwrap();
+    let _guard = locks.lock(NAME).await.unwrap();
+    all_in(&builder).await;
 }
 
 #[tokio::test]
@@ -546,19 +610,34 @@ async fn one_server_has_no_guard_unless_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn all_registers_of_a_server_go_to_the_one_that_forgot() {
+async fn a_server_that_forgot_counts_from_what_the_others_have_given() {
     let fleet = Fleet::of(3);
     let builder = admitted(&fleet).await;
     let locks = builder.clone().connect().await.unwrap();
-    let fill = "for at = 0, 65535 do redis.call('HSET', KEYS[1], at, 9007199254000000 + at) end";
-    fleet.servers[1].run(&["EVAL", fill, "1", "redlatch:node"]);
+    // As if the clocks had been an hour ahead.
+    let hour = 3_600_000_000;
+    let resources = redlatch_core::Resources::new([NAME]).unwrap();
+    let register = redlatch_core::fence::registers(&resources)[0].to_string();
+    let given = locks.lock(NAME).await.unwrap().fencing_token().unwrap().get() + hour;
+    for server in [1, 2] {
+        let number = given.to_string();
+        fleet.servers[server].run(&["HSET", "redlatch:node", &register, &number]);
+    }
+    let before = locks.lock(NAME).wait(LIMIT).await.unwrap().fencing_token().unwrap();
+    assert!(before.get() > given);
 
     fleet.servers[0].restart_empty();
-    let _guard = locks.lock(NAME).await.unwrap();
+    let _guard = locks.lock("another").wait(LIMIT).await.unwrap();
     all_in(&builder).await;
 
-    let last = fleet.servers[0].run(&["HGET", "redlatch:node", "65535"]).text();
-    assert_eq!(last.as_deref(), Some("9007199254065535"));
+    let floor = fleet.servers[0].run(&["HGET", "redlatch:node", "floor"]).text();
+    let floor: u64 = floor.unwrap().parse().unwrap();
+    assert!(floor >= before.get(), "{floor} against {before}");
+    // It and one of those whose registers were set by hand.
+    fleet.servers.freeze(&[2]);
+    let after = locks.lock(NAME).wait(LIMIT).await.unwrap().fencing_token().unwrap();
+    fleet.servers.thaw(&[2]);
+    assert!(after > before, "{after} after {before}");
 }
 
 /// An address that leads to one server and the other in turn.

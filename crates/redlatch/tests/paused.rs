@@ -317,7 +317,7 @@ impl Place for InPostgres {
             postgres::check(&tx, "report", token).await?;
             let update = "UPDATE report SET value = $1 WHERE name = 'fenced'";
             tx.execute(update, &[&text]).await.unwrap();
-            tx.commit().await.map_err(WriteError::Store)
+            Ok(tx.commit().await?)
         }))
     }
 

@@ -40,8 +40,8 @@ pub(super) struct Guarding {
     round: u32,
     /// Callers waiting to hear which nodes may vote.
     callers: Vec<(OpId, Patience)>,
-    /// What operators said since the last look began; the next one takes it up.
-    said: Vec<Vouch>,
+    /// Somebody asked in the middle of a turn: look again afterwards.
+    asked: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -81,7 +81,11 @@ struct Node {
 enum Word {
     #[default]
     None,
+    /// The next look says for which node.
     Given,
+    /// For this run, which has no mark yet.
+    Run(Arc<str>),
+    /// For the node as long as it has this mark.
     For(Arc<str>),
 }
 
@@ -112,6 +116,13 @@ impl Node {
         }
     }
 
+    /// Whether it had a marker of its present run when it was last looked at,
+    /// whosever: it has forgotten nothing since. None if it did not answer.
+    fn remembers(&self) -> Option<bool> {
+        let facts = self.facts()?;
+        Some(facts.marker.as_ref().is_some_and(|marker| marker.run == facts.identity.run))
+    }
+
     /// Whether it was taken from others on an operator's word, for us.
     fn is_reserved(&self, guard: Fingerprint) -> bool {
         self.facts().is_some_and(|facts| facts.reserved == Some(guard))
@@ -123,11 +134,15 @@ impl Node {
         marked && self.standing == Some(Standing::Disagrees)
     }
 
-    /// Takes in what the node said last; silence leaves it open.
-    fn conclude(&mut self, now: Steady, guard: &Guard) {
+    /// Takes in what the node said last; silence leaves it open, and voids an
+    /// operator's word unless the node is looked at `again` before the answer.
+    fn conclude(&mut self, now: Steady, guard: &Guard, again: bool) {
         let reserved = self.is_reserved(guard.fingerprint);
         let Some(Reply::Facts(facts)) = &self.look else {
-            (self.standing, self.word) = (None, Word::None);
+            self.standing = None;
+            if !(again && self.word == Word::Given) {
+                self.word = Word::None;
+            }
             return;
         };
         if reserved {
@@ -136,18 +151,17 @@ impl Node {
         }
         let standing = self.watch.look(now, facts, guard);
         self.replace &= standing != Standing::Admitted;
-        self.bind_word(&standing);
-        self.standing = Some(standing);
-    }
-
-    fn bind_word(&mut self, standing: &Standing) {
-        let word = core::mem::take(&mut self.word);
-        self.word = match (standing, word) {
+        let run = &facts.identity.run;
+        self.word = match (&standing, core::mem::take(&mut self.word)) {
+            (Standing::Unmarked, Word::Given) => Word::Run(run.clone()),
             (Standing::Out { mark, .. }, Word::Given) => Word::For(mark.clone()),
-            (Standing::Out { mark, .. }, Word::For(known)) if known == *mark => Word::For(known),
-            (Standing::Unmarked, Word::Given) => Word::Given,
+            (Standing::Out { mark, .. }, Word::Run(meant)) if meant == *run => {
+                Word::For(mark.clone())
+            }
+            (Standing::Out { mark, .. }, Word::For(meant)) if meant == *mark => Word::For(meant),
             _ => Word::None,
         };
+        self.standing = Some(standing);
     }
 
     /// How much longer it is out, as far as is known.
@@ -186,7 +200,7 @@ impl Guarding {
             looked_at: now.steady,
             round: 0,
             callers: Vec::new(),
-            said: Vec::new(),
+            asked: false,
         };
         guarding.look(now, id, world);
         guarding
@@ -213,9 +227,12 @@ impl Guarding {
         let vouches = !vouch.remembers.is_empty() || !vouch.replace.is_empty();
         let wants_more = vouch.patient || vouches;
         self.callers.push((caller, if wants_more { Patience::Much } else { Patience::Little }));
-        self.said.push(vouch.clone());
+        vouch.remembers.iter().for_each(|node| self.nodes[*node].word = Word::Given);
+        vouch.replace.iter().for_each(|node| self.nodes[*node].replace = true);
         if self.turn == Turn::Resting {
             self.look(now, id, world);
+        } else {
+            self.asked = true;
         }
         Next::Same
     }
@@ -274,10 +291,7 @@ impl Guarding {
     }
 
     fn look<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) {
-        for vouch in core::mem::take(&mut self.said) {
-            vouch.remembers.iter().for_each(|node| self.nodes[*node].word = Word::Given);
-            vouch.replace.iter().for_each(|node| self.nodes[*node].replace = true);
-        }
+        self.asked = false;
         self.begin(now, Turn::Looking);
         self.looked_at = now.steady;
         self.nodes.iter_mut().for_each(|node| node.look = None);
@@ -295,7 +309,7 @@ impl Guarding {
                 answer if looking => node.look = answer,
                 _ => {}
             }
-            node.conclude(now.steady, guard);
+            node.conclude(now.steady, guard, self.asked);
         }
     }
 
@@ -358,11 +372,24 @@ impl Guarding {
     /// Whether it is for us to admit the node, once its time has come.
     fn may_admit(&self, node: usize, guard: &Guard) -> bool {
         let others = self.others(node).count();
-        // A majority of the others: some of them saw every grant this node did.
         let enough = others > (self.nodes.len() - 1) / 2 || self.nodes.len() == 1;
         let candidate = &self.nodes[node];
         let vouched = matches!(candidate.word, Word::For(_));
-        (enough || vouched) && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
+        (enough && self.know_every_grant() || vouched)
+            && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
+    }
+
+    /// Whether one of the nodes that were seen, and remember, knows of every
+    /// grant: a node that forgot tells nothing about numbers. Where so many
+    /// forgot that this cannot be, the clocks alone keep numbers in order.
+    fn know_every_grant(&self) -> bool {
+        let nodes = self.nodes.len();
+        // So many share a node with every majority.
+        let needed = nodes - nodes / 2;
+        let count = |remembers| {
+            self.nodes.iter().filter(|node| node.remembers() == Some(remembers)).count()
+        };
+        count(true) >= needed || nodes - count(false) < needed
     }
 
     /// Whether a node serves clients of another agreement: one of us is wrong,
@@ -392,7 +419,7 @@ impl Guarding {
     ) -> Next {
         let ripened =
             |node: &Node| node.ripe(now.steady).is_some() && node.ripe(self.looked_at).is_none();
-        if !self.said.is_empty() || self.nodes.iter().any(ripened) {
+        if self.asked || self.nodes.iter().any(ripened) {
             self.look(now, id, world);
             return Next::Same;
         }

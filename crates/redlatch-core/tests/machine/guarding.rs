@@ -157,6 +157,25 @@ fn a_restart_with_its_memory_counts_from_the_restart() {
     assert_eq!(world.admissions().len(), before + 1);
 }
 
+/// Servers count in whole seconds: one that says two may have been up for little
+/// more than one.
+#[test]
+fn the_uptime_of_a_restarted_node_is_taken_for_a_second_less() {
+    let mut world = admitted(1, 3);
+    world.pass(Duration::from_secs(60));
+    world.nodes[0].restart(world.now);
+    world.freeze(Duration::from_secs(2));
+    let before = times_admitted(&world, 0);
+
+    let look = world.vouch(0, Vouch { patient: true, ..Vouch::default() });
+    assert_eq!(world.out_for(look).map(|out| out[0]), Some(Some(WINDOW - Duration::from_secs(1))));
+    world.pass(WINDOW - Duration::from_secs(1) - MS);
+    assert_eq!(times_admitted(&world, 0), before);
+    world.pass(MS);
+
+    assert_eq!(times_admitted(&world, 0), before + 1);
+}
+
 #[test]
 fn strict_trusts_no_mark_but_one_it_has_watched_itself() {
     let mut world = World::guarded(2, 3, true);
@@ -225,6 +244,74 @@ fn an_operators_word_admits_at_once() {
     assert_eq!(world.may_vote(look), Some(vec![0, 1, 2]));
 }
 
+/// How often each node has been admitted.
+fn times_admitted(world: &World, node: usize) -> usize {
+    world.admissions().iter().filter(|(_, who)| *who == node).count()
+}
+
+#[test]
+fn an_operators_word_is_for_one_admission_and_not_for_the_next() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.node_forgets(1);
+    world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+    assert_eq!(times_admitted(&world, 0), 2, "the word was heard");
+
+    world.node_forgets(0);
+    world.acquire();
+    world.pass(WINDOW - MS);
+
+    assert_eq!(times_admitted(&world, 0), 2);
+}
+
+#[test]
+fn an_operators_word_is_void_if_the_node_forgets_again_before_it_is_admitted() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.line(0, Mode::Held);
+    world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+
+    world.carry_out_one(0, 0); // the look: from here on the word has its mark
+    world.node_forgets(0);
+    world.line(0, Mode::Open);
+    world.pass(WINDOW - MS);
+    assert_eq!(times_admitted(&world, 0), 1);
+    world.pass(WINDOW);
+
+    assert_eq!(times_admitted(&world, 0), 2, "after a window of its own");
+}
+
+/// It was being looked at when the operator spoke, and will be once more.
+#[test]
+fn an_operators_word_is_heard_though_the_node_missed_the_look_under_way() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.line(0, Mode::Lossy);
+    let look = world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+
+    world.line(0, Mode::Open);
+    world.pass(Duration::from_secs(1));
+
+    assert_eq!(world.may_vote(look), Some(vec![0, 1, 2]));
+}
+
+/// The operator is told that it is not admitted, and may say it again.
+#[test]
+fn an_operators_word_for_a_node_that_does_not_answer_is_not_kept_for_later() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.node_forgets(1);
+    world.line(0, Mode::Down);
+    let look = world.vouch(0, Vouch { remembers: [0].into(), ..Vouch::default() });
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.may_vote(look), Some(vec![2]));
+
+    world.line(0, Mode::Open);
+    world.pass(WINDOW - MS);
+
+    assert_eq!(times_admitted(&world, 0), 1);
+}
+
 #[test]
 fn a_patient_look_waits_for_the_slowest_node_and_not_for_a_majority_alone() {
     let mut world = admitted(1, 3);
@@ -277,6 +364,42 @@ fn without_a_majority_of_the_others_a_node_is_not_admitted() {
     world.line(2, Mode::Open);
     world.pass(Duration::from_secs(3));
     assert_eq!(world.admissions().len(), before + 1);
+}
+
+/// Three of five nodes have the number. Two of them forget it; the third is slow
+/// when the others are asked. What is left to tell it are nodes that never had it
+/// and one that forgot it, too.
+#[test]
+fn a_node_that_forgot_itself_tells_another_one_nothing_about_numbers() {
+    let mut world = admitted(1, 5);
+    (3..5).for_each(|node| world.line(node, Mode::Down));
+    let lock = world.acquire_fenced(0, plain());
+    let token = world.grant(lock).fence.expect("a number");
+    world.release(lock);
+    (3..5).for_each(|node| world.line(node, Mode::Open));
+    (0..2).for_each(|node| world.node_forgets(node));
+    world.acquire_as(0, plain(), Duration::ZERO);
+    world.line(2, Mode::Lossy);
+
+    world.pass(WINDOW * 3);
+
+    for node in 0..2 {
+        let admitted = times_admitted(&world, node) > 1;
+        let knows = world.nodes[node].register(&resource()) >= token.get();
+        assert!(knows || !admitted, "node {node} votes without having been told {token}");
+    }
+}
+
+#[test]
+fn where_a_majority_forgot_the_clocks_keep_numbers_in_order_and_nobody_waits_for_ever() {
+    let mut world = admitted(1, 5);
+    (0..3).for_each(|node| world.node_forgets(node));
+    world.acquire();
+    world.line(4, Mode::Lossy);
+
+    world.pass(WINDOW * 3);
+
+    assert!((0..3).all(|node| times_admitted(&world, node) == 2), "{:?}", world.admissions());
 }
 
 #[test]

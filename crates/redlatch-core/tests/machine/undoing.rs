@@ -86,6 +86,36 @@ fn an_undo_is_not_sent_to_a_node_the_take_never_reached() {
 }
 
 #[test]
+fn an_undo_is_sent_to_a_node_whose_answer_made_no_sense() {
+    let mut world = World::of(3);
+    world.line(0, Mode::Held);
+    world.occupy(1);
+    world.occupy(2);
+
+    world.acquire();
+    world.garble(0);
+    world.line(0, Mode::Open);
+    world.pass(NODE_TIMEOUT);
+
+    assert_eq!(world.undone(), [0, 1, 2]);
+    assert_eq!(world.locked(), [0; 0]);
+}
+
+#[test]
+fn a_lease_is_released_on_a_node_whose_grant_made_no_sense() {
+    let mut world = World::of(3);
+    world.line(0, Mode::Held);
+    let lock = world.acquire();
+    world.garble(0);
+    world.line(0, Mode::Open);
+    assert_eq!(world.locked(), [0, 1, 2]);
+
+    world.release(lock);
+
+    assert_eq!(world.locked(), [0; 0]);
+}
+
+#[test]
 fn an_undo_is_sent_once_to_a_node_that_is_only_slow() {
     let mut world = World::of(3);
     world.line(0, Mode::Held);

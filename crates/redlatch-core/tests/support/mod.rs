@@ -20,6 +20,7 @@ use redlatch_core::{
     Entropy, Moment, Resources, Terms,
     config::{Wanted, WantedRenewal},
 };
+use std::{process, sync::Once, thread};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 /// The TTL of every lock here unless a test says otherwise. It leaves 988 ms of
@@ -56,6 +57,20 @@ pub(crate) fn terms(change: impl FnOnce(&mut Wanted)) -> Terms {
     let mut wanted = Wanted { ttl: TTL, renewal: None, ..Wanted::default() };
     change(&mut wanted);
     Terms::check(&wanted).expect("times that fit together")
+}
+
+/// Ends the process if its tests have not come to an end after a time that no
+/// machine needs: a loop inside of the machine cannot be counted from outside.
+pub(crate) fn watchdog() {
+    const LIMIT: Duration = Duration::from_secs(600);
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        thread::spawn(|| {
+            thread::sleep(LIMIT);
+            eprintln!("a test has not ended after {LIMIT:?}: the machine is in a loop");
+            process::abort();
+        });
+    });
 }
 
 /// Randomness that is the same in every run, and different for every client.

@@ -2,6 +2,7 @@
 
 use super::{
     Dice, MS, TTL, WINDOW, at, client::Client, line::Cut, line::Mode, node::Node, plain, resource,
+    watchdog,
 };
 use core::time::Duration;
 use redlatch_core::{
@@ -11,6 +12,10 @@ use redlatch_core::{
     machine::{Adopted, Order, Vouch},
 };
 use std::sync::Arc;
+
+/// No test needs more steps in one call: a machine that does is in a loop, which
+/// the test says rather than hang.
+const MOST_STEPS: u32 = 100_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct World {
@@ -33,6 +38,7 @@ impl World {
     }
 
     pub(crate) fn with(clients: usize, nodes: usize) -> Self {
+        watchdog();
         let clients = 0..clients;
         World {
             now: at(10_000),
@@ -246,6 +252,16 @@ impl World {
         self.nodes[node].forget(self.now);
     }
 
+    /// The first client's oldest command is carried out, and answered with
+    /// something that makes no sense.
+    pub(crate) fn garble(&mut self, node: usize) {
+        self.carry_out_one(0, node);
+        if let Some(tag) = self.clients[0].lines[node].drop_first() {
+            let reply = Reply::failed(Fault::Nonsense("an array".into()));
+            self.hand_in(0, Input::Reply { node, tag, reply });
+        }
+    }
+
     /// A stranger takes the lock on that node for a minute.
     pub(crate) fn occupy(&mut self, node: usize) {
         let dies = self.now.after(60_000 * MS);
@@ -254,15 +270,22 @@ impl World {
 
     fn deliver(&mut self, client: usize, node: usize) {
         self.carry_out(client, node);
+        let mut steps = 0;
         while self.clients[client].lines[node].has_answer() {
             self.answer_one(client, node);
+            steps += 1;
+            assert!(steps < MOST_STEPS, "node {node} answered {steps} times, and goes on");
         }
     }
 
     /// Sends what the machines want sent and hands in what comes back at once,
     /// until nothing moves any more.
     fn settle(&mut self) {
-        while self.send() || self.answer() {}
+        let mut steps = 0;
+        while self.send() || self.answer() {
+            steps += 1;
+            assert!(steps < MOST_STEPS, "after {steps} steps at {:?} nothing is settled", self.now);
+        }
     }
 
     fn send(&mut self) -> bool {
@@ -300,9 +323,12 @@ impl World {
     /// Lets time pass. Every client is ticked when it is due, and only then.
     pub(crate) fn pass(&mut self, duration: Duration) {
         let end = self.now.after(duration);
+        let mut steps = 0;
         while let Some(due) = self.next_due().filter(|due| *due <= end) {
             self.now = self.now.max(due);
             self.tick();
+            steps += 1;
+            assert!(steps < MOST_STEPS, "after {steps} ticks it is only {:?}", self.now);
         }
         self.now = end;
     }

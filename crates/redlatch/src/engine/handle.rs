@@ -1,16 +1,17 @@
 //! How callers talk to an engine.
 
 use super::{Engine, LeaseCell};
-use crate::{clock::Clock, node::Node};
+use crate::{clock::Clock, keeper::Rescue, node::Node};
 use redlatch_core::{
     AcquireError, Command, Guard, Moment, OpId, Reply, extend,
     machine::{Adopted, Order, Vouch},
     release,
 };
 use std::{
+    collections::BTreeMap,
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -28,9 +29,11 @@ pub(crate) struct Place {
     /// When the engine wants its next turn, in ns of its clock. A keeper that
     /// finds this in the past knows that the engine's thread is blocked.
     pub(crate) due: AtomicU64,
-    /// What the keeper did, in order.
-    news: Mutex<Vec<News>>,
+    /// What the keeper did: the last of it for each lease.
+    news: Mutex<BTreeMap<OpId, News>>,
     has_news: AtomicBool,
+    /// The keeper's own engine, while this one is blocked.
+    pub(crate) rescue: Mutex<Weak<Rescue>>,
 }
 
 /// What the keeper did to a lease.
@@ -51,6 +54,7 @@ impl Place {
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             news: Mutex::default(),
             has_news: AtomicBool::new(false),
+            rescue: Mutex::default(),
         }
     }
 
@@ -67,14 +71,20 @@ impl Place {
     }
 
     /// Leaves word for the engine of what was done to a lease elsewhere.
+    /// An engine that is blocked for hours finds one word for each lease, not one
+    /// for each extension.
     pub(crate) fn leave_news(&self, news: News) {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news);
+        let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        match news {
+            News::Extended(op, _) if matches!(all.get(&op), Some(News::Lost(_))) => {}
+            News::Extended(op, _) | News::Lost(op) => drop(all.insert(op, news)),
+        }
         self.has_news.store(true, Ordering::Release);
     }
 
-    pub(super) fn news(&self) -> Vec<News> {
+    pub(super) fn news(&self) -> BTreeMap<OpId, News> {
         if !self.has_news.swap(false, Ordering::AcqRel) {
-            return Vec::new();
+            return BTreeMap::new();
         }
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -143,6 +153,11 @@ impl Handle {
 
     pub(crate) fn next_op(&self) -> OpId {
         OpId::new(self.next_op.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// How many operations there have been so far.
+    pub(crate) fn ops_begun(&self) -> u64 {
+        self.next_op.load(Ordering::Relaxed)
     }
 
     /// Hands over a request that has no answer.

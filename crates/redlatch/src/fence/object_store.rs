@@ -5,8 +5,10 @@
 //! Promise: check and write are one conditional put: the store replaces the
 //! version whose token was looked at, or nothing.
 //! Needs: a store with conditional puts. S3, R2, MinIO, GCS, Azure and
-//! `InMemory` have them; `LocalFileSystem` has not, and the answer is
-//! [`ObjectError::Unsupported`]: use [`fence::File`](super::File) there.
+//! `InMemory` have them; `LocalFileSystem` has not, and some S3 look-alikes
+//! accept a condition and ignore it. The first write to a new object finds out,
+//! with one request more, and says [`ObjectError::Unsupported`]. For local files
+//! use [`fence::File`](super::File).
 //!
 //! Who deletes the object deletes its fence: write empty content instead.
 //!
@@ -78,8 +80,12 @@ pub struct Object<S> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// The store has no conditional puts, so nothing can be fenced here.
-    #[error("the store has no conditional puts, so it cannot refuse a stale write: {0}")]
+    /// The store has no conditional puts, so nothing can be fenced here: nothing
+    /// was written. (A store that *ignores* conditions has an empty object now.)
+    #[error(
+        "the store has no conditional puts, so it cannot refuse a stale write \
+         (for local files use `fence::File`): {0}"
+    )]
     Unsupported(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The object is there, but was not written by a fenced write: nothing was
     /// changed. [`Object::seal`] takes it over, its content kept.
@@ -156,6 +162,7 @@ impl<S: ObjectStore> Object<S> {
             let magic = if content.is_some() { FENCE } else { EMPTY };
             let (object, attributes, mode) = match (seen, content.clone()) {
                 (None, content) => {
+                    self.probe(token).await.map_err(WriteError::Store)?;
                     let content = content.unwrap_or_default();
                     (fenced(magic, token, content), Attributes::new(), PutMode::Create)
                 }
@@ -198,6 +205,21 @@ impl<S: ObjectStore> Object<S> {
         }
     }
 
+    /// Whether the store can refuse. Many that cannot replace on condition can
+    /// create, so the first write would succeed there, and no later one. Asks to
+    /// replace a version that never was.
+    async fn probe(&self, token: FencingToken) -> Result<(), ObjectError> {
+        let never = UpdateVersion { e_tag: Some("\"never\"".into()), version: Some("1".into()) };
+        let object = fenced(EMPTY, token, PutPayload::new());
+        match self.put(object, Attributes::new(), PutMode::Update(never)).await? {
+            Put::Beaten => Ok(()),
+            Put::Done => {
+                let ignored = "it replaced an object of another version than asked for";
+                Err(ObjectError::Unsupported(ignored.into()))
+            }
+        }
+    }
+
     async fn put(
         &self,
         object: PutPayload,
@@ -207,7 +229,9 @@ impl<S: ObjectStore> Object<S> {
         let options = PutOptions { mode, attributes, ..PutOptions::default() };
         match self.store.put_opts(&self.path, object, options).await {
             Ok(_) => Ok(Put::Done),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Put::Beaten),
+            Err(
+                Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotFound { .. },
+            ) => Ok(Put::Beaten),
             Err(error @ (Error::NotImplemented { .. } | Error::NotSupported { .. })) => {
                 Err(ObjectError::Unsupported(error.into()))
             }

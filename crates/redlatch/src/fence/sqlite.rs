@@ -5,7 +5,10 @@
 //! Promise: from [`check`] until the transaction ends, nobody else writes to
 //! the database. So what you write and its token are both there afterwards, or
 //! neither is.
-//! Needs: the table of [`CREATE_TABLE`], and that all who write check.
+//! Needs: the table of [`CREATE_TABLE`], and that all who write check. It is in
+//! the database that was opened (`main`), and so must be what you write: a
+//! transaction over attached databases is not one step after a power cut if the
+//! journal is a WAL.
 //!
 //! ```
 //! use redlatch::{FencingToken, fence::sqlite};
@@ -26,6 +29,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Waiting for another writer
+//!
+//! One transaction writes to a database at a time, so one that has checked and
+//! stalls keeps out all others, and there is no server to end it. How long they
+//! wait is up to their connection, [`Connection::busy_timeout`] (5 s unless
+//! set); then it is [`WriteError::Busy`], and nothing was written. A stale
+//! transaction keeps them out as well until it is dropped or rolled back: leave
+//! with `?`.
+//!
 //! # Another client
 //!
 //! Run [`CHECK`] in a transaction, with the resource and the token. It returns
@@ -34,20 +46,23 @@
 
 use super::{WriteError, bigint, settle};
 use crate::FencingToken;
-use rusqlite::{Connection, Error, Transaction};
+use rusqlite::{Connection, Error, ErrorCode, Transaction, types::Value};
 
 /// The table of the greatest tokens, a row for each resource.
 pub const CREATE_TABLE: &str = "\
-CREATE TABLE IF NOT EXISTS redlatch_fence (
+CREATE TABLE IF NOT EXISTS main.redlatch_fence (
     resource text PRIMARY KEY NOT NULL,
-    token integer NOT NULL CHECK (token BETWEEN 1 AND 9007199254740991)
+    token integer NOT NULL
+        CHECK (typeof(token) = 'integer' AND token BETWEEN 1 AND 9007199254740991)
 )";
 
 /// Raises the token (`?2`) of a resource (`?1`), and returns the greatest token
-/// seen. Needs SQLite 3.35.
+/// seen. What is not a token stays and is returned. Needs SQLite 3.35.
 pub const CHECK: &str = "\
-INSERT INTO redlatch_fence AS fence (resource, token) VALUES (?1, ?2)
-ON CONFLICT (resource) DO UPDATE SET token = max(fence.token, excluded.token)
+INSERT INTO main.redlatch_fence AS fence (resource, token) VALUES (?1, ?2)
+ON CONFLICT (resource) DO UPDATE SET token =
+    CASE WHEN typeof(fence.token) = 'integer' AND fence.token BETWEEN 1 AND excluded.token
+        THEN excluded.token ELSE fence.token END
 RETURNING token";
 
 /// Makes the table of [`CREATE_TABLE`] unless it is there.
@@ -58,11 +73,10 @@ pub fn create_table(connection: &Connection) -> Result<(), Error> {
 /// Lets a transaction go on if the token is admitted, and keeps all other
 /// writers out until it ends.
 ///
-/// Do this first, before you read: a transaction that has read before fails
-/// with `SQLITE_BUSY` if someone wrote since. It takes a transaction and not
-/// just a connection because without one the lock would be gone when this
-/// returns. How long it waits for another writer is up to the connection:
-/// [`Connection::busy_timeout`].
+/// Do this first, before you read: a transaction that has read before is refused
+/// ([`WriteError::Busy`]) if someone wrote since, and must begin anew. It takes a
+/// transaction and not just a connection because without one the lock would be
+/// gone when this returns.
 pub fn check(
     tx: &Transaction<'_>,
     resource: &str,
@@ -87,7 +101,22 @@ fn raise(
     resource: &str,
     token: FencingToken,
 ) -> Result<(), WriteError<Error>> {
-    let mut statement = connection.prepare_cached(CHECK).map_err(WriteError::Store)?;
-    let greatest = statement.query_row((resource, bigint(token)), |row| row.get(0));
-    settle(token, greatest.map_err(WriteError::Store)?)
+    let mut statement = connection.prepare_cached(CHECK)?;
+    match statement.query_row((resource, bigint(token)), |row| row.get(0))? {
+        Value::Integer(greatest) => settle(token, greatest),
+        Value::Null => Err(WriteError::damaged("NULL")),
+        Value::Real(number) => Err(WriteError::damaged(number.to_string())),
+        Value::Text(text) => Err(WriteError::damaged(text)),
+        Value::Blob(bytes) => Err(WriteError::damaged(String::from_utf8_lossy(&bytes))),
+    }
+}
+
+/// So that `?` will do for a transaction's other statements.
+impl From<Error> for WriteError<Error> {
+    fn from(error: Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(error),
+            _ => Self::Store(error),
+        }
+    }
 }

@@ -33,7 +33,7 @@ mod site;
 
 use super::Node;
 use party::Before;
-use redlatch_core::{Command, Entropy, Input, Machine, Moment, OpId, Output, Tag};
+use redlatch_core::{Command, Entropy, Input, Machine, Moment, Now, OpId, Output, Steady, Tag};
 use site::{PATIENCE, Site};
 use std::{fmt, time::Duration};
 
@@ -134,7 +134,8 @@ pub(crate) fn tag(number: u64) -> Tag {
     // Tags are the core's: only a machine makes them.
     let mut machine = Machine::new(1, Unused);
     let question = Input::Survey(OpId::new(number), Command::Identify, Duration::ZERO);
-    machine.handle(Moment::START, question);
+    let start = Now { lease: Moment::START, steady: Steady::from_nanos(0) };
+    machine.handle(start, question);
     match machine.poll() {
         Some(Output::Send { tag, .. }) => tag,
         output => unreachable!("a survey asks, but this came: {output:?}"),

@@ -2,6 +2,10 @@
 
 use redlatch::fence::{postgres, sqlite};
 use redlatch_testbed::Postgres;
+use std::{
+    env,
+    process::{Command, Output},
+};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 const GUIDE: &str = include_str!("../../../../docs/fencing.md");
@@ -17,10 +21,10 @@ fn sql(begin: &str) -> &'static str {
 
 #[test]
 fn the_guide_shows_the_statements_that_we_run() {
-    assert_eq!(sql("CREATE TABLE"), postgres::CREATE_TABLE);
-    assert_eq!(sql("INSERT INTO redlatch_fence"), postgres::CHECK);
-    let here = postgres::CHECK.replace("greatest", "max").replace('$', "?");
-    assert_eq!(here, sqlite::CHECK);
+    assert_eq!(sql("CREATE TABLE IF NOT EXISTS public."), postgres::CREATE_TABLE);
+    assert_eq!(sql("INSERT INTO public.redlatch_fence"), postgres::CHECK);
+    assert_eq!(sql("CREATE TABLE IF NOT EXISTS main."), sqlite::CREATE_TABLE);
+    assert_eq!(sql("INSERT INTO main.redlatch_fence"), sqlite::CHECK);
 }
 
 /// A database that takes SQL as text, and says how many rows it changed.
@@ -85,13 +89,54 @@ async fn a_column_refuses_late_writes_in_sqlite() {
     a_column_refuses_late_writes(Here(rusqlite::Connection::open_in_memory().unwrap())).await;
 }
 
-#[tokio::test]
-async fn a_column_refuses_late_writes_in_postgres() {
+/// A server with the guide's table of invoices.
+async fn server() -> (Postgres, There) {
     let server = tokio::task::spawn_blocking(Postgres::start).await.expect("no panic");
     let server = server.unwrap_or_else(|error| panic!("{error}"));
     let (client, connection) =
         tokio_postgres::connect(&server.conninfo(), NoTls).await.expect("connected");
     tokio::spawn(connection);
+    (server, There(client))
+}
 
-    a_column_refuses_late_writes(There(client)).await;
+#[tokio::test]
+async fn a_column_refuses_late_writes_in_postgres() {
+    let (_server, database) = server().await;
+
+    a_column_refuses_late_writes(database).await;
+}
+
+/// The guide's script, as `redlatch run` would run it.
+fn script(server: &Postgres, token: Option<&str>) -> Output {
+    let (_, rest) = GUIDE.split_once("```sh\n").expect("a script");
+    let (script, _) = rest.split_once("```").expect("its end");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let programs = Postgres::find().into_iter().chain(env::split_paths(&path));
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env("PATH", env::join_paths(programs).expect("a path"));
+    for pair in server.conninfo().split(' ') {
+        let (name, value) = pair.split_once('=').expect("a name and a value");
+        let name = if name == "dbname" { "database" } else { name };
+        command.env(format!("PG{}", name.to_uppercase()), value);
+    }
+    command.env_remove("REDLATCH_FENCING_TOKEN");
+    command.envs(token.map(|token| ("REDLATCH_FENCING_TOKEN", token)));
+    command.output().expect("a shell")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shell_script_fails_when_it_is_stale_and_when_it_has_no_token() {
+    let (server, mut database) = server().await;
+    database.run("CREATE TABLE invoice (id integer PRIMARY KEY, paid boolean)").await;
+    database.run("INSERT INTO invoice VALUES (42, false)").await;
+    database.run(sql("ALTER TABLE invoice")).await;
+
+    for (token, succeeds) in
+        [(Some("5"), true), (Some("5"), true), (Some("4"), false), (None, false), (Some("6"), true)]
+    {
+        let output = script(&server, token);
+        assert_eq!(output.status.success(), succeeds, "{token:?}: {output:?}");
+        assert_eq!(output.stderr.is_empty(), succeeds, "{token:?}: {output:?}");
+    }
+    assert_eq!(database.run("UPDATE invoice SET paid = false WHERE fence = 6").await, 1);
 }

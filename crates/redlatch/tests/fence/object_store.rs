@@ -58,11 +58,14 @@ struct Hashed {
     putting: Mutex<()>,
     /// Before each put somebody else writes this to the object.
     meddler: Mutex<Option<(Meddling, Arc<InMemory>)>>,
+    /// Whether it does not look at conditions.
+    careless: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Meddling {
     SealsOnce(u64),
+    DeletesOnce,
     WritesAlways,
 }
 
@@ -94,7 +97,14 @@ impl ObjectStore for Hashed {
         let _one_by_one = self.putting.lock().await;
         self.meddle(path).await;
         if let PutMode::Update(expected) = &options.mode {
-            if self.tag(path).await.ok() != expected.e_tag {
+            let tag = self.tag(path).await;
+            if let (Err(error @ Error::NotFound { .. }), false) = (&tag, self.careless) {
+                return Err(Error::NotFound {
+                    path: path.to_string(),
+                    source: error.to_string().into(),
+                });
+            }
+            if tag.ok() != expected.e_tag && !self.careless {
                 let source = "the object has another tag".into();
                 return Err(Error::Precondition { path: path.to_string(), source });
             }
@@ -156,6 +166,10 @@ impl Hashed {
             Meddling::SealsOnce(number) => {
                 *meddler = None;
                 object.seal(token(number)).await.expect("sealed");
+            }
+            Meddling::DeletesOnce => {
+                *meddler = None;
+                objects.delete(path).await.expect("deleted");
             }
             Meddling::WritesAlways => {
                 let length = objects.get(path).await.map_or(0, |got| got.meta.size);
@@ -282,14 +296,37 @@ async fn a_deleted_object_is_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_refuse_says_so() {
+async fn a_store_that_cannot_refuse_says_so_before_anything_is_written() {
     let scratch = Scratch::new();
     let store = LocalFileSystem::new_with_prefix(scratch.path()).unwrap();
     let object = Object::new(store, path());
 
-    object.write(token(1), "old").await.expect("creating is conditional everywhere");
-    let error = object.write(token(2), "new").await.expect_err("replacing is not");
+    for result in [object.write(token(1), "old").await, object.seal(token(1)).await] {
+        let error = result.expect_err("it cannot replace");
+        assert!(matches!(error, WriteError::Store(ObjectError::Unsupported(_))), "{error}");
+    }
+
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_store_that_ignores_conditions_is_found_out() {
+    let object = Object::new(Hashed { careless: true, ..Hashed::default() }, path());
+
+    let error = object.write(token(1), "old").await.expect_err("it replaces anything");
 
     assert!(matches!(error, WriteError::Store(ObjectError::Unsupported(_))), "{error}");
-    assert_eq!(object.read().await.unwrap().as_deref(), Some(&b"old"[..]));
+    assert_eq!(object.read().await.unwrap(), None);
+}
+
+/// Between the look and the put the object goes.
+#[tokio::test]
+async fn an_object_that_is_deleted_under_a_write_is_written_all_the_same() {
+    let store = Hashed::meddled(Meddling::DeletesOnce).await;
+    Object::new(store.objects.clone(), path()).write(token(4), "old").await.unwrap();
+    let object = Object::new(store, path());
+
+    object.write(token(5), "new").await.expect("written");
+
+    assert_eq!(object.read().await.unwrap().as_deref(), Some(&b"new"[..]));
 }

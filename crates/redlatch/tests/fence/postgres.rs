@@ -1,5 +1,8 @@
 //! Transactions in PostgreSQL.
 
+mod limits;
+mod table;
+
 use super::{
     beaten_by,
     suite::{self, Place},
@@ -7,14 +10,17 @@ use super::{
 };
 use redlatch::{
     FencingToken,
-    fence::{WriteError, postgres},
+    fence::{
+        WriteError,
+        postgres::{self, PostgresError},
+    },
 };
 use redlatch_testbed::Postgres;
 use std::{
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
-use tokio_postgres::{Client, Error, IsolationLevel, NoTls, error::SqlState};
+use tokio_postgres::{Client, IsolationLevel, NoTls, error::SqlState};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -32,13 +38,17 @@ impl Row {
 }
 
 impl Place for Row {
-    type Error = Error;
+    type Error = PostgresError;
 
     async fn another(&mut self) -> Self {
         Row::on(&self.conninfo, self.resource.clone()).await
     }
 
-    async fn write(&mut self, token: FencingToken, value: &[u8]) -> Result<(), WriteError<Error>> {
+    async fn write(
+        &mut self,
+        token: FencingToken,
+        value: &[u8],
+    ) -> Result<(), WriteError<PostgresError>> {
         let tx = self.client.transaction().await.expect("a transaction");
         postgres::check(&tx, &self.resource, token).await?;
         tx.execute(
@@ -47,10 +57,10 @@ impl Place for Row {
         )
         .await
         .expect("written");
-        tx.commit().await.map_err(WriteError::Store)
+        Ok(tx.commit().await?)
     }
 
-    async fn seal(&mut self, token: FencingToken) -> Result<(), WriteError<Error>> {
+    async fn seal(&mut self, token: FencingToken) -> Result<(), WriteError<PostgresError>> {
         postgres::seal(&self.client, &self.resource, token).await
     }
 
@@ -67,11 +77,16 @@ async fn connect(conninfo: &str) -> Client {
     client
 }
 
-/// A server with the table of fences and one of values.
-async fn server() -> (Postgres, Client) {
+async fn empty_server() -> (Postgres, Client) {
     let server = tokio::task::spawn_blocking(Postgres::start).await.expect("no panic");
     let server = server.unwrap_or_else(|error| panic!("{error}"));
     let client = connect(&server.conninfo()).await;
+    (server, client)
+}
+
+/// A server with the table of fences and one of values.
+async fn server() -> (Postgres, Client) {
+    let (server, client) = empty_server().await;
     postgres::create_table(&client).await.expect("made");
     postgres::create_table(&client).await.expect("there already");
     let place = "CREATE TABLE place (name text PRIMARY KEY, value bytea)";
@@ -194,7 +209,9 @@ async fn an_isolated_transaction_that_was_overtaken_is_told_to_begin_anew() {
             let savepoint = tx.execute("SAVEPOINT here", &[]).await;
             savepoint.expect("a savepoint");
             let error = postgres::check(&tx, "a", token(number)).await.expect_err("overtaken");
-            let WriteError::Store(error) = error else { panic!("{error}") };
+            let WriteError::Store(PostgresError::Postgres(error)) = error else {
+                panic!("{error}")
+            };
             assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
             tx.execute("ROLLBACK TO SAVEPOINT here", &[]).await.unwrap();
         }

@@ -5,12 +5,12 @@ use super::{
     suite::{self, Place},
     token,
 };
-use ::redis::{Client, RedisError, aio::MultiplexedConnection};
+use ::redis::{Client, aio::MultiplexedConnection};
 use redlatch::{
     FencingToken,
     fence::{
         WriteError,
-        redis::{Value, WRITE},
+        redis::{Value, ValueError, WRITE},
     },
 };
 use redlatch_testbed::{Flavour, Reply, Server};
@@ -31,7 +31,7 @@ impl Key {
 }
 
 impl Place for Key {
-    type Error = RedisError;
+    type Error = ValueError;
 
     async fn another(&mut self) -> Self {
         let connection = self.client.get_multiplexed_async_connection().await;
@@ -43,11 +43,11 @@ impl Place for Key {
         &mut self,
         token: FencingToken,
         value: &[u8],
-    ) -> Result<(), WriteError<RedisError>> {
+    ) -> Result<(), WriteError<ValueError>> {
         Value::new(&self.name).write(&mut self.connection, token, value).await
     }
 
-    async fn seal(&mut self, token: FencingToken) -> Result<(), WriteError<RedisError>> {
+    async fn seal(&mut self, token: FencingToken) -> Result<(), WriteError<ValueError>> {
         Value::new(&self.name).seal(&mut self.connection, token).await
     }
 
@@ -125,7 +125,7 @@ async fn a_damaged_fence_lets_nobody_in() {
     let mut key = Key::on(&server, "report").await;
     key.write(token(5), b"old").await.unwrap();
 
-    for damage in ["", "five", "-1", "nan", "9007199254740992"] {
+    for damage in ["", "0", "000", "five", "-1", "nan", "9007199254740992"] {
         server.run(&["SET", "redlatch:fence:report", damage]);
 
         let error = key.write(token(6), b"new").await.expect_err("damaged");
@@ -133,7 +133,75 @@ async fn a_damaged_fence_lets_nobody_in() {
         let found = matches!(&error, WriteError::Damaged { found } if **found == *damage);
         assert!(found, "{damage}: {error}");
         assert_eq!(get(&server, "report").as_deref(), Some("old"));
+        assert_eq!(get(&server, "redlatch:fence:report").as_deref(), Some(damage));
     }
+}
+
+#[tokio::test]
+async fn a_fence_of_another_type_is_damaged_and_left_alone() {
+    let server = server();
+    let mut key = Key::on(&server, "report").await;
+    server.run(&["RPUSH", "redlatch:fence:report", "5"]);
+
+    for result in [key.write(token(6), b"new").await, key.seal(token(6)).await] {
+        let error = result.expect_err("damaged");
+        assert!(matches!(&error, WriteError::Damaged { found } if **found == *"a list"), "{error}");
+    }
+
+    assert_eq!(server.run(&["TYPE", "redlatch:fence:report"]).text().as_deref(), Some("list"));
+    assert_eq!(get(&server, "report"), None);
+}
+
+#[tokio::test]
+async fn a_value_is_not_written_over_a_list_or_over_a_lock() {
+    let server = server();
+    let mut key = Key::on(&server, "report").await;
+    let locks = redlatch::Locks::connect([server.url()]).await.expect("connected");
+    server.run(&["RPUSH", "list", "1"]);
+    let guard = locks.lock("report").await.expect("held");
+
+    for (name, what) in [("list", "holds a list"), ("report", "holds a lock: ")] {
+        key.name = name.into();
+        let error = key.write(token(6), b"new").await.expect_err("occupied");
+        let occupied = matches!(&error, WriteError::Store(ValueError::Occupied { .. }));
+        assert!(occupied && error.to_string().contains(what), "{error}");
+    }
+
+    assert_eq!(server.run(&["TYPE", "list"]).text().as_deref(), Some("list"));
+    assert!(!server.keys().iter().any(|key| key.starts_with("redlatch:fence:")));
+    guard.release().await.expect("still ours");
+}
+
+#[tokio::test]
+async fn a_value_that_is_its_own_fence_is_refused_before_anything_is_sent() {
+    let server = server();
+    let mut connection = Key::on(&server, "").await.connection;
+    let value = Value::new("same").fence_key("same");
+
+    for result in [
+        value.write(&mut connection, token(5), "9").await,
+        value.seal(&mut connection, token(5)).await,
+    ] {
+        let error = result.expect_err("one key for two things");
+        assert!(matches!(error, WriteError::Store(ValueError::SameKey { .. })), "{error}");
+    }
+
+    let reply = server.run(&["EVAL", WRITE, "2", "same", "same", "5", "9"]);
+    assert!(matches!(&reply, Reply::Error(text) if text.starts_with("BADVALUE")), "{reply:?}");
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_value_cannot_take_the_key_of_another_fence() {
+    let server = server();
+    let mut key = Key::on(&server, "report").await;
+    key.write(token(5), b"new").await.unwrap();
+
+    key.name = b"redlatch:fence:report".to_vec();
+    let error = key.write(token(1), b"1").await.expect_err("reserved");
+
+    assert!(matches!(error, WriteError::Store(ValueError::Reserved { .. })), "{error}");
+    assert_eq!(get(&server, "redlatch:fence:report").as_deref(), Some("5"));
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Row {
             (&self.resource, value),
         )
         .expect("written");
-        tx.commit().map_err(WriteError::Store)
+        Ok(tx.commit()?)
     }
 
     fn get(&self) -> Option<Vec<u8>> {
@@ -129,7 +129,7 @@ fn nobody_gets_between_a_check_and_the_end_of_its_transaction() {
 
     for number in [4, 6] {
         let error = sqlite::seal(&mut two, "a", token(number)).expect_err("locked");
-        assert!(matches!(error, WriteError::Store(_)), "{error}");
+        assert!(matches!(error, WriteError::Busy(_)), "{error}");
     }
     tx.commit().unwrap();
     assert_eq!(beaten_by(sqlite::seal(&mut two, "a", token(4))), 5);
@@ -148,6 +148,65 @@ fn a_transaction_that_read_before_it_checked_is_refused_if_it_was_overtaken() {
 
     for number in [4, 6] {
         let error = sqlite::check(&tx, "a", token(number)).expect_err("overtaken");
-        assert!(matches!(error, WriteError::Store(_)), "{error}");
+        assert!(matches!(error, WriteError::Busy(_)), "{error}");
     }
+}
+
+#[test]
+fn a_temporary_table_of_that_name_is_not_the_fence() {
+    let scratch = Scratch::new();
+    let path = database(&scratch, "wal");
+    let (mut one, mut two) = (open(&path), open(&path));
+    let hidden = "CREATE TEMPORARY TABLE redlatch_fence (resource TEXT PRIMARY KEY, token INTEGER)";
+    one.execute_batch(hidden).unwrap();
+
+    sqlite::create_table(&one).unwrap();
+    sqlite::seal(&mut one, "a", token(5)).unwrap();
+
+    assert_eq!(beaten_by(sqlite::seal(&mut two, "a", token(4))), 5);
+}
+
+#[test]
+fn what_is_not_a_token_lets_nobody_in_and_stays() {
+    for (column, damage, found) in [
+        ("integer", "NULL", "NULL"),
+        ("integer", "0", "0"),
+        ("integer", "-1", "-1"),
+        ("integer", "9007199254740992", "9007199254740992"),
+        ("integer", "4.5", "4.5"),
+        ("integer", "'four'", "four"),
+        ("text", "4", "4"),
+        ("real", "4", "4"),
+    ] {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let table = format!("CREATE TABLE redlatch_fence (resource PRIMARY KEY, token {column})");
+        connection.execute_batch(&table).unwrap();
+        connection
+            .execute_batch(&format!("INSERT INTO redlatch_fence VALUES ('a', {damage})"))
+            .unwrap();
+
+        let error = sqlite::seal(&mut connection, "a", token(5)).expect_err("damaged");
+
+        let named = matches!(&error, WriteError::Damaged { found: there } if **there == *found);
+        assert!(named, "{column} {damage}: {error}");
+        let stays = format!("SELECT count(*) FROM redlatch_fence WHERE token IS {damage}");
+        let stays: u32 = connection.query_row(&stays, [], |row| row.get(0)).unwrap();
+        assert_eq!(stays, 1, "{column} {damage}");
+    }
+}
+
+#[test]
+fn any_number_of_connections_can_make_the_table_at_once() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("new.db");
+
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let mut connection = open(&path);
+                sqlite::create_table(&connection).expect("made");
+                sqlite::seal(&mut connection, "a", token(5)).expect("sealed");
+            });
+        }
+    });
 }

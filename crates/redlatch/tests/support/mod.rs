@@ -91,6 +91,12 @@ impl Fleet {
         found.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
     }
 
+    /// How many connections one node has, besides the one that asks.
+    pub(crate) fn connections(&self, node: usize) -> usize {
+        let list = self.servers[node].run(&["CLIENT", "LIST"]).text().unwrap_or_default();
+        list.lines().filter(|line| !line.contains("cmd=client")).count()
+    }
+
     /// Every key on every node; nothing when all is tidy.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.servers.keys_everywhere().concat()

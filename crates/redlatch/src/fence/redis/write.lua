@@ -2,19 +2,42 @@
 -- KEYS: the fence; then the value, or nothing to seal.
 -- ARGV: the token in digits; then the value, or nothing to seal.
 -- Returns the greatest token seen, in digits: if that is yours, you are in.
+-- An error means that nothing was written.
 local function number(digits)
-  return string.find(digits, '^%d+$') and tonumber(digits)
+  local found = string.find(digits, '^%d+$') and tonumber(digits)
+  return found and found >= 1 and found < 2 ^ 53 and found
+end
+local function holds(key)
+  return 'holds a ' .. redis.call('TYPE', key).ok
 end
 local token = number(ARGV[1])
-if not token or token < 1 or token >= 2 ^ 53 then
+if not token then
   return redis.error_reply('ERR a fencing token is a whole number from 1 to 2^53 - 1')
 end
-local greatest = redis.call('GET', KEYS[1])
+if KEYS[1] == KEYS[2] then
+  return redis.error_reply('BADVALUE is also the key of the fence: it needs a key of its own')
+end
+local greatest = redis.pcall('GET', KEYS[1])
+if type(greatest) == 'table' then
+  local wrong = string.find(greatest.err, 'WRONGTYPE', 1, true)
+  return wrong and redis.error_reply('BADFENCE ' .. holds(KEYS[1])) or greatest
+end
 if greatest then
   local seen = number(greatest)
-  -- What is not a number counts as greater: it is not for us to overwrite.
+  -- What is not a token counts as greater: it is not for us to overwrite.
   if not seen or seen > token then
     return greatest
+  end
+end
+if KEYS[2] then
+  local head = redis.pcall('GETRANGE', KEYS[2], 0, 40)
+  if type(head) == 'table' then
+    local wrong = string.find(head.err, 'WRONGTYPE', 1, true)
+    return wrong and redis.error_reply('BADVALUE ' .. holds(KEYS[2])) or head
+  end
+  -- What a lock is signed with.
+  if #head == 41 and string.find(head, '^%x+@$') and redis.call('PTTL', KEYS[2]) > 0 then
+    return redis.error_reply('BADVALUE holds a lock: the value needs another name than the lock')
   end
 end
 -- The fence first: should the server refuse the value, the fence holds.

@@ -51,16 +51,20 @@ all! {
     a_proposal_near_the_clock_is_the_number
     a_proposal_far_from_the_clock_is_clamped
     numbers_grow_whatever_is_proposed
+    numbers_grow_though_the_last_one_is_proposed_again
     a_refused_take_moves_no_register
     several_get_one_number_above_all_theirs
     only_its_token_raises_a_register
     a_raise_reaches_at_least_its_number
+    a_raise_moves_the_registers_of_all
     an_extension_brings_its_number_along
+    an_extension_moves_the_registers_of_all
     a_release_keeps_the_number;
     guard:
     a_node_that_is_out_grants_no_take
     a_node_that_is_out_raises_no_register
-    a_node_that_is_out_extends_no_lock
+    a_node_that_is_out_extends_the_locks_it_has
+    a_lease_is_planted_also_on_a_node_that_is_out
     a_node_that_is_out_releases_all_the_same
     a_vote_without_guard_needs_no_marker
     an_admitted_node_votes
@@ -69,10 +73,11 @@ all! {
     a_mark_tells_for_how_long_the_node_has_been_out
     a_watch_leaves_an_admitted_node_alone
     an_admission_needs_the_mark_that_is_there
-    an_admission_raises_the_registers_that_are_behind
+    no_register_counts_from_below_the_floor
+    a_floor_is_never_lowered
     a_node_of_others_does_not_vote
     a_watch_leaves_a_node_of_others_alone
     a_replaced_node_is_out_and_reserved
     an_examination_tells_what_a_watch_tells
-    every_number_that_was_given_out_is_told;
+    the_greatest_number_that_was_given_is_told;
 }

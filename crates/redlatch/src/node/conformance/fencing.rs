@@ -1,6 +1,6 @@
 //! The checks of fencing numbers.
 
-use super::site::{LONG, Outcome, Site, problem};
+use super::site::{Claim, LONG, Line, Outcome, Site, problem};
 use redlatch_core::{FencingToken, KeyState, fence};
 
 /// Microseconds since 1970.
@@ -56,6 +56,24 @@ pub(super) async fn numbers_grow_whatever_is_proposed(site: &Site<'_>) -> Outcom
     Ok(())
 }
 
+/// Two clients whose clocks show the same propose the same.
+pub(super) async fn numbers_grow_though_the_last_one_is_proposed_again(site: &Site<'_>) -> Outcome {
+    let mut link = site.link();
+    let mut last = wall_clock() + 15 * SECOND;
+    for _ in 0..3 {
+        let ours = site.claim(["a"]);
+        let number = link.numbered(ours.take_fenced(LONG, last)).await?.get();
+        link.granted(ours.release()).await?;
+        let again = link.numbered(ours.take_fenced(LONG, number)).await?.get();
+        link.granted(ours.release()).await?;
+        if again <= number {
+            return problem(format!("{number} was proposed when it was given out: {again} came"));
+        }
+        last = again;
+    }
+    Ok(())
+}
+
 pub(super) async fn a_refused_take_moves_no_register(site: &Site<'_>) -> Outcome {
     let (ours, theirs) = (site.claim(["a"]), site.claim(["a"]));
     let mut link = site.link();
@@ -101,6 +119,39 @@ pub(super) async fn a_raise_reaches_at_least_its_number(site: &Site<'_>) -> Outc
 
     same_number(link.numbered(ours.raise(higher)).await?, higher)?;
     same_number(link.numbered(ours.raise(number)).await?, higher)
+}
+
+pub(super) async fn a_raise_moves_the_registers_of_all(site: &Site<'_>) -> Outcome {
+    let ours = site.claim(["a", "b", "c"]);
+    let mut link = site.link();
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    let higher = next(number)?;
+
+    same_number(link.numbered(ours.raise(higher)).await?, higher)?;
+
+    all_stand_at(&mut link, &ours, higher).await
+}
+
+pub(super) async fn an_extension_moves_the_registers_of_all(site: &Site<'_>) -> Outcome {
+    let ours = site.claim(["a", "b", "c"]);
+    let mut link = site.link();
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    let higher = next(number)?;
+
+    link.granted(ours.extend_fenced(LONG, higher)).await?;
+
+    all_stand_at(&mut link, &ours, higher).await
+}
+
+/// Whether the register of each resource stands there.
+async fn all_stand_at(link: &mut Line, ours: &Claim, wanted: FencingToken) -> Outcome {
+    for state in link.states(ours).await? {
+        match state {
+            KeyState::Held { number: Some(number), .. } => same_number(number, wanted)?,
+            other => return problem(format!("a fenced lock of ours is {other:?}")),
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn an_extension_brings_its_number_along(site: &Site<'_>) -> Outcome {

@@ -7,7 +7,7 @@ use super::{
     party::Party,
     site::{Claim, LONG, Line, Outcome, Site, problem},
 };
-use redlatch_core::{Command, FencingToken, Mark};
+use redlatch_core::{Command, FencingToken, KeyState, Mark};
 use std::time::{Duration, Instant};
 
 pub(super) async fn a_node_that_is_out_grants_no_take(site: &Site<'_>) -> Outcome {
@@ -15,7 +15,7 @@ pub(super) async fn a_node_that_is_out_grants_no_take(site: &Site<'_>) -> Outcom
     let (plain, fenced) = (site.claim(["a"]), site.claim(["b"]));
     let (held, several) = (site.claim(["c"]), site.claim(["c", "d"]));
     let number = link.numbered(held.take_fenced(LONG, 1)).await?;
-    let before = standing(&mut link, &fenced).await?;
+    let highest = link.highest().await?;
 
     link.out(&party).await?;
     link.forgot(party.by(plain.take(LONG))).await?;
@@ -24,7 +24,7 @@ pub(super) async fn a_node_that_is_out_grants_no_take(site: &Site<'_>) -> Outcom
 
     link.free(&plain).await?;
     link.free(&fenced).await?;
-    same(standing(&mut link, &fenced).await?, before)?;
+    same(link.highest().await?, highest)?;
     same(standing(&mut link, &held).await?, Some(number))
 }
 
@@ -39,21 +39,40 @@ pub(super) async fn a_node_that_is_out_raises_no_register(site: &Site<'_>) -> Ou
     same(standing(&mut link, &ours).await?, Some(number))
 }
 
-pub(super) async fn a_node_that_is_out_extends_no_lock(site: &Site<'_>) -> Outcome {
+/// It has not forgotten them: a restart with its data must not cost a lease.
+pub(super) async fn a_node_that_is_out_extends_the_locks_it_has(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
-    let ours = site.claim(["a"]);
+    let (ours, lost) = (site.claim(["a"]), site.claim(["b"]));
+    let (theirs, none) = (site.claim(["a"]), site.claim(["a", "b"]));
     let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
 
     link.out(&party).await?;
-    link.forgot(party.by(ours.extend(3 * LONG))).await?;
-    link.forgot(party.by(ours.extend_fenced(3 * LONG, above(number)?))).await?;
+    link.granted(party.by(ours.extend_fenced(3 * LONG, above(number)?))).await?;
+    for other in [lost, theirs, none] {
+        link.forgot(party.by(other.extend(LONG))).await?;
+        link.forgot(party.by(other.extend_fenced(LONG, above(number)?))).await?;
+    }
 
-    same(standing(&mut link, &ours).await?, Some(number))?;
+    same(standing(&mut link, &ours).await?, Some(above(number)?))?;
     let remaining = link.owned(&ours).await?;
-    if remaining > 2 * LONG {
-        return problem(format!("a lock was extended by a node that is out, to {remaining:?}"));
+    if remaining < 2 * LONG {
+        return problem(format!("a lock that was extended lives for {remaining:?}"));
     }
     Ok(())
+}
+
+/// A lease that is held elsewhere is there before the node votes again.
+pub(super) async fn a_lease_is_planted_also_on_a_node_that_is_out(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let (ours, others) = (site.claim(["a"]), site.claim(["a", "b"]));
+    link.out(&party).await?;
+
+    link.granted(party.by(ours.plant(LONG))).await?;
+    link.held(party.by(others.plant(LONG))).await?;
+
+    link.owned(&ours).await?;
+    link.granted(party.by(ours.extend(LONG))).await?;
+    link.free(&site.claim(["b"])).await
 }
 
 /// An attempt must be undone, whatever became of the node meanwhile.
@@ -111,7 +130,7 @@ pub(super) async fn no_two_marks_are_alike(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
 
     let first = link.out(&party).await?;
-    link.granted(party.admit(&first, [])).await?;
+    link.granted(party.admit(&first, None)).await?;
     let second = link.out(&Party::new()).await?;
 
     if first.id == second.id {
@@ -158,42 +177,56 @@ pub(super) async fn an_admission_needs_the_mark_that_is_there(site: &Site<'_>) -
     let (party, mut link) = (Party::new(), site.link());
     let ours = site.claim(["a"]);
     let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
-    let higher = [(ours.register(), above(number)?)];
     link.admitted(&Party::new()).await?;
-    let mark = link.out(&party).await?;
+    let (mark, highest) = (link.out(&party).await?, link.highest().await?);
+    let higher = Some(above(highest.unwrap_or(number))?);
 
     for wrong in [another(&mark)?, Mark { id: "none".into(), ..mark.clone() }] {
         link.gone(party.admit(&wrong, higher)).await?;
     }
-    same(standing(&mut link, &ours).await?, Some(number))?;
-    link.forgot(party.by(ours.extend(LONG))).await?;
+    same(link.highest().await?, highest)?;
+    link.forgot(party.by(site.claim(["b"]).take(LONG))).await?;
     same_mark(&party.awaits(&link.facts(party.watch()).await?)?, &mark)?;
 
-    link.granted(party.admit(&mark, [])).await?;
+    link.granted(party.admit(&mark, None)).await?;
     link.gone(party.admit(&mark, higher)).await?;
-    same(standing(&mut link, &ours).await?, Some(number))?;
+    same(link.highest().await?, highest)?;
     party.has(&link.facts(party.watch()).await?)
 }
 
-pub(super) async fn an_admission_raises_the_registers_that_are_behind(site: &Site<'_>) -> Outcome {
+pub(super) async fn no_register_counts_from_below_the_floor(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
-    let [behind, ahead, unmoved] = apart(site)?;
-    let low = link.numbered(behind.take_fenced(LONG, 1)).await?;
-    let high = link.numbered(ahead.take_fenced(LONG, 1)).await?;
-    let before = standing(&mut link, &unmoved).await?;
+    let (ours, unmoved) = (site.claim(["a"]), site.claim(["b"]));
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    // Ahead of the clock, which numbers do not fall behind anyway.
+    let floor = ahead(number)?;
     let mark = link.out(&party).await?;
 
-    let (raised, one) = (above(low)?, FencingToken::new(1));
-    let mut told = vec![(behind.register(), raised)];
-    told.extend(one.map(|one| (ahead.register(), one)));
-    told.extend(one.map(|one| (unmoved.register(), one)));
-    told.sort_unstable();
-    link.granted(party.admit(&mark, told)).await?;
+    link.granted(party.admit(&mark, Some(floor))).await?;
 
-    same(standing(&mut link, &behind).await?, Some(raised))?;
-    same(standing(&mut link, &ahead).await?, Some(high))?;
-    same(standing(&mut link, &unmoved).await?, before.or(one))?;
-    same(Some(link.numbered(party.by(behind.raise(low))).await?), Some(raised))
+    at_least(link.highest().await?, floor)?;
+    same(Some(link.numbered(party.by(ours.raise(number))).await?), Some(floor))?;
+    let next = link.numbered(party.by(unmoved.take_fenced(LONG, 1))).await?;
+    if next <= floor {
+        return problem(format!("the floor is {floor}, but a lock was given {next}"));
+    }
+    Ok(())
+}
+
+pub(super) async fn a_floor_is_never_lowered(site: &Site<'_>) -> Outcome {
+    let (party, mut link) = (Party::new(), site.link());
+    let ours = site.claim(["a"]);
+    let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    let floor = ahead(number)?;
+    let mark = link.out(&party).await?;
+    link.granted(party.admit(&mark, Some(floor))).await?;
+
+    let next = Party::new();
+    let mark = link.out(&next).await?;
+    link.granted(next.admit(&mark, FencingToken::new(1))).await?;
+
+    at_least(link.highest().await?, floor)?;
+    same(Some(link.numbered(next.by(ours.raise(number))).await?), Some(floor))
 }
 
 pub(super) async fn a_node_of_others_does_not_vote(site: &Site<'_>) -> Outcome {
@@ -206,6 +239,7 @@ pub(super) async fn a_node_of_others_does_not_vote(site: &Site<'_>) -> Outcome {
     link.disagrees(party.by(theirs.take_fenced(LONG, 1)), &others).await?;
     link.disagrees(party.by(theirs.raise(above(number)?)), &others).await?;
     link.disagrees(party.by(theirs.extend(LONG)), &others).await?;
+    link.disagrees(party.by(ours.plant(LONG)), &others).await?;
 
     link.free(&ours).await?;
     same(standing(&mut link, &theirs).await?, Some(number))?;
@@ -237,10 +271,11 @@ pub(super) async fn a_replaced_node_is_out_and_reserved(site: &Site<'_>) -> Outc
     }
     link.forgot(party.by(ours.take(LONG))).await?;
     link.quarantined(others.by(ours.take(LONG))).await?;
+    link.quarantined(others.by(ours.plant(LONG))).await?;
     party.awaits(&link.facts(others.watch()).await?)?;
-    link.gone(others.admit(&mark, [])).await?;
+    link.gone(others.admit(&mark, None)).await?;
 
-    link.granted(party.admit(&mark, [])).await?;
+    link.granted(party.admit(&mark, None)).await?;
     party.has(&link.facts(party.watch()).await?)?;
     link.disagrees(others.by(ours.take(LONG)), &party).await?;
     votes(&mut link, &ours, |command| party.by(command)).await
@@ -261,20 +296,20 @@ pub(super) async fn an_examination_tells_what_a_watch_tells(site: &Site<'_>) -> 
     Ok(())
 }
 
-pub(super) async fn every_number_that_was_given_out_is_told(site: &Site<'_>) -> Outcome {
-    let mut link = site.link();
-    let claims = apart(site)?;
-    let mut given = Vec::new();
-    for claim in &claims {
-        given.push(link.numbered(claim.take_fenced(LONG, 1)).await?);
-    }
-    let higher = above(given[0])?;
-    given[0] = link.numbered(claims[0].raise(higher)).await?;
+pub(super) async fn the_greatest_number_that_was_given_is_told(site: &Site<'_>) -> Outcome {
+    let (mut link, ours) = (site.link(), site.claim(["a"]));
+    let taken = link.numbered(ours.take_fenced(LONG, 1)).await?;
+    at_least(link.highest().await?, taken)?;
 
-    for (claim, number) in claims.iter().zip(given) {
-        same(standing(&mut link, claim).await?, Some(number))?;
-    }
-    Ok(())
+    let raised = above(link.highest().await?.unwrap_or(taken))?;
+    link.numbered(ours.raise(raised)).await?;
+    at_least(link.highest().await?, raised)?;
+
+    let extended = above(raised)?;
+    link.granted(ours.extend_fenced(LONG, extended)).await?;
+    at_least(link.highest().await?, extended)?;
+    link.granted(ours.release()).await?;
+    at_least(link.highest().await?, extended)
 }
 
 /// Has the node vote on everything.
@@ -286,24 +321,19 @@ async fn votes(link: &mut Line, ours: &Claim, by: impl Fn(Command) -> Command) -
     link.granted(ours.release()).await
 }
 
-/// What the register of the claim stands at.
+/// What the register of a claim that is held stands at.
 async fn standing(link: &mut Line, claim: &Claim) -> Outcome<Option<FencingToken>> {
-    let registers = link.registers().await?;
-    let found = registers.iter().find(|(register, _)| *register == claim.register());
-    Ok(found.map(|(_, number)| *number))
+    match link.states(claim).await?.first() {
+        Some(KeyState::Held { number, .. }) => Ok(*number),
+        _ => problem("a lock that should be held is not"),
+    }
 }
 
-/// Three claims that share no register.
-fn apart(site: &Site<'_>) -> Outcome<[Claim; 3]> {
-    let mut claims: Vec<Claim> = Vec::new();
-    for name in 0..9 {
-        let next = site.claim([name.to_string()]);
-        if claims.iter().all(|claim| claim.register() != next.register()) {
-            claims.push(next);
-        }
+fn at_least(told: Option<FencingToken>, given: FencingToken) -> Outcome {
+    if told >= Some(given) {
+        return Ok(());
     }
-    claims.truncate(3);
-    claims.try_into().or_else(|_| problem("nine names share two registers"))
+    problem(format!("{given} was given, but the greatest number told is {told:?}"))
 }
 
 /// A mark of the same run that was never made.
@@ -312,6 +342,12 @@ fn another(mark: &Mark) -> Outcome<Mark> {
         return problem(format!("a mark begins with the run, but this one is {}", mark.id));
     };
     Ok(Mark { id: format!("{run} 0123456789abcdef 0").into(), ..mark.clone() })
+}
+
+/// Ten seconds later.
+fn ahead(number: FencingToken) -> Outcome<FencingToken> {
+    let later = FencingToken::new(number.get() + 10_000_000);
+    later.map_or_else(|| problem("no number is left"), Ok)
 }
 
 fn above(number: FencingToken) -> Outcome<FencingToken> {

@@ -3,7 +3,7 @@
 //! In:  what the node says of its admission. Out: commands, and what is wrong.
 
 use super::site::{OWNER, Outcome, Site, problem, random};
-use redlatch_core::{Agreement, Command, Facts, Fingerprint, Mark, Registers};
+use redlatch_core::{Agreement, Command, Facts, FencingToken, Fingerprint, Mark};
 use std::{sync::Arc, time::Duration};
 
 /// Clients who agree, for the restart guard.
@@ -32,6 +32,7 @@ impl Party {
     pub(super) fn by(&self, mut command: Command) -> Command {
         if let Command::Take { guard, .. }
         | Command::Raise { guard, .. }
+        | Command::Plant { guard, .. }
         | Command::Extend { guard, .. } = &mut command
         {
             *guard = Some(self.guard);
@@ -47,12 +48,12 @@ impl Party {
         Command::Watch { guard: self.guard, nonce: random(), replace: true }
     }
 
-    pub(super) fn admit(&self, mark: &Mark, registers: impl Into<Registers>) -> Command {
+    pub(super) fn admit(&self, mark: &Mark, floor: Option<FencingToken>) -> Command {
         Command::Admit {
             guard: self.guard,
             agreement: Arc::clone(&self.agreement),
             mark: mark.id.clone(),
-            registers: registers.into(),
+            floor,
         }
     }
 
@@ -106,7 +107,7 @@ impl Before {
         let mut link = site.link();
         let mark = link.out(&self.party).await?;
         if self.admitted {
-            link.granted(self.party.admit(&mark, [])).await?;
+            link.granted(self.party.admit(&mark, None)).await?;
         }
         Ok(())
     }

@@ -6,9 +6,8 @@ use crate::{
     node::{Link, Node},
 };
 use redlatch_core::{
-    Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Mark, Owner, Proposal,
-    Registers, Reply, Resource, Resources, Token, Vote, fence, fence::DEFAULT_SKEW,
-    resource::MAX_NAME,
+    Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Mark, Owner, Proposal, Reply,
+    Resource, Resources, Token, Vote, fence::DEFAULT_SKEW, resource::MAX_NAME,
 };
 use std::{
     future::poll_fn,
@@ -99,6 +98,12 @@ impl Claim {
         Command::Take { resources, token, ttl, fence, guard: None }
     }
 
+    /// Puts a lease back where it was lost.
+    pub(super) fn plant(&self, ttl: Duration) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Plant { resources, token, ttl, guard: None }
+    }
+
     pub(super) fn raise(&self, to: FencingToken) -> Command {
         let Claim { resources, token } = self.clone();
         Command::Raise { resources, token, to, guard: None }
@@ -131,11 +136,6 @@ impl Claim {
 
     pub(super) fn value(&self) -> &[u8] {
         self.token.as_bytes()
-    }
-
-    /// The first of the registers of its resources.
-    pub(super) fn register(&self) -> u32 {
-        fence::registers(&self.resources)[0]
     }
 }
 
@@ -259,17 +259,12 @@ impl Line {
     /// Has the node admitted for these.
     pub(super) async fn admitted(&mut self, party: &Party) -> Outcome {
         let mark = self.out(party).await?;
-        self.granted(party.admit(&mark, [])).await
+        self.granted(party.admit(&mark, None)).await
     }
 
-    pub(super) async fn registers(&mut self) -> Outcome<Registers> {
-        match self.ask(Command::Registers).await? {
-            Reply::Registers(registers) if registers.is_sorted_by(|(a, _), (b, _)| a < b) => {
-                Ok(registers)
-            }
-            Reply::Registers(_) => problem("the registers did not come in ascending order"),
-            reply => problem(format!("the question for registers was answered with {reply:?}")),
-        }
+    /// The greatest number the node says it has given.
+    pub(super) async fn highest(&mut self) -> Outcome<Option<FencingToken>> {
+        Ok(self.facts(Command::Examine).await?.highest)
     }
 
     async fn vote(
@@ -362,6 +357,9 @@ fn in_words(command: &Command) -> String {
         }
         Command::Extend { resources, ttl, .. } => {
             format!("the extension of {} to {ttl:?}", abridged(resources))
+        }
+        Command::Plant { resources, ttl, .. } => {
+            format!("the planting of {} for {ttl:?}", abridged(resources))
         }
         Command::Release { resources, .. } => format!("the release of {}", abridged(resources)),
         Command::Raise { resources, to, .. } => {

@@ -14,7 +14,7 @@ use super::{
 use crate::{clock::wall_micros, node::Store};
 use redlatch_core::{
     Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Page,
-    Proposal, Quarantine, Registers, Reply, Resource, Resources, Token, Vote,
+    Proposal, Quarantine, Reply, Resource, Resources, Token, Vote,
     fence::{register, registers},
     glob,
     resource::MAX_RESOURCES,
@@ -65,20 +65,20 @@ impl Database {
             Command::Inspect { .. }
             | Command::Identify
             | Command::List { .. }
-            | Command::Examine
-            | Command::Registers => "BEGIN",
+            | Command::Examine => "BEGIN",
             _ => "BEGIN IMMEDIATE",
         };
         in_transaction(&self.connection, begin, || {
             if !self.is_of_this_boot()? {
                 return Ok(Reply::failed(self.shared_by_machines()));
             }
-            if let Some(objection) = self.objection(command)? {
+            let now = self.boot.now();
+            if let Some(objection) = self.objection(now, command)? {
                 return Ok(Reply::Vote(Vote::Quarantined(objection)));
             }
-            let now = self.boot.now();
             Ok(match command {
-                Command::Take { resources, token, ttl, fence: None, .. } => {
+                Command::Take { resources, token, ttl, fence: None, .. }
+                | Command::Plant { resources, token, ttl, .. } => {
                     Reply::Vote(self.take(now, resources, token, *ttl)?)
                 }
                 Command::Take { resources, token, ttl, fence: Some(proposal), .. } => {
@@ -116,14 +116,13 @@ impl Database {
                     }
                     Reply::Facts(facts.into())
                 }
-                Command::Registers => Reply::Registers(self.told_registers()?),
-                Command::Admit { guard, agreement, mark, registers } => {
+                Command::Admit { guard, agreement, mark, floor } => {
                     let mut ledger = self.ledger()?;
                     if !ledger.admit(&self.identity.run, *guard, agreement, mark) {
                         return Ok(Reply::Vote(Vote::Gone));
                     }
                     self.keep(&ledger)?;
-                    self.raise_to(registers)?;
+                    self.raise_floor(*floor)?;
                     Reply::Vote(Vote::Granted)
                 }
                 _ => Reply::failed(unfit(&self.path, "does not know this command")),
@@ -132,14 +131,15 @@ impl Database {
     }
 
     /// Why the node may not vote on this.
-    fn objection(&self, command: &Command) -> Outcome<Option<Quarantine>> {
-        let (Command::Take { guard: Some(guard), .. }
-        | Command::Raise { guard: Some(guard), .. }
-        | Command::Extend { guard: Some(guard), .. }) = command
-        else {
-            return Ok(None);
+    fn objection(&self, now: i64, command: &Command) -> Outcome<Option<Quarantine>> {
+        let Some(guard) = command.guard() else { return Ok(None) };
+        let keeps = match command {
+            Command::Plant { .. } => true,
+            Command::Extend { resources, token, .. } => self.are_ours(now, resources, token)?,
+            _ => false,
         };
-        Ok(self.ledger()?.objection(&self.identity.run, *guard))
+        let (ledger, run) = (self.ledger()?, &self.identity.run);
+        Ok(if keeps { ledger.refusal(run, guard) } else { ledger.objection(run, guard) })
     }
 
     fn ledger(&self) -> Outcome<Ledger> {
@@ -217,12 +217,23 @@ impl Database {
     /// The greatest number in the registers of these resources.
     fn greatest(&self, resources: &Resources) -> Outcome<u64> {
         let mut select = self.statement("SELECT number FROM fences WHERE register = ?1")?;
-        let mut greatest = 0;
+        let mut greatest = self.number("SELECT floor FROM node")?;
         for register in registers(resources) {
             let number: Option<i64> = select.query_row([register], |row| row.get(0)).optional()?;
             greatest = greatest.max(number.unwrap_or(0).unsigned_abs());
         }
         Ok(greatest)
+    }
+
+    /// The greatest number that was ever given here.
+    fn highest(&self) -> Outcome<u64> {
+        let greatest = self.number("SELECT coalesce(max(number), 0) FROM fences")?;
+        Ok(greatest.max(self.number("SELECT floor FROM node")?))
+    }
+
+    fn number(&self, sql: &str) -> Outcome<u64> {
+        let number: i64 = self.statement(sql)?.query_row([], |row| row.get(0))?;
+        Ok(number.unsigned_abs())
     }
 
     fn move_registers(&self, resources: &Resources, number: FencingToken) -> Outcome<()> {
@@ -233,24 +244,10 @@ impl Database {
         Ok(())
     }
 
-    fn told_registers(&self) -> Outcome<Registers> {
-        let mut select = self.statement("SELECT register, number FROM fences ORDER BY register")?;
-        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
-        let known = |row: Outcome<(u32, i64)>| match row {
-            Ok((at, number)) => Some(Ok((at, FencingToken::new(number.unsigned_abs())?))),
-            Err(error) => Some(Err(error)),
-        };
-        rows.filter_map(known).collect()
-    }
-
-    /// Moves registers that are behind.
-    fn raise_to(&self, registers: &[(u32, FencingToken)]) -> Outcome<()> {
-        let greater = "INSERT INTO fences VALUES (?1, ?2) \
-                       ON CONFLICT DO UPDATE SET number = max(number, excluded.number)";
-        let mut raise = self.statement(greater)?;
-        for (register, number) in registers {
-            raise.execute(params![register, number.get().cast_signed()])?;
-        }
+    /// Lets every register count from there on.
+    fn raise_floor(&self, floor: Option<FencingToken>) -> Outcome<()> {
+        let floor = floor.map_or(0, FencingToken::get).cast_signed();
+        self.statement("UPDATE node SET floor = max(floor, ?1)")?.execute([floor])?;
         Ok(())
     }
 
@@ -334,6 +331,9 @@ impl Database {
             clock: Some(Duration::from_micros(wall_micros())),
             uptime: Some(Duration::from_secs(uptime.as_secs())), // as servers tell it
             journal: Some(true),
+            // Nothing but a new file empties it, and that is another run.
+            intact: true,
+            highest: FencingToken::new(self.highest()?),
             ..Facts::of(self.identity.clone())
         })
     }

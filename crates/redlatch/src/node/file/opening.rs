@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const APPLICATION: i32 = 0x5264_4C74;
 
 /// Counts up with every change of the tables.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// What makes the tables of each format out of those of the format before. A
 /// database of an older format gets what it lacks.
-const FORMATS: [(i32, &str); 2] = [(1, LOCKS), (2, GUARD)];
+const FORMATS: [(i32, &str); 3] = [(1, LOCKS), (2, GUARD), (3, FLOOR)];
 
 const LOCKS: &str = "
     -- One row. The boot id is that of the machine's start that all locks are of.
@@ -52,6 +52,11 @@ const GUARD: &str = "
     -- Since when nothing was forgotten, in nanoseconds of the boot clock: when
     -- the database was made, but the start of the machine if that came later.
     ALTER TABLE node ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+";
+
+const FLOOR: &str = "
+    -- No fencing register counts from below this.
+    ALTER TABLE node ADD COLUMN floor INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// A connection to the database at `path`, made if there is none yet, and the

@@ -3,7 +3,7 @@
 use crate::clock::{Clock, wall_micros};
 use redlatch_core::{
     Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Moment, Page,
-    Proposal, Quarantine, Registers, Reply, Resource, Resources, Token, Vote,
+    Proposal, Quarantine, Reply, Resource, Resources, Steady, Token, Vote,
     fence::{register, registers},
     glob,
     token::owner_of,
@@ -24,6 +24,10 @@ pub(super) struct Server {
     keys: BTreeMap<Resource, Key>,
     /// The fencing registers that have ever moved.
     registers: BTreeMap<u32, u64>,
+    /// No register counts from below this.
+    floor: u64,
+    /// It was flushed in this run.
+    flushed: bool,
     /// What is kept for the restart guard.
     ledger: Ledger,
     /// At how many keys the expired ones are looked for and dropped.
@@ -31,7 +35,7 @@ pub(super) struct Server {
     run: Arc<str>,
     /// When that run began, on either clock; none for the first, before which
     /// there was nothing that it could have forgotten.
-    restarted: Option<[(Clock, Moment); 2]>,
+    restarted: Option<[(Clock, Steady); 2]>,
     pub(super) paused: bool,
     pub(super) failing: bool,
     pub(super) delay: Duration,
@@ -66,6 +70,8 @@ impl Server {
         Server {
             keys: BTreeMap::new(),
             registers: BTreeMap::new(),
+            floor: 0,
+            flushed: false,
             ledger: Ledger::default(),
             sweep_at: FEW,
             run: fresh_run(),
@@ -81,7 +87,8 @@ impl Server {
     pub(super) fn restart(&mut self) {
         self.flush();
         self.run = fresh_run();
-        self.restarted = Some([Clock::System, Clock::Tokio].map(|at| (at, at.now())));
+        self.flushed = false;
+        self.restarted = Some([Clock::System, Clock::Tokio].map(|at| (at, at.steady())));
     }
 
     /// Loses one key. Says whether it was there.
@@ -121,6 +128,10 @@ impl Server {
                     server.take(resources, token, clock, deadline)
                 })
             }
+            Command::Plant { resources, token, ttl, .. } => {
+                let deadline = clock.now().after(*ttl);
+                Reply::Vote(self.take(resources, token, clock, deadline))
+            }
             Command::Raise { resources, token, to, .. } => {
                 Reply::Vote(self.raise(resources, token, *to))
             }
@@ -148,12 +159,11 @@ impl Server {
                 self.ledger.watch(&mut facts, *guard, *nonce, *replace);
                 Reply::Facts(facts.into())
             }
-            Command::Registers => Reply::Registers(self.told_registers()),
-            Command::Admit { guard, agreement, mark, registers } => {
+            Command::Admit { guard, agreement, mark, floor } => {
                 if !self.ledger.admit(&self.run, *guard, agreement, mark) {
                     return Reply::Vote(Vote::Gone);
                 }
-                self.raise_to(registers);
+                self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
                 Reply::Vote(Vote::Granted)
             }
             _ => Reply::failed(Fault::Unfit("it does not know this command".into())),
@@ -162,19 +172,25 @@ impl Server {
 
     /// Why the node may not vote on this.
     fn objection(&self, command: &Command) -> Option<Quarantine> {
-        let (Command::Take { guard, .. }
-        | Command::Raise { guard, .. }
-        | Command::Extend { guard, .. }) = command
-        else {
-            return None;
+        let keeps = match command {
+            Command::Take { .. } | Command::Raise { .. } => false,
+            Command::Plant { .. } => true,
+            Command::Extend { resources, token, .. } => self.are_ours(resources, token),
+            _ => return None,
         };
-        self.ledger.objection(&self.run, (*guard)?)
+        let guard = command.guard()?;
+        if keeps {
+            self.ledger.refusal(&self.run, guard)
+        } else {
+            self.ledger.objection(&self.run, guard)
+        }
     }
 
     pub(super) fn flush(&mut self) {
         self.keys.clear();
         self.registers.clear();
         self.ledger = Ledger::default();
+        (self.floor, self.flushed) = (0, true);
     }
 
     fn take(
@@ -223,7 +239,7 @@ impl Server {
     }
 
     fn raise(&mut self, resources: &Resources, token: &Token, to: FencingToken) -> Vote {
-        if !resources.iter().all(|resource| self.is_ours(resource, token)) {
+        if !self.are_ours(resources, token) {
             return Vote::Gone;
         }
         let number = FencingToken::new(self.greatest(resources)).map_or(to, |is| is.max(to));
@@ -233,7 +249,7 @@ impl Server {
 
     fn greatest(&self, resources: &Resources) -> u64 {
         let moved = registers(resources).into_iter().filter_map(|at| self.registers.get(&at));
-        moved.copied().max().unwrap_or(0)
+        moved.copied().max().unwrap_or(0).max(self.floor)
     }
 
     fn move_registers(&mut self, resources: &Resources, number: FencingToken) {
@@ -242,17 +258,10 @@ impl Server {
         }
     }
 
-    fn told_registers(&self) -> Registers {
-        let numbers = self.registers.iter();
-        numbers.filter_map(|(at, is)| Some((*at, FencingToken::new(*is)?))).collect()
-    }
-
-    /// Moves registers that are behind.
-    fn raise_to(&mut self, registers: &[(u32, FencingToken)]) {
-        for (at, number) in registers {
-            let is = self.registers.entry(*at).or_default();
-            *is = number.get().max(*is);
-        }
+    /// The greatest number that was ever given here.
+    fn highest(&self) -> Option<FencingToken> {
+        let highest = self.registers.values().copied().max().unwrap_or(0);
+        FencingToken::new(highest.max(self.floor))
     }
 
     fn extend(
@@ -262,7 +271,7 @@ impl Server {
         clock: Clock,
         deadline: Moment,
     ) -> Vote {
-        if !resources.iter().all(|resource| self.is_ours(resource, token)) {
+        if !self.are_ours(resources, token) {
             return Vote::Gone;
         }
         for resource in resources {
@@ -295,9 +304,10 @@ impl Server {
 
     fn facts(&self, clock: Clock) -> Facts {
         let began = self.restarted.iter().flatten().find(|(other, _)| *other == clock);
-        let uptime = began.map_or(AGES, |(_, began)| clock.now().since(*began));
+        let uptime = began.map_or(AGES, |(_, began)| clock.steady().since(*began));
         let (clock, uptime) = (Some(clock.wall()), Some(uptime));
-        Facts { clock, uptime, ..Facts::of(self.identity()) }
+        let (intact, highest) = (!self.flushed, self.highest());
+        Facts { clock, uptime, intact, highest, ..Facts::of(self.identity()) }
     }
 
     fn list(&self, pattern: &[u8]) -> Page {
@@ -322,6 +332,10 @@ impl Server {
                     .and_then(|is| FencingToken::new(*is)),
             },
         }
+    }
+
+    fn are_ours(&self, resources: &Resources, token: &Token) -> bool {
+        resources.iter().all(|resource| self.is_ours(resource, token))
     }
 
     fn is_ours(&self, resource: &Resource, token: &Token) -> bool {

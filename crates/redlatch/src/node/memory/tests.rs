@@ -3,9 +3,7 @@ use super::{
     *,
 };
 use crate::node::conformance::{resources, tag};
-use redlatch_core::{
-    Agreement, Cause, Facts, Fault, FencingToken, Mark, Quarantine, Registers, Vote, fence,
-};
+use redlatch_core::{Agreement, Cause, Facts, Fault, FencingToken, Mark, Quarantine, Vote};
 use std::{future::poll_fn, task::Poll};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -157,9 +155,9 @@ impl Fixture {
         }
     }
 
-    async fn admit(&mut self, mark: Mark, registers: Registers) -> Reply {
+    async fn admit(&mut self, mark: Mark, floor: Option<FencingToken>) -> Reply {
         let (guard, agreement) = (agreement().fingerprint(), agreement().to_string().into());
-        self.reply(Command::Admit { guard, agreement, mark: mark.id, registers }).await
+        self.reply(Command::Admit { guard, agreement, mark: mark.id, floor }).await
     }
 
     async fn take_guarded(&mut self) -> Reply {
@@ -167,10 +165,6 @@ impl Fixture {
         let (resources, token) = (resources(["a"]), Token::from_bytes(b"1"));
         self.reply(Command::Take { resources, token, ttl: SECOND, fence: None, guard }).await
     }
-}
-
-fn every_register(number: u64) -> Registers {
-    (0..fence::REGISTERS).map(|at| (at, FencingToken::new(number).unwrap())).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,16 +188,18 @@ async fn a_mark_grows_older_and_a_restarted_node_is_up_longer_on_the_clock_of_th
 async fn a_flushed_node_is_of_the_same_run_but_may_not_vote_nor_has_it_numbers() {
     let mut test = Fixture::new();
     let mark = test.watch().await.mark.unwrap();
-    assert_eq!(test.admit(mark, every_register(7)).await, Reply::Vote(Vote::Granted));
+    assert_eq!(test.admit(mark, FencingToken::new(7)).await, Reply::Vote(Vote::Granted));
     assert_eq!(test.take_guarded().await, Reply::Vote(Vote::Granted));
-    assert_eq!(test.reply(Command::Registers).await, Reply::Registers(every_register(7)));
+    let told = test.watch().await;
+    assert_eq!((told.highest, told.intact), (FencingToken::new(7), true));
     let before = test.reply(Command::Identify).await;
 
     test.node.flush();
 
     assert_eq!(test.reply(Command::Identify).await, before);
     assert_eq!(test.keys(), [""; 0]);
-    assert_eq!(test.reply(Command::Registers).await, Reply::Registers([].into()));
+    let told = test.watch().await;
+    assert_eq!((told.highest, told.intact), (None, false));
     let out = Vote::Quarantined(Quarantine::new(Cause::Forgot));
     assert_eq!(test.take_guarded().await, Reply::Vote(out));
     assert_eq!(test.watch().await.mark.unwrap().age, Duration::ZERO);

@@ -191,7 +191,7 @@ impl Ready {
     }
 
     fn send(&mut self, tag: Tag, command: Command) {
-        let is_guarded = translate::guard_of(&command).is_some();
+        let is_guarded = command.guard().is_some();
         if is_guarded || self.under_way.is_empty() {
             let now = Instant::now();
             if self.under_way.is_empty() {
@@ -298,7 +298,7 @@ impl Ready {
 
     fn write(&mut self, command: &Command, named: Named) {
         let Connection { identity, hashes, .. } = &self.connection;
-        let marker = self.marker.of(translate::guard_of(command), &identity.run);
+        let marker = self.marker.of(command.guard(), &identity.run);
         let naming = match named {
             Named::ByHash => Naming::Hash(hashes),
             Named::InFull => Naming::Source,

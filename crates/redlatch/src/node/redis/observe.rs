@@ -2,7 +2,7 @@
 
 use super::resp::Value;
 use redlatch_core::{
-    Facts, HeldKey, Identity, Ledger, Page, Registers, Resource, fence::REGISTERS, token::owner_of,
+    Facts, FencingToken, HeldKey, Identity, Ledger, Page, Resource, token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -33,9 +33,10 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     Some(Page { locks: locks.into(), next })
 }
 
-/// `{INFO, {seconds, microseconds} or nil, …}` and the texts of the ledger.
+/// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}` and
+/// the texts of the ledger.
 pub(super) fn facts(parts: &[Value<'_>]) -> Option<Facts> {
-    let [Value::Text(info), clock, kept @ ..] = parts else {
+    let [Value::Text(info), clock, intact, highest, kept @ ..] = parts else {
         return None;
     };
     let info = String::from_utf8_lossy(info);
@@ -51,6 +52,8 @@ pub(super) fn facts(parts: &[Value<'_>]) -> Option<Facts> {
         journal: number("aof_enabled").map(|enabled| enabled == 1),
         replicas: number("connected_slaves").and_then(|count| count.try_into().ok()),
         promoted: field("master_replid2").is_some_and(|id| !no_history(id)),
+        intact: *intact == Value::Int(1),
+        highest: number_of(highest),
         ..Facts::of(identity(&info)?)
     };
     ledger(kept).tell(&mut facts);
@@ -99,20 +102,9 @@ pub(super) fn ledger(kept: &[Value<'_>]) -> Ledger {
     Ledger { admitted: text(0), agreement: text(1), reserved: text(2), watched: text(3) }
 }
 
-/// `register number …`.
-pub(super) fn registers(text: &[u8]) -> Option<Registers> {
-    let mut words = str::from_utf8(text).ok()?.split(' ').filter(|word| !word.is_empty());
-    let mut registers = Vec::new();
-    while let Some(register) = words.next() {
-        let register = register.parse().ok().filter(|register| *register < REGISTERS)?;
-        registers.push((register, words.next()?.parse().ok()?));
-    }
-    Some(registers.into())
-}
-
-pub(super) fn registers_text(registers: &Registers) -> String {
-    let words = registers.iter().map(|(register, number)| format!("{register} {number}"));
-    words.collect::<Vec<_>>().join(" ")
+fn number_of(value: &Value<'_>) -> Option<FencingToken> {
+    let Value::Text(digits) = value else { return None };
+    str::from_utf8(digits).ok()?.parse().ok()
 }
 
 fn time(value: &Value<'_>) -> Option<Duration> {
@@ -159,7 +151,9 @@ mod tests {
     fn a_policy_matters_only_where_memory_is_limited() {
         let policy = |info: &str| {
             let info = format!("run_id:a\r\n{info}");
-            facts(&[Value::Text(info.as_bytes()), Value::Nil]).unwrap().eviction
+            facts(&[Value::Text(info.as_bytes()), Value::Nil, Value::Int(1), Value::Nil])
+                .unwrap()
+                .eviction
         };
 
         assert_eq!(policy("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), None);
@@ -188,7 +182,7 @@ mod tests {
     fn the_clock_is_read_to_the_microsecond() {
         let clock = Value::Array(vec![Value::Text(b"1700000000"), Value::Text(b"250000")]);
 
-        let facts = facts(&[Value::Text(b"run_id:a"), clock]).unwrap();
+        let facts = facts(&[Value::Text(b"run_id:a"), clock, Value::Int(1), Value::Nil]).unwrap();
 
         assert_eq!(facts.clock, Some(Duration::from_millis(1_700_000_000_250)));
     }

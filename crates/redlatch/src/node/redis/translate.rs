@@ -86,16 +86,6 @@ impl MarkerText {
     }
 }
 
-/// The agreement that a vote is cast by.
-pub(super) fn guard_of(command: &Command) -> Option<Fingerprint> {
-    match command {
-        Command::Take { guard, .. }
-        | Command::Raise { guard, .. }
-        | Command::Extend { guard, .. } => *guard,
-        _ => None,
-    }
-}
-
 /// Appends `command` in the server's words; `marker` goes with votes.
 pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming: Naming<'_>) {
     let mut digits = Digits::default();
@@ -124,6 +114,10 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming:
                 skew.of(proposal.skew_micros()),
             ];
             write_script(out, naming, Script::TakeFenced, resources, &arguments);
+        }
+        Command::Plant { resources, token, ttl, .. } => {
+            let arguments = [marker, token.as_bytes(), digits.of(millis(*ttl)), b"1"];
+            write_script(out, naming, Script::Take, resources, &arguments);
         }
         Command::Raise { resources, token, to, .. } => {
             let arguments = [marker, token.as_bytes(), digits.of(to.get())];
@@ -160,15 +154,12 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming:
             let replace: &[u8] = if *replace { b"1" } else { b"" };
             write_node_script(out, WATCH, &[guard.as_bytes(), nonce.as_bytes(), replace]);
         }
-        Command::Registers => {
-            let source = include_bytes!("scripts/registers.lua");
-            write_node_script(out, source, &[digits.of(fence::REGISTERS.into())]);
-        }
-        Command::Admit { guard, agreement, mark, registers } => {
+        Command::Admit { guard, agreement, mark, floor } => {
             let source = include_bytes!("scripts/admit.lua");
-            let (guard, registers) = (guard.to_string(), observe::registers_text(registers));
+            let (guard, floor) =
+                (guard.to_string(), floor.map_or_else(String::new, |floor| floor.to_string()));
             let arguments =
-                [guard.as_bytes(), agreement.as_bytes(), mark.as_bytes(), registers.as_bytes()];
+                [guard.as_bytes(), agreement.as_bytes(), mark.as_bytes(), floor.as_bytes()];
             write_node_script(out, source, &arguments);
         }
         // Who it is was asked when the connection was made; this keeps the order.
@@ -243,9 +234,13 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
         return Reply::failed(Fault::Refused(text_of(text)));
     }
     let vote = match (command, value) {
-        (Command::Take { .. }, Value::Status(b"OK") | Value::Int(1))
+        (Command::Take { .. }, Value::Status(b"OK"))
         | (
-            Command::Extend { .. } | Command::Release { .. } | Command::Admit { .. },
+            Command::Take { .. }
+            | Command::Plant { .. }
+            | Command::Extend { .. }
+            | Command::Release { .. }
+            | Command::Admit { .. },
             Value::Int(1),
         ) => Vote::Granted,
         (Command::Take { .. } | Command::Raise { .. }, Value::Text(number)) => {
@@ -256,15 +251,18 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
             }
         }
         (
-            Command::Take { .. } | Command::Raise { .. } | Command::Extend { .. },
+            Command::Take { .. }
+            | Command::Raise { .. }
+            | Command::Plant { .. }
+            | Command::Extend { .. },
             Value::Array(parts),
         ) if parts.first() == Some(&Value::Text(b"quarantined")) => {
             let ledger = observe::ledger(&parts[1..]);
-            let guard = guard_of(command).and_then(|guard| ledger.objection(&identity.run, guard));
+            let guard = command.guard().and_then(|guard| ledger.objection(&identity.run, guard));
             Vote::Quarantined(guard.unwrap_or_else(|| Quarantine::new(Cause::Forgot)))
         }
         (Command::Take { .. }, Value::Nil) => Vote::Held(Holder::default()),
-        (Command::Take { .. }, Value::Array(_)) => match held(value) {
+        (Command::Take { .. } | Command::Plant { .. }, Value::Array(_)) => match held(value) {
             Some(KeyState::Held { value, remaining, .. }) => {
                 let owner = value.and_then(|value| owner_of(&value));
                 Vote::Held(Holder::new(owner.map(Into::into), remaining))
@@ -291,9 +289,6 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
         (Command::Examine | Command::Watch { .. }, Value::Array(parts)) => {
             return observe::facts(parts)
                 .map_or_else(|| unexpected(value), |facts| Reply::Facts(facts.into()));
-        }
-        (Command::Registers, Value::Text(text)) => {
-            return observe::registers(text).map_or_else(|| unexpected(value), Reply::Registers);
         }
         _ => return unexpected(value),
     };

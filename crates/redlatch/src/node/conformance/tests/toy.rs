@@ -6,7 +6,7 @@ use crate::{
 };
 use redlatch_core::{
     Cause, Command, Facts, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger,
-    Proposal, Quarantine, Reply, Resource, Tag, Vote, fence,
+    Proposal, Quarantine, Reply, Resource, Resources, Tag, Token, Vote, fence,
 };
 use std::{
     collections::HashMap,
@@ -56,8 +56,10 @@ pub(super) enum Bug {
     IgnoresProposals,
     BelievesProposals,
     NumbersStandStill,
+    RepeatsAProposal,
     NumbersTheRefused,
     MovesOneRegister,
+    RaisesOneRegister,
     AnyoneRaises,
     RaisesDown,
     ExtendsWithoutNumber,
@@ -65,7 +67,9 @@ pub(super) enum Bug {
     GrantsThoughOut,
     ComparesTooLate,
     RaisesThoughOut,
-    ExtendsThoughOut,
+    ExtendsNothingThoughOut,
+    PlantsNothingThoughOut,
+    PlantsForEverybody,
     GuardsReleases,
     GuardsTheUnguarded,
     AdmitsInWordsOnly,
@@ -78,8 +82,9 @@ pub(super) enum Bug {
     AdmitsByAnyMark,
     AdmitsByTheSameMarkAgain,
     RaisesThoughNotAdmitted,
-    AdmitsWithoutRegisters,
-    AdmissionLowersRegisters,
+    AdmitsWithoutFloor,
+    FloorIsForMovedRegisters,
+    AdmissionLowersTheFloor,
     VotesForEverybody,
     HidesTheAgreement,
     WatchReplaces,
@@ -89,8 +94,8 @@ pub(super) enum Bug {
     StaysReserved,
     AdmitsForAnyone,
     ExaminesNoGuard,
-    TellsNoRegisters,
-    TellsRegistersInAnyOrder,
+    TellsNoNumbers,
+    TellsLowerNumbers,
 }
 
 /// A node as plain as can be, with a bug.
@@ -105,6 +110,9 @@ pub(super) struct Toy {
 }
 
 type Registers = HashMap<u32, u64>;
+
+/// Where the floor stands among the registers: behind all of them.
+const FLOOR: u32 = fence::REGISTERS;
 
 type Keys = HashMap<Vec<u8>, Key>;
 
@@ -216,7 +224,8 @@ impl Store for Counter {
 impl Counter {
     /// What concerns the restart guard alone.
     fn guarding(&self, command: &Command) -> Option<Reply> {
-        let mut facts = Facts { clock: Some(Clock::System.wall()), ..Facts::of(self.identity()) };
+        let (clock, highest) = (Some(Clock::System.wall()), self.highest());
+        let mut facts = Facts { clock, highest, ..Facts::of(self.identity()) };
         let mut ledger = self.ledger.lock().unwrap();
         match command {
             Command::Examine => {
@@ -229,13 +238,12 @@ impl Counter {
                 self.watch(&mut ledger, &mut facts, *guard, *nonce, *replace);
                 Some(Reply::Facts(facts.into()))
             }
-            Command::Registers => Some(Reply::Registers(self.told_registers())),
-            Command::Admit { registers, .. } => {
+            Command::Admit { floor, .. } => {
                 let admitted = self.admit(&mut ledger, command);
-                if admitted && self.bug != Bug::AdmitsWithoutRegisters
+                if admitted && self.bug != Bug::AdmitsWithoutFloor
                     || self.bug == Bug::RaisesThoughNotAdmitted
                 {
-                    self.raise_to(registers);
+                    self.raise_floor(floor.map_or(0, FencingToken::get));
                 }
                 Some(vote(admitted))
             }
@@ -302,11 +310,15 @@ impl Counter {
         let guard = match command {
             Command::Take { .. } if self.bug == Bug::GrantsThoughOut => None,
             Command::Raise { .. } if self.bug == Bug::RaisesThoughOut => None,
-            Command::Extend { .. } if self.bug == Bug::ExtendsThoughOut => None,
-            Command::Take { guard, .. }
-            | Command::Raise { guard, .. }
-            | Command::Extend { guard, .. } => *guard,
-            _ => None,
+            Command::Plant { .. } if self.bug == Bug::PlantsForEverybody => None,
+            _ => command.guard(),
+        };
+        let keeps = match command {
+            Command::Plant { .. } => self.bug != Bug::PlantsNothingThoughOut,
+            Command::Extend { resources, token, .. } => {
+                self.bug != Bug::ExtendsNothingThoughOut && self.are_ours(resources, token)
+            }
+            _ => false,
         };
         let ledger = self.ledger.lock().unwrap();
         let out = Quarantine::new(Cause::Forgot);
@@ -319,6 +331,9 @@ impl Counter {
             _ => {}
         }
         let mut objection = ledger.objection(&self.identity().run, guard?)?;
+        if keeps && objection.cause == Cause::Forgot {
+            return None;
+        }
         if let (Cause::Disagrees(theirs), Bug::HidesTheAgreement) = (&mut objection.cause, self.bug)
         {
             *theirs = None;
@@ -326,26 +341,28 @@ impl Counter {
         Some(objection)
     }
 
-    fn told_registers(&self) -> redlatch_core::Registers {
+    fn highest(&self) -> Option<FencingToken> {
         let moved = self.registers.lock().unwrap();
-        let told = moved.iter().filter_map(|(at, is)| Some((*at, FencingToken::new(*is)?)));
-        let mut told: Vec<_> = told.collect();
-        told.sort_unstable();
+        let highest = moved.values().copied().max().unwrap_or(0);
         match self.bug {
-            Bug::TellsNoRegisters => told.clear(),
-            Bug::TellsRegistersInAnyOrder => told.reverse(),
-            _ => {}
+            Bug::TellsNoNumbers => None,
+            Bug::TellsLowerNumbers => FencingToken::new(highest.saturating_sub(1)),
+            _ => FencingToken::new(highest),
         }
-        told.into()
     }
 
-    fn raise_to(&self, registers: &[(u32, FencingToken)]) {
+    fn raise_floor(&self, floor: u64) {
         let mut moved = self.registers.lock().unwrap();
-        for (at, number) in registers {
-            let is = moved.entry(*at).or_default();
-            let lower = self.bug == Bug::AdmissionLowersRegisters;
-            *is = if lower { number.get() } else { number.get().max(*is) };
-        }
+        let is = moved.entry(FLOOR).or_default();
+        let lower = self.bug == Bug::AdmissionLowersTheFloor;
+        *is = if lower { floor } else { floor.max(*is) };
+    }
+
+    fn are_ours(&self, resources: &Resources, token: &Token) -> bool {
+        let (resources, token) = (resources.clone(), token.clone());
+        let ttl = Duration::ZERO;
+        self.plain(&Command::Extend { resources, token, ttl, fence: None, guard: None })
+            == vote(true)
     }
 
     fn identity(&self) -> Identity {
@@ -358,10 +375,7 @@ impl Counter {
     /// All but the restart guard.
     fn fenced(&self, command: &Command) -> Reply {
         if let Command::Raise { resources, token, to, .. } = command {
-            let (resources, token) = (resources.clone(), token.clone());
-            let ours =
-                Command::Extend { resources, token, ttl: Duration::ZERO, fence: None, guard: None };
-            let ours = self.plain(&ours) == vote(true) || self.bug == Bug::AnyoneRaises;
+            let ours = self.are_ours(resources, token) || self.bug == Bug::AnyoneRaises;
             return if ours { self.raise(command, *to) } else { vote(false) };
         }
         let reply = self.plain(command);
@@ -394,7 +408,8 @@ impl Counter {
             return Vec::new();
         };
         let mut registers = fence::registers(resources);
-        if self.bug == Bug::MovesOneRegister {
+        let raises = !matches!(command, Command::Take { .. });
+        if self.bug == Bug::MovesOneRegister || self.bug == Bug::RaisesOneRegister && raises {
             registers.truncate(1);
         }
         registers
@@ -402,8 +417,13 @@ impl Counter {
 
     fn greatest(&self, command: &Command) -> u64 {
         let moved = self.registers.lock().unwrap();
-        let numbers = self.registers(command).into_iter().filter_map(|at| moved.get(&at));
-        numbers.copied().max().unwrap_or(0)
+        let own = self.registers(command).into_iter().filter_map(|at| moved.get(&at));
+        let own = own.copied().max();
+        let floor = moved.get(&FLOOR).filter(|_| {
+            // Where a register was moved before.
+            own.is_some() || self.bug != Bug::FloorIsForMovedRegisters
+        });
+        own.max(floor.copied()).unwrap_or(0)
     }
 
     fn number(&self, command: &Command, proposal: Proposal) -> FencingToken {
@@ -412,6 +432,7 @@ impl Counter {
             Bug::IgnoresProposals => FencingToken::new(greatest + 1),
             Bug::BelievesProposals => FencingToken::new(proposal.micros().max(greatest + 1)),
             Bug::NumbersStandStill => proposal.settle(clock, 0),
+            Bug::RepeatsAProposal => proposal.settle(clock, greatest.saturating_sub(1)),
             _ => proposal.settle(clock, greatest),
         };
         let number = number.expect("a number is left");
@@ -443,7 +464,8 @@ impl Counter {
         }
         let live = |key: &&Key| key.until > now || bug == Bug::NeverExpires;
         match command {
-            Command::Take { resources, token, ttl, .. } => {
+            Command::Take { resources, token, ttl, .. }
+            | Command::Plant { resources, token, ttl, .. } => {
                 let mut taken = resources.iter().filter_map(|name| {
                     keys.get(&self.name(name)).filter(live).filter(|key| match bug {
                         Bug::GrantsAlways => false,

@@ -1,9 +1,9 @@
--- If the mark is there, and of the server's present run: moves registers that are
--- behind, and puts the marker in the mark's place. Returns 1 or 0.
+-- If the mark is there, and of the server's present run: lets every register
+-- count from the floor on, and puts the marker in the mark's place. Returns 1 or 0.
 -- A marker of the same agreement in another database came there by SWAPDB, and
 -- must not come back with what it has forgotten: it is taken away, unless the
 -- user may not look there.
--- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, "register number …".
+-- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, floor or ''.
 local node = KEYS[1]
 local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
 local run = string.sub(string.match(server, '\nrun_id:(%x+)') or '', 1, 20)
@@ -27,10 +27,10 @@ end
 if ours then
   redis.call('SELECT', ours)
 end
-for register, number in string.gmatch(ARGV[4], '(%d+) (%d+)') do
-  local is = redis.call('HMGET', node, register)[1]
-  if not is or tonumber(is) < tonumber(number) then
-    redis.call('HSET', node, register, number)
+for _, name in ipairs({'floor', 'highest'}) do
+  local is = redis.call('HMGET', node, name)[1]
+  if ARGV[4] ~= '' and (not is or tonumber(is) < tonumber(ARGV[4])) then
+    redis.call('HSET', node, name, ARGV[4])
   end
 end
 redis.call('HSET', node, 'admitted', run .. ' ' .. ARGV[1], 'agreement', ARGV[2],

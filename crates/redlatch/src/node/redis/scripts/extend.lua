@@ -1,19 +1,26 @@
 -- Lets every key live for at least the TTL, if all of them hold the token, and
--- moves registers that are behind to the number, if there is one.
+-- moves registers that are behind to the number, if there is one. A node that is
+-- out does so, too: it has not forgotten this lock.
 -- KEYS: the resources, then the node's hash.
 -- ARGV: marker, token, TTL in ms, number, registers.
--- Returns 1 or 0, or {'quarantined', what is kept for the guard} if the node has not the
--- marker. A key of another type answers GET with an error, which is no token.
-local node = KEYS[#KEYS]
+-- Returns 1 or 0, or {'quarantined', what is kept for the guard} if the node has
+-- not the marker, and lost the key or serves others (`Ledger::refusal`).
+-- A key of another type answers GET with an error, which is no token.
+local node, missing = KEYS[#KEYS], 0
 if ARGV[1] ~= '' then
   local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved')
   if kept[1] ~= ARGV[1] then
-    return {'quarantined', unpack(kept)}
+    missing = {'quarantined', unpack(kept)}
+    local ours = string.match(ARGV[1], '%x+$')
+    local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
+    if served ~= '' and served ~= ours then
+      return missing
+    end
   end
 end
 for at = 1, #KEYS - 1 do
   if redis.pcall('GET', KEYS[at]) ~= ARGV[2] then
-    return 0
+    return missing
   end
 end
 for at = 1, #KEYS - 1 do
@@ -22,10 +29,15 @@ for at = 1, #KEYS - 1 do
   end
 end
 if ARGV[4] then
-  for at, register in ipairs(redis.call('HMGET', node, unpack(ARGV, 5))) do
-    if not register or tonumber(register) < tonumber(ARGV[4]) then
-      redis.call('HSET', node, ARGV[4 + at], ARGV[4])
+  local number = tonumber(ARGV[4])
+  local kept = redis.call('HMGET', node, 'highest', unpack(ARGV, 5))
+  for at = 2, #kept do
+    if not kept[at] or tonumber(kept[at]) < number then
+      redis.call('HSET', node, ARGV[3 + at], ARGV[4])
     end
+  end
+  if not kept[1] or tonumber(kept[1]) < number then
+    redis.call('HSET', node, 'highest', ARGV[4])
   end
 end
 return 1

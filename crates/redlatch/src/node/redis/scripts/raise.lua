@@ -4,7 +4,7 @@
 -- Returns the number the registers have now, as text, or 0, or
 -- {'quarantined', what is kept for the guard} if the node has not the marker.
 local node = KEYS[#KEYS]
-local kept = redis.call('HMGET', node, 'admitted', unpack(ARGV, 4))
+local kept = redis.call('HMGET', node, 'admitted', 'highest', 'floor', unpack(ARGV, 4))
 if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then
   return {'quarantined', unpack(redis.call('HMGET', node, 'admitted', 'agreement', 'reserved'))}
 end
@@ -14,12 +14,13 @@ for at = 1, #KEYS - 1 do
   end
 end
 local greatest = ARGV[3]
-for at = 2, #kept do
+for at = 3, #kept do
   if kept[at] and tonumber(kept[at]) > tonumber(greatest) then
     greatest = kept[at]
   end
 end
+local highest = kept[2] and tonumber(kept[2]) > tonumber(greatest) and kept[2] or greatest
 for at = 4, #ARGV do
-  redis.call('HSET', node, ARGV[at], greatest)
+  redis.call('HSET', node, ARGV[at], greatest, 'highest', highest)
 end
 return greatest

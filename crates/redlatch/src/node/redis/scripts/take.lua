@@ -1,11 +1,17 @@
 -- Sets every key to the token, if none of them exists.
--- KEYS: the resources, then the node's hash. ARGV: marker, token, TTL in ms.
+-- KEYS: the resources, then the node's hash.
+-- ARGV: marker, token, TTL in ms, '1' to plant a lease again that is held.
 -- Returns 1, or {value or false, PTTL} of the first key that exists, or
 -- {'quarantined', what is kept for the guard} if the node has not the marker.
+-- A lease is planted also on a node that is out, but not on one that serves
+-- others (`Ledger::refusal`).
 local node = KEYS[#KEYS]
 if ARGV[1] ~= '' then
   local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved')
-  if kept[1] ~= ARGV[1] then
+  local ours = string.match(ARGV[1], '%x+$')
+  local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
+  local out = served == '' or served == ours
+  if kept[1] ~= ARGV[1] and not (out and ARGV[4] == '1') then
     return {'quarantined', unpack(kept)}
   end
 end

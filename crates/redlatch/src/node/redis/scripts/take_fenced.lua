@@ -6,7 +6,7 @@
 -- Returns the number as text, or {value or false, PTTL} of a key that exists, or
 -- {'quarantined', what is kept for the guard} if the node has not the marker.
 local call, node, single = redis.call, KEYS[#KEYS], #KEYS == 2
-local kept = redis.pcall('HMGET', node, 'admitted', ARGV[6], unpack(ARGV, 7))
+local kept = redis.pcall('HMGET', node, 'admitted', 'highest', 'floor', ARGV[6], unpack(ARGV, 7))
 if kept.err then
   return kept
 end
@@ -36,7 +36,8 @@ if number < clock then
 elseif number > clock + ARGV[5] then
   text, number = nil, clock + ARGV[5]
 end
-for at = 2, #kept do
+-- The floor is a number that no register is below.
+for at = 3, #kept do
   if kept[at] and tonumber(kept[at]) >= number then
     text, number = nil, kept[at] + 1
   end
@@ -47,7 +48,8 @@ if number > 9007199254740991 then
 end
 -- Never tostring or `..` on a number: Lua prints 14 digits.
 text = text or string.format('%.0f', number)
+local highest = kept[2] and tonumber(kept[2]) >= number and kept[2] or text
 for at = 6, #ARGV do
-  call('HSET', node, ARGV[at], text)
+  call('HSET', node, ARGV[at], text, 'highest', highest)
 end
 return text
