@@ -74,7 +74,8 @@ impl Fault {
     /// Whether the command certainly never reached the node.
     #[must_use]
     pub fn never_sent(&self) -> bool {
-        matches!(self, Fault::Unreachable(_) | Fault::Unfit(_))
+        let garbled = matches!(self, Fault::Nonsense(_)) && mutant::on(Mutant::NonsenseNeverSent);
+        garbled || matches!(self, Fault::Unreachable(_) | Fault::Unfit(_))
     }
 }
 

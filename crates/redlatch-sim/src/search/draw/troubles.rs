@@ -2,6 +2,7 @@
 
 use super::{Draw, Others};
 use crate::search::schedule::{Guard, Span, Trouble, Way, Wrong};
+use std::time::Duration;
 
 /// Draws one trouble of some kind.
 type Kind = fn(&mut Draw) -> Wrong;
@@ -37,6 +38,7 @@ impl Draw {
             self.succeed(&mut troubles);
         }
         self.forget_again(&mut troubles);
+        self.deafen(&mut troubles);
         troubles
     }
 
@@ -80,6 +82,30 @@ impl Draw {
             if at < self.calm_at {
                 troubles.push(Trouble { at: at.into(), what: Wrong::Flush { node } });
             }
+        }
+    }
+
+    /// One node misses what the others grant, another forgets it, and the third is
+    /// not heard of when that one is admitted again.
+    fn deafen(&mut self, troubles: &mut Vec<Trouble>) {
+        let apart = self.guard == Guard::Off || self.mood.rolling || self.nodes != 3;
+        if apart || self.others != Others::Nobody || !self.dice.percent(15) {
+            return;
+        }
+        let first = self.node();
+        let [misses, forgets, mute] = [first, (first + 1) % 3, (first + 2) % 3];
+        let window = self.parties[0].window();
+        let at = self.of_ttl(20, 200).get();
+        let (way, long) = (Way::Both, window + self.ttl * 2 + Duration::from_secs(3));
+        let cut =
+            |node, lasts: Duration| Wrong::Cut { client: None, node, way, lasts: lasts.into() };
+        let forgot = at + self.ttl;
+        for (at, what) in [
+            (at, cut(misses, self.ttl + self.ttl / 2)),
+            (forgot, Wrong::Flush { node: forgets }),
+            (forgot + window.mul_f64(0.9), cut(mute, long)),
+        ] {
+            troubles.push(Trouble { at: at.into(), what });
         }
     }
 
