@@ -26,6 +26,30 @@ pub enum Mutant {
     QuarantineTooShort,
     /// A promoted replica's uptime is believed.
     UptimeAfterPromotion,
+    /// The window is as long as the longest lock, and no longer.
+    WindowWithoutSkew,
+    /// A window goes on when the mark that it was counted by is another.
+    MarkNotCompared,
+    /// The uptime of a node that was flushed is believed.
+    UptimeAfterFlush,
+    /// Uptime is believed to the second, though servers cut it to whole ones.
+    UptimeNotCut,
+    /// A node is admitted by what any one of the others says of numbers.
+    FloorOfAMinority,
+    /// A node is admitted without the numbers of the others.
+    NoFloor,
+    /// An extension does not bring the lease's number along.
+    NumberNotCarried,
+    /// A client that is refused admits nodes all the same.
+    AdmitsThoughRefused,
+    /// An operator's word counts for what the node forgets later, too.
+    WordOutlives,
+    /// A lease is put back also where a node serves other clients.
+    PlantsWhereRefused,
+    /// A garbled reply is taken for a command that was never sent.
+    NonsenseNeverSent,
+    /// A client without a guard counts on every node, whomever it serves.
+    OtherNodesCount,
 }
 
 #[cfg(feature = "mutants")]

@@ -91,6 +91,9 @@ impl Agreement {
         if mutant::on(Mutant::QuarantineTooShort) {
             return self.max_ttl / 2;
         }
+        if mutant::on(Mutant::WindowWithoutSkew) {
+            return self.max_ttl;
+        }
         self.max_ttl.saturating_add(self.skew)
     }
 
@@ -302,7 +305,7 @@ impl Watch {
             }
         };
         let same = |(run, id, _): &&(Arc<str>, Arc<str>, Steady)| {
-            *run == facts.identity.run && *id == mark.id
+            *run == facts.identity.run && *id == mark.id || mutant::on(Mutant::MarkNotCompared)
         };
         let since = self.since.as_ref().filter(same).map_or(now, |(_, _, since)| *since);
         self.since = Some((facts.identity.run.clone(), mark.id.clone(), since));
@@ -339,11 +342,13 @@ impl Facts {
         let marked = self.mark.as_ref().map_or(Duration::ZERO, |mark| mark.age);
         // A marker that is gone, with the agreement left, was taken away.
         let was_in = self.marker.is_none() && self.agreement.is_some() || self.reserved.is_some();
-        if !self.intact || was_in || self.was_replica() {
+        let intact = self.intact || mutant::on(Mutant::UptimeAfterFlush);
+        if !intact || was_in || self.was_replica() {
             return marked;
         }
         // Servers count whole seconds, from a start that was cut to one as well.
-        let up = self.uptime.unwrap_or_default().saturating_sub(Duration::from_secs(1));
+        let cut = Duration::from_secs(u64::from(!mutant::on(Mutant::UptimeNotCut)));
+        let up = self.uptime.unwrap_or_default().saturating_sub(cut);
         marked.max(up)
     }
 
@@ -405,7 +410,7 @@ fn other_nodes(
         return (watched || reserved.is_some()).then_some(Cause::Watched);
     };
     match Agreement::parse(text) {
-        Some(theirs) if theirs.nodes == ours.nodes => {
+        Some(theirs) if theirs.nodes == ours.nodes || mutant::on(Mutant::OtherNodesCount) => {
             let elsewhere = reserved.is_some_and(|reserved| reserved != theirs.fingerprint());
             elsewhere.then_some(Cause::Disagrees(None))
         }

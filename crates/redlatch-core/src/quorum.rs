@@ -78,7 +78,8 @@ impl Fault {
     /// Whether the command certainly never reached the node.
     #[must_use]
     pub fn never_sent(&self) -> bool {
-        matches!(self, Fault::Unreachable(_) | Fault::Unfit(_) | Fault::WrongAddress(_))
+        let garbled = matches!(self, Fault::Nonsense(_)) && mutant::on(Mutant::NonsenseNeverSent);
+        garbled || matches!(self, Fault::Unreachable(_) | Fault::Unfit(_) | Fault::WrongAddress(_))
     }
 }
 

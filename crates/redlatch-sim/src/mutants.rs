@@ -1,20 +1,38 @@
-//! Each known way to get it wrong, planted, and caught by the model.
+//! Each known way to get it wrong, planted, and caught by the model or the search.
 //!
-//! In:  the mutants and, for each, the scenario it is hunted in.
-//! Out: a table, and for each mutant the shortest history in which it breaks a
-//!      promise, in `target/evidence/mutants/`: a table, and a sequence diagram.
+//! In:  the mutants and, for each, the scenario or the seeds it is hunted in.
+//! Out: a table, and for each mutant a history in which it breaks a promise, in
+//!      `target/evidence/mutants/`: a table, and a sequence diagram. The model
+//!      finds the shortest there is; what a seed finds is cut down.
 //!
 //! Mistakes of the core are compiled in by the feature `mutants`; without it
-//! the command runs itself again with it. `prove` shows that the same scenarios
-//! hold without the mistake.
+//! the command runs itself again with it. `prove` and `search` show that the same
+//! scenarios and seeds hold without the mistake.
 
-use crate::{evidence, model, svg};
+use crate::{
+    evidence, model,
+    node::Habits,
+    search::{
+        self,
+        schedule::Schedule,
+        world::{Options, Slip},
+    },
+    svg,
+    trace::Trace,
+};
 use clap::Args as ClapArgs;
-use std::process::{Command, ExitCode};
+use std::{
+    process::{Command, ExitCode},
+    time::Instant,
+};
 
 mod list;
 
-pub use list::{ALL, Mutant, Plant};
+use list::Planted;
+pub use list::{ALL, Hunt, Mutant, Plant};
+
+/// A diagram of more steps than this is no help.
+const MOST_DRAWN: usize = 2_000;
 
 /// What was asked for.
 #[derive(Debug, ClapArgs)]
@@ -33,10 +51,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let wanted = |mutant: &Mutant| {
         args.mutant.is_empty() || args.mutant.iter().any(|name| name == mutant.name)
     };
-    println!(
-        "{:<26} {:<18} {:<16} {:>5} {:>9} {:>8}",
-        "mutant", "scenario", "breaks", "steps", "states", "seconds"
-    );
+    println!("{}", row(["mutant", "found in", "breaks", "steps", "tried", "seconds"]));
     for mutant in ALL.iter().filter(|mutant| wanted(mutant)) {
         missed += u32::from(!is_caught(mutant)?);
     }
@@ -48,31 +63,68 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn is_caught(mutant: &Mutant) -> anyhow::Result<bool> {
-    let outcome = hunt(mutant)?;
-    let seconds = outcome.took.as_secs_f64();
-    let (name, scenario, states) = (mutant.name, mutant.scenario, outcome.states);
-    let Some(broken) = outcome.broken else {
-        println!(
-            "{name:<26} {scenario:<18} {:<16} {:>5} {states:>9} {seconds:>8.1}",
-            "NOT CAUGHT", ""
-        );
+    let start = Instant::now();
+    let planted = mutant.plant.split();
+    plant(planted.core);
+    let caught = match mutant.hunt {
+        Hunt::Model(scenario) => by_model(scenario, planted)?,
+        Hunt::Seeds(from, count) => by_seeds(from, count, planted),
+    };
+    plant(None);
+    let seconds = format!("{:.1}", start.elapsed().as_secs_f64());
+    let (steps, tried) = (caught.steps.to_string(), caught.tried.to_string());
+    let Some((broken, trace)) = caught.broken else {
+        println!("{}", row([mutant.name, &caught.place, "NOT CAUGHT", "", &tried, &seconds]));
         return Ok(false);
     };
-    let (property, steps) = (broken.property, broken.steps);
-    println!("{name:<26} {scenario:<18} {property:<16} {steps:>5} {states:>9} {seconds:>8.1}");
-    let text = format!("Mutant: {}.\n\n{}", mutant.about, broken.trace);
-    let path = evidence::write("mutants", name, &text)?;
-    std::fs::write(path.with_extension("svg"), svg::sequence(&broken.trace))?;
+    println!("{}", row([mutant.name, &caught.place, &broken, &steps, &tried, &seconds]));
+    let text = format!("Mutant: {}.\n\n{trace}", mutant.about);
+    let path = evidence::write("mutants", mutant.name, &text)?;
+    if trace.steps.len() <= MOST_DRAWN {
+        std::fs::write(path.with_extension("svg"), svg::sequence(&trace))?;
+    }
     Ok(true)
 }
 
-fn hunt(mutant: &Mutant) -> anyhow::Result<model::Outcome> {
-    let scenario = model::scenario(mutant.scenario)?;
-    let (core, mistake) = mutant.plant.split();
-    plant(core);
-    let outcome = model::hunt(&scenario, mistake);
-    plant(None);
-    Ok(outcome)
+fn row([name, place, breaks, steps, tried, seconds]: [&str; 6]) -> String {
+    format!("{name:<24} {place:<18} {breaks:<32} {steps:>6} {tried:>9} {seconds:>8}")
+}
+
+/// What came of a hunt.
+struct Caught {
+    /// The scenario, or the seed.
+    place: String,
+    broken: Option<(String, Trace)>,
+    steps: usize,
+    /// How many states, or seeds.
+    tried: u64,
+}
+
+fn by_model(scenario: &str, planted: Planted) -> anyhow::Result<Caught> {
+    let Planted { flaw, undos_overtake, .. } = planted;
+    let one_clock = planted.slip == Some(Slip::OneClock);
+    let mistake = model::Mistake { flaw, undos_overtake, one_clock };
+    let outcome = model::hunt(&model::scenario(scenario)?, mistake);
+    let steps = outcome.broken.as_ref().map_or(0, |broken| broken.steps);
+    let broken = outcome.broken.map(|broken| (broken.property.to_string(), broken.trace));
+    Ok(Caught { place: scenario.to_owned(), broken, steps, tried: outcome.states })
+}
+
+/// The first seed that breaks anything, cut down.
+fn by_seeds(from: u64, count: u64, planted: Planted) -> Caught {
+    let habits = Habits { flaw: planted.flaw, ..Habits::default() };
+    let options = Options { habits, slip: planted.slip, ..Options::default() };
+    for seed in from..from + count {
+        let schedule = Schedule::of(seed);
+        let Some(violation) = search::play_safely(&schedule, options).violation else { continue };
+        let small = search::shrink_to(&schedule, &violation, options);
+        let traced = search::play_safely(&small, Options { trace: true, ..options });
+        let trace = traced.trace.unwrap_or_default();
+        let (place, steps) = (format!("seed {seed}"), trace.steps.len());
+        let broken = Some((violation.invariant.to_owned(), trace));
+        return Caught { place, broken, steps, tried: seed - from + 1 };
+    }
+    Caught { place: "seeds".into(), broken: None, steps: 0, tried: count }
 }
 
 #[cfg(feature = "mutants")]

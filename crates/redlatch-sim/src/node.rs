@@ -11,7 +11,7 @@ mod life;
 mod votes;
 
 use redlatch_core::{
-    Command, FencingToken, Fingerprint, KeyState, Ledger, Moment, Reply, Resource, Resources, Vote,
+    Command, FencingToken, KeyState, Ledger, Moment, Quarantine, Reply, Resource, Resources, Vote,
     fence::registers,
 };
 use std::{sync::Arc, time::Duration};
@@ -23,6 +23,8 @@ pub struct Node {
     keys: Vec<(Resource, Key)>,
     /// The fencing registers that have ever moved, sorted.
     registers: Vec<(u32, u64)>,
+    /// No register is below this.
+    floor: u64,
     /// What is kept for the restart guard.
     ledger: Ledger,
     /// Counts its lives: its run id.
@@ -31,8 +33,21 @@ pub struct Node {
     started: Option<Moment>,
     /// It was a replica before.
     promoted: bool,
+    /// It was flushed, or its databases were swapped, since it started.
+    flushed: bool,
+    /// The database that was swapped with the one it serves.
+    hidden: Option<Box<Hidden>>,
     /// With [`Flaw::ReadsRegistersEarly`]: what it tells of its registers.
-    told_early: Option<Vec<(u32, u64)>>,
+    told_early: Option<u64>,
+}
+
+/// A database that is out of sight.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Hidden {
+    keys: Vec<(Resource, Key)>,
+    registers: Vec<(u32, u64)>,
+    floor: u64,
+    ledger: Ledger,
 }
 
 /// What stands under a name.
@@ -80,6 +95,14 @@ pub enum Flaw {
     ReleaseDeletesAny,
     /// Tells its registers as they stood when it was first looked at.
     ReadsRegistersEarly,
+    /// Does not tell that it was flushed.
+    HidesFlushes,
+    /// Is admitted by any mark, whichever it has.
+    IgnoresMark,
+    /// Grants an extension without raising its register.
+    ExtensionKeepsRegister,
+    /// Puts a lease back also where it serves clients of another agreement.
+    PlantsForAnyone,
 }
 
 impl Node {
@@ -87,27 +110,33 @@ impl Node {
     pub fn carry_out(&mut self, clock: Clock, command: &Command, habits: Habits) -> Reply {
         self.expire(clock.now);
         match command {
-            Command::Take { guard, .. }
-            | Command::Raise { guard, .. }
-            | Command::Extend { guard, .. } => {
-                let objection = guard.and_then(|guard| self.objection(guard));
+            Command::Take { .. }
+            | Command::Raise { .. }
+            | Command::Plant { .. }
+            | Command::Extend { .. }
+            | Command::Release { .. } => {
+                let objection = self.objection(command, habits).map(Vote::Quarantined);
                 let vote = objection.unwrap_or_else(|| self.vote(clock, command, habits));
                 Reply::Vote(vote)
             }
-            Command::Release { .. } => Reply::Vote(self.vote(clock, command, habits)),
             Command::Inspect { resources } => self.inspect(clock.now, resources),
             Command::Examine => {
-                let mut facts = self.facts(clock);
+                let mut facts = self.facts(clock, habits);
                 self.ledger.tell(&mut facts);
                 Reply::Facts(facts.into())
             }
             Command::Watch { guard, nonce, replace } => {
-                self.watch(clock, *guard, *nonce, *replace, habits)
+                let mut facts = self.facts(clock, habits);
+                let before = self.ledger.watched.clone();
+                self.ledger.watch(&mut facts, *guard, *nonce, *replace);
+                if self.ledger.watched != before {
+                    self.disown_hidden(*guard);
+                }
+                Reply::Facts(facts.into())
             }
             Command::Ledger => Reply::Ledger(self.ledger.clone().into()),
-            Command::Registers => self.tell_registers(),
-            Command::Admit { guard, agreement, mark, registers } => {
-                Reply::Vote(self.admit(*guard, agreement, mark, registers))
+            Command::Admit { guard, agreement, mark, floor } => {
+                Reply::Vote(self.admit(*guard, agreement, mark, *floor, habits))
             }
             _ => Reply::Identity(self.identity()),
         }
@@ -169,7 +198,7 @@ impl Node {
 
     fn register_at(&self, at: u32) -> u64 {
         let place = self.registers.binary_search_by_key(&at, |(known, _)| *known);
-        place.map_or(0, |place| self.registers[place].1)
+        place.map_or(0, |place| self.registers[place].1).max(self.floor)
     }
 
     fn set_register_at(&mut self, at: u32, number: u64) {
@@ -191,12 +220,24 @@ impl Node {
         Reply::Keys(resources.iter().map(state).collect())
     }
 
-    fn objection(&self, guard: Fingerprint) -> Option<Vote> {
-        self.ledger.objection(&self.identity().run, guard).map(Vote::Quarantined)
-    }
-
-    fn tell_registers(&self) -> Reply {
-        let told = self.told_early.as_ref().unwrap_or(&self.registers).iter();
-        Reply::Registers(told.filter_map(|(at, is)| Some((*at, FencingToken::new(*is)?))).collect())
+    /// Why it does not do what it is asked.
+    fn objection(&self, command: &Command, habits: Habits) -> Option<Quarantine> {
+        let run = self.identity().run;
+        match command {
+            Command::Take { guard, .. } | Command::Raise { guard, .. } => {
+                self.ledger.objection(&run, (*guard)?)
+            }
+            Command::Plant { .. } if habits.flaw == Some(Flaw::PlantsForAnyone) => None,
+            Command::Plant { guard, .. } => self.ledger.refusal(&run, (*guard)?),
+            Command::Extend { guard, resources, token, .. } => {
+                let guard = (*guard)?;
+                if self.has_all(resources, token) {
+                    self.ledger.refusal(&run, guard)
+                } else {
+                    self.ledger.objection(&run, guard)
+                }
+            }
+            _ => None,
+        }
     }
 }

@@ -19,6 +19,7 @@ pub mod invariants;
 pub mod ledger;
 pub mod link;
 mod many;
+pub mod memory;
 mod report;
 pub mod schedule;
 pub mod server;

@@ -15,6 +15,7 @@ use crate::{
     command::{Command, Facts, Reply},
     fence::FencingToken,
     moment::{Moment, Now, Steady},
+    mutant::{self, Mutant},
     quarantine::{Fingerprint, Guard, Standing, Watch},
     quorum::{Fault, Vote},
     token::Entropy,
@@ -159,6 +160,7 @@ impl Node {
                 Word::For(mark.clone())
             }
             (Standing::Out { mark, .. }, Word::For(meant)) if meant == *mark => Word::For(meant),
+            (_, Word::For(_) | Word::Given) if mutant::on(Mutant::WordOutlives) => Word::Given,
             _ => Word::None,
         };
         self.standing = Some(standing);
@@ -375,8 +377,8 @@ impl Guarding {
         let enough = others > (self.nodes.len() - 1) / 2 || self.nodes.len() == 1;
         let candidate = &self.nodes[node];
         let vouched = matches!(candidate.word, Word::For(_));
-        (enough && self.know_every_grant() || vouched)
-            && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
+        let known = enough && self.know_every_grant() || mutant::on(Mutant::FloorOfAMinority);
+        (known || vouched) && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
     }
 
     /// Whether one of the nodes that were seen, and remember, knows of every
@@ -395,7 +397,7 @@ impl Guarding {
     /// Whether a node serves clients of another agreement: one of us is wrong,
     /// and it may be us.
     fn is_refused(&self) -> bool {
-        self.nodes.iter().any(Node::serves_others)
+        self.nodes.iter().any(Node::serves_others) && !mutant::on(Mutant::AdmitsThoughRefused)
     }
 
     /// What the other nodes said.
@@ -406,7 +408,8 @@ impl Guarding {
 
     /// The greatest number that the other nodes have given.
     fn floor(&self, node: usize) -> Option<FencingToken> {
-        self.others(node).filter_map(|facts| facts.highest).max()
+        let others = self.others(node).filter(|_| !mutant::on(Mutant::NoFloor));
+        others.filter_map(|facts| facts.highest).max()
     }
 
     /// Nothing can be done but wait, if there is anything to wait for.

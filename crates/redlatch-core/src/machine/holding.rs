@@ -8,6 +8,7 @@ use crate::{
     fence::FencingToken,
     lease::Loss,
     moment::Moment,
+    mutant::{self, Mutant},
     quarantine::Cause,
     quorum::{Ballot, Vote},
     release::Undo,
@@ -252,7 +253,7 @@ impl Holding {
                 resources: self.resources.clone(),
                 token: self.token.clone(),
                 ttl,
-                fence: self.fence,
+                fence: self.fence.filter(|_| !mutant::on(Mutant::NumberNotCarried)),
                 guard: world.fingerprint(),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
@@ -327,7 +328,9 @@ impl Holding {
     fn replant<E>(&mut self, id: OpId, node: usize, world: &mut World<E>) {
         let missing = match self.ballot.vote(node) {
             Vote::Gone => true,
-            Vote::Quarantined(quarantine) => quarantine.cause == Cause::Forgot,
+            Vote::Quarantined(quarantine) => {
+                quarantine.cause == Cause::Forgot || mutant::on(Mutant::PlantsWhereRefused)
+            }
             _ => false,
         };
         if self.replants && missing {

@@ -58,6 +58,8 @@ impl World {
             Step::Straggle { client, node } => self.straggle(client, node),
             Step::Restart { node } => self.restart(node, heard),
             Step::FailOver { node } => self.fail_over(node, heard),
+            Step::FlushAll => self.flush_all(),
+            Step::Jump { client } => self.jump(client),
             Step::Expire { node } => {
                 self.faults.expiries -= 1;
                 self.remove_key(node);
@@ -78,7 +80,7 @@ impl World {
     fn start(&mut self, client: usize, heard: &mut Heard) {
         self.callers[client].started += 1;
         self.callers[client].stage = Stage::Wanting;
-        let order = self.setting.order(client, self.now);
+        let order = self.setting.order(client, self.clock(client).lease);
         self.hand_in(client, Input::Acquire(self.op(client), order), heard);
     }
 
@@ -105,7 +107,7 @@ impl World {
     }
 
     pub(super) fn hand_in(&mut self, client: usize, input: Input, heard: &mut Heard) {
-        let reaction = self.setting.memo.react(self.now, &self.machines[client], input);
+        let reaction = self.setting.memo.react(self.clock(client), &self.machines[client], input);
         self.machines[client] = reaction.machine.clone();
         for effect in &reaction.effects {
             match effect {
@@ -153,7 +155,8 @@ impl World {
         match output {
             Output::Acquired(_, Ok(grant)) => {
                 let fence = grant.fence.map_or(0, FencingToken::get);
-                self.granted(client, grant.usable_until, fence, marks);
+                let until = grant.usable_until.before(self.ahead(client));
+                self.granted(client, until, fence, marks);
             }
             Output::Acquired(_, Err(_)) => {
                 marks.add(Mark::Refusal);
@@ -163,8 +166,9 @@ impl World {
             Output::Admitted(_) => marks.add(Mark::Admission),
             Output::Kept(_, until, _) => {
                 marks.add(Mark::Renewal);
+                let until = until.before(self.ahead(client));
                 if let Some(lease) = self.callers[client].lease_mut() {
-                    lease.until = *until;
+                    lease.until = until;
                 }
             }
             Output::Lost(_, loss) => {

@@ -21,6 +21,8 @@ pub(super) struct Caller {
     pub(super) under: u8,
     /// The attempt under way has asked for a second round.
     pub(super) raised: bool,
+    /// How far its client's clock of leases was set forward.
+    pub(super) ahead_ms: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,7 +66,16 @@ impl Lease {
 
 impl Caller {
     pub(super) fn new(extends: u8, looks: u8) -> Self {
-        Caller { started: 0, stage: Stage::Idle, looks, extends, floor: 0, under: 0, raised: false }
+        Caller {
+            started: 0,
+            stage: Stage::Idle,
+            looks,
+            extends,
+            floor: 0,
+            under: 0,
+            raised: false,
+            ahead_ms: 0,
+        }
     }
 
     pub(super) fn lease(&self) -> Option<&Lease> {

@@ -63,6 +63,10 @@ fn event(world: &World, step: Step, next: &World) -> Event {
             local(client, &format!("finds no connection to {}", letter(node)))
         }
         Step::Straggle { client, node } => straggler(world, client, node),
+        Step::FlushAll => Event::World { text: "all nodes are flushed".to_owned() },
+        Step::Jump { client } => {
+            Event::Local { who: client, text: "its wall clock is set forward".to_owned() }
+        }
         Step::Restart { node } => {
             local(column(world, node), "restarts and has forgotten everything")
         }

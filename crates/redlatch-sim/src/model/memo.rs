@@ -9,7 +9,7 @@ use super::{
     world::Dice,
 };
 use crate::node::{Clock, Habits, Node};
-use redlatch_core::{Command, Input, Machine, Moment, Output, Reply, Tag};
+use redlatch_core::{Command, Input, Machine, Now, Output, Reply, Tag};
 use std::{cell::RefCell, collections::HashMap, hash::BuildHasherDefault, rc::Rc};
 
 /// Everything that was worked out so far.
@@ -46,7 +46,7 @@ const MOST: usize = 1 << 20;
 impl Memo {
     pub(super) fn react(
         &self,
-        now: Moment,
+        now: Now,
         machine: &Shared<Machine<Dice>>,
         input: Input,
     ) -> Rc<Reaction> {
@@ -79,7 +79,7 @@ impl Memo {
 }
 
 impl Reaction {
-    fn of(now: Moment, machine: &Shared<Machine<Dice>>, input: Input) -> Self {
+    fn of(now: Now, machine: &Shared<Machine<Dice>>, input: Input) -> Self {
         let mut next = Machine::clone(machine);
         next.handle(now, input);
         let mut effects = Vec::new();

@@ -3,6 +3,7 @@
 mod continuity;
 mod exclusion;
 mod fencing_order;
+mod no_part;
 mod no_resurrection;
 mod nothing_left;
 mod reachability;
@@ -30,6 +31,8 @@ pub enum Property {
     NoResurrection,
     /// A client that is done has no key anywhere.
     NothingLeft,
+    /// No node is admitted for a client that others refuse.
+    NoPart,
 }
 
 /// All of them.
@@ -52,6 +55,7 @@ impl Property {
             Property::Continuity => continuity::broken(world, heard),
             Property::NoResurrection => no_resurrection::broken(world, heard),
             Property::NothingLeft => nothing_left::broken(world),
+            Property::NoPart => no_part::broken(world),
         }
     }
 }
@@ -65,6 +69,7 @@ impl fmt::Display for Property {
             Property::Continuity => "continuity",
             Property::NoResurrection => "no resurrection",
             Property::NothingLeft => "nothing left",
+            Property::NoPart => "no part",
         })
     }
 }

@@ -41,7 +41,8 @@ pub struct Scenario {
     pub must_happen: &'static [Mark],
     /// What is known to come out.
     pub expect: Expect,
-    /// How many states there are (until the violation, where one is expected).
+    /// About how many states there are (until the violation, where one is
+    /// expected): says what belongs to a short run, and proves nothing.
     pub states: u64,
 }
 
@@ -70,6 +71,10 @@ pub struct Script {
     pub releases: bool,
     /// Whether it may stop wanting a lock in the middle of an attempt.
     pub cancels: bool,
+    /// Whether its wall clock may be set forward: see [`Faults::jumps`].
+    pub jumps: bool,
+    /// Whether it agrees with nobody: the nodes serve the others.
+    pub disagrees: bool,
 }
 
 /// Renewal by the machine.
@@ -106,6 +111,10 @@ pub struct Faults {
     pub failovers: u8,
     /// How many locks a client of another library wants.
     pub foreign: u8,
+    /// All nodes are flushed at once.
+    pub flushes: u8,
+    /// A client's wall clock is set forward by a TTL.
+    pub jumps: u8,
 }
 
 /// The restart guard of all clients. All nodes are admitted at the start.

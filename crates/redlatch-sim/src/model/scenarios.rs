@@ -29,6 +29,8 @@ const ONCE: Script = Script {
     extend_ms: 1000,
     releases: true,
     cancels: false,
+    jumps: false,
+    disagrees: false,
 };
 
 /// Wants no lock, but looks once which nodes may vote.
@@ -56,6 +58,8 @@ const NO_FAULTS: Faults = Faults {
     restarts: 0,
     failovers: 0,
     foreign: 0,
+    flushes: 0,
+    jumps: 0,
 };
 
 /// Keys of a second, and patience of half of it: with round numbers many things

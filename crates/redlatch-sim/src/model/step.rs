@@ -41,6 +41,10 @@ pub(super) enum Step {
     Straggle { client: usize, node: usize },
     /// The node restarts with nothing in its memory.
     Restart { node: usize },
+    /// All nodes are flushed.
+    FlushAll,
+    /// The client's wall clock is set forward.
+    Jump { client: usize },
     /// The node's key dies before its time.
     Expire { node: usize },
     /// Somebody removes the lock from all nodes.
@@ -72,6 +76,9 @@ impl World {
         if self.faults.removals > 0 && held {
             steps.push(Step::Remove);
         }
+        if self.faults.flushes > 0 {
+            steps.push(Step::FlushAll);
+        }
         if self.may_pass() {
             steps.push(Step::Pass);
         }
@@ -98,6 +105,9 @@ impl World {
         }
         if caller.looks > 0 && self.has_node_out() && script.begins() <= self.now {
             steps.push(Step::Look { client });
+        }
+        if self.faults.jumps > 0 && script.jumps {
+            steps.push(Step::Jump { client });
         }
         if self.is_due(client) {
             steps.push(Step::Tick { client });

@@ -9,7 +9,7 @@ use super::{
     scenario::{NODES, ms},
     world::World,
 };
-use crate::node::Clock;
+use crate::node::{Clock, Node};
 use redlatch_core::{Command, Input, Moment, Reply};
 
 /// What lines and nodes do.
@@ -116,6 +116,22 @@ impl World {
         self.cut_all(node, heard);
     }
 
+    pub(super) fn flush_all(&mut self) {
+        self.faults.flushes -= 1;
+        self.nodes.iter_mut().for_each(|node| node.change(Node::flush));
+    }
+
+    /// The client's wall clock is set forward by a whole TTL: its leases end that
+    /// much earlier.
+    pub(super) fn jump(&mut self, client: usize) {
+        self.faults.jumps -= 1;
+        let by = self.setting.scenario.times.ttl_ms;
+        self.callers[client].ahead_ms += by;
+        if let Some(lease) = self.callers[client].lease_mut() {
+            lease.until = lease.until.before(ms(by));
+        }
+    }
+
     /// The replica was told of nothing that happened in this history.
     pub(super) fn fail_over(&mut self, node: usize, heard: &mut Heard) {
         self.faults.failovers -= 1;
@@ -162,15 +178,15 @@ impl World {
             return false;
         };
         let input = Input::Reply { node, tag: answer.tag, reply };
-        self.setting.memo.react(self.now, &self.machines[client], input).is_nothing
+        self.setting.memo.react(self.clock(client), &self.machines[client], input).is_nothing
     }
 }
 
 /// Whether it is about the restart guard and takes no time.
 fn is_quick(command: &Command, slow: bool) -> bool {
     match command {
-        Command::Watch { .. } => true,
-        Command::Registers | Command::Admit { .. } => !slow,
+        Command::Examine => true,
+        Command::Watch { .. } | Command::Admit { .. } => !slow,
         _ => false,
     }
 }

@@ -13,7 +13,8 @@ pub(super) fn command_text(command: &Command) -> String {
             format!("extend {} by {}", name_of(token.as_bytes()), ttl.as_millis())
         }
         Command::Release { token, .. } => format!("undo {}", name_of(token.as_bytes())),
-        Command::Registers => "tell your registers".to_owned(),
+        Command::Plant { token, .. } => format!("plant {}", name_of(token.as_bytes())),
+        Command::Watch { .. } => "leave a mark".to_owned(),
         Command::Admit { .. } => "admit".to_owned(),
         other => format!("{other:?}"),
     }

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::node::{Habits, Node};
 use redlatch_core::{
-    Agreement, Entropy, Guard, Machine, Moment, OpId, Owner, Resource, Resources, Terms, WallClock,
-    machine::Order,
+    Agreement, Entropy, Guard, Machine, Moment, Now, OpId, Owner, Resource, Resources, Steady,
+    Terms, WallClock, machine::Order,
 };
 use std::{
     hash::{Hash, Hasher},
@@ -38,6 +38,8 @@ pub(super) struct Setting {
     pub(super) undos_overtake: bool,
     pub(super) memo: Memo,
     pub(super) guard: Option<Guard>,
+    /// The mistake of a driver that has no clock but that of leases.
+    one_clock: bool,
     terms: Vec<Terms>,
     owners: Vec<Owner>,
 }
@@ -73,6 +75,7 @@ impl Setting {
             habits: Habits { flaw: mistake.flaw, discreet: true, stands_still: true },
             guard: guard(&scenario),
             undos_overtake: mistake.undos_overtake,
+            one_clock: mistake.one_clock,
             memo: Memo::default(),
             resources,
             name,
@@ -83,7 +86,20 @@ impl Setting {
     fn guard_of(&self, client: usize) -> Option<Guard> {
         let guarded = self.scenario.guard?;
         let passing = client + guarded.admitting < self.scenario.scripts.len();
-        self.guard.clone().map(|guard| if passing { guard.passing() } else { guard })
+        let guard = if self.scenario.scripts[client].disagrees {
+            Some(self.stranger()?)
+        } else {
+            self.guard.clone()
+        };
+        guard.map(|guard| if passing { guard.passing() } else { guard })
+    }
+
+    /// The guard of clients that agree with nobody: other times, the same nodes.
+    pub(super) fn stranger(&self) -> Option<Guard> {
+        let guard = self.guard.as_ref()?;
+        let (names, max_ttl) = (guard.agreement.nodes().iter().cloned(), guard.agreement.max_ttl());
+        let agreement = Agreement::new(names, max_ttl, Duration::from_millis(1));
+        Some(Guard::new(agreement, guard.strict))
     }
 
     /// What a client asks for when it begins to want the lock. The wall clocks
@@ -126,7 +142,7 @@ impl World {
                 node.set_register(&setting.resources, *number);
             }
             if let Some(guard) = &setting.guard {
-                node.admit_now(guard.fingerprint);
+                node.admit_now(guard.fingerprint, &guard.agreement.to_string());
             }
             Shared::new(node)
         };
@@ -162,13 +178,27 @@ impl World {
     }
 
     pub(super) fn is_due(&self, client: usize) -> bool {
-        self.machines[client].due().is_some_and(|due| due <= self.now)
+        self.machines[client].due().is_some_and(|due| due <= self.clock(client).lease)
+    }
+
+    /// How far the client's clock of leases is ahead of true time.
+    pub(super) fn ahead(&self, client: usize) -> Duration {
+        ms(self.callers[client].ahead_ms)
+    }
+
+    /// The time on both clocks of a client. No step moves the slow one, unless
+    /// the driver makes that mistake.
+    pub(super) fn clock(&self, client: usize) -> Now {
+        let lease = self.now.after(self.ahead(client));
+        let steady = if self.setting.one_clock { lease } else { self.now };
+        Now { lease, steady: Steady::from_nanos(steady.as_nanos()) }
     }
 
     /// The next moment at which anything can change by time alone.
     pub(super) fn next_moment(&self) -> Option<Moment> {
         let times = &self.setting.scenario.times;
-        let dues = self.machines.iter().filter_map(|machine| machine.due());
+        let due = |client: usize| Some(self.machines[client].due()?.before(self.ahead(client)));
+        let dues = (0..self.clients()).filter_map(due);
         let keys = self.nodes.iter().flat_map(|node| node.keys().map(|(_, key)| key.dies));
         let leases = self.callers.iter().filter_map(|caller| caller.lease().map(|l| l.until));
         let starts = self.setting.scenario.scripts.iter().map(Script::begins);

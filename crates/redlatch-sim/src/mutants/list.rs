@@ -1,6 +1,6 @@
 //! The mutants, and where each is hunted.
 
-use crate::{model::Mistake, node::Flaw};
+use crate::{node::Flaw, search::world::Slip};
 use redlatch_core::mutant::Mutant as Core;
 
 /// A known way to get it wrong.
@@ -12,8 +12,17 @@ pub struct Mutant {
     pub about: &'static str,
     /// How it is planted.
     pub plant: Plant,
-    /// The scenario that leaves room for it.
-    pub scenario: &'static str,
+    /// Where it must be found.
+    pub hunt: Hunt,
+}
+
+/// Where a mutant must be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hunt {
+    /// By the model, in the scenario that leaves room for it.
+    Model(&'static str),
+    /// By the search, in that many seeds from that one on.
+    Seeds(u64, u64),
 }
 
 /// Where the mistake is.
@@ -23,27 +32,47 @@ pub enum Plant {
     Core(Core),
     /// In a node.
     Node(Flaw),
+    /// In both: either alone does no harm.
+    Both(Core, Flaw),
     /// In what carries commands to nodes.
     UndosOvertake,
+    /// In what drives the machine.
+    Driver(Slip),
+}
+
+/// What is planted where.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Planted {
+    pub(super) core: Option<Core>,
+    pub(super) flaw: Option<Flaw>,
+    pub(super) undos_overtake: bool,
+    pub(super) slip: Option<Slip>,
 }
 
 impl Plant {
-    /// The core's part and the rest.
-    pub(super) fn split(self) -> (Option<Core>, Mistake) {
+    pub(super) fn split(self) -> Planted {
+        let none = Planted::default();
         match self {
-            Plant::Core(mutant) => (Some(mutant), Mistake::default()),
-            Plant::Node(flaw) => (None, Mistake { flaw: Some(flaw), ..Mistake::default() }),
-            Plant::UndosOvertake => (None, Mistake { undos_overtake: true, ..Mistake::default() }),
+            Plant::Core(core) => Planted { core: Some(core), ..none },
+            Plant::Node(flaw) => Planted { flaw: Some(flaw), ..none },
+            Plant::Both(core, flaw) => Planted { core: Some(core), flaw: Some(flaw), ..none },
+            Plant::UndosOvertake => Planted { undos_overtake: true, ..none },
+            Plant::Driver(slip) => Planted { slip: Some(slip), ..none },
         }
     }
 }
 
 const fn core(mutant: Core, name: &'static str, scenario: &'static str) -> Mutant {
-    Mutant { name, about: "", plant: Plant::Core(mutant), scenario }
+    Mutant { name, about: "", plant: Plant::Core(mutant), hunt: Hunt::Model(scenario) }
 }
 
 const fn node(flaw: Flaw, name: &'static str, scenario: &'static str) -> Mutant {
-    Mutant { name, about: "", plant: Plant::Node(flaw), scenario }
+    Mutant { name, about: "", plant: Plant::Node(flaw), hunt: Hunt::Model(scenario) }
+}
+
+/// One that is found by seeds.
+const fn seeds(plant: Plant, name: &'static str, count: u64) -> Mutant {
+    Mutant { name, about: "", plant, hunt: Hunt::Seeds(0, count) }
 }
 
 /// All of them.
@@ -108,10 +137,78 @@ pub const ALL: &[Mutant] = &[
         name: "undo-overtakes",
         about: "an undo overtakes its take",
         plant: Plant::UndosOvertake,
-        scenario: "cancel",
+        hunt: Hunt::Model("cancel"),
     },
     Mutant {
         about: "a release deletes the key of whoever has it",
         ..node(Flaw::ReleaseDeletesAny, "release-deletes-any", "again")
+    },
+    Mutant {
+        about: "the window is as long as the longest lock, and no longer",
+        ..seeds(Plant::Core(Core::WindowWithoutSkew), "window-without-skew", 1000)
+    },
+    Mutant {
+        about: "a window goes on though the mark that it was counted by is another",
+        ..seeds(Plant::Core(Core::MarkNotCompared), "mark-not-compared", 1000)
+    },
+    Mutant {
+        about: "a node that was flushed is admitted by its uptime",
+        ..seeds(Plant::Core(Core::UptimeAfterFlush), "uptime-after-flush", 1000)
+    },
+    Mutant {
+        about: "uptime is believed to the second",
+        ..seeds(Plant::Core(Core::UptimeNotCut), "uptime-not-cut", 1000)
+    },
+    Mutant {
+        about: "a node is admitted by the numbers of a minority",
+        ..seeds(Plant::Core(Core::FloorOfAMinority), "floor-of-a-minority", 1000)
+    },
+    Mutant {
+        about: "a node is admitted without the numbers of the others",
+        ..seeds(Plant::Core(Core::NoFloor), "no-floor", 1000)
+    },
+    Mutant {
+        about: "an extension does not carry the lease's number",
+        ..seeds(Plant::Core(Core::NumberNotCarried), "number-not-carried", 1000)
+    },
+    Mutant {
+        about: "a client that nodes refuse admits others",
+        ..seeds(Plant::Core(Core::AdmitsThoughRefused), "admits-though-refused", 1000)
+    },
+    Mutant {
+        about: "an operator's word outlives the admission it was for",
+        ..seeds(Plant::Core(Core::WordOutlives), "word-outlives", 1000)
+    },
+    Mutant {
+        about: "a garbled reply counts as a command never sent",
+        ..seeds(Plant::Core(Core::NonsenseNeverSent), "nonsense-never-sent", 1000)
+    },
+    Mutant {
+        about: "a client without a guard that names a minority is served",
+        ..seeds(Plant::Core(Core::OtherNodesCount), "minority-without-guard", 1000)
+    },
+    Mutant {
+        about: "a node is admitted by any mark",
+        ..seeds(Plant::Node(Flaw::IgnoresMark), "mark-ignored", 1000)
+    },
+    Mutant {
+        about: "a node does not tell that it was flushed",
+        ..seeds(Plant::Node(Flaw::HidesFlushes), "flush-not-told", 1000)
+    },
+    Mutant {
+        about: "a lease is put back on a node that serves others",
+        ..seeds(
+            Plant::Both(Core::PlantsWhereRefused, Flaw::PlantsForAnyone),
+            "plants-where-refused",
+            1000,
+        )
+    },
+    Mutant {
+        about: "windows are counted by the clock of leases",
+        ..seeds(Plant::Driver(Slip::OneClock), "window-by-lease-clock", 1000)
+    },
+    Mutant {
+        about: "a client without a guard asks nobody whom a node serves",
+        ..seeds(Plant::Driver(Slip::TrustsAnyNode), "trusts-any-node", 1000)
     },
 ];

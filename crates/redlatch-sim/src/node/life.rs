@@ -1,7 +1,7 @@
 //! The lives of a node: starts, failovers, and what the restart guard keeps.
 
 use super::{Clock, Flaw, Habits, Node};
-use redlatch_core::{Facts, FencingToken, Fingerprint, Identity, Marker, Moment, Reply, Vote};
+use redlatch_core::{Cause, Facts, FencingToken, Fingerprint, Identity, Marker, Moment, Vote};
 use std::{sync::Arc, time::Duration};
 
 impl Node {
@@ -14,6 +14,7 @@ impl Node {
     pub fn restart(&mut self, now: Moment) {
         self.run += 1;
         self.started = Some(now);
+        self.flushed = false;
     }
 
     /// Its keys and registers vanish, but it runs on: `FLUSHALL`.
@@ -22,8 +23,20 @@ impl Node {
             run: self.run,
             started: self.started,
             promoted: self.promoted,
+            flushed: true,
             ..Node::default()
         };
+    }
+
+    /// Serves its other database, which is empty at first, from now on: `SWAPDB`.
+    pub fn swap(&mut self) {
+        let mut hidden = self.hidden.take().unwrap_or_default();
+        std::mem::swap(&mut hidden.keys, &mut self.keys);
+        std::mem::swap(&mut hidden.registers, &mut self.registers);
+        std::mem::swap(&mut hidden.floor, &mut self.floor);
+        std::mem::swap(&mut hidden.ledger, &mut self.ledger);
+        self.hidden = Some(hidden);
+        self.flushed = true;
     }
 
     /// A replica takes its place. It has been up as long, but what it was told
@@ -33,12 +46,14 @@ impl Node {
         self.promoted = true;
         self.keys.clear();
         self.registers = registers.to_vec();
+        self.hidden = None;
     }
 
     /// Is admitted without further ado, as it was before the history begins.
-    pub fn admit_now(&mut self, guard: Fingerprint) {
+    pub fn admit_now(&mut self, guard: Fingerprint, agreement: &str) {
         let marker = Marker { run: self.identity().run, fingerprint: guard };
         self.ledger.admitted = Some(marker.to_string().into());
+        self.ledger.agreement = Some(agreement.into());
     }
 
     /// Which life it is in.
@@ -53,6 +68,12 @@ impl Node {
         self.ledger.objection(&self.identity().run, guard).is_none()
     }
 
+    /// Why it may not vote by this agreement, if it may not.
+    #[must_use]
+    pub fn cause(&self, guard: Fingerprint) -> Option<Cause> {
+        self.ledger.objection(&self.identity().run, guard).map(|objection| objection.cause)
+    }
+
     /// Its registers that have ever moved.
     #[must_use]
     pub fn registers(&self) -> &[(u32, u64)] {
@@ -63,29 +84,23 @@ impl Node {
         Identity { run: format!("run-{}", self.run).into(), version: "virtual 1".into() }
     }
 
-    pub(super) fn facts(&self, clock: Clock) -> Facts {
+    pub(super) fn facts(&mut self, clock: Clock, habits: Habits) -> Facts {
+        let mut highest = self.registers.iter().map(|(_, is)| *is).max().unwrap_or(0);
+        highest = highest.max(self.floor);
+        if habits.flaw == Some(Flaw::ReadsRegistersEarly) {
+            highest = *self.told_early.get_or_insert(highest);
+        }
+        // Servers cut both times to whole seconds.
+        let seconds = |at: Moment| at.as_nanos() / 1_000_000_000;
+        let started = self.started.unwrap_or(Moment::START);
         Facts {
             clock: Some(Duration::from_micros(clock.wall)),
-            uptime: Some(clock.now.since(self.started.unwrap_or(Moment::START))),
+            uptime: Some(Duration::from_secs(seconds(clock.now).saturating_sub(seconds(started)))),
             promoted: self.promoted,
+            intact: !self.flushed || habits.flaw == Some(Flaw::HidesFlushes),
+            highest: FencingToken::new(highest),
             ..Facts::of(self.identity())
         }
-    }
-
-    pub(super) fn watch(
-        &mut self,
-        clock: Clock,
-        guard: Fingerprint,
-        nonce: u64,
-        replace: bool,
-        habits: Habits,
-    ) -> Reply {
-        let mut facts = self.facts(clock);
-        self.ledger.watch(&mut facts, guard, nonce, replace);
-        if habits.flaw == Some(Flaw::ReadsRegistersEarly) && self.told_early.is_none() {
-            self.told_early = Some(self.registers.clone());
-        }
-        Reply::Facts(facts.into())
     }
 
     pub(super) fn admit(
@@ -93,14 +108,35 @@ impl Node {
         guard: Fingerprint,
         agreement: &Arc<str>,
         mark: &str,
-        registers: &[(u32, FencingToken)],
+        floor: Option<FencingToken>,
+        habits: Habits,
     ) -> Vote {
-        if !self.ledger.admit(&self.identity().run, guard, agreement, mark) {
+        let run = self.identity().run;
+        let own = format!("{run} any 0");
+        let mark = if habits.flaw == Some(Flaw::IgnoresMark) {
+            self.ledger.watched = Some(own.as_str().into());
+            &own
+        } else {
+            mark
+        };
+        if !self.ledger.admit(&run, guard, agreement, mark) {
             return Vote::Gone;
         }
-        for (at, number) in registers {
-            self.set_register_at(*at, self.register_at(*at).max(number.get()));
-        }
+        self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
+        self.disown_hidden(guard);
         Vote::Granted
+    }
+
+    /// What was swapped away must not come back admitted, nor with a mark that
+    /// tells how long it has been out: whatever is put on a node that is out
+    /// would be forgotten by it.
+    pub(super) fn disown_hidden(&mut self, guard: Fingerprint) {
+        if let Some(hidden) = &mut self.hidden {
+            let admitted = hidden.ledger.admitted.as_deref().and_then(Marker::parse);
+            if admitted.is_none_or(|marker| marker.fingerprint == guard) {
+                hidden.ledger.admitted = None;
+                hidden.ledger.watched = None;
+            }
+        }
     }
 }

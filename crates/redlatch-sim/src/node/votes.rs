@@ -18,6 +18,12 @@ impl Node {
                     (vote, _) => vote,
                 }
             }
+            Command::Plant { resources, token, ttl, guard } => {
+                if let Some(guard) = guard.filter(|guard| !self.is_admitted(*guard)) {
+                    self.disown_hidden(guard);
+                }
+                self.take(clock.now, resources, token, *ttl, habits)
+            }
             Command::Raise { resources, token, to, .. } => {
                 let known = self.raise(resources, token, *to, has(Flaw::RaisesUnconditionally));
                 let generous = has(Flaw::ConfirmsAtLeast) && known != Vote::Gone;
@@ -27,8 +33,8 @@ impl Node {
                 if has(Flaw::ExtensionRecreates) {
                     self.take(clock.now, resources, token, *ttl, habits);
                 }
-                if let Some(to) = fence {
-                    self.raise(resources, token, *to, false);
+                if let Some(to) = fence.filter(|_| !has(Flaw::ExtensionKeepsRegister)) {
+                    self.raise(resources, token, to, false);
                 }
                 self.extend(clock.now.after(*ttl), resources, token, has(Flaw::ExtensionShortens))
             }
@@ -107,7 +113,7 @@ impl Node {
         if ours == resources.count() { Vote::Granted } else { Vote::Gone }
     }
 
-    fn has_all(&self, resources: &Resources, token: &Token) -> bool {
+    pub(super) fn has_all(&self, resources: &Resources, token: &Token) -> bool {
         let ours = |name: &Resource| {
             self.keys.iter().any(|(known, key)| known == name && *key.value == *token.as_bytes())
         };

@@ -12,8 +12,8 @@
 use super::{Plan, store::Store, topology::Topology};
 use crate::search::dice::Dice;
 use redlatch_core::{
-    Command, Fault, Input, Machine, Moment, OpId, Output, Owner, Reply, Resources, Tag, Token,
-    WallClock, fence::DEFAULT_SKEW, machine::Order,
+    Command, Fault, Input, Machine, Moment, Now, OpId, Output, Owner, Reply, Resources, Steady,
+    Tag, Token, WallClock, fence::DEFAULT_SKEW, machine::Order,
 };
 use std::{
     cmp::Reverse,
@@ -230,7 +230,9 @@ impl<'a> Load<'a> {
     }
 
     fn hand_in(&mut self, process: usize, input: Input) {
-        self.processes[process].machine.handle(self.now, input);
+        let steady = Steady::from_nanos(self.now.as_nanos());
+        let now = Now { lease: self.now, steady };
+        self.processes[process].machine.handle(now, input);
         while let Some(output) = self.processes[process].machine.poll() {
             self.carry_out(process, output);
         }

@@ -4,13 +4,14 @@ use super::{
     clock::Clock,
     dice::Dice,
     event::{Act, Event},
+    ledger::Lease,
     link::Link,
-    schedule::{self, Place, Schedule},
+    schedule::{Place, Schedule},
     server::EPOCH,
 };
-use redlatch_core::{Guard, Machine, Moment, OpId, Owner, Token, WallClock};
+use redlatch_core::{Machine, Moment, Now, OpId, Owner, Steady, Token, WallClock};
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     time::Duration,
 };
 
@@ -19,8 +20,11 @@ use std::{
 pub struct Client {
     /// What decides.
     pub machine: Machine<Dice>,
-    /// What it lives by: runs on, is never set back.
+    /// What its leases end by: moves on when its wall clock is set forward, is
+    /// never set back.
     pub clock: Clock,
+    /// What windows are counted by: no step moves it.
+    steady: Clock,
     /// Its wall clock, which numbers are proposed by.
     pub wall: Clock,
     /// Its ways to the nodes.
@@ -49,8 +53,17 @@ pub struct Client {
     /// up undoing it: it gives up when the keys must be dead if they were set as
     /// soon as they were sent.
     pub outlives: HashMap<Token, Duration>,
+    /// The leases that it is about to take over from another client.
+    pub resuming: BTreeMap<OpId, Lease>,
     /// Whether it has been idle since its last request.
     pub rested: bool,
+    /// The nodes of its list that said, when they were last looked at, that they
+    /// serve other clients.
+    pub refused_by: BTreeSet<usize>,
+    /// Those that said that they were taken from others for it.
+    pub reserved: BTreeSet<usize>,
+    /// The nodes of its list, in its order.
+    pub list: Vec<usize>,
     number: u64,
     skew: Duration,
 }
@@ -83,7 +96,8 @@ impl Client {
     /// A process that has not done anything yet.
     #[must_use]
     pub fn new(schedule: &Schedule, number: usize) -> Self {
-        let Place { drift, wall } = schedule.clients[number];
+        let Place { drift, wall } = schedule.clients[number].place;
+        let party = schedule.party(number);
         let id = u64::try_from(number).unwrap_or(u64::MAX);
         let nodes = 0..schedule.nodes.len();
         let link = |node| Link::new(Dice::of(schedule.seed, &[2, id, node]));
@@ -91,6 +105,7 @@ impl Client {
         Client {
             machine: machine(schedule, number, 0),
             clock: Clock::new(drift, Moment::from_nanos(1_000_000_000)),
+            steady: Clock::new(drift, Moment::from_nanos(1_000_000_000)),
             wall: Clock::new(drift, epoch),
             links: nodes.clone().map(|node| link(u64::try_from(node).unwrap_or(0))).collect(),
             life: 0,
@@ -104,9 +119,13 @@ impl Client {
             asks: VecDeque::new(),
             mail: nodes.map(|_| VecDeque::new()).collect(),
             outlives: HashMap::new(),
+            resuming: BTreeMap::new(),
             rested: true,
+            refused_by: BTreeSet::new(),
+            reserved: BTreeSet::new(),
+            list: party.list.clone(),
             number: 0,
-            skew: schedule.skew.get(),
+            skew: party.skew.get(),
         }
     }
 
@@ -127,6 +146,15 @@ impl Client {
     pub fn under_way(&self, job: usize) -> Option<OpId> {
         let op = *self.jobs.get(&job)?;
         self.ops.get(&op).filter(|known| !known.dropped).map(|_| op)
+    }
+
+    /// The time on both of its clocks. With `one`, a driver that has only the
+    /// clock of leases.
+    #[must_use]
+    pub fn now(&self, at: Moment, one: bool) -> Now {
+        let (lease, steady) = (self.clock.read(at), self.steady.read(at));
+        let steady = if one { lease } else { steady };
+        Now { lease, steady: Steady::from_nanos(steady.as_nanos()) }
     }
 
     /// What its wall clock shows.
@@ -152,6 +180,9 @@ impl Client {
         self.jobs.clear();
         self.asks.clear();
         self.mail.iter_mut().for_each(VecDeque::clear);
+        self.refused_by.clear();
+        self.reserved.clear();
+        self.resuming.clear();
     }
 }
 
@@ -170,10 +201,10 @@ pub fn owner(client: usize, life: u32) -> Owner {
 fn machine(schedule: &Schedule, number: usize, life: u32) -> Machine<Dice> {
     let id = u64::try_from(number).unwrap_or(u64::MAX);
     let dice = Dice::of(schedule.seed, &[1, id, life.into()]);
-    let machine = Machine::new(schedule.nodes.len(), dice);
-    let strict = schedule.guard == schedule::Guard::Strict;
-    match schedule.agreement() {
-        Some(agreement) => machine.guarded(Guard::new(agreement, strict)),
+    let party = schedule.party(number);
+    let machine = Machine::new(party.list.len(), dice);
+    match party.guard() {
+        Some(guard) => machine.guarded(guard),
         None => machine,
     }
 }

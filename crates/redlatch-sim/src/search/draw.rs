@@ -6,13 +6,14 @@
 //! Times are drawn relative to the TTL, so that what goes wrong overlaps with
 //! what it can hurt: retries, renewals, expiry.
 
+mod clocks;
 mod jobs;
+mod parties;
 mod troubles;
 
 use super::{
-    clock::MOST_DRIFT,
     dice::Dice,
-    schedule::{Guard, Network, Place, Schedule, Span},
+    schedule::{Guard, Network, Party, Schedule, Span},
 };
 use std::time::Duration;
 
@@ -27,7 +28,16 @@ pub(super) struct Mood {
     pub(super) pauses: u64,
     pub(super) client_crashes: u64,
     pub(super) steps: u64,
+    /// Steps of clients' clocks alone.
+    pub(super) client_steps: u64,
+    pub(super) garbled: u64,
     pub(super) foreign: u64,
+    /// How many times an operator vouches for a node.
+    pub(super) words: u64,
+    /// Out of a hundred: all nodes are flushed at some time.
+    pub(super) flush_all: u64,
+    /// All nodes are restarted one after the other, under a lease that is renewed.
+    pub(super) rolling: bool,
     /// Thousands of clients with little to do each.
     pub(super) crowd: bool,
     /// A few clients that all want one lock with a number, all the time, on nodes
@@ -42,15 +52,34 @@ const CALM: Mood = Mood {
     pauses: 0,
     client_crashes: 0,
     steps: 0,
+    client_steps: 0,
+    garbled: 0,
     foreign: 0,
+    words: 0,
+    flush_all: 0,
+    rolling: false,
     crowd: false,
     storm: false,
 };
+
+/// Who is there besides the clients that agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    Nobody,
+    /// Some with other times.
+    Strangers,
+    /// One that names a minority and has no guard.
+    Loner,
+    /// The list is changed by one node, one node after the other.
+    Successors,
+}
 
 /// What the parts of a schedule are drawn from.
 pub(super) struct Draw {
     pub(super) dice: Dice,
     pub(super) mood: Mood,
+    pub(super) others: Others,
+    pub(super) parties: Vec<Party>,
     pub(super) nodes: usize,
     pub(super) clients: usize,
     pub(super) resources: u32,
@@ -68,28 +97,30 @@ impl Schedule {
         let nodes = dice.pick(&[1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5]);
         let guard = guard(&mut dice, nodes);
         let mood = mood(&mut dice, guard);
-        // A node that is out stays out for up to three TTLs.
-        let lasts = if guard == Guard::Off { dice.between(3, 12) } else { dice.between(6, 24) };
+        let others = others(&mut dice, guard, mood);
         let mut draw = Draw {
             nodes,
-            clients: clients(&mut dice, mood),
+            clients: clients(&mut dice, mood, others),
             resources: if mood.storm { 1 } else { dice.pick(&[1, 2, 3]) },
-            calm_at: ttl * u32::try_from(lasts).unwrap_or(3),
+            calm_at: Duration::ZERO,
+            parties: Vec::new(),
             ttl,
-            mood,
+            mood: calmer(mood, others),
+            others,
             guard,
             dice,
         };
+        draw.draw_parties();
+        draw.calm_at = draw.lasts();
+        let registers = draw.registers();
         Schedule {
             seed,
-            nodes: (0..draw.nodes).map(|_| draw.place()).collect(),
-            registers: draw.registers(),
-            clients: (0..draw.clients).map(|_| draw.place()).collect(),
+            nodes: draw.node_places(registers.iter().all(|register| *register < 3)),
+            registers,
+            clients: (0..draw.clients).map(|client| draw.process(client)).collect(),
+            parties: draw.parties.clone(),
             network: draw.network(),
-            guard,
-            fresh: draw.dice.percent(10),
-            max_ttl: (draw.ttl * 2).into(),
-            skew: draw.skew(),
+            fresh: others == Others::Nobody && !mood.rolling && draw.dice.percent(10),
             calm_at: draw.calm_at.into(),
             troubles: draw.troubles(),
             jobs: draw.jobs(),
@@ -101,8 +132,8 @@ impl Schedule {
 fn guard(dice: &mut Dice, nodes: usize) -> Guard {
     match dice.below(100) {
         _ if nodes < 3 => Guard::Off,
-        0..55 => Guard::Off,
-        55..75 => Guard::On,
+        0..30 => Guard::Off,
+        30..65 => Guard::On,
         _ => Guard::Strict,
     }
 }
@@ -110,11 +141,45 @@ fn guard(dice: &mut Dice, nodes: usize) -> Guard {
 fn mood(dice: &mut Dice, guard: Guard) -> Mood {
     let mood = any_mood(dice);
     match guard {
-        Guard::Off if mood.node_crashes > 0 && dice.percent(10) => Mood { forgetting: 50, ..mood },
+        Guard::Off if mood.node_crashes > 0 && dice.percent(30) => Mood { forgetting: 50, ..mood },
         Guard::Off => mood,
         // What the guard is for.
-        _ if dice.percent(70) => Mood { node_crashes: 5, forgetting: 75, steps: 0, ..mood },
-        _ => Mood { node_crashes: mood.node_crashes.max(3), forgetting: 75, ..mood },
+        _ => match dice.below(100) {
+            0..20 => Mood { rolling: true, ..CALM },
+            20..60 => Mood {
+                node_crashes: 6,
+                forgetting: 75,
+                steps: 0,
+                client_steps: 3,
+                words: 2,
+                flush_all: 15,
+                ..mood
+            },
+            60..80 => Mood { node_crashes: 3, forgetting: 75, steps: 0, network: 8, ..mood },
+            _ => Mood { node_crashes: mood.node_crashes.max(3), forgetting: 75, ..mood },
+        },
+    }
+}
+
+fn others(dice: &mut Dice, guard: Guard, mood: Mood) -> Others {
+    match dice.below(100) {
+        _ if guard == Guard::Off || mood.crowd => Others::Nobody,
+        0..15 => Others::Strangers,
+        15..20 => Others::Loner,
+        20..32 if !mood.rolling => Others::Successors,
+        _ => Others::Nobody,
+    }
+}
+
+/// A list is changed with care.
+fn calmer(mood: Mood, others: Others) -> Mood {
+    match others {
+        Others::Successors => {
+            let network = mood.network.min(2);
+            Mood { network, node_crashes: 0, steps: 0, words: 0, flush_all: 0, ..CALM }
+        }
+        Others::Loner => Mood { node_crashes: 0, flush_all: 0, words: 0, steps: 0, ..mood },
+        _ => mood,
     }
 }
 
@@ -122,17 +187,17 @@ fn any_mood(dice: &mut Dice) -> Mood {
     let everything = Mood {
         network: 8,
         node_crashes: 3,
-        forgetting: 0,
         pauses: 4,
         client_crashes: 2,
         steps: 2,
+        garbled: 2,
         foreign: 2,
-        crowd: false,
-        storm: false,
+        ..CALM
     };
     match dice.below(100) {
         0..6 => CALM,
-        6..30 => Mood { network: 12, ..CALM },
+        6..26 => Mood { network: 12, ..CALM },
+        26..30 => Mood { network: 4, garbled: 4, ..CALM },
         30..45 => Mood { network: 4, pauses: 6, ..CALM },
         45..58 => Mood { network: 4, node_crashes: 4, client_crashes: 2, ..CALM },
         58..68 => Mood { network: 2, steps: 5, pauses: 2, ..CALM },
@@ -148,10 +213,11 @@ fn ttl(dice: &mut Dice) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn clients(dice: &mut Dice, mood: Mood) -> usize {
+fn clients(dice: &mut Dice, mood: Mood, others: Others) -> usize {
     let (least, most) = match dice.below(10) {
         _ if mood.crowd => (1_000, 3_000),
-        _ if mood.storm => (2, 5),
+        _ if mood.storm || mood.rolling => (2, 5),
+        _ if others != Others::Nobody => (3, 8),
         0..6 => (2, 4),
         6..9 => (5, 12),
         _ => (13, 50),
@@ -183,28 +249,25 @@ impl Draw {
         u32::try_from(self.dice.below(self.resources.into())).unwrap_or(0)
     }
 
+    /// How long the first phase is.
+    fn lasts(&mut self) -> Duration {
+        let ttl = self.ttl;
+        let turns = u32::try_from(self.nodes).unwrap_or(5) + 1;
+        match (self.others, self.mood.rolling) {
+            (Others::Successors, _) | (_, true) => self.pace() * turns + ttl * 2,
+            // A node that is out stays out for a whole window.
+            _ if self.guard == Guard::Off => ttl * self.times(3, 12),
+            _ => ttl * self.times(8, 30),
+        }
+    }
+
+    fn times(&mut self, least: u64, most: u64) -> u32 {
+        u32::try_from(self.dice.between(least, most)).unwrap_or(3)
+    }
+
     fn registers(&mut self) -> Vec<u64> {
         let ahead = if self.mood.storm || self.dice.percent(40) { 1 << 51 } else { 0 };
         (0..self.nodes).map(|_| ahead + self.dice.below(3)).collect()
-    }
-
-    /// In whole milliseconds, as the agreement has it.
-    fn skew(&mut self) -> Span {
-        let span = self.of_ttl(10, 100);
-        Span((span.0 / 1000).max(1) * 1000)
-    }
-
-    fn place(&mut self) -> Place {
-        let drift = self.dice.pick(&[0, 50, 500, MOST_DRIFT]);
-        let drift = if self.dice.percent(50) { drift } else { -drift };
-        let hours = 3_600_000_000;
-        let wall = match self.dice.below(10) {
-            0..5 => i64::try_from(self.dice.below(20_000)).unwrap_or(0) - 10_000,
-            5..8 => i64::try_from(self.dice.below(60_000_000)).unwrap_or(0) - 30_000_000,
-            8 => 20 * hours,
-            _ => -300 * hours,
-        };
-        Place { drift, wall }
     }
 
     fn network(&mut self) -> Network {
@@ -215,10 +278,11 @@ impl Draw {
             _ => self.ttl / 30,
         };
         let straggle = self.of_ttl(3, 60);
+        let stragglers = self.dice.pick(&[0, 2, 10, 50]);
         Network {
             least: (most / 8).into(),
             most: most.into(),
-            stragglers: self.dice.pick(&[0, 2, 10, 50]),
+            stragglers: if self.mood.rolling { 0 } else { stragglers },
             straggle,
         }
     }

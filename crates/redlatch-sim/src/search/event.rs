@@ -78,6 +78,8 @@ pub enum Act {
     End,
     /// Gives up waiting, or drops the guard.
     Cancel,
+    /// Hands the lease to another client.
+    HandOver(usize),
 }
 
 /// What another library does at a node.

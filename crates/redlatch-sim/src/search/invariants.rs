@@ -4,11 +4,15 @@
 //! Out: nothing, or one sentence that says which promise was broken and how.
 
 mod answers;
+mod carried;
 mod exclusion;
 mod fencing;
 mod honesty;
 mod liveness;
+mod no_part;
 mod nothing_left;
+mod survival;
+mod window;
 
 use super::{
     client::Client,
@@ -16,11 +20,11 @@ use super::{
     schedule::{Claims, Schedule},
     server::Server,
 };
-use redlatch_core::{Moment, OpId, lease::Loss};
+use redlatch_core::{Command, Moment, OpId, Reply, lease::Loss};
 
 /// Something that was seen.
 #[derive(Debug, Clone)]
-pub enum Seen {
+pub enum Seen<'a> {
     /// A lease was granted.
     Granted(LeaseId),
     /// It was extended.
@@ -29,6 +33,26 @@ pub enum Seen {
     Lost(LeaseId, Loss),
     /// Its end came by its owner's clock, and nobody had ended it.
     RanOut(LeaseId),
+    /// A client tells a node something for the restart guard.
+    Sent {
+        /// Which client.
+        client: usize,
+        /// Which node.
+        node: usize,
+        /// What it tells it.
+        command: &'a Command,
+    },
+    /// A node did what it was asked, or did not.
+    Served {
+        /// Which client's command.
+        client: usize,
+        /// Which node.
+        node: usize,
+        /// What it was asked.
+        command: &'a Command,
+        /// What it answered, before anything happened to that.
+        reply: &'a Reply,
+    },
     /// A job's request for a lock came to nothing, with that error.
     Failed(usize, String),
     /// A caller that waits for an answer should have had it by now.
@@ -67,10 +91,6 @@ impl Site<'_> {
             LeaseId::Foreign(_) => known.until,
         }
     }
-
-    fn majority(&self) -> usize {
-        self.servers.len() / 2 + 1
-    }
 }
 
 /// One promise.
@@ -79,7 +99,7 @@ pub trait Invariant {
     fn name(&self) -> &'static str;
 
     /// Looks at what happened; what is wrong with it, if anything is.
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String>;
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String>;
 }
 
 /// A promise that was broken.
@@ -103,6 +123,10 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(nothing_left::NothingLeft),
         Box::new(answers::Answers),
         Box::new(liveness::Liveness),
+        Box::new(window::Window),
+        Box::new(no_part::NoPart),
+        Box::new(carried::Carried),
+        Box::new(survival::Survival),
     ]
 }
 

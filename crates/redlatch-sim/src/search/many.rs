@@ -116,7 +116,7 @@ fn play_seed(seed: u64) -> Played {
         exclusion: claims.exclusion.into(),
         fencing: claims.fencing.into(),
         forgetting: schedule.troubles.iter().any(|trouble| trouble.what.forgets()).into(),
-        guarded: (schedule.guard != Guard::Off).into(),
+        guarded: (schedule.parties[0].guard != Guard::Off).into(),
         crowds: (schedule.clients.len() >= 1000).into(),
     };
     Played { seed, counts: outcome.counts, claims, violation: outcome.violation }

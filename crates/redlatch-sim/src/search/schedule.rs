@@ -9,6 +9,7 @@
 
 mod claims;
 mod text;
+mod trouble;
 
 use redlatch_core::{Agreement, Moment, Resources};
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use std::{fmt, time::Duration};
 
 pub use claims::Claims;
 pub use text::BadSchedule;
+pub use trouble::{Trouble, Way, Wrong};
 
 /// A length of time, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -60,17 +62,13 @@ pub struct Schedule {
     /// apart.
     pub registers: Vec<u64>,
     /// The client processes.
-    pub clients: Vec<Place>,
+    pub clients: Vec<Process>,
+    /// What clients are set to. The nodes are admitted by the first when it begins.
+    pub parties: Vec<Party>,
     /// How long messages take.
     pub network: Network,
-    /// What clients do about nodes that forgot.
-    pub guard: Guard,
     /// The nodes are new: nobody has admitted them yet.
     pub fresh: bool,
-    /// The longest TTL that any job asks for.
-    pub max_ttl: Span,
-    /// How far a proposed fencing number may be ahead of a node's clock.
-    pub skew: Span,
     /// From here on nothing goes wrong any more.
     pub calm_at: Span,
     /// Who wants which lock.
@@ -86,6 +84,29 @@ pub struct Place {
     pub drift: i64,
     /// How far its wall clock is off, in microseconds.
     pub wall: i64,
+}
+
+/// A client process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Where it runs.
+    pub place: Place,
+    /// How it is set: the number of a party.
+    pub party: usize,
+}
+
+/// What some of the clients are set to. Clients of one party agree with one
+/// another, and with nobody else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Party {
+    /// The nodes that they name.
+    pub list: Vec<usize>,
+    /// What they do about nodes that forgot.
+    pub guard: Guard,
+    /// The longest TTL that any of their jobs asks for.
+    pub max_ttl: Span,
+    /// How far a fencing number that they propose may be ahead of a node's clock.
+    pub skew: Span,
 }
 
 /// How long messages take, one way.
@@ -127,6 +148,8 @@ pub struct Job {
     pub wait: Span,
     /// How long renewal goes on, if the lease is renewed.
     pub renewal: Option<Span>,
+    /// Its other times.
+    pub terms: Times,
     /// With a fencing token.
     pub fenced: bool,
     /// How long the caller works.
@@ -137,8 +160,25 @@ pub struct Job {
     pub end: End,
     /// The caller gives up so long after asking, whatever there is by then.
     pub cancel: Option<Span>,
+    /// Handed to another client so long after the grant, which goes on with it.
+    pub hand_over: Option<(Span, usize)>,
     /// Part of the second phase: it must be granted.
     pub must: bool,
+    /// Whatever goes wrong in this run, a lease that was granted must not be lost.
+    pub lasts: bool,
+}
+
+/// The times of a lock but for its TTL; none where it takes the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// How long one node may take to answer.
+    pub node_timeout: Option<Span>,
+    /// The least a fresh lease must have left.
+    pub min_validity: Option<Span>,
+    /// How long before the end of the lease its loss is signalled.
+    pub notice: Option<Span>,
+    /// The pause from one renewal to the next.
+    pub every: Option<Span>,
 }
 
 /// How a caller leaves a lock.
@@ -152,164 +192,50 @@ pub enum End {
     Keep,
 }
 
-/// One thing that goes wrong.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trouble {
-    /// When.
-    pub at: Span,
-    /// What.
-    pub what: Wrong,
-}
-
-/// What can go wrong.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Wrong {
-    /// A connection breaks. Commands on their way are lost, or reach the node so
-    /// much later, behind what the next connection carries.
-    Break {
-        /// Whose.
-        client: usize,
-        /// To which node.
-        node: usize,
-        /// How late what was on its way gets there.
-        late: Option<Span>,
-    },
-    /// No message gets through, one way or both; TCP brings it later.
-    Cut {
-        /// Whose messages; none for everybody's.
-        client: Option<usize>,
-        /// To or from which node.
-        node: usize,
-        /// Which direction.
-        way: Way,
-        /// For how long.
-        lasts: Span,
-    },
-    /// Messages to and from a node take this much longer, each a random part of it.
-    Slow {
-        /// Which node.
-        node: usize,
-        /// How much longer at most.
-        by: Span,
-        /// For how long.
-        lasts: Span,
-    },
-    /// A node dies and comes back.
-    CrashNode {
-        /// Which node.
-        node: usize,
-        /// Without its memory.
-        forgets: bool,
-        /// Nobody says so to the other ends of its connections until it is back.
-        silent: bool,
-        /// After how long.
-        lasts: Span,
-    },
-    /// A node's memory is emptied while it runs.
-    Flush {
-        /// Which node.
-        node: usize,
-    },
-    /// A replica takes a node's place: without its keys, and with or without its
-    /// fencing registers.
-    FailOver {
-        /// Which node.
-        node: usize,
-        /// It has the registers.
-        registers: bool,
-    },
-    /// A node stands still; what reaches it waits.
-    PauseNode {
-        /// Which node.
-        node: usize,
-        /// For how long.
-        lasts: Span,
-    },
-    /// A node's wall clock is set, by so many microseconds.
-    StepNode {
-        /// Which node.
-        node: usize,
-        /// Forward or back.
-        by: i64,
-    },
-    /// A client process dies and comes back, knowing nothing.
-    CrashClient {
-        /// Which client.
-        client: usize,
-        /// How late what was on its way gets there, if it does.
-        late: Option<Span>,
-        /// After how long it is back.
-        lasts: Span,
-    },
-    /// A client process stands still; what reaches it waits.
-    PauseClient {
-        /// Which client.
-        client: usize,
-        /// For how long.
-        lasts: Span,
-        /// On waking, the keeper gets to run before the engine.
-        keeper_first: bool,
-    },
-    /// A client's wall clock is set, by so many microseconds.
-    StepClient {
-        /// Which client.
-        client: usize,
-        /// Forward or back.
-        by: i64,
-    },
-    /// Another library takes the lock, by `SET NX PX` on one node after another.
-    Foreign {
-        /// What.
-        resource: u32,
-        /// For how long its keys live.
-        ttl: Span,
-        /// How long until it deletes them, if it does.
-        hold: Option<Span>,
-        /// How long it needs from one node to the next.
-        pace: Span,
-    },
-}
-
-impl Wrong {
-    /// Whether a node loses its memory.
+impl Party {
+    /// What its clients agree on, with or without a guard.
     #[must_use]
-    pub fn forgets(&self) -> bool {
-        let crash = matches!(self, Wrong::CrashNode { forgets: true, .. });
-        crash || matches!(self, Wrong::Flush { .. } | Wrong::FailOver { .. })
+    pub fn agreement(&self) -> Agreement {
+        let names = self.list.iter().map(|node| format!("node-{node}").into());
+        Agreement::new(names, self.max_ttl.get(), self.skew.get())
     }
 
-    /// Whose trouble it is, if it is one client's.
+    /// The guard of its clients, if they have one.
     #[must_use]
-    pub fn client(&self) -> Option<usize> {
-        match self {
-            Wrong::Break { client, .. }
-            | Wrong::CrashClient { client, .. }
-            | Wrong::PauseClient { client, .. }
-            | Wrong::StepClient { client, .. } => Some(*client),
-            Wrong::Cut { client, .. } => *client,
-            _ => None,
-        }
+    pub fn guard(&self) -> Option<redlatch_core::Guard> {
+        let strict = self.guard == Guard::Strict;
+        let guarded = self.guard != Guard::Off;
+        guarded.then(|| redlatch_core::Guard::new(self.agreement(), strict))
     }
-}
 
-/// A direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
-    /// Commands.
-    ToNode,
-    /// Replies.
-    ToClient,
-    /// Both.
-    Both,
+    /// How long a node that forgot must not vote: counted here, not asked of the
+    /// core.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        self.max_ttl.get() + self.skew.get()
+    }
 }
 
 impl Schedule {
-    /// What the guarded clients agree on.
+    /// How a client is set.
     #[must_use]
-    pub fn agreement(&self) -> Option<Agreement> {
-        let names = (0..self.nodes.len()).map(|node| format!("node-{node}").into());
-        let agreement = Agreement::new(names, self.max_ttl.get(), self.skew.get());
-        (self.guard != Guard::Off).then_some(agreement)
+    pub fn party(&self, client: usize) -> &Party {
+        &self.parties[self.clients[client].party]
+    }
+
+    /// When everything that is wanted has been decided, and is over.
+    #[must_use]
+    pub fn ends(&self) -> Moment {
+        let decided = self.jobs.iter().map(|job| job.at.get() + job.wait.get() + job.hold.get());
+        let last = decided.max().unwrap_or_default().max(self.calm_at.get());
+        Moment::START.after(last + self.max_ttl() * 4)
+    }
+
+    /// The longest TTL that any lock has.
+    #[must_use]
+    pub fn max_ttl(&self) -> Duration {
+        let longest = self.parties.iter().map(|party| party.max_ttl.get()).max();
+        longest.unwrap_or_default()
     }
 }
 

@@ -2,11 +2,13 @@
 
 use super::{
     clock::Clock,
+    dice::Dice,
     event::Wire,
+    memory::{Lost, Memory},
     schedule::{Schedule, Span, resources},
 };
 use crate::node;
-use redlatch_core::{Command, Fingerprint, Moment, Reply, Tag};
+use redlatch_core::{Command, Moment, Reply, Tag};
 use std::{collections::VecDeque, time::Duration};
 
 /// The wall clock at the true time zero: the year 2026, in nanoseconds.
@@ -29,10 +31,13 @@ pub struct Server {
     pub slow: Duration,
     /// What reached it while it stood still.
     pub backlog: VecDeque<Arrived>,
-    /// By what it is admitted, with the restart guard.
-    guard: Option<Fingerprint>,
-    /// It has forgotten something, and nobody has admitted it since.
-    pub amnesia: bool,
+    /// How many of a hundred of its replies make no sense.
+    pub garbled: u64,
+    /// What it has forgotten.
+    pub memory: Memory,
+    /// What it had forgotten when its databases were swapped.
+    hidden: Option<Memory>,
+    dice: Dice,
     habits: node::Habits,
 }
 
@@ -54,10 +59,11 @@ impl Server {
     #[must_use]
     pub fn new(schedule: &Schedule, number: usize, habits: node::Habits) -> Self {
         let place = &schedule.nodes[number];
-        let guard = schedule.agreement().map(|agreement| agreement.fingerprint());
+        let first = &schedule.parties[0];
+        let guard = first.guard().filter(|_| !schedule.fresh && first.list.contains(&number));
         let mut node = node::Node::default();
-        if let Some(guard) = guard.filter(|_| !schedule.fresh) {
-            node.admit_now(guard);
+        if let Some(guard) = guard {
+            node.admit_now(guard.fingerprint, &guard.agreement.to_string());
         }
         for resource in schedule.jobs.iter().flat_map(|job| &job.resources) {
             node.set_register(&resources(&[*resource]), schedule.registers[number]);
@@ -71,8 +77,10 @@ impl Server {
             paused: 0,
             slow: Duration::ZERO,
             backlog: VecDeque::new(),
-            guard,
-            amnesia: false,
+            garbled: 0,
+            memory: Memory::default(),
+            hidden: None,
+            dice: Dice::of(schedule.seed, &[3, u64::try_from(number).unwrap_or(0)]),
             habits,
         }
     }
@@ -87,11 +95,44 @@ impl Server {
     pub fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
         let reading = self.clock.read(now);
         let clock = node::Clock { now: reading, wall: reading.as_nanos() / 1000 };
-        let reply = self.node.carry_out(clock, command, self.habits);
-        if matches!(command, Command::Admit { .. }) {
-            self.amnesia &= !self.guard.is_some_and(|guard| self.node.is_admitted(guard));
+        self.node.carry_out(clock, command, self.habits)
+    }
+
+    /// Whether the reply to what it has just done makes no sense.
+    pub fn garbles(&mut self) -> bool {
+        self.garbled > 0 && self.dice.percent(self.garbled)
+    }
+
+    /// Loses all that it has, at that true time; or is about to.
+    pub fn forgets(&mut self, now: Moment) {
+        let lost = self.keys(now).map(|(name, key)| Lost {
+            name: name.clone(),
+            value: key.value.clone(),
+            dies: self.clock.when(key.dies),
+        });
+        let lost = lost.collect();
+        self.memory.forgets(now, lost);
+    }
+
+    /// Its databases are swapped, at that true time. What it knew before it
+    /// was swapped the last time it knows again, unless it was admitted since.
+    pub fn swap(&mut self, now: Moment) {
+        let before = self.memory.clone();
+        match self.hidden.take() {
+            Some(hidden) if self.memory.forgot.is_some() => self.memory = hidden,
+            Some(_) => self.forgets(now),
+            None => {
+                self.forgets(now);
+                self.hidden = Some(before);
+            }
         }
-        reply
+        self.node.swap();
+    }
+
+    /// Nothing is left to be swapped back.
+    pub fn forgets_both(&mut self, now: Moment) {
+        self.forgets(now);
+        self.hidden = None;
     }
 
     /// The keys that are alive at that true time.

@@ -4,7 +4,7 @@
 //! Out: a schedule that does, with as few jobs and troubles as were found, and
 //!      none of them more involved than it must be.
 
-use super::schedule::{End, Job, Schedule, Span, Wrong};
+use super::schedule::{End, Job, Schedule, Span, Times, Wrong};
 
 /// More tries than this are not made: a small history is a help, not a proof.
 const MOST_TRIES: usize = 4_000;
@@ -82,8 +82,10 @@ impl Shrinking<'_> {
         self.try_change(simple);
         self.try_change(|schedule| schedule.network.most = calm.least);
         for job in 0..self.best.jobs.len() {
-            let simpler: [fn(&mut Job); 7] = [
+            let simpler: [fn(&mut Job); 9] = [
                 |job| job.extend = None,
+                |job| job.hand_over = None,
+                |job| job.terms = Times::default(),
                 |job| job.cancel = None,
                 |job| job.renewal = None,
                 |job| job.fenced = false,
@@ -104,8 +106,8 @@ impl Shrinking<'_> {
             self.try_change(|schedule| schedule.nodes[place].wall = 0);
         }
         for place in 0..self.best.clients.len().min(50) {
-            self.try_change(|schedule| schedule.clients[place].drift = 0);
-            self.try_change(|schedule| schedule.clients[place].wall = 0);
+            self.try_change(|schedule| schedule.clients[place].place.drift = 0);
+            self.try_change(|schedule| schedule.clients[place].place.wall = 0);
         }
     }
 
@@ -119,7 +121,8 @@ impl Shrinking<'_> {
     /// which dice are theirs.
     fn forget_clients(&mut self) {
         let best = &self.best;
-        let jobs = best.jobs.iter().map(|job| job.client);
+        let heirs = best.jobs.iter().filter_map(|job| job.hand_over).map(|(_, heir)| heir);
+        let jobs = best.jobs.iter().map(|job| job.client).chain(heirs);
         let troubles = best.troubles.iter().filter_map(|trouble| trouble.what.client());
         let needed = jobs.chain(troubles).max().map_or(1, |last| last + 1);
         self.try_change(|schedule| schedule.clients.truncate(needed));

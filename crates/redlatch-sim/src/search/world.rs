@@ -11,8 +11,10 @@
 
 mod callers;
 mod foreign;
+mod handing;
 mod network;
 mod record;
+mod serving;
 mod troubles;
 
 use super::{
@@ -25,6 +27,7 @@ use super::{
 };
 use crate::{node::Habits, trace::Trace};
 use redlatch_core::Moment;
+use std::collections::BTreeMap;
 
 /// More than any run needs: one that goes on after so many does not end.
 const MOST_EVENTS: u64 = 20_000_000;
@@ -36,6 +39,17 @@ pub struct Options {
     pub trace: bool,
     /// How the nodes go about it.
     pub habits: Habits,
+    /// What the drivers of the clients get wrong.
+    pub slip: Option<Slip>,
+}
+
+/// A mistake of what drives the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slip {
+    /// The clock of leases is handed in for both.
+    OneClock,
+    /// A client without a guard does not ask whom the nodes serve.
+    TrustsAnyNode,
 }
 
 /// What came of a run.
@@ -66,6 +80,10 @@ pub struct Counts {
     pub lost: u64,
     /// Commands that reached a node behind their connection's end.
     pub late: u64,
+    /// Nodes admitted again.
+    pub admitted: u64,
+    /// Leases handed from one client to another.
+    pub handed_over: u64,
 }
 
 impl Counts {
@@ -80,6 +98,8 @@ impl Counts {
             kept: self.kept + other.kept,
             lost: self.lost + other.lost,
             late: self.late + other.late,
+            admitted: self.admitted + other.admitted,
+            handed_over: self.handed_over + other.handed_over,
         }
     }
 }
@@ -97,6 +117,11 @@ pub(super) struct World<'a> {
     violation: Option<Violation>,
     counts: Counts,
     record: Option<record::Record>,
+    slip: Option<Slip>,
+    /// Who goes on with the lease of a job that was handed over.
+    heirs: BTreeMap<usize, usize>,
+    /// By then everything that is wanted has been decided.
+    ends: Moment,
 }
 
 /// Plays a schedule to its end, or to the first promise that is broken.
@@ -143,6 +168,9 @@ impl<'a> World<'a> {
             violation: None,
             counts: Counts::default(),
             record: options.trace.then(|| record::Record::of(schedule)),
+            slip: options.slip,
+            heirs: BTreeMap::new(),
+            ends: schedule.ends(),
         }
     }
 
@@ -163,7 +191,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn see(&mut self, seen: &Seen) {
+    fn see(&mut self, seen: &Seen<'_>) {
         let site = Site {
             now: self.now,
             schedule: self.schedule,

@@ -3,7 +3,7 @@
 
 use super::{
     Expect, FENCED, FENCED_KEEPS, Faults, Guarded, KEEPS, Mark, NO_FAULTS, NUMBERS, ONCE, PLAIN,
-    Property, Scenario, Script, Times, WATCHES, until,
+    Property, Renewed, Scenario, Script, Times, WATCHES, until,
 };
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -238,6 +238,55 @@ fn guarding() -> Vec<Scenario> {
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
             late_replies: false,
             states: 5_127_235,
+            ..PLAIN
+        },
+        Scenario {
+            name: "guarded-flush",
+            about: "all nodes are flushed under a lease, and admitted again",
+            scripts: &[KEEPS, Script { after_ms: 500, ..KEEPS }, WATCHES],
+            faults: Faults { flushes: 1, ..NO_FAULTS },
+            times: until(1000),
+            guard,
+            must_happen: &[Mark::Grant, Mark::Admission],
+            late_replies: false,
+            ..PLAIN
+        },
+        Scenario {
+            name: "guarded-jump",
+            about: "a node forgets, and the clock of the client that watches it is set forward",
+            scripts: &[KEEPS, Script { after_ms: 500, ..KEEPS }, Script { jumps: true, ..WATCHES }],
+            faults: Faults { restarts: 1, jumps: 1, ..NO_FAULTS },
+            times: until(1000),
+            guard: Some(Guarded { strict: true, admitting: 1, slow: false }),
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            late_replies: false,
+            ..PLAIN
+        },
+        Scenario {
+            name: "guarded-stranger",
+            about: "a node forgets, and a client with other times would admit it",
+            scripts: &[KEEPS, Script { disagrees: true, ..WATCHES }],
+            faults: Faults { restarts: 1, ..NO_FAULTS },
+            times: until(1250),
+            guard,
+            promises: &[Property::Exclusion, Property::NoPart],
+            must_happen: &[Mark::Grant],
+            late_replies: false,
+            ..PLAIN
+        },
+        Scenario {
+            name: "guarded-renewal",
+            about: "two nodes forget one after the other under a lease that is renewed",
+            scripts: &[
+                Script { renewal: Some(Renewed { every_ms: 400, max_hold_ms: 3000 }), ..KEEPS },
+                Script { after_ms: 1200, ..KEEPS },
+                WATCHES,
+            ],
+            faults: Faults { restarts: 2, ..NO_FAULTS },
+            times: until(1300),
+            guard,
+            must_happen: &[Mark::Renewal, Mark::Admission],
+            late_replies: false,
             ..PLAIN
         },
     ]

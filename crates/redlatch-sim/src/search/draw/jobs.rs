@@ -1,7 +1,7 @@
 //! Who wants which lock when.
 
 use super::Draw;
-use crate::search::schedule::{End, Guard, Job, Span};
+use crate::search::schedule::{End, Guard, Job, Party, Span, Times};
 use std::time::Duration;
 
 /// The most clients that want one lock in the second phase.
@@ -22,30 +22,90 @@ impl Draw {
                 jobs.push(self.job(client));
             }
         }
+        if self.mood.rolling {
+            let lasting = self.lasting();
+            jobs.push(lasting);
+        }
         for client in 0..self.clients {
-            let last = self.must(client);
-            jobs.push(last);
+            if self.has_nodes_in_the_end(client) {
+                jobs.push(self.must(client));
+            }
         }
         jobs
+    }
+
+    /// A lease that is held, and renewed, while all nodes are restarted.
+    fn lasting(&mut self) -> Job {
+        let client = self.clients - 1;
+        Job {
+            at: Span(1),
+            wait: self.ttl.into(),
+            // Nobody else wants this one at the very beginning.
+            resources: vec![self.resources],
+            ttl: Span(self.ttl_in_millis()),
+            renewal: Some((self.calm_at * 2).into()),
+            terms: Times::default(),
+            hold: self.calm_at.into(),
+            extend: None,
+            end: End::Release,
+            cancel: None,
+            hand_over: None,
+            lasts: true,
+            ..self.job(client)
+        }
     }
 
     fn job(&mut self, client: usize) -> Job {
         let at = self.any_time();
         let ttl = self.ttl_of_job();
         let renewed = self.dice.percent(40);
+        // Most runs of a renewed lease end by their caller; some last to the calm.
+        let long = self.guard != Guard::Off && self.dice.percent(30);
+        let rest = self.calm_at.saturating_sub(at.get()).max(self.ttl);
+        let hold: Span = self.dice.time(self.ttl, rest).into();
+        let cap = if long { hold } else { self.of_ttl(20, 300) };
         Job {
             at,
             client,
             resources: self.some_resources(),
             ttl,
             wait: if self.dice.percent(20) { Span(0) } else { self.of_ttl(0, 200) },
-            renewal: renewed.then(|| self.of_ttl(20, 300)),
+            renewal: renewed.then_some(cap),
+            terms: self.terms(renewed),
             fenced: self.mood.storm || self.dice.percent(60),
-            hold: if renewed { self.of_ttl(1, 300) } else { self.of_ttl(1, 130) },
+            hold: match renewed {
+                true if long => hold,
+                true => self.of_ttl(1, 300),
+                false => self.of_ttl(1, 130),
+            },
             extend: self.dice.percent(25).then(|| (self.of_ttl(1, 90), self.ttl_of_job())),
             end: self.dice.pick(&[End::Release, End::Release, End::Drop, End::Keep]),
             cancel: self.dice.percent(10).then(|| self.of_ttl(0, 40)),
+            hand_over: self.heir(client),
             must: false,
+            lasts: false,
+        }
+    }
+
+    /// Whom the lease is handed to: somebody who agrees on the nodes.
+    fn heir(&mut self, client: usize) -> Option<(Span, usize)> {
+        let heir = self.client();
+        let agree = heir != client && self.party_of(heir) == self.party_of(client);
+        let after = self.of_ttl(0, 90);
+        (agree && self.dice.percent(6)).then_some((after, heir))
+    }
+
+    /// Other times than the defaults, for some.
+    fn terms(&mut self, renewed: bool) -> Times {
+        if self.dice.percent(60) {
+            return Times::default();
+        }
+        let every = self.of_ttl(10, 40);
+        Times {
+            node_timeout: self.dice.percent(50).then(|| self.of_ttl(3, 40)),
+            min_validity: self.dice.percent(50).then(|| self.of_ttl(0, 90)),
+            notice: self.dice.percent(50).then(|| self.of_ttl(0, 30)),
+            every: (renewed && self.dice.percent(50)).then_some(every),
         }
     }
 
@@ -65,16 +125,17 @@ impl Draw {
 
     /// The second phase: every client wants a lock once more. The bound within
     /// which it must be granted is what the wait says: 16 TTLs for everything
-    /// that was started before to be over, 12 more for nodes to be admitted again
-    /// (four windows of at most three TTLs), ten of the longest pauses between
+    /// that was started before to be over, four windows for nodes to be admitted
+    /// again, ten of the longest pauses between
     /// attempts for every contender, and 8 seconds for connections to be tried
     /// again and for the guard's own rests.
     fn must(&mut self, client: usize) -> Job {
         let group = client / CONTENDERS;
         let contenders = u32::try_from(CONTENDERS.min(self.clients)).unwrap_or(1);
         let pause = (self.ttl / 4).min(LONGEST_PAUSE);
-        let guard = if self.guard == Guard::Off { 0 } else { 12 };
-        let bound = self.ttl * (16 + guard) + pause * 10 * contenders + Duration::from_secs(8);
+        let window = self.parties.iter().map(Party::window).max().unwrap_or_default();
+        let guard = if self.guard == Guard::Off { Duration::ZERO } else { window * 4 };
+        let bound = self.ttl * 16 + guard + pause * 10 * contenders + Duration::from_secs(8);
         Job {
             // By then everything that was wrong is right again.
             at: (self.calm_at + Duration::from_micros(1)).into(),
@@ -83,12 +144,15 @@ impl Draw {
             ttl: Span(self.ttl_in_millis()),
             wait: bound.into(),
             renewal: None,
+            terms: Times::default(),
             fenced: self.dice.percent(50),
             hold: self.of_ttl(0, 2),
             extend: None,
             end: End::Release,
             cancel: None,
+            hand_over: None,
             must: true,
+            lasts: false,
         }
     }
 

@@ -1,7 +1,8 @@
 //! What goes wrong when.
 
-use super::Draw;
-use crate::search::schedule::{Span, Trouble, Way, Wrong};
+use super::{Draw, Others};
+use crate::search::schedule::{Guard, Span, Trouble, Way, Wrong};
+use std::time::Duration;
 
 /// Draws one trouble of some kind.
 type Kind = fn(&mut Draw) -> Wrong;
@@ -9,13 +10,16 @@ type Kind = fn(&mut Draw) -> Wrong;
 impl Draw {
     pub(super) fn troubles(&mut self) -> Vec<Trouble> {
         let mood = self.mood;
-        let kinds: [(u64, Kind); 6] = [
+        let kinds: [(u64, Kind); 9] = [
             (mood.network, Draw::network_trouble),
             (mood.node_crashes, Draw::node_crash),
             (mood.pauses, Draw::pause),
             (mood.client_crashes, Draw::client_crash),
             (mood.steps, Draw::step),
+            (mood.client_steps, Draw::client_step),
+            (mood.garbled, Draw::garble),
             (mood.foreign, Draw::foreign),
+            (mood.words, Draw::word),
         ];
         let mut troubles = Vec::new();
         for (most, draw) in kinds {
@@ -24,7 +28,85 @@ impl Draw {
                 troubles.push(trouble);
             }
         }
+        if self.dice.percent(mood.flush_all) {
+            troubles.push(Trouble { at: self.any_time(), what: Wrong::FlushAll });
+        }
+        if mood.rolling {
+            self.roll(&mut troubles);
+        }
+        if self.others == Others::Successors {
+            self.succeed(&mut troubles);
+        }
+        self.forget_again(&mut troubles);
+        self.deafen(&mut troubles);
         troubles
+    }
+
+    /// One node after the other is restarted, with or without its memory.
+    fn roll(&mut self, troubles: &mut Vec<Trouble>) {
+        let mut at = self.ttl * 2;
+        for node in 0..self.nodes {
+            let forgets = self.dice.percent(60);
+            let lasts = self.of_ttl(1, 50);
+            let what = Wrong::CrashNode { node, forgets, silent: false, lasts };
+            troubles.push(Trouble { at: at.into(), what });
+            at += self.pace() + lasts.get();
+        }
+    }
+
+    /// One node after the other is taken from the old list for the new one.
+    fn succeed(&mut self, troubles: &mut Vec<Trouble>) {
+        let mut at = self.ttl;
+        let list = self.parties[1].list.clone();
+        for node in list.into_iter().rev() {
+            troubles.push(Trouble { at: at.into(), what: Wrong::Replace { client: 0, node } });
+            at += self.pace();
+        }
+    }
+
+    /// Some nodes that forgot do so once more, about when they are admitted.
+    fn forget_again(&mut self, troubles: &mut Vec<Trouble>) {
+        if self.guard == Guard::Off || self.mood.rolling || !self.dice.percent(40) {
+            return;
+        }
+        let window = self.parties[0].window();
+        let forgotten = troubles.iter().filter(|trouble| trouble.what.forgets());
+        let nodes = forgotten.filter_map(|trouble| match trouble.what {
+            Wrong::CrashNode { node, lasts, .. } => Some((trouble.at.get() + lasts.get(), node)),
+            Wrong::Flush { node } | Wrong::FailOver { node, .. } => Some((trouble.at.get(), node)),
+            _ => None,
+        });
+        let nodes: Vec<_> = nodes.collect();
+        for (at, node) in nodes {
+            let at = at + self.dice.time(window, window.mul_f64(1.3) + self.ttl / 4);
+            if at < self.calm_at {
+                troubles.push(Trouble { at: at.into(), what: Wrong::Flush { node } });
+            }
+        }
+    }
+
+    /// One node misses what the others grant, another forgets it, and the third is
+    /// not heard of when that one is admitted again.
+    fn deafen(&mut self, troubles: &mut Vec<Trouble>) {
+        let apart = self.guard == Guard::Off || self.mood.rolling || self.nodes != 3;
+        if apart || self.others != Others::Nobody || !self.dice.percent(15) {
+            return;
+        }
+        let first = self.node();
+        let [misses, forgets, mute] = [first, (first + 1) % 3, (first + 2) % 3];
+        let window = self.parties[0].window();
+        let at = self.of_ttl(20, 200).get();
+        let (way, long) = (Way::Both, window + self.ttl * 2 + Duration::from_secs(3));
+        let cut =
+            |node, lasts: Duration| Wrong::Cut { client: None, node, way, lasts: lasts.into() };
+        let forgot = at + self.ttl;
+        for (at, what) in [
+            (at, cut(misses, self.ttl + self.ttl / 2)),
+            (forgot, Wrong::Flush { node: forgets }),
+            (forgot + window.mul_f64(0.9), cut(mute, long)),
+        ] {
+            troubles.push(Trouble { at: at.into(), what });
+        }
     }
 
     fn network_trouble(&mut self) -> Wrong {
@@ -50,6 +132,7 @@ impl Draw {
         let forgets = self.dice.percent(self.mood.forgetting);
         match self.dice.below(10) {
             0 if forgets => return Wrong::Flush { node },
+            2 if forgets => return Wrong::Swap { node, lasts: self.of_ttl(5, 900) },
             1 if forgets => return Wrong::FailOver { node, registers: self.dice.percent(50) },
             _ => {}
         }
@@ -81,6 +164,21 @@ impl Draw {
             return Wrong::StepNode { node: self.node(), by };
         }
         Wrong::StepClient { client: self.client(), by }
+    }
+
+    fn client_step(&mut self) -> Wrong {
+        let by = i64::try_from(self.of_ttl(1, 900).0).unwrap_or(0);
+        let by = if self.dice.percent(70) { by } else { -by };
+        Wrong::StepClient { client: self.client(), by }
+    }
+
+    fn garble(&mut self) -> Wrong {
+        let percent = self.dice.pick(&[10, 50, 100]);
+        Wrong::Garble { node: self.node(), percent, lasts: self.of_ttl(5, 200) }
+    }
+
+    fn word(&mut self) -> Wrong {
+        Wrong::Vouch { client: self.client(), node: self.node() }
     }
 
     fn foreign(&mut self) -> Wrong {

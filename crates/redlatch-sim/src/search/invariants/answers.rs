@@ -10,7 +10,7 @@ impl Invariant for Answers {
         "answers"
     }
 
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::Unanswered(client, op) => {
                 Err(format!("client {client} has no answer to {op:?} in time"))

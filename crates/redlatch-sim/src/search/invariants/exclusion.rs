@@ -5,6 +5,7 @@
 //! hold: see [`Claims::exclusion`](crate::search::schedule::Claims).
 
 use super::{Invariant, LeaseId, Seen, Site, name};
+use crate::search::schedule::Guard;
 
 pub(super) struct Exclusion;
 
@@ -13,7 +14,7 @@ impl Invariant for Exclusion {
         "exclusion"
     }
 
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::Granted(id) | Seen::Kept(id) if site.claims.exclusion => alone(site, *id),
             _ => Ok(()),
@@ -25,7 +26,7 @@ fn alone(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
     let Some(lease) = site.ledger.get(id) else { return Ok(()) };
     for resource in &lease.resources {
         for other in site.ledger.on(resource).filter(|other| other.id != id) {
-            let foreign = [id, other.id].iter().any(|id| matches!(id, LeaseId::Foreign(_)));
+            let foreign = [id, other.id].iter().any(|id| is_foreign(site, *id));
             if foreign && !site.claims.foreign {
                 continue;
             }
@@ -36,4 +37,15 @@ fn alone(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Another library's, or of a client that has no guard among those that have one.
+pub(super) fn is_foreign(site: &Site<'_>, id: LeaseId) -> bool {
+    match id {
+        LeaseId::Foreign(_) => true,
+        LeaseId::Ours(client, ..) => {
+            let guarded = site.schedule.parties[0].guard != Guard::Off;
+            guarded && site.schedule.party(client).guard == Guard::Off
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Holds whatever clocks, pauses and messages do; needs the nodes' memory.
 
-use super::{Invariant, LeaseId, Seen, Site, name};
+use super::{Invariant, LeaseId, Seen, Site, exclusion::is_foreign, name};
 use redlatch_core::{FencingToken, Moment, Resource};
 use std::collections::BTreeMap;
 
@@ -24,12 +24,13 @@ impl Invariant for Fencing {
         "fencing"
     }
 
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         let Seen::Granted(id) = seen else { return Ok(()) };
         let Some(lease) = site.ledger.get(*id).filter(|_| site.claims.fencing) else {
             return Ok(());
         };
-        let Some(number) = lease.fence else { return Ok(()) };
+        // A client that counts other nodes asks other registers.
+        let Some(number) = lease.fence.filter(|_| !is_foreign(site, *id)) else { return Ok(()) };
         for resource in &lease.resources {
             let grants = self.grants.entry(resource.clone()).or_default();
             grants.check(*id, number, lease.started, site.now).map_err(|wrong| {

@@ -10,10 +10,10 @@ impl Invariant for Liveness {
         "liveness"
     }
 
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         let Seen::Failed(job, error) = seen else { return Ok(()) };
         let job = &site.schedule.jobs[*job];
-        if job.must {
+        if job.must && site.claims.liveness {
             let (client, wait) = (job.client, job.wait.get());
             return Err(format!("client {client} got no lock within {wait:?} of calm: {error}"));
         }

@@ -17,7 +17,7 @@ impl Invariant for NothingLeft {
         "nothing left behind"
     }
 
-    fn see(&mut self, site: &Site<'_>, seen: &Seen) -> Result<(), String> {
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::Quiet(client) if site.claims.keys_go => no_key_of(site, *client),
             Seen::Over => at_rest(site),
@@ -49,7 +49,7 @@ fn at_rest(site: &Site<'_>) -> Result<(), String> {
     if let Some(client) = site.clients.iter().position(|client| !client.machine.is_idle()) {
         return Err(format!("client {client} waits for something that will never come"));
     }
-    let max_ttl = site.schedule.max_ttl.get();
+    let max_ttl = site.schedule.max_ttl();
     for (number, server) in site.servers.iter().enumerate() {
         let now = server.clock.read(site.now);
         let late = server.keys(site.now).find(|(_, key)| key.dies > now.after(max_ttl));

@@ -1,11 +1,11 @@
 //! What callers ask of a client's machine, and what it tells them.
 
-use super::{Seen, World};
+use super::{Seen, Slip, World};
 use crate::search::{
     client::{Op, Waits, owner},
     event::{Act, Event},
     ledger::{Lease, LeaseId},
-    schedule::{End, Job, resources},
+    schedule::{End, Job, Span, resources},
 };
 use redlatch_core::{
     Command, Input, Moment, OpId, Output, Terms,
@@ -18,7 +18,7 @@ use std::time::Duration;
 impl World<'_> {
     /// A caller does something, now or when its process wakes up.
     pub(super) fn job(&mut self, job: usize, act: Act) {
-        let client = self.schedule.jobs[job].client;
+        let client = self.heirs.get(&job).copied().unwrap_or(self.schedule.jobs[job].client);
         let Some(process) = self.clients.get_mut(client).filter(|process| process.down == 0) else {
             return; // its caller died with it, or was never born
         };
@@ -36,6 +36,9 @@ impl World<'_> {
         let Some(op) = self.clients[client].under_way(job) else {
             return; // of an earlier life, or it came to nothing
         };
+        if let Act::HandOver(heir) = act {
+            return self.hand_over(client, op, job, heir);
+        }
         let end = if act == Act::Cancel { End::Drop } else { plan.end };
         match (act, end) {
             (Act::Extend(by), _) => {
@@ -68,7 +71,7 @@ impl World<'_> {
         let (now, clients) = (self.now, &mut self.clients);
         let process = &mut clients[client];
         let op = process.next_op();
-        let terms = terms(plan, self.schedule.max_ttl.get());
+        let terms = terms(plan, self.schedule.party(client).max_ttl.get());
         let asked = process.clock.read(now);
         let wait_until = asked.after(plan.wait.get());
         let order = Order {
@@ -94,7 +97,7 @@ impl World<'_> {
     /// Tells a machine something and does what it says.
     pub(super) fn hand_in(&mut self, client: usize, input: Input) {
         let process = &mut self.clients[client];
-        let now = process.clock.read(self.now);
+        let now = process.now(self.now, self.slip == Some(Slip::OneClock));
         process.machine.handle(now, input);
         while let Some(output) = self.clients[client].machine.poll() {
             self.carry_out(client, output);
@@ -110,9 +113,20 @@ impl World<'_> {
     fn carry_out(&mut self, client: usize, output: Output) {
         match output {
             Output::Send { node, tag, command } => {
-                if let Command::Take { token, .. } = &command {
-                    let attempts = &mut self.clients[client].attempts;
-                    attempts.entry(token.clone()).or_insert(self.now);
+                let process = &mut self.clients[client];
+                let node = process.list[node];
+                match &command {
+                    Command::Take { token, .. } => {
+                        process.attempts.entry(token.clone()).or_insert(self.now);
+                    }
+                    Command::Examine => {
+                        process.refused_by.remove(&node);
+                        process.reserved.remove(&node);
+                    }
+                    Command::Watch { .. } | Command::Admit { .. } => {
+                        self.see(&Seen::Sent { client, node, command: &command });
+                    }
+                    _ => {}
                 }
                 self.send(client, node, tag, command);
             }
@@ -130,6 +144,7 @@ impl World<'_> {
                     Ok(_) => "extended".to_owned(),
                     Err(error) => format!("not extended: {error}"),
                 });
+                self.resumed(client, op, &decision);
                 self.answered(client, op, "extended", |waits| &mut waits.extend);
             }
             Output::Released(op, decision) => {
@@ -170,7 +185,7 @@ impl World<'_> {
             return;
         };
         let plan = &self.schedule.jobs[job];
-        let terms = terms(plan, self.schedule.max_ttl.get());
+        let terms = terms(plan, self.schedule.party(client).max_ttl.get());
         let lease = Lease {
             id: self.lease(client, op),
             resources: resources(&plan.resources),
@@ -186,6 +201,9 @@ impl World<'_> {
         self.ledger.add(lease);
         if let Some((after, by)) = plan.extend {
             self.queue.push(self.now.after(after.get()), Event::Job(job, Act::Extend(by)));
+        }
+        if let Some((after, heir)) = plan.hand_over {
+            self.queue.push(self.now.after(after.get()), Event::Job(job, Act::HandOver(heir)));
         }
         self.queue.push(self.now.after(plan.hold.get()), Event::Job(job, Act::End));
         self.watch(client, op);
@@ -222,7 +240,7 @@ impl World<'_> {
     }
 
     /// Looks again when the lease ends by its owner's clock.
-    fn watch(&mut self, client: usize, op: OpId) {
+    pub(super) fn watch(&mut self, client: usize, op: OpId) {
         let id = self.lease(client, op);
         if let Some(lease) = self.ledger.get(id) {
             let ends = self.clients[client].clock.when(lease.until);
@@ -254,6 +272,10 @@ impl World<'_> {
     /// Sets the timer as the machine wants it, in true time.
     fn set_timer(&mut self, client: usize) {
         let process = &mut self.clients[client];
+        // Whoever is refused looks again for ever; in the end there is nothing to see.
+        if self.now > self.ends && process.machine.is_idle() {
+            return;
+        }
         let Some(due) = process.machine.due() else { return };
         let at = process.clock.when(due).max(self.now);
         if process.wakes.is_none_or(|wakes| at < wakes) {
@@ -303,8 +325,20 @@ impl World<'_> {
     }
 }
 
-fn terms(plan: &Job, max_ttl: Duration) -> Terms {
-    let renewal = plan.renewal.map(|cap| WantedRenewal { every: None, max_hold: cap.get() });
+pub(super) fn terms(plan: &Job, max_ttl: Duration) -> Terms {
+    let times = plan.terms;
+    let some = |span: Option<Span>| span.map(Span::get);
+    let renewal = plan.renewal.map(|cap| cap.get());
+    let renewal = renewal.map(|max_hold| WantedRenewal { every: some(times.every), max_hold });
     let wanted = Wanted { ttl: plan.ttl.get(), max_ttl, renewal, ..Wanted::default() };
-    Terms::check(&wanted).expect("default times fit any TTL that is long enough")
+    let exact = Wanted {
+        node_timeout: some(times.node_timeout),
+        min_validity: some(times.min_validity),
+        notice: some(times.notice),
+        ..wanted.clone()
+    };
+    let without = || wanted.renewal.clone().map(|renewal| WantedRenewal { every: None, ..renewal });
+    let terms = Terms::check(&exact);
+    let terms = terms.or_else(|_| Terms::check(&Wanted { renewal: without(), ..wanted.clone() }));
+    terms.expect("default times fit any TTL that is long enough")
 }

@@ -7,7 +7,6 @@ use crate::search::{
     server::Arrived,
 };
 use redlatch_core::{Command, Fault, Input, Moment, Reply, Tag};
-use std::time::Duration;
 
 impl World<'_> {
     /// A client hands a command to its connection.
@@ -110,30 +109,6 @@ impl World<'_> {
         self.serve(arrived);
     }
 
-    /// A node carries out a command and answers it.
-    pub(super) fn serve(&mut self, arrived: Arrived) {
-        let Arrived { wire, sent, tag, command } = arrived;
-        let server = &mut self.servers[wire.node];
-        let reply = server.carry_out(self.now, &command);
-        let slow = server.slow;
-        self.served(wire, sent, &command, &reply);
-        let process = &mut self.clients[wire.client];
-        let link = &mut process.links[wire.node];
-        let late = link.epoch != wire.epoch;
-        if let Command::Take { token, .. } | Command::Extend { token, .. } = &command {
-            // Nobody can undo a take that comes behind the end of its connection.
-            let transit = if late { Duration::MAX } else { self.now.since(sent) };
-            let known = process.outlives.entry(token.clone()).or_default();
-            *known = transit.max(*known);
-        }
-        if late {
-            self.counts.late += 1;
-            return;
-        }
-        let at = link.reaches_client(self.now, &self.schedule.network, slow);
-        self.queue.push(at, Event::Reply { wire, sent: self.now, tag, reply });
-    }
-
     /// A reply gets to its client, or to where it is held up.
     pub(super) fn reaches_client(&mut self, event: Event) {
         let (Event::Reply { wire, .. } | Event::Refused { wire, .. }) = &event else { return };
@@ -162,7 +137,11 @@ impl World<'_> {
             Event::Refused { tag, reply, .. } => (tag, reply),
             _ => return,
         };
-        self.hand_in(wire.client, Input::Reply { node: wire.node, tag, reply });
+        self.looked_at(wire, &reply);
+        let list = &self.clients[wire.client].list;
+        if let Some(node) = list.iter().position(|node| *node == wire.node) {
+            self.hand_in(wire.client, Input::Reply { node, tag, reply });
+        }
     }
 
     /// Breaks a connection. What was on its way to the node gets there at

@@ -11,7 +11,7 @@ use crate::{
     },
     trace::{Bar, BarKind, Event, Fate, Participant, Trace},
 };
-use redlatch_core::{Command, Moment, Reply, Vote};
+use redlatch_core::{Command, Facts, Moment, Reply, Vote};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Where more clients take part, the others are left out.
@@ -191,6 +191,17 @@ fn describe(record: &Record, wrong: &Wrong) -> (Option<usize>, Option<Duration>,
             (node(n), Some(lasts.get()), format!("down{silent}, {memory}"))
         }
         Wrong::Flush { node: n } => (node(n), None, "flushed".into()),
+        Wrong::FlushAll => (None, None, "all nodes flushed".into()),
+        Wrong::Swap { node: n, lasts } => (node(n), Some(lasts.get()), "swapped away".into()),
+        Wrong::Garble { node: n, percent, lasts } => {
+            (node(n), Some(lasts.get()), format!("{percent} % of the replies garbled"))
+        }
+        Wrong::Vouch { client: c, node: n } => {
+            (node(n), None, format!("an operator vouches for it, if it is true, by c{c}"))
+        }
+        Wrong::Replace { client: c, node: n } => {
+            (node(n), None, format!("an operator takes it from its clients, by c{c}"))
+        }
         Wrong::FailOver { node: n, registers } => {
             let with = if *registers { "with" } else { "without" };
             (node(n), None, format!("a replica takes over {with} the registers"))
@@ -218,7 +229,11 @@ fn told(command: &Command) -> String {
         }
         Command::Raise { resources, to, .. } => format!("raise {resources} to {to}"),
         Command::Extend { resources, ttl, .. } => format!("extend {resources} by {ttl:?}"),
+        Command::Plant { resources, ttl, .. } => format!("plant {resources} for {ttl:?}"),
         Command::Release { resources, .. } => format!("release {resources}"),
+        Command::Watch { replace: true, .. } => "take it from its clients".into(),
+        Command::Watch { .. } => "leave a mark".into(),
+        Command::Admit { .. } => "admit".into(),
         other => format!("{other:.40?}"),
     }
 }
@@ -227,7 +242,18 @@ fn answer(reply: &Reply) -> String {
     match reply {
         Reply::Vote(Vote::Numbered(number)) => format!("granted #{number}"),
         Reply::Vote(vote) => vote.to_string(),
+        Reply::Facts(facts) => standing(facts),
         other => format!("{other:.40?}"),
+    }
+}
+
+/// What a node says when it is looked at.
+fn standing(facts: &Facts) -> String {
+    let run = &facts.identity.run;
+    match (&facts.marker, &facts.mark) {
+        (Some(marker), _) if marker.run == *run => format!("in, by {}", marker.fingerprint),
+        (_, Some(mark)) => format!("out for {:.1?}", mark.age),
+        _ => "out".into(),
     }
 }
 

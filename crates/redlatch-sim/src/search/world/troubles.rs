@@ -5,7 +5,7 @@ use crate::search::{
     event::Event,
     schedule::{Span, Way, Wrong},
 };
-use redlatch_core::Moment;
+use redlatch_core::{Input, Moment, machine::Vouch};
 
 impl World<'_> {
     pub(super) fn begins(&mut self, number: usize) {
@@ -34,14 +34,33 @@ impl World<'_> {
                 self.ends_after(number, lasts);
             }
             Wrong::Flush { node } => {
-                self.servers[node].node.flush();
                 self.forgets(node);
+                self.servers[node].node.flush();
+            }
+            Wrong::FlushAll => {
+                for node in 0..self.servers.len() {
+                    self.forgets(node);
+                    self.servers[node].node.flush();
+                }
+            }
+            Wrong::Swap { node, lasts } => {
+                self.swap(node);
+                self.ends_after(number, lasts);
+            }
+            Wrong::Garble { node, percent, lasts } => {
+                self.servers[node].garbled = percent;
+                self.ends_after(number, lasts);
+            }
+            Wrong::Vouch { client, node } => self.vouch(client, node),
+            Wrong::Replace { client, node } => {
+                let vouch = |node| Vouch { replace: [node].into(), ..Vouch::default() };
+                self.operator_says(client, node, vouch);
             }
             Wrong::FailOver { node, registers } => {
+                self.forgets(node);
                 let server = &mut self.servers[node].node;
                 let registers = if registers { server.registers().to_vec() } else { Vec::new() };
                 server.fail_over(&registers);
-                self.forgets(node);
                 self.sever_all(node);
             }
             Wrong::PauseNode { node, lasts } => {
@@ -72,6 +91,10 @@ impl World<'_> {
                 self.flush(client, node);
             }
             Wrong::Slow { node, by, .. } => self.servers[node].speed_up(by),
+            Wrong::Swap { node, .. } => {
+                self.swap(node);
+            }
+            Wrong::Garble { node, .. } => self.servers[node].garbled = 0,
             Wrong::CrashNode { node, forgets, silent, .. } => {
                 self.node_is_back(node, forgets, silent);
             }
@@ -166,12 +189,56 @@ impl World<'_> {
         self.sever_all(node);
     }
 
-    /// Where fewer than a majority remember, less can be claimed.
     fn forgets(&mut self, node: usize) {
-        self.servers[node].amnesia = true;
-        let forgotten = self.servers.iter().filter(|server| server.amnesia).count();
-        if forgotten > (self.servers.len() - 1) / 2 {
-            self.claims = self.claims.after_amnesia(self.schedule.guard);
+        self.believed(node);
+        self.servers[node].forgets_both(self.now);
+        self.count_amnesia();
+    }
+
+    fn swap(&mut self, node: usize) {
+        self.believed(node);
+        self.servers[node].swap(self.now);
+        self.count_amnesia();
+    }
+
+    /// A node forgets for which an operator has just vouched.
+    fn believed(&mut self, node: usize) {
+        if self.servers[node].memory.belies(self.now) {
+            self.claims = self.claims.after_untruth();
+        }
+    }
+
+    /// Where fewer than a majority remember, less can be claimed.
+    fn count_amnesia(&mut self) {
+        let list = &self.schedule.parties[0].list;
+        let forgot = |node: &&usize| self.servers[**node].memory.forgot.is_some();
+        if list.iter().filter(forgot).count() > (list.len() - 1) / 2 {
+            self.claims = self.claims.after_amnesia(self.schedule);
+        }
+    }
+
+    /// An operator who knows what only the simulator can know, and tells the truth.
+    fn vouch(&mut self, client: usize, node: usize) {
+        let memory = &mut self.servers[node].memory;
+        let forgot = memory.forgot.is_some();
+        if !memory.vouch(self.now) {
+            return;
+        }
+        if forgot {
+            self.claims = self.claims.after_word();
+        }
+        let vouch = |node| Vouch { remembers: [node].into(), ..Vouch::default() };
+        self.operator_says(client, node, vouch);
+    }
+
+    /// By a client that can hear it, of a node that it knows.
+    fn operator_says(&mut self, client: usize, node: usize, say: impl FnOnce(usize) -> Vouch) {
+        let Some(process) = self.clients.get_mut(client).filter(|process| process.runs()) else {
+            return;
+        };
+        if let Some(known) = process.list.iter().position(|known| *known == node) {
+            let op = process.next_op();
+            self.hand_in(client, Input::Guard(op, say(known)));
         }
     }
 

@@ -1,0 +1,10 @@
+//! No node is admitted for a client that agrees with nobody: the others serve those
+//! who agree, and tell it so.
+
+use crate::model::world::World;
+
+pub(super) fn broken(world: &World) -> Option<String> {
+    let stranger = world.setting.stranger()?;
+    let taken = world.nodes.iter().position(|node| node.is_admitted(stranger.fingerprint))?;
+    Some(format!("{} serves a client that agrees with nobody", ["A", "B", "C"][taken]))
+}

@@ -1,0 +1,79 @@
+//! Who agrees on what.
+
+use super::{Draw, Others};
+use crate::search::schedule::{Guard, Party, Span};
+use std::time::Duration;
+
+/// A client of the restart guard looks at least this often.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+impl Draw {
+    /// The clients that agree with the nodes first; whoever else there is, second.
+    pub(super) fn draw_parties(&mut self) {
+        let first = Party {
+            list: (0..self.nodes).collect(),
+            guard: self.guard,
+            max_ttl: (self.ttl * 2).into(),
+            skew: self.skew(),
+        };
+        let second = self.second_party(&first);
+        self.parties.push(first);
+        self.parties.extend(second);
+    }
+
+    fn second_party(&mut self, first: &Party) -> Option<Party> {
+        match self.others {
+            Others::Nobody => None,
+            Others::Strangers => Some(Party {
+                max_ttl: self.dice.pick(&[first.max_ttl, Span(first.max_ttl.0 * 2)]),
+                skew: Span(first.skew.0 + 1000),
+                ..first.clone()
+            }),
+            Others::Loner => {
+                let list = vec![self.dice.index(first.list.len())];
+                Some(Party { list, guard: Guard::Off, ..first.clone() })
+            }
+            Others::Successors => {
+                let mut list = first.list.clone();
+                if list.len() > 3 && self.dice.percent(50) {
+                    list.pop();
+                } else {
+                    list.push(list.len());
+                    self.nodes += 1;
+                }
+                Some(Party { list, ..first.clone() })
+            }
+        }
+    }
+
+    /// How a client is set: most agree with the nodes.
+    pub(super) fn party_of(&self, client: usize) -> usize {
+        let other = match self.others {
+            Others::Nobody => false,
+            Others::Strangers => client < 2,
+            Others::Loner => client == 0,
+            Others::Successors => client.is_multiple_of(2),
+        };
+        usize::from(other)
+    }
+
+    /// Whether the client can have a lock in the end.
+    pub(super) fn has_nodes_in_the_end(&self, client: usize) -> bool {
+        self.party_of(client) == usize::from(self.others == Others::Successors)
+    }
+
+    /// The longest that a node that is out stays so, if nothing else is wrong,
+    /// and its leases are back on it.
+    pub(super) fn pace(&self) -> Duration {
+        let window = self.parties.iter().map(Party::window).max().unwrap_or_default();
+        let rest = (window / 4).min(LONGEST_REST);
+        window.mul_f64(1.02) + rest + self.ttl * 2
+    }
+
+    /// From a tenth of the TTL to well above the longest; in whole milliseconds,
+    /// as the agreement has it.
+    fn skew(&mut self) -> Span {
+        let span = if self.dice.percent(60) { self.of_ttl(10, 100) } else { self.of_ttl(100, 300) };
+        Span((span.0 / 1000).max(1) * 1000)
+    }
+}

@@ -1,0 +1,55 @@
+//! A client that a node refuses, because it serves others, changes nothing on any
+//! node: it admits nobody and plants nothing. (A mark alone does no harm; the
+//! answer of a node that refuses may come too late for it.) An operator may take a
+//! node away from others all the same.
+
+use super::{Invariant, Seen, Site};
+use redlatch_core::{Cause, Command, Fingerprint, Reply, Vote};
+
+pub(super) struct NoPart;
+
+impl Invariant for NoPart {
+    fn name(&self) -> &'static str {
+        "who is refused takes no part"
+    }
+
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+        match seen {
+            Seen::Sent { client, node, command } => {
+                let by = &site.clients[*client].refused_by;
+                let reserved = match command {
+                    Command::Admit { .. } => site.clients[*client].reserved.contains(node),
+                    _ => true,
+                };
+                if by.is_empty() || reserved || !site.claims.liveness {
+                    return Ok(());
+                }
+                Err(format!("client {client}, refused by {by:?}, changes node {node}"))
+            }
+            Seen::Served { client, node, command, reply: Reply::Vote(vote) } => {
+                let granted = matches!(vote, Vote::Granted | Vote::Numbered(_));
+                match (command, guard_of(command)) {
+                    (_, Some(guard)) if granted && serves_others(site, *node, guard) => {
+                        Err(format!("node {node} serves others, and votes for client {client}"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn guard_of(command: &Command) -> Option<Fingerprint> {
+    match command {
+        Command::Take { guard, .. }
+        | Command::Raise { guard, .. }
+        | Command::Plant { guard, .. }
+        | Command::Extend { guard, .. } => *guard,
+        _ => None,
+    }
+}
+
+fn serves_others(site: &Site<'_>, node: usize, guard: Fingerprint) -> bool {
+    matches!(site.servers[node].node.cause(guard), Some(Cause::Disagrees(_)))
+}

@@ -1,0 +1,96 @@
+//! What nodes do with the commands that reach them, and what is known of it.
+
+use super::{Seen, Slip, World};
+use crate::search::{
+    event::{Event, Wire},
+    schedule::Guard,
+    server::Arrived,
+};
+use redlatch_core::{Cause, Command, Fault, Quarantine, Reply, Vote};
+use std::time::Duration;
+
+impl World<'_> {
+    /// A node carries out a command and answers it.
+    pub(super) fn serve(&mut self, arrived: Arrived) {
+        let Arrived { wire, sent, tag, command } = arrived;
+        let refused = self.has_another_list(wire, &command);
+        let server = &mut self.servers[wire.node];
+        let reply = match refused {
+            Some(cause) => Reply::Vote(Vote::Quarantined(Quarantine::new(cause))),
+            None => server.carry_out(self.now, &command),
+        };
+        self.served(wire, sent, &command, &reply);
+        let (client, node) = (wire.client, wire.node);
+        self.see(&Seen::Served { client, node, command: &command, reply: &reply });
+        if matches!((&command, &reply), (Command::Admit { .. }, Reply::Vote(Vote::Granted))) {
+            self.counts.admitted += 1;
+            self.servers[node].memory.admitted();
+        }
+        self.answer(Answering { wire, sent, tag }, &command, reply);
+    }
+
+    fn answer(&mut self, arrived: Answering, command: &Command, reply: Reply) {
+        let Answering { wire, sent, tag } = arrived;
+        let server = &mut self.servers[wire.node];
+        let (slow, garbled) = (server.slow, server.garbles());
+        let process = &mut self.clients[wire.client];
+        let link = &mut process.links[wire.node];
+        let late = link.epoch != wire.epoch;
+        if let Command::Take { token, .. }
+        | Command::Plant { token, .. }
+        | Command::Extend { token, .. } = command
+        {
+            // Nobody can undo a take that comes behind the end of its connection.
+            let transit = if late { Duration::MAX } else { self.now.since(sent) };
+            let known = process.outlives.entry(token.clone()).or_default();
+            *known = transit.max(*known);
+        }
+        if late {
+            self.counts.late += 1;
+            return;
+        }
+        let nonsense = || Reply::failed(Fault::Nonsense("what?".into()));
+        let reply = if garbled { nonsense() } else { reply };
+        let at = link.reaches_client(self.now, &self.schedule.network, slow);
+        self.queue.push(at, Event::Reply { wire, sent: self.now, tag, reply });
+    }
+
+    /// What the driver of a client without a guard finds out before it counts a
+    /// vote: that those who have one count other nodes.
+    fn has_another_list(&mut self, wire: Wire, command: &Command) -> Option<Cause> {
+        let party = self.schedule.party(wire.client);
+        let alone = self.schedule.parties.len() == 1;
+        let undo = matches!(command, Command::Release { .. });
+        if alone || party.guard != Guard::Off || undo || self.slip == Some(Slip::TrustsAnyNode) {
+            return None;
+        }
+        match self.servers[wire.node].carry_out(self.now, &Command::Examine) {
+            Reply::Facts(facts) => facts.other_nodes(&party.agreement()),
+            _ => None,
+        }
+    }
+
+    /// A client learns whom a node serves.
+    pub(super) fn looked_at(&mut self, wire: Wire, reply: &Reply) {
+        let Reply::Facts(facts) = reply else { return };
+        let Some(guard) = self.schedule.party(wire.client).guard() else { return };
+        let objection = facts.objection(guard.fingerprint);
+        let refused = facts.marker.is_some() && matches!(objection, Some(Cause::Disagrees(_)));
+        let reserved = facts.reserved == Some(guard.fingerprint);
+        let process = &mut self.clients[wire.client];
+        for (known, is) in [(&mut process.refused_by, refused), (&mut process.reserved, reserved)] {
+            if is {
+                known.insert(wire.node);
+            } else {
+                known.remove(&wire.node);
+            }
+        }
+    }
+}
+
+/// Which command is answered.
+struct Answering {
+    wire: Wire,
+    sent: redlatch_core::Moment,
+    tag: redlatch_core::Tag,
+}
