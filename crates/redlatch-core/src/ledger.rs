@@ -21,7 +21,8 @@ pub struct Ledger {
     pub agreement: Option<Arc<str>>,
     /// The fingerprint of those for whom the node was taken from others.
     pub reserved: Option<Arc<str>>,
-    /// The [`Mark`]: run, nonce, and since when by the node's clock, in µs.
+    /// The [`Mark`]: run, nonce, since when by the node's clock in µs, and the
+    /// fingerprint of who left it.
     pub watched: Option<Arc<str>>,
 }
 
@@ -29,11 +30,13 @@ impl Ledger {
     /// The names of the texts, in the order of the fields.
     pub const NAMES: [&'static str; 4] = ["admitted", "agreement", "reserved", "watched"];
 
-    /// Why the node takes no part at all by this agreement: it serves another.
-    /// A node that is out still keeps the locks that it has.
+    /// Why the node does not even keep a lease by this agreement: it serves
+    /// another, or is out without a mark. With a mark it keeps the locks that it
+    /// has, since the mark is lost with them.
     #[must_use]
     pub fn refusal(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
-        self.objection(run, guard).filter(|objection| objection.cause != Cause::Forgot)
+        let marked = self.watched.as_ref().and_then(|text| text.split(' ').next()) == Some(run);
+        self.objection(run, guard).filter(|out| out.cause != Cause::Forgot || !marked)
     }
 
     /// Why the node may not vote in its present run by this agreement.
@@ -62,7 +65,8 @@ impl Ledger {
             let watched = self.watched.as_ref().and_then(|text| text.split(' ').next());
             if disagrees || watched != Some(&run) {
                 let since = facts.clock.unwrap_or_default();
-                self.watched = Some(format!("{run} {nonce:016x} {}", since.as_micros()).into());
+                self.watched =
+                    Some(format!("{run} {nonce:016x} {} {guard}", since.as_micros()).into());
             }
         }
         self.tell(facts);
@@ -160,5 +164,16 @@ mod tests {
 
         assert!(!ledger.admit("one", guard("us"), &"".into(), &mark));
         assert!(ledger.admit("one", guard("others"), &"".into(), &mark));
+    }
+
+    /// Without a mark it could forget the lease unseen: a database that is
+    /// swapped back has the marker it had before.
+    #[test]
+    fn a_node_that_is_out_keeps_leases_only_once_it_is_marked() {
+        let (marked, _) = out();
+
+        assert!(Ledger::default().refusal("one", guard("us")).is_some());
+        assert_eq!(marked.refusal("one", guard("us")), None);
+        assert!(marked.refusal("two", guard("us")).is_some(), "the mark is of another run");
     }
 }

@@ -236,6 +236,9 @@ struct World<E> {
     nodes: usize,
     entropy: E,
     guard: Option<Guard>,
+    /// Counts the turns of watching over nodes: a reply to an earlier watch is
+    /// not one to this.
+    guard_round: u32,
     outbox: VecDeque<Output>,
     spawned: Vec<Undoing>,
 }
@@ -258,6 +261,7 @@ impl<E: Entropy> Machine<E> {
                 nodes,
                 entropy,
                 guard: None,
+                guard_round: 0,
                 outbox: VecDeque::new(),
                 spawned: Vec::new(),
             },

@@ -38,7 +38,6 @@ pub(super) struct Guarding {
     until: Moment,
     /// When the last look was sent.
     looked_at: Steady,
-    round: u32,
     /// Callers waiting to hear which nodes may vote.
     callers: Vec<(OpId, Patience)>,
     /// Somebody asked in the middle of a turn: look again afterwards.
@@ -200,7 +199,6 @@ impl Guarding {
             turn: Turn::Resting,
             until: now.lease,
             looked_at: now.steady,
-            round: 0,
             callers: Vec::new(),
             asked: false,
         };
@@ -248,7 +246,7 @@ impl Guarding {
         reply: Reply,
         world: &mut World<E>,
     ) -> Next {
-        if tag.round != self.round {
+        if tag.round != world.guard_round {
             return Next::Same;
         }
         let looking = world.guard.as_ref().filter(|_| self.turn == Turn::Looking);
@@ -294,7 +292,7 @@ impl Guarding {
 
     fn look<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) {
         self.asked = false;
-        self.begin(now, Turn::Looking);
+        self.begin(now, Turn::Looking, world);
         self.looked_at = now.steady;
         self.nodes.iter_mut().for_each(|node| node.look = None);
         for node in 0..world.nodes {
@@ -334,7 +332,7 @@ impl Guarding {
         if marked.is_empty() {
             return false;
         }
-        self.begin(now, Turn::Marking);
+        self.begin(now, Turn::Marking, world);
         self.wait_for(&marked);
         for node in marked {
             let mut nonce = [0; 8];
@@ -361,7 +359,7 @@ impl Guarding {
         if ripe.is_empty() {
             return self.rest(now, id, guard, world);
         }
-        self.begin(now, Turn::Admitting);
+        self.begin(now, Turn::Admitting, world);
         self.wait_for(&ripe.iter().map(|(node, _)| *node).collect::<Vec<_>>());
         for (node, mark) in ripe {
             let agreement = guard.agreement.to_string().into();
@@ -433,7 +431,7 @@ impl Guarding {
         let rest = (guard.agreement.window() / 4).clamp(SHORTEST_REST, LONGEST_REST);
         let left = self.nodes.iter().filter_map(|node| node.remaining(now.steady));
         let next = left.filter(|left| !left.is_zero()).fold(rest, Duration::min);
-        self.begin(now, Turn::Resting);
+        self.begin(now, Turn::Resting, world);
         self.until = now.lease.after(next);
         Next::Same
     }
@@ -464,10 +462,10 @@ impl Guarding {
         self.nodes.iter().filter(admitted).count() > self.nodes.len() / 2
     }
 
-    fn begin(&mut self, now: Now, turn: Turn) {
+    fn begin<E>(&mut self, now: Now, turn: Turn, world: &mut World<E>) {
         self.turn = turn;
         self.until = now.lease.after(PATIENCE);
-        self.round += 1;
+        world.guard_round += 1;
         for node in &mut self.nodes {
             node.answer = None;
         }
@@ -481,6 +479,6 @@ impl Guarding {
     }
 
     fn send<E>(&self, node: usize, id: OpId, command: Command, world: &mut World<E>) {
-        world.send(node, Tag { op: id, round: self.round }, command);
+        world.send(node, Tag { op: id, round: world.guard_round }, command);
     }
 }

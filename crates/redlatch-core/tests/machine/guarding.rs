@@ -677,6 +677,24 @@ fn uptime_counts_as_a_second_less_than_it_says() {
 }
 
 #[test]
+fn an_answer_to_an_earlier_look_is_not_one_to_this() {
+    let mut world = admitted(1, 3);
+    world.line(0, Mode::Held);
+    let patient = || Vouch { patient: true, ..Vouch::default() };
+    world.vouch(0, patient());
+    world.carry_out_one(0, 0); // it says that it is admitted, but nobody hears it yet
+    world.pass(Duration::from_secs(1));
+    world.node_forgets(0);
+
+    let look = world.vouch(0, patient());
+    world.answer_one(0, 0);
+    assert_eq!(world.may_vote(look), None, "it has not answered this one");
+    world.line(0, Mode::Open);
+
+    assert_eq!(world.may_vote(look), Some(vec![1, 2]));
+}
+
+#[test]
 fn a_machine_that_only_watches_is_idle() {
     let mut world = World::guarded(1, 3, true);
 

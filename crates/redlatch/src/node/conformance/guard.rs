@@ -131,7 +131,8 @@ pub(super) async fn no_two_marks_are_alike(site: &Site<'_>) -> Outcome {
 
     let first = link.out(&party).await?;
     link.granted(party.admit(&first, None)).await?;
-    let second = link.out(&Party::new()).await?;
+    link.admitted(&Party::new()).await?;
+    let second = link.out(&party).await?;
 
     if first.id == second.id {
         return problem(format!("two marks were both {}", first.id));

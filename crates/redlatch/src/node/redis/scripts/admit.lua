@@ -1,26 +1,27 @@
 -- If the mark is there, and of the server's present run: lets every register
 -- count from the floor on, and puts the marker in the mark's place. Returns 1 or 0.
--- A marker of the same agreement in another database came there by SWAPDB, and
--- must not come back with what it has forgotten: it is taken away, unless the
--- user may not look there.
 -- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, floor or ''.
 local node = KEYS[1]
 local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
 local run = string.sub(string.match(server, '\nrun_id:(%x+)') or '', 1, 20)
   .. string.sub(string.match(replication, '\nmaster_replid:(%x+)') or '', 1, 20)
-local mark = ARGV[3]
+local guard, mark = ARGV[1], ARGV[3]
 local kept = redis.call('HMGET', node, 'watched', 'reserved')
-local free = not kept[2] or kept[2] == '' or kept[2] == ARGV[1]
+local free = not kept[2] or kept[2] == '' or kept[2] == guard
 if kept[1] ~= mark or string.match(mark, '^(%S+) ') ~= run or not free then
   return 0
 end
+-- What SWAPDB took out of sight must not come back: it has forgotten what was
+-- put here meanwhile. A marker or mark of the same agreement in another database
+-- is taken away, unless the user may not look there.
 local ours, at = nil, 0
 while not redis.pcall('SELECT', at).err do
   local there = redis.pcall('HMGET', node, 'watched', 'admitted')
   if there[1] == mark then
     ours = at
-  elseif string.match(there[2] or '', ' (%x+)$') == ARGV[1] then
-    redis.call('HSET', node, 'admitted', '')
+  elseif string.match(there[2] or '', ' (%x+)$') == guard
+    or string.match(there[1] or '', ' (%x+)$') == guard then
+    redis.call('HSET', node, 'admitted', '', 'watched', '')
   end
   at = at + 1
 end
@@ -33,6 +34,6 @@ for _, name in ipairs({'floor', 'highest'}) do
     redis.call('HSET', node, name, ARGV[4])
   end
 end
-redis.call('HSET', node, 'admitted', run .. ' ' .. ARGV[1], 'agreement', ARGV[2],
+redis.call('HSET', node, 'admitted', run .. ' ' .. guard, 'agreement', ARGV[2],
   'reserved', '', 'watched', '')
 return 1

@@ -1,19 +1,20 @@
 -- Lets every key live for at least the TTL, if all of them hold the token, and
 -- moves registers that are behind to the number, if there is one. A node that is
--- out does so, too: it has not forgotten this lock.
+-- out, and marked, does so, too: it has not forgotten this lock.
 -- KEYS: the resources, then the node's hash.
 -- ARGV: marker, token, TTL in ms, number, registers.
 -- Returns 1 or 0, or {'quarantined', what is kept for the guard} if the node has
--- not the marker, and lost the key or serves others (`Ledger::refusal`).
+-- not the marker, and lost the key, is not marked or serves others (`Ledger::refusal`).
 -- A key of another type answers GET with an error, which is no token.
 local node, missing = KEYS[#KEYS], 0
 if ARGV[1] ~= '' then
-  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved')
+  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved', 'watched')
   if kept[1] ~= ARGV[1] then
     missing = {'quarantined', unpack(kept)}
-    local ours = string.match(ARGV[1], '%x+$')
+    local run, ours = string.match(ARGV[1], '^(%S+) (%x+)$')
     local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
-    if served ~= '' and served ~= ours then
+    local marked = string.match(kept[4] or '', '^(%S+) ') == run
+    if not marked or served ~= '' and served ~= ours then
       return missing
     end
   end

@@ -3,14 +3,15 @@
 -- ARGV: marker, token, TTL in ms, '1' to plant a lease again that is held.
 -- Returns 1, or {value or false, PTTL} of the first key that exists, or
 -- {'quarantined', what is kept for the guard} if the node has not the marker.
--- A lease is planted also on a node that is out, but not on one that serves
--- others (`Ledger::refusal`).
+-- A lease is planted also on a node that is out and marked, but not on one that
+-- serves others (`Ledger::refusal`).
 local node = KEYS[#KEYS]
 if ARGV[1] ~= '' then
-  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved')
-  local ours = string.match(ARGV[1], '%x+$')
+  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved', 'watched')
+  local run, ours = string.match(ARGV[1], '^(%S+) (%x+)$')
   local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
-  local out = served == '' or served == ours
+  local marked = string.match(kept[4] or '', '^(%S+) ') == run
+  local out = marked and (served == '' or served == ours)
   if kept[1] ~= ARGV[1] and not (out and ARGV[4] == '1') then
     return {'quarantined', unpack(kept)}
   end

@@ -44,8 +44,26 @@ end
 if (disagrees and replace) or (not disagrees and marker_run ~= run) then
   if disagrees or string.match(kept[5] or '', '^(%S+) ') ~= run then
     local since = string.format('%.0f', time[1] * 1000000 + time[2])
-    kept[5] = run .. ' ' .. ARGV[2] .. ' ' .. since
-    redis.call('HSET', node, 'watched', kept[5])
+    local mark = table.concat({run, ARGV[2], since, guard}, ' ')
+    kept[5] = mark
+    redis.call('HSET', node, 'watched', mark)
+    -- What SWAPDB took out of sight must not come back: it has forgotten what was
+    -- put here meanwhile. A marker or mark of the same agreement in another database
+    -- is taken away, unless the user may not look there.
+    local ours, at = nil, 0
+    while not redis.pcall('SELECT', at).err do
+      local there = redis.pcall('HMGET', node, 'watched', 'admitted')
+      if there[1] == mark then
+        ours = at
+      elseif string.match(there[2] or '', ' (%x+)$') == guard
+        or string.match(there[1] or '', ' (%x+)$') == guard then
+        redis.call('HSET', node, 'admitted', '', 'watched', '')
+      end
+      at = at + 1
+    end
+    if ours then
+      redis.call('SELECT', ours)
+    end
   end
 end
 return {info, time, intact, unpack(kept)}
