@@ -31,6 +31,13 @@ pub(crate) use cell::{LeaseCell, LeaseEnd};
 pub(crate) use entropy::SystemEntropy;
 pub(crate) use handle::{Ask, Handle, News, Place, spawn_here, spawn_thread};
 
+/// So many requests are taken in before bytes are moved: what was sent for the
+/// first does not wait for all of a crowd.
+const ASKS_AT_ONCE: usize = 256;
+/// After so many rounds of one turn callers go first: those who have their locks
+/// by now want to act on them.
+const ROUNDS_OF_A_TURN: usize = 8;
+
 /// The loop itself: a future that ends when every handle is gone and nothing is
 /// left to undo.
 pub(crate) struct Engine {
@@ -117,7 +124,9 @@ impl Engine {
     fn take_asks(&mut self, cx: &mut Context<'_>) -> usize {
         let now = self.now();
         let mut taken = 0;
-        while let Poll::Ready(ask) = self.asks.poll_recv(cx) {
+        while taken < ASKS_AT_ONCE
+            && let Poll::Ready(ask) = self.asks.poll_recv(cx)
+        {
             let Some(ask) = ask else {
                 self.closed = true;
                 break;
@@ -376,17 +385,23 @@ impl Future for Engine {
             return Poll::Pending;
         }
         let mut asks = 0;
-        loop {
+        let mut is_over = false;
+        for _ in 0..ROUNDS_OF_A_TURN {
             engine.take_news();
-            asks += engine.take_asks(cx);
+            let asked = engine.take_asks(cx);
             let moved = engine.take_replies(cx);
             let ticked = engine.timer_is_up(cx);
             if ticked {
                 engine.tick();
             }
-            if !moved && !ticked {
+            asks += asked;
+            is_over = !moved && !ticked && asked < ASKS_AT_ONCE;
+            if is_over {
                 break;
             }
+        }
+        if !is_over {
+            cx.waker().wake_by_ref();
         }
         engine.crowded = asks > 1;
         engine.answer_settled();

@@ -268,10 +268,16 @@ impl LockRequest<blocking::Wait> {
 }
 
 fn lock_error(place: &Place, error: &AcquireError) -> LockError {
-    let votes = place.votes(error.ballot());
+    let votes = |ballot| place.votes(ballot);
     match error {
-        AcquireError::Held(_) => LockError::Held { votes },
-        AcquireError::TooSlow { elapsed, .. } => LockError::TooSlow { elapsed: *elapsed, votes },
-        _ => LockError::NoQuorum { votes },
+        AcquireError::Held(ballot) => LockError::Held { votes: votes(ballot) },
+        AcquireError::TooSlow { elapsed, ballot } => {
+            LockError::TooSlow { elapsed: *elapsed, votes: votes(ballot) }
+        }
+        AcquireError::Busy { waited, waiting } => {
+            LockError::Busy { waited: *waited, waiting: *waiting }
+        }
+        AcquireError::NoQuorum(ballot) => LockError::NoQuorum { votes: votes(ballot) },
+        _ => LockError::Stopped,
     }
 }
