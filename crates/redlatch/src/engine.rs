@@ -29,7 +29,7 @@ use tokio::{
 
 pub(crate) use cell::{LeaseCell, LeaseEnd};
 pub(crate) use entropy::SystemEntropy;
-pub(crate) use handle::{Ask, Handle, News, Place, spawn_here, spawn_thread};
+pub(crate) use handle::{Acquire, Ask, Handle, News, Place, spawn_here, spawn_thread};
 
 /// So many requests are taken in before bytes are moved: what was sent for the
 /// first does not wait for all of a crowd.

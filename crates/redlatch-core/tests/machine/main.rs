@@ -11,6 +11,7 @@ mod extending;
 mod fencing;
 mod guarding;
 mod handing_over;
+mod queueing;
 mod releasing;
 mod renewing;
 mod replanting;
