@@ -13,7 +13,9 @@ mod handle;
 mod trace;
 
 use crate::{keeper, node::Link};
-use redlatch_core::{Input, Machine, Moment, OpId, Output, Reply, Tag, machine::Grant};
+use redlatch_core::{
+    Input, Machine, Moment, OpId, Output, Reply, Resources, Tag, Terms, machine::Grant,
+};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -71,8 +73,10 @@ struct Callers {
 
 type Extender = oneshot::Sender<redlatch_core::extend::Decision>;
 
+/// What is needed of an order once it is answered.
 struct Acquirer {
-    order: redlatch_core::machine::Order,
+    resources: Resources,
+    terms: Terms,
     answer: oneshot::Sender<Result<Arc<LeaseCell>, redlatch_core::AcquireError>>,
 }
 
@@ -151,7 +155,8 @@ impl Engine {
     fn take_ask(&mut self, now: Moment, ask: Ask) {
         let input = match ask {
             Ask::Acquire { op, order, answer } => {
-                let acquire = Some(Acquirer { order: order.clone(), answer });
+                let (resources, terms) = (order.resources.clone(), order.terms.clone());
+                let acquire = Some(Acquirer { resources, terms, answer });
                 self.remember(op, Callers { acquire, ..Callers::default() });
                 Input::Acquire(op, order)
             }
@@ -233,16 +238,17 @@ impl Engine {
                 Output::Acquired(op, Ok(grant)) => self.granted(op, grant),
                 Output::Acquired(op, Err(error)) => {
                     let callers = self.callers.remove(&op);
-                    if let Some(Acquirer { order, answer }) = callers.and_then(|c| c.acquire) {
-                        self.place.trace_failed(&order.resources, &error);
+                    let acquirer = callers.and_then(|callers| callers.acquire);
+                    if let Some(Acquirer { resources, answer, .. }) = acquirer {
+                        self.place.trace_failed(&resources, &error);
                         let _ = answer.send(Err(error));
                     }
                 }
                 Output::Retrying(op, error, pause) => {
-                    if let Some(Callers { acquire: Some(Acquirer { order, .. }), .. }) =
+                    if let Some(Callers { acquire: Some(Acquirer { resources, .. }), .. }) =
                         self.callers.get(&op).map(Box::as_ref)
                     {
-                        self.place.trace_retrying(&order.resources, &error, pause);
+                        self.place.trace_retrying(resources, &error, pause);
                     }
                 }
                 Output::Extended(op, decision) => {
@@ -313,15 +319,15 @@ impl Engine {
 
     fn granted(&mut self, op: OpId, grant: Grant) {
         let Some(callers) = self.callers.get_mut(&op) else { return };
-        let Some(Acquirer { order, answer }) = callers.acquire.take() else { return };
-        self.place.trace_granted(&order.resources, &grant.ballot);
+        let Some(Acquirer { resources, terms, answer }) = callers.acquire.take() else { return };
+        self.place.trace_granted(&resources, &grant.ballot);
         // No later than what the machine counts from: its end is the cap's, where
         // that is shorter than the TTL.
-        let renewal = order.terms.renewal.as_ref();
+        let renewal = terms.renewal.as_ref();
         let cap = renewal.map_or(Duration::MAX, |renewal| renewal.max_hold);
-        let taken = grant.usable_until.before(order.terms.usable().min(cap));
+        let taken = grant.usable_until.before(terms.usable().min(cap));
         let place = self.place.clone();
-        let cell = LeaseCell::new(op, order.resources, order.terms, grant, taken, place);
+        let cell = LeaseCell::new(op, resources, terms, grant, taken, place);
         let cell = Arc::new(cell);
         callers.cell = Some(cell.clone());
         keeper::watch(&cell);

@@ -193,6 +193,10 @@ impl<M> LockRequest<M> {
 impl LockRequest<Wait> {
     /// How long to wait for the lock. Default 10 s, as long as the default TTL:
     /// a crashed holder's lock is free by then. Zero makes one attempt.
+    ///
+    /// Where very many locks are asked for at once, a request first waits for
+    /// its turn: for that long too, and as long as for one node at least. If its
+    /// turn does not come, that is [`LockError::Busy`].
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self

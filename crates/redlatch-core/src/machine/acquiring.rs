@@ -15,6 +15,7 @@ use crate::{
     retry::Backoff,
     token::{Entropy, Token},
 };
+use alloc::boxed::Box;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Acquiring {
@@ -23,8 +24,8 @@ pub(super) struct Acquiring {
     round: u32,
     state: State,
     /// What became of the last attempt, if there was a crowd then: somebody who
-    /// waits in vain for another one is told that.
-    last: Option<AcquireError>,
+    /// waits in vain for another one is told that. Boxed: it is seldom there.
+    last: Option<Box<AcquireError>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,8 +78,9 @@ impl Acquiring {
             State::Queueing { until, .. } if now < *until => Next::Same,
             State::Queueing { since, ticket, .. } => {
                 world.turns.leave(*ticket);
-                let error = self.last.take();
-                let error = error.unwrap_or_else(|| world.turns.why_not(now.since(*since)));
+                let waited = now.since(*since);
+                let error = self.last.take().map(|last| *last);
+                let error = error.unwrap_or_else(|| world.turns.why_not(waited));
                 world.outbox.push_back(Output::Acquired(id, Err(error)));
                 Next::Over
             }
@@ -222,7 +224,7 @@ impl Acquiring {
         }
         let pause = self.backoff.pause(elapsed, &mut world.entropy);
         let until = now.after(pause).min(self.order.wait_until);
-        self.last = world.turns.is_crowded().then(|| error.clone());
+        self.last = world.turns.is_crowded().then(|| Box::new(error.clone()));
         world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
         self.state = State::Pausing { until };
         Next::Same
