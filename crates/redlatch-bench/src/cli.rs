@@ -26,6 +26,8 @@ pub(crate) enum Task {
     Rounds(RoundsPlan),
     /// How much memory a server needs for names that were locked once.
     Memory(MemoryPlan),
+    /// Very many requests at once, each for a name of its own.
+    Many(ManyPlan),
 }
 
 #[derive(Debug, Args)]
@@ -83,6 +85,35 @@ pub(crate) struct MemoryPlan {
     #[arg(long, default_value_t = 10.0)]
     pub(crate) max_mb: f64,
     /// Fails when the bound is missed.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// Very many requests at once, each for a name of its own.
+#[derive(Debug, Args)]
+pub(crate) struct ManyPlan {
+    /// How many servers to start.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) nodes: usize,
+    /// How many locks to ask for at once.
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) names: usize,
+    /// Their TTL.
+    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Duration,
+    /// How long each of them waits.
+    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
+    pub(crate) wait: Duration,
+    /// With the restart guard.
+    #[arg(long)]
+    pub(crate) guard: bool,
+    /// Loops that keep the processors busy meanwhile.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) busy: usize,
+    /// This process may have so many megabytes at most.
+    #[arg(long, default_value_t = 200.0)]
+    pub(crate) max_mb: f64,
+    /// Fails when a lock is refused or left behind, or the bound is missed.
     #[arg(long)]
     pub(crate) check: bool,
 }

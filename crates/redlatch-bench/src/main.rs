@@ -11,6 +11,7 @@ mod compare;
 mod contender;
 mod exit;
 mod frozen;
+mod many;
 mod memory;
 mod rounds;
 mod series;
@@ -27,6 +28,7 @@ fn main() -> Exit {
         Task::Frozen(plan) => frozen::run(&plan),
         Task::Rounds(plan) => rounds::run(&plan),
         Task::Memory(plan) => memory::run(&plan),
+        Task::Many(plan) => many::run(&plan),
     };
     result.unwrap_or_else(|error| {
         eprintln!("redlatch-bench: {error:#}");

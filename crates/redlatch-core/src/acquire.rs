@@ -223,16 +223,26 @@ pub enum AcquireError {
         /// The votes.
         ballot: Ballot,
     },
+    /// No node was asked: so many requests of this process were ahead that its
+    /// turn did not come. Ask for fewer at once, or wait longer.
+    #[error("busy: waited {waited:?} in this process for its turn, {waiting} others still wait")]
+    Busy {
+        /// How long it waited.
+        waited: Duration,
+        /// How many others still wait.
+        waiting: usize,
+    },
 }
 
 impl AcquireError {
-    /// Every node's vote.
+    /// Every node's vote; none if no node was asked.
     #[must_use]
-    pub fn ballot(&self) -> &Ballot {
+    pub fn ballot(&self) -> Option<&Ballot> {
         match self {
             AcquireError::Held(ballot)
             | AcquireError::NoQuorum(ballot)
-            | AcquireError::TooSlow { ballot, .. } => ballot,
+            | AcquireError::TooSlow { ballot, .. } => Some(ballot),
+            AcquireError::Busy { .. } => None,
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod machine;
 pub mod moment;
 #[doc(hidden)]
 pub mod mutant;
+pub mod pace;
 pub mod quarantine;
 pub mod quorum;
 pub mod release;

@@ -4,6 +4,9 @@
 //! Out: commands, answers and changes of leases ([`Output`]), and the moment at
 //!      which it wants to be called again.
 //!
+//! Callers whose attempt would be one too many for the nodes wait for their turn
+//! (see [`crate::pace`]); whoever gives something back does not.
+//!
 //! Promise: every attempt that was lost, cancelled or cut off, and every lease
 //! that was released or lost, ends in an undo on every node it may have reached.
 //! Needs: each node carries out and answers its commands in the order they were
@@ -12,6 +15,7 @@
 mod acquiring;
 mod guarding;
 mod holding;
+mod turns;
 mod undoing;
 
 use crate::{
@@ -38,6 +42,7 @@ use alloc::{
 use core::time::Duration;
 use guarding::Guarding;
 use holding::Holding;
+use turns::{Load, Turns};
 use undoing::Undoing;
 
 /// One operation. The driver counts them up from zero and never reuses one.
@@ -116,7 +121,8 @@ pub struct Order {
     pub terms: Terms,
     /// Whose it will be.
     pub owner: Owner,
-    /// Until when to try again; there is one attempt at least.
+    /// Until when to try again, or to wait for a turn. There is one attempt at
+    /// least, unless a turn does not come within the node timeout either.
     pub wait_until: Moment,
     /// With fencing: the wall clock that numbers are proposed by.
     pub fencing: Option<WallClock>,
@@ -239,6 +245,7 @@ struct World<E> {
     /// Counts the turns of watching over nodes: a reply to an earlier watch is
     /// not one to this.
     guard_round: u32,
+    turns: Turns,
     outbox: VecDeque<Output>,
     spawned: Vec<Undoing>,
 }
@@ -262,6 +269,7 @@ impl<E: Entropy> Machine<E> {
                 entropy,
                 guard: None,
                 guard_round: 0,
+                turns: Turns::default(),
                 outbox: VecDeque::new(),
                 spawned: Vec::new(),
             },
@@ -332,7 +340,9 @@ impl<E: Entropy> Machine<E> {
             }),
             Input::Tick => self.tick(time),
         }
+        // In this order: what is undone makes way for what is taken.
         self.adopt_spawned(now);
+        self.let_in(now);
     }
 
     /// The next thing to do, if any.
@@ -355,8 +365,7 @@ impl<E: Entropy> Machine<E> {
     /// How many undos are still under way.
     #[must_use]
     pub fn undos(&self) -> usize {
-        let undos = self.ops.values().filter(|entry| matches!(entry.op, Op::Undoing(_)));
-        undos.count()
+        self.world.turns.undos()
     }
 
     /// What would stay on the nodes if the machine stopped now: the driver's
@@ -427,15 +436,18 @@ impl<E: Entropy> Machine<E> {
         let Some(entry) = self.ops.get_mut(&id) else {
             return; // a late reply to something that is over
         };
+        let load = entry.op.load();
         match react(id, &mut entry.op, &mut self.world) {
             Next::Same => {}
             Next::Becomes(op) => entry.op = op,
             Next::Over => {
+                self.world.turns.shift(load, Load::None);
                 self.timers.remove(&(entry.armed, id));
                 self.ops.remove(&id);
                 return;
             }
         }
+        self.world.turns.shift(load, entry.op.load());
         let due = entry.op.due();
         if due < entry.armed {
             self.timers.remove(&(entry.armed, id));
@@ -445,6 +457,7 @@ impl<E: Entropy> Machine<E> {
     }
 
     fn insert(&mut self, id: OpId, op: Op) {
+        self.world.turns.shift(Load::None, op.load());
         let armed = op.due();
         self.timers.insert((armed, id));
         self.ops.insert(id, Box::new(Entry { op, armed }));
@@ -490,6 +503,16 @@ impl<E: Entropy> Machine<E> {
         }
     }
 
+    /// Starts the attempts of those whose turn has come.
+    fn let_in(&mut self, now: Moment) {
+        while let Some(id) = self.world.turns.next() {
+            self.step(id, |id, op, world| match op {
+                Op::Acquiring(op) => op.take(now, id, world),
+                _ => Next::Same,
+            });
+        }
+    }
+
     fn adopt_spawned(&mut self, now: Moment) {
         while let Some(mut undoing) = self.world.spawned.pop() {
             let id = OpId(self.internal);
@@ -508,6 +531,14 @@ impl Op {
             Op::Undoing(op) => op.due(),
             Op::Surveying(survey) => survey.deadline(),
             Op::Guarding(op) => op.due(),
+        }
+    }
+
+    fn load(&self) -> Load {
+        match self {
+            Op::Acquiring(op) => op.load(),
+            Op::Undoing(op) => op.load(),
+            Op::Holding(_) | Op::Surveying(_) | Op::Guarding(_) => Load::None,
         }
     }
 }

@@ -231,6 +231,7 @@ fn kind(error: &LockError) -> &'static str {
         LockError::Held { .. } => "held",
         LockError::NoQuorum { .. } => "no-quorum",
         LockError::TooSlow { .. } => "too-slow",
+        LockError::Busy { .. } => "busy",
         _ => "other",
     }
 }

@@ -13,7 +13,9 @@ mod handle;
 mod trace;
 
 use crate::{keeper, node::Link};
-use redlatch_core::{Input, Machine, Moment, Now, OpId, Output, Reply, Tag, machine::Grant};
+use redlatch_core::{
+    Input, Machine, Moment, Now, OpId, Output, Reply, Resources, Tag, Terms, machine::Grant,
+};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -29,7 +31,14 @@ use tokio::{
 
 pub(crate) use cell::{LeaseCell, LeaseEnd};
 pub(crate) use entropy::SystemEntropy;
-pub(crate) use handle::{Ask, Handle, News, Place, spawn_here, spawn_thread};
+pub(crate) use handle::{Acquire, Ask, Handle, News, Place, spawn_here, spawn_thread};
+
+/// So many requests are taken in before bytes are moved: what was sent for the
+/// first does not wait for all of a crowd.
+const ASKS_AT_ONCE: usize = 256;
+/// After so many rounds of one turn callers go first: those who have their locks
+/// by now want to act on them.
+const ROUNDS_OF_A_TURN: usize = 8;
 
 /// The loop itself: a future that ends when every handle is gone and nothing is
 /// left to undo.
@@ -64,8 +73,10 @@ struct Callers {
 
 type Extender = oneshot::Sender<redlatch_core::extend::Decision>;
 
+/// What is needed of an order once it is answered.
 struct Acquirer {
-    order: redlatch_core::machine::Order,
+    resources: Resources,
+    terms: Terms,
     answer: oneshot::Sender<Result<Arc<LeaseCell>, redlatch_core::AcquireError>>,
 }
 
@@ -117,7 +128,9 @@ impl Engine {
     fn take_asks(&mut self, cx: &mut Context<'_>) -> usize {
         let now = self.now();
         let mut taken = 0;
-        while let Poll::Ready(ask) = self.asks.poll_recv(cx) {
+        while taken < ASKS_AT_ONCE
+            && let Poll::Ready(ask) = self.asks.poll_recv(cx)
+        {
             let Some(ask) = ask else {
                 self.closed = true;
                 break;
@@ -142,7 +155,8 @@ impl Engine {
     fn take_ask(&mut self, now: Now, ask: Ask) {
         let input = match ask {
             Ask::Acquire { op, order, answer } => {
-                let acquire = Some(Acquirer { order: order.clone(), answer });
+                let (resources, terms) = (order.resources.clone(), order.terms.clone());
+                let acquire = Some(Acquirer { resources, terms, answer });
                 self.remember(op, Callers { acquire, ..Callers::default() });
                 Input::Acquire(op, order)
             }
@@ -224,16 +238,17 @@ impl Engine {
                 Output::Acquired(op, Ok(grant)) => self.granted(op, grant),
                 Output::Acquired(op, Err(error)) => {
                     let callers = self.callers.remove(&op);
-                    if let Some(Acquirer { order, answer }) = callers.and_then(|c| c.acquire) {
-                        self.place.trace_failed(&order.resources, &error);
+                    let acquirer = callers.and_then(|callers| callers.acquire);
+                    if let Some(Acquirer { resources, answer, .. }) = acquirer {
+                        self.place.trace_failed(&resources, &error);
                         let _ = answer.send(Err(error));
                     }
                 }
                 Output::Retrying(op, error, pause) => {
-                    if let Some(Callers { acquire: Some(Acquirer { order, .. }), .. }) =
+                    if let Some(Callers { acquire: Some(Acquirer { resources, .. }), .. }) =
                         self.callers.get(&op).map(Box::as_ref)
                     {
-                        self.place.trace_retrying(&order.resources, &error, pause);
+                        self.place.trace_retrying(resources, &error, pause);
                     }
                 }
                 Output::Extended(op, decision) => {
@@ -304,15 +319,15 @@ impl Engine {
 
     fn granted(&mut self, op: OpId, grant: Grant) {
         let Some(callers) = self.callers.get_mut(&op) else { return };
-        let Some(Acquirer { order, answer }) = callers.acquire.take() else { return };
-        self.place.trace_granted(&order.resources, &grant.ballot);
+        let Some(Acquirer { resources, terms, answer }) = callers.acquire.take() else { return };
+        self.place.trace_granted(&resources, &grant.ballot);
         // No later than what the machine counts from: its end is the cap's, where
         // that is shorter than the TTL.
-        let renewal = order.terms.renewal.as_ref();
+        let renewal = terms.renewal.as_ref();
         let cap = renewal.map_or(Duration::MAX, |renewal| renewal.max_hold);
-        let taken = grant.usable_until.before(order.terms.usable().min(cap));
+        let taken = grant.usable_until.before(terms.usable().min(cap));
         let place = self.place.clone();
-        let cell = LeaseCell::new(op, order.resources, order.terms, grant, taken, place);
+        let cell = LeaseCell::new(op, resources, terms, grant, taken, place);
         let cell = Arc::new(cell);
         callers.cell = Some(cell.clone());
         keeper::watch(&cell);
@@ -376,17 +391,23 @@ impl Future for Engine {
             return Poll::Pending;
         }
         let mut asks = 0;
-        loop {
+        let mut is_over = false;
+        for _ in 0..ROUNDS_OF_A_TURN {
             engine.take_news();
-            asks += engine.take_asks(cx);
+            let asked = engine.take_asks(cx);
             let moved = engine.take_replies(cx);
             let ticked = engine.timer_is_up(cx);
             if ticked {
                 engine.tick();
             }
-            if !moved && !ticked {
+            asks += asked;
+            is_over = !moved && !ticked && asked < ASKS_AT_ONCE;
+            if is_over {
                 break;
             }
+        }
+        if !is_over {
+            cx.waker().wake_by_ref();
         }
         engine.crowded = asks > 1;
         engine.answer_settled();

@@ -143,6 +143,18 @@ pub enum LockError {
         /// The votes of the last attempt.
         votes: Votes,
     },
+    /// This process asks for more locks at once than the nodes can grant in the
+    /// time it waits: no node was asked for this one. Ask for fewer at once, or
+    /// wait longer.
+    #[error(
+        "busy: waited {waited:.1?} in this process for its turn, {waiting} other requests still wait"
+    )]
+    Busy {
+        /// How long it waited for its turn.
+        waited: Duration,
+        /// How many other requests of this process still wait for theirs.
+        waiting: usize,
+    },
     /// A lease that was handed over is no longer held.
     #[error("the lease that was handed over is no longer held: {0}")]
     Lost(Lost),

@@ -59,7 +59,8 @@
 //! # Errors
 //!
 //! [`LockError::Held`] means wait, [`LockError::NoQuorum`] means tell an
-//! operator; both carry every node's vote ([`Votes`]).
+//! operator; both carry every node's vote ([`Votes`]). [`LockError::Busy`] means
+//! that this process asks for too many locks at once.
 //!
 //! # Features
 //!

@@ -3,13 +3,13 @@
 use crate::{
     blocking,
     clock::wall_micros,
-    engine::{Ask, Handle, Place},
+    engine::{Acquire, Ask, Handle, Place},
     error::{InvalidRequest, LockError, RunError},
     guard::{Guard, Lease},
 };
 use redlatch_core::{
-    AcquireError, Owner, Resources, Terms, WallClock, config::Wanted, config::WantedRenewal,
-    machine::Order,
+    AcquireError, Moment, Owner, Resources, Terms, WallClock, config::Wanted,
+    config::WantedRenewal, machine::Order,
 };
 use std::{
     future::{Future, IntoFuture},
@@ -18,7 +18,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tracing::Instrument;
+use tracing::{Instrument, instrument::Instrumented};
 
 /// What all locks of one [`Locks`](crate::Locks) start from.
 #[derive(Debug, Clone)]
@@ -60,6 +60,14 @@ pub struct Wait;
 /// Does not wait: none if the lock is held.
 #[derive(Debug)]
 pub struct Try;
+
+/// A request on its way.
+struct Asked {
+    handle: Handle,
+    started: Moment,
+    limits: Limits,
+    answer: Instrumented<Acquire>,
+}
 
 impl<M> LockRequest<M> {
     pub(crate) fn new(
@@ -139,30 +147,38 @@ impl<M> LockRequest<M> {
         self.wanted.renewal.as_ref().map_or(default, |renewal| renewal.max_hold)
     }
 
-    pub(crate) async fn acquire_async(self, wait: Duration) -> Result<Guard, LockError> {
+    /// Checks what was asked for and hands it over. What is left is all that
+    /// has to be kept while waiting.
+    fn ask(self, wait: Duration) -> Result<Asked, LockError> {
         let resources = self.resources?;
         let terms = Terms::check(&self.wanted).map_err(InvalidRequest::from)?;
         let owner = self.owner?;
-        let place = self.handle.place.clone();
-        let started = place.clock.now();
+        let started = self.handle.place.clock.now();
         let clock = |skew| WallClock { read_at: started, micros: wall_micros(), skew };
         let fencing = self.fencing.map(clock);
         let wait_until = started.after(wait);
         let order = Order { resources, terms, owner, wait_until, fencing };
         let span = tracing::debug_span!("lock", resources = %order.resources);
-        let cell = match self.handle.acquire(order).instrument(span).await {
+        let answer = self.handle.acquire(order).instrument(span);
+        let limits = Limits { max_ttl: self.wanted.max_ttl };
+        Ok(Asked { handle: self.handle, started, limits, answer })
+    }
+
+    pub(crate) async fn acquire_async(self, wait: Duration) -> Result<Guard, LockError> {
+        let Asked { handle, started, limits, answer } = self.ask(wait)?;
+        let place = &handle.place;
+        let cell = match answer.await {
             Ok(Ok(cell)) => cell,
-            Ok(Err(error)) => return Err(lock_error(&place, &error)),
+            Ok(Err(error)) => return Err(lock_error(place, &error)),
             Err(_) => return Err(LockError::Stopped),
         };
         if !cell.is_held() {
             // This thread was away for as long as the lease lasts.
-            self.handle.tell(Ask::Cancel(cell.op));
+            handle.tell(Ask::Cancel(cell.op));
             let votes = place.votes(&cell.ballot());
             return Err(LockError::TooSlow { elapsed: place.clock.now().since(started), votes });
         }
-        let limits = Limits { max_ttl: self.wanted.max_ttl };
-        Ok(Guard::new(cell, self.handle, limits))
+        Ok(Guard::new(cell, handle, limits))
     }
 
     pub(crate) async fn try_async(self) -> Result<Option<Guard>, LockError> {
@@ -177,6 +193,10 @@ impl<M> LockRequest<M> {
 impl LockRequest<Wait> {
     /// How long to wait for the lock. Default 10 s, as long as the default TTL:
     /// a crashed holder's lock is free by then. Zero makes one attempt.
+    ///
+    /// Where very many locks are asked for at once, a request first waits for
+    /// its turn: for that long too, and as long as for one node at least. If its
+    /// turn does not come, that is [`LockError::Busy`].
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
@@ -268,10 +288,16 @@ impl LockRequest<blocking::Wait> {
 }
 
 fn lock_error(place: &Place, error: &AcquireError) -> LockError {
-    let votes = place.votes(error.ballot());
+    let votes = |ballot| place.votes(ballot);
     match error {
-        AcquireError::Held(_) => LockError::Held { votes },
-        AcquireError::TooSlow { elapsed, .. } => LockError::TooSlow { elapsed: *elapsed, votes },
-        _ => LockError::NoQuorum { votes },
+        AcquireError::Held(ballot) => LockError::Held { votes: votes(ballot) },
+        AcquireError::TooSlow { elapsed, ballot } => {
+            LockError::TooSlow { elapsed: *elapsed, votes: votes(ballot) }
+        }
+        AcquireError::Busy { waited, waiting } => {
+            LockError::Busy { waited: *waited, waiting: *waiting }
+        }
+        AcquireError::NoQuorum(ballot) => LockError::NoQuorum { votes: votes(ballot) },
+        _ => LockError::Stopped,
     }
 }

@@ -1,6 +1,9 @@
-//! A lock that is wanted: attempts, each with a token of its own, and pauses.
+//! A lock that is wanted: turns to wait for, attempts, each with a token of its
+//! own, and pauses.
 
-use super::{Grant, Holding, Next, Op, OpId, Order, Output, Tag, Undoing, World};
+use super::{
+    Grant, Holding, Load, Next, Op, OpId, Order, Output, Tag, Undoing, World, turns::is_settled,
+};
 use crate::{
     acquire::{AcquireError, Attempt, Decision},
     command::Command,
@@ -12,6 +15,7 @@ use crate::{
     retry::Backoff,
     token::{Entropy, Token},
 };
+use alloc::boxed::Box;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Acquiring {
@@ -19,11 +23,15 @@ pub(super) struct Acquiring {
     backoff: Backoff,
     round: u32,
     state: State,
+    /// What became of the last attempt, if there was a crowd then: somebody who
+    /// waits in vain for another one is told that. Boxed: it is seldom there.
+    last: Option<Box<AcquireError>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     Pausing { until: Moment },
+    Queueing { since: Moment, until: Moment, ticket: u64 },
     Taking { attempt: Attempt, token: Token },
 }
 
@@ -35,23 +43,30 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Self {
         let backoff = Backoff::new(order.terms.ttl);
-        let mut acquiring =
-            Acquiring { order, backoff, round: 0, state: State::Pausing { until: now } };
-        acquiring.take(now, id, world);
+        let state = State::Pausing { until: now };
+        let mut acquiring = Acquiring { order, backoff, round: 0, state, last: None };
+        acquiring.queue(now, id, world);
         acquiring
     }
 
     pub(super) fn due(&self) -> Moment {
         match &self.state {
-            State::Pausing { until } => *until,
+            State::Pausing { until } | State::Queueing { until, .. } => *until,
             State::Taking { attempt, .. } => attempt.deadline(),
+        }
+    }
+
+    pub(super) fn load(&self) -> Load {
+        match &self.state {
+            State::Taking { attempt, .. } if !is_settled(attempt.ballot()) => Load::Attempt,
+            _ => Load::None,
         }
     }
 
     /// What the attempt under way may have put on the nodes.
     pub(super) fn at_stake(&self) -> Option<(&Resources, &Token)> {
         match &self.state {
-            State::Pausing { .. } => None,
+            State::Pausing { .. } | State::Queueing { .. } => None,
             State::Taking { token, .. } => Some((&self.order.resources, token)),
         }
     }
@@ -59,9 +74,15 @@ impl Acquiring {
     pub(super) fn tick<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
         match &mut self.state {
             State::Pausing { until } if now < *until => Next::Same,
-            State::Pausing { .. } => {
-                self.take(now, id, world);
-                Next::Same
+            State::Pausing { .. } => self.queue(now, id, world),
+            State::Queueing { until, .. } if now < *until => Next::Same,
+            State::Queueing { since, ticket, .. } => {
+                world.turns.leave(*ticket);
+                let waited = now.since(*since);
+                let error = self.last.take().map(|last| *last);
+                let error = error.unwrap_or_else(|| world.turns.why_not(waited));
+                world.outbox.push_back(Output::Acquired(id, Err(error)));
+                Next::Over
             }
             State::Taking { attempt, .. } => {
                 let decision = attempt.tick(now);
@@ -90,11 +111,26 @@ impl Acquiring {
     }
 
     pub(super) fn cancel<E>(&mut self, now: Moment, world: &mut World<E>) -> Next {
+        if let State::Queueing { ticket, .. } = self.state {
+            world.turns.leave(ticket);
+        }
         self.undo(now, world);
         Next::Over
     }
 
-    fn take<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+    /// Starts an attempt, or waits for its turn: until waiting ends, but for as
+    /// long as one node may take at least.
+    fn queue<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        if world.turns.is_open() {
+            return self.take(now, id, world);
+        }
+        let until = self.order.wait_until.max(now.after(self.order.terms.node_timeout));
+        self.state = State::Queueing { since: now, until, ticket: world.turns.enter(id) };
+        Next::Same
+    }
+
+    /// It is its turn. The time of lease and nodes starts here.
+    pub(super) fn take<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
         self.round += 1;
         let token = if mutant::on(Mutant::TokenReused) {
             Token::from_bytes(self.order.owner.as_str().as_bytes())
@@ -114,6 +150,7 @@ impl Acquiring {
         let attempt = Attempt::new(now, world.nodes, &self.order.terms);
         let attempt = if self.order.fencing.is_some() { attempt.fenced() } else { attempt };
         self.state = State::Taking { attempt, token };
+        Next::Same
     }
 
     fn proceed<E: Entropy>(
@@ -123,6 +160,9 @@ impl Acquiring {
         decision: Option<Decision>,
         world: &mut World<E>,
     ) -> Next {
+        if let (Some(decision), State::Taking { attempt, .. }) = (&decision, &self.state) {
+            world.turns.decided(now, attempt, &self.order.terms, decision.as_ref().err());
+        }
         match decision {
             None => {
                 self.raise(now, id, world);
@@ -175,7 +215,7 @@ impl Acquiring {
     ) -> Next {
         let elapsed = match &self.state {
             State::Taking { attempt, .. } => attempt.elapsed(now),
-            State::Pausing { .. } => return Next::Same,
+            State::Pausing { .. } | State::Queueing { .. } => return Next::Same,
         };
         self.undo(now, world);
         if now >= self.order.wait_until {
@@ -184,6 +224,7 @@ impl Acquiring {
         }
         let pause = self.backoff.pause(elapsed, &mut world.entropy);
         let until = now.after(pause).min(self.order.wait_until);
+        self.last = world.turns.is_crowded().then(|| Box::new(error.clone()));
         world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
         self.state = State::Pausing { until };
         Next::Same

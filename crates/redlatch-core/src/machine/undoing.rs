@@ -1,6 +1,6 @@
 //! A lock that is being removed: the decisions are [`Undo`]'s, the sending is here.
 
-use super::{Next, OpId, Output, Tag, World};
+use super::{Load, Next, OpId, Output, Tag, World, turns::is_settled};
 use crate::{
     command::Command,
     moment::Moment,
@@ -29,6 +29,10 @@ impl Undoing {
 
     pub(super) fn due(&self) -> Moment {
         self.undo.due()
+    }
+
+    pub(super) fn load(&self) -> Load {
+        if is_settled(self.undo.ballot()) { Load::Tail } else { Load::Undo }
     }
 
     pub(super) fn ballot(&self) -> &Ballot {

@@ -19,7 +19,7 @@ fn admitted(clients: usize, nodes: usize) -> World {
 
 /// Why the node did not vote.
 fn quarantine(world: &World, lock: Lock, node: usize) -> Quarantine {
-    match world.refusal(lock).map(|error| error.ballot().vote(node)) {
+    match world.refusal(lock).and_then(|error| Some(error.ballot()?.vote(node))) {
         Some(Vote::Quarantined(quarantine)) => quarantine.clone(),
         other => panic!("not quarantined: {other:?}"),
     }

@@ -12,6 +12,7 @@ mod extending;
 mod fencing;
 mod guarding;
 mod handing_over;
+mod queueing;
 mod releasing;
 mod renewing;
 mod replanting;

@@ -40,6 +40,15 @@ pub(crate) fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            50,
+            "very many requests at once",
+            vec![tests(&[
+                "fault_50_a_crowd_waits_its_turn_and_all_of_it_is_served",
+                "fault_50_a_server_that_is_frozen_fails_nobody_in_a_crowd_and_keeps_no_key",
+                "a_caller_whose_turn_does_not_come_is_told_so_and_no_server_is_blamed",
+            ])],
+        ),
+        row(
             7,
             "eviction",
             vec![

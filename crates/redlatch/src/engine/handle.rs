@@ -13,11 +13,14 @@ use redlatch_core::{
 };
 use std::{
     collections::BTreeMap,
+    future::Future,
     io,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{Context, Poll, ready},
     thread,
     time::Duration,
 };
@@ -212,15 +215,15 @@ impl Handle {
     }
 
     /// Takes a lock. Dropping the future undoes what there is of it.
-    pub(crate) async fn acquire(
-        &self,
-        order: Order,
-    ) -> Result<Result<Arc<LeaseCell>, AcquireError>, Stopped> {
+    ///
+    /// A future by hand, and asked at once: there may be very many of them, and
+    /// this one does not carry the order along while it waits.
+    pub(crate) fn acquire(&self, order: Order) -> Acquire {
         let op = self.next_op();
-        let mut unless_dropped = CancelOnDrop { handle: self, op: Some(op) };
-        let answer = self.ask(|answer| Ask::Acquire { op, order, answer }).await;
-        unless_dropped.op = None;
-        answer
+        let (answer, answered) = oneshot::channel();
+        // Where the engine is gone, so is `answer`.
+        self.tell(Ask::Acquire { op, order, answer });
+        Acquire { asking: self.asking.clone(), op: Some(op), answered }
     }
 
     pub(crate) async fn extend(
@@ -304,15 +307,27 @@ pub(crate) fn spawn_thread(place: Place) -> io::Result<Handle> {
     Ok(handle)
 }
 
-struct CancelOnDrop<'a> {
-    handle: &'a Handle,
+/// A lock that was asked for.
+pub(crate) struct Acquire {
+    asking: mpsc::UnboundedSender<Ask>,
     op: Option<OpId>,
+    answered: oneshot::Receiver<Result<Arc<LeaseCell>, AcquireError>>,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl Future for Acquire {
+    type Output = Result<Result<Arc<LeaseCell>, AcquireError>, Stopped>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.answered).poll(cx));
+        self.op = None;
+        Poll::Ready(answer.map_err(|_| Stopped))
+    }
+}
+
+impl Drop for Acquire {
     fn drop(&mut self) {
         if let Some(op) = self.op {
-            self.handle.tell(Ask::Cancel(op));
+            let _ = self.asking.send(Ask::Cancel(op));
         }
     }
 }

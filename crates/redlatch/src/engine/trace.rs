@@ -25,9 +25,12 @@ impl Place {
             AcquireError::Held(ballot) => {
                 debug!(%resources, votes = %self.votes(ballot), "lock not taken: {error}");
             }
-            other => {
-                warn!(%resources, votes = %self.votes(other.ballot()), "lock not taken: {error}");
-            }
+            other => match other.ballot() {
+                Some(ballot) => {
+                    warn!(%resources, votes = %self.votes(ballot), "lock not taken: {error}");
+                }
+                None => warn!(%resources, "lock not taken: {error}"),
+            },
         }
     }
 
@@ -37,8 +40,10 @@ impl Place {
         error: &AcquireError,
         pause: Duration,
     ) {
-        if enabled!(Level::DEBUG) {
-            let votes = self.votes(error.ballot());
+        if enabled!(Level::DEBUG)
+            && let Some(ballot) = error.ballot()
+        {
+            let votes = self.votes(ballot);
             debug!(%resources, %votes, ?pause, "waiting for the lock: {error}");
         }
     }

@@ -30,9 +30,13 @@ use tokio::{
     time::Instant,
 };
 
-/// The most commands that wait for a connection.
-const MOST_WAITING: usize = 1024;
-/// The most commands under way: a server that is frozen does not eat our memory.
+/// The most takes that are unanswered, or wait for a connection: a server that
+/// is frozen does not eat our memory. It is asked for no more then, so there is
+/// nothing more to undo there either. Far more than the core has under way on
+/// nodes that answer.
+const MOST_TAKES: usize = 16_384;
+/// The most commands of any kind. A release is never refused: it frees what is
+/// there, and there are no more of them than takes that were accepted.
 const MOST_UNDER_WAY: usize = 65_536;
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -75,6 +79,8 @@ struct Ready {
     connection: Connection,
     marker: MarkerText,
     under_way: VecDeque<Sent>,
+    /// How many takes are among them.
+    takes: usize,
     /// When there was last an answer, or nothing to answer.
     quiet_since: Instant,
     /// When the server was greeted, or a look was last sent.
@@ -107,6 +113,22 @@ impl RedisLink {
         }
     }
 
+    /// Why there is no room for one command more, if there is none.
+    fn no_room_for(&self, command: &Command) -> Option<String> {
+        let (takes, all) = match &self.state {
+            State::Ready(ready) => (ready.takes, ready.under_way.len()),
+            _ => (self.waiting.len(), self.waiting.len()),
+        };
+        match command {
+            Command::Release { .. } => None,
+            Command::Take { .. } if takes >= MOST_TAKES => {
+                Some(format!("{takes} requests for locks are unanswered"))
+            }
+            _ if all >= MOST_UNDER_WAY => Some(format!("{all} commands are unanswered")),
+            _ => None,
+        }
+    }
+
     fn refuse(&mut self, tag: Tag, fault: Fault) {
         self.refused.push((tag, Reply::failed(fault)));
     }
@@ -136,19 +158,14 @@ impl RedisLink {
 
 impl Link for RedisLink {
     fn send(&mut self, tag: Tag, command: Command) {
+        if let Some(reason) = self.no_room_for(&command) {
+            return self.refuse(tag, Fault::Unreachable(reason.into()));
+        }
         match &mut self.state {
-            State::Ready(ready) if ready.under_way.len() >= MOST_UNDER_WAY => {
-                let reason = format!("{MOST_UNDER_WAY} commands are unanswered");
-                self.refuse(tag, Fault::Unreachable(reason.into()));
-            }
             State::Ready(ready) => ready.send(tag, command),
             State::Resting { until, fault } if Instant::now() < *until => {
                 let fault = fault.clone();
                 self.refuse(tag, fault);
-            }
-            State::Connecting(_) if self.waiting.len() >= MOST_WAITING => {
-                let reason = format!("{MOST_WAITING} commands wait for a connection");
-                self.refuse(tag, Fault::Unreachable(reason.into()));
             }
             State::Connecting(_) => self.waiting.push_back((tag, command)),
             State::Idle | State::Resting { .. } => {
@@ -185,6 +202,7 @@ impl Ready {
             connection,
             marker: MarkerText::default(),
             under_way: VecDeque::new(),
+            takes: 0,
             quiet_since: now,
             looked_at: now,
             out: Vec::with_capacity(READ),
@@ -209,6 +227,7 @@ impl Ready {
                 self.under_way.push_back(Sent::Look);
             }
         }
+        self.takes += usize::from(is_take(&command));
         self.write_as(tag, command, Named::ByHash);
     }
 
@@ -288,16 +307,16 @@ impl Ready {
                 }
                 continue;
             };
-            if is_no_script(&value) {
-                if named == Named::InFull {
-                    replies.push((tag, Reply::failed(no_script())));
-                    continue;
-                }
-                if !self.released_since(&command) {
-                    // The server forgot the script (SCRIPT FLUSH), so it did nothing.
-                    self.write_as(tag, command, Named::InFull);
-                    continue;
-                }
+            let unknown = is_no_script(&value);
+            if unknown && named == Named::ByHash && !self.released_since(&command) {
+                // The server forgot the script (SCRIPT FLUSH), so it did nothing.
+                self.write_as(tag, command, Named::InFull);
+                continue;
+            }
+            self.takes -= usize::from(is_take(&command));
+            if unknown && named == Named::InFull {
+                replies.push((tag, Reply::failed(no_script())));
+                continue;
             }
             let reply = translate::read(&command, &value, &self.connection.identity);
             let another = is_read_only(&value) || self.is_another(&reply);
@@ -340,6 +359,10 @@ impl Ready {
         let releases = |later: &Sent| matches!(later, Sent::Command(_, Command::Release { token: released, .. }, _) if released == token);
         self.under_way.iter().any(releases)
     }
+}
+
+fn is_take(command: &Command) -> bool {
+    matches!(command, Command::Take { .. })
 }
 
 /// How a script is named in a command.
