@@ -327,7 +327,7 @@ async fn a_liar_met_at_connect_is_refused_and_costs_no_memory() {
 async fn with_a_liar(fleet: &Fleet) -> (redlatch::Locks, Turncoat) {
     let liar = Turncoat::before(&fleet.servers[2]);
     let good = [fleet.servers[0].url(), fleet.servers[1].url()];
-    let locks = patient().nodes(good).node(liar.url()).connect().await.unwrap();
+    let locks = patient().nodes(good).node(liar.url()).connect().await.expect("locks");
     (locks, liar)
 }
 
