@@ -132,18 +132,17 @@ fn too_few(votes: &Votes) -> Failure {
     for NodeVote { node, vote, .. } in votes {
         match vote {
             Vote::Failed(_) => failed.push(format!("{node}: {vote}")),
-            Vote::Quarantined(quarantine) => match &quarantine.cause {
-                Cause::Disagrees(other) => {
+            Vote::Quarantined(quarantine) => {
+                if let Cause::Disagrees(other) = &quarantine.cause {
                     disagree.push(node.to_string());
                     theirs.extend(other.as_ref());
-                }
-                _ => {
-                    let left =
-                        quarantine.remaining.map(|left| format!(" for another {}", show(left)));
+                } else {
+                    let left = quarantine.remaining;
+                    let left = left.map(|left| format!(" for another {}", show(left)));
                     forgot.push(format!("{node}{}", left.unwrap_or_default()));
                     out = format!("{out} {node}");
                 }
-            },
+            }
             _ => {}
         }
     }
