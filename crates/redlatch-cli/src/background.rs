@@ -131,15 +131,13 @@ impl Front {
 
     fn told(&mut self, say: Say) -> Exit {
         let mut code = [0];
-        match self.line.read_exact(&mut code) {
-            Ok(()) => Exit::Code(code[0]),
-            Err(_) => {
-                let words = "the process that did the work was killed; \
-                             what it locked is free after its TTL";
-                say.say(&Event::failed(words, Exit::Failed));
-                Exit::Failed
-            }
+        if self.line.read_exact(&mut code).is_ok() {
+            return Exit::Code(code[0]);
         }
+        let words = "the process that did the work was killed; \
+                     what it locked is free after its TTL";
+        say.say(&Event::failed(words, Exit::Failed));
+        Exit::Failed
     }
 }
 

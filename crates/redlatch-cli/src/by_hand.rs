@@ -282,7 +282,8 @@ mod tests {
     async fn a_lease_that_cannot_be_extended_is_not_handed_out() {
         let nodes = Nodes::new(3);
         let (_locks, guard) = old_lease(&nodes).await;
-        [0, 1].into_iter().for_each(|node| nodes.pause(node));
+        nodes.pause(0);
+        nodes.pause(1);
 
         let failure = freshen(&guard, TTL).await.unwrap_err();
 

@@ -1,4 +1,5 @@
 //! `acquire`, `extend` and `release` while servers are slow or silent.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
 

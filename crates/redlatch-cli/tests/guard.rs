@@ -310,14 +310,16 @@ fn nodes_that_vote_already_need_no_word_and_no_question() {
 #[test]
 fn fault_55_a_lease_survives_a_rolling_restart_by_the_commands_of_the_guide() {
     let servers = Servers::start(3).unwrap();
-    let place = admitted(Place::guarded(&servers));
+    // Long enough that a busy machine does not lose the lock by itself.
+    let place = admitted(Place::guarded(&servers).with_times("5s", "1s"));
     let script = "echo $REDLATCH_FENCING_TOKEN > token; until [ -e stop ]; do sleep 0.05; done";
-    let holder = start(place.redlatch(["run", "x", "--", "sh", "-c", script]));
+    let mut holder = start(place.redlatch(["run", "x", "--", "sh", "-c", script]));
     let token = place.read("token");
 
     for server in &servers {
         server.restart_empty();
         redlatch(&place, &["admit", "--wait", "--timeout", "5m", &server.url()]).exits_with(0);
+        assert!(!holder.has_ended(), "{:?}", holder.end());
         let status = redlatch(&place, &["status", "x"]).exits_with(121).stdout;
         says(&status, &[&format!("fencing token {token}\n")]);
     }

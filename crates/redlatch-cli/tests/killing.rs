@@ -1,4 +1,5 @@
 //! Processes that are hard to kill, or cannot be: fault 54.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
 

@@ -53,8 +53,7 @@ impl Relative {
                 pidfd_send_signal(process, named)
             }
             // It has changed: the next look shows how.
-            Ok(_) => Ok(()),
-            Err(Errno::SRCH) => Ok(()),
+            Ok(_) | Err(Errno::SRCH) => Ok(()),
             Err(_) => plain(),
         }
     }

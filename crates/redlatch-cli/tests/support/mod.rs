@@ -65,6 +65,12 @@ impl Place {
         place
     }
 
+    /// With these times for the restart guard.
+    pub fn with_times(mut self, max_ttl: &'static str, skew: &'static str) -> Self {
+        self.guard = vec![("REDLATCH_MAX_TTL", max_ttl), ("REDLATCH_SKEW", skew)];
+        self
+    }
+
     /// With the restart guard as it is by default: a minute.
     pub fn guarded_long(servers: &Servers) -> Self {
         let mut place = Place::on(servers);

@@ -1,4 +1,4 @@
-//! Nodes that lose what they knew: rows 1 to 5, 12 and 36.
+//! Nodes that lose what they knew: rows 1 to 5, 12, 36 and 55.
 
 use redlatch_testbed::Server;
 
