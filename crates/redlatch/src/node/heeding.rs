@@ -147,12 +147,14 @@ impl Heeding {
 
     /// A vote as far as it counts, by the question that was sent ahead of it.
     fn counted(&self, reply: Reply) -> Reply {
-        match (&self.heard, &reply) {
-            (_, Reply::Vote(Vote::Failed(_))) => reply,
-            (Heard::Otherwise(quarantine), _) => Reply::Vote(Vote::Quarantined(quarantine.clone())),
+        if matches!(reply, Reply::Vote(Vote::Failed(_))) {
+            return reply;
+        }
+        match &self.heard {
+            Heard::Same | Heard::Nothing => reply,
+            Heard::Otherwise(quarantine) => Reply::Vote(Vote::Quarantined(quarantine.clone())),
             // It was sent: its fault must not say otherwise.
-            (Heard::Refused(fault), _) => Reply::failed(Fault::Refused(fault.to_string().into())),
-            (Heard::Same | Heard::Nothing, _) => reply,
+            Heard::Refused(fault) => Reply::failed(Fault::Refused(fault.to_string().into())),
         }
     }
 }
@@ -208,7 +210,10 @@ mod tests {
 
     /// A link that a test answers for.
     #[derive(Clone, Default)]
-    struct Wire(Arc<Mutex<(Vec<(Tag, Command)>, Vec<(Tag, Reply)>)>>);
+    struct Wire(Arc<Mutex<Both>>);
+
+    /// What was sent, and what is to be answered.
+    type Both = (Vec<(Tag, Command)>, Vec<(Tag, Reply)>);
 
     impl Wire {
         /// What was sent since the last time.

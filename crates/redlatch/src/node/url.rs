@@ -32,9 +32,9 @@ use std::{fmt, path::PathBuf, sync::Arc};
 pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
     let fail = |reason: String| UrlError { url: without_secrets(url), reason };
     // What stands before an `@` is nobody's scheme, but may be a secret.
-    let told = |scheme: &str| match url.contains('@') {
-        true => "its scheme".to_string(),
-        false => format!("the scheme `{scheme}`"),
+    let told = |scheme: &str| {
+        let is_secret = url.contains('@');
+        if is_secret { "its scheme".into() } else { format!("the scheme `{scheme}`") }
     };
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(fail("it has no scheme; it could be redis://HOST:PORT".into()));
@@ -383,7 +383,8 @@ mod tests {
     }
 
     fn encoded(text: &str) -> String {
-        text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+        let bytes: Vec<_> = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        bytes.concat()
     }
 
     /// Passwords of all kinds of characters, those that mean something in a URL
