@@ -51,7 +51,7 @@ async fn fault_50_a_server_that_is_frozen_fails_nobody_in_a_crowd_and_keeps_no_k
 async fn a_caller_whose_turn_does_not_come_is_told_so_and_no_server_is_blamed() {
     let fleet = Fleet::of(3);
     let locks = patient().nodes(fleet.servers.urls()).connect().await.expect("locks");
-    for server in fleet.servers.iter() {
+    for server in &fleet.servers {
         server.freeze();
     }
 
@@ -73,7 +73,7 @@ async fn a_caller_whose_turn_does_not_come_is_told_so_and_no_server_is_blamed() 
             other => panic!("{other:?}"),
         }
     }
-    for server in fleet.servers.iter() {
+    for server in &fleet.servers {
         server.thaw();
     }
 

@@ -25,12 +25,10 @@ impl Place {
             AcquireError::Held(ballot) => {
                 debug!(%resources, votes = %self.votes(ballot), "lock not taken: {error}");
             }
-            other => match other.ballot() {
-                Some(ballot) => {
-                    warn!(%resources, votes = %self.votes(ballot), "lock not taken: {error}");
-                }
-                None => warn!(%resources, "lock not taken: {error}"),
-            },
+            other => {
+                let votes = other.ballot().map(|ballot| self.votes(ballot).to_string());
+                warn!(%resources, votes, "lock not taken: {error}");
+            }
         }
     }
 
