@@ -66,8 +66,7 @@ mod tests {
     fn every_row_of_the_table_is_played_once() {
         let numbers: Vec<u32> = all().iter().map(|row| row.number).collect();
 
-        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        assert_eq!(numbers[..43], (1..=43).collect::<Vec<_>>());
+        assert_eq!(numbers, (1..=56).collect::<Vec<_>>());
         assert!(all().iter().all(|row| !row.parts.is_empty()));
     }
 }

@@ -608,6 +608,48 @@ async fn fault_48_a_client_with_other_settings_takes_no_server_from_the_others()
     all_in(&builder).await;
 }
 
+/// Numbers are what a server told all clients, not how long it took.
+#[tokio::test]
+async fn fault_52_a_hundred_clients_that_see_a_window_end_ask_for_little() {
+    const CLIENTS: usize = 100;
+    /// Of everything that is said to one client: looks, votes and greetings.
+    const SAID: u64 = 500_000;
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let fill = "for at = 0, 65535 do redis.call('HSET', KEYS[1], at, 1700000000000000 + at) end";
+    fleet.servers.iter().for_each(|server| drop(server.run(&["EVAL", fill, "1", "redlatch:node"])));
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(builder.clone().connect().await.unwrap());
+    }
+    let said = |server: &Server| -> u64 {
+        let stats = server.run(&["INFO", "stats"]).text().unwrap();
+        let line = stats.lines().find(|line| line.starts_with("total_net_output_bytes:"));
+        line.unwrap().rsplit(':').next().unwrap().trim().parse().unwrap()
+    };
+    let before = said(&fleet.servers[1]);
+
+    fleet.servers[0].restart_empty();
+    let mut at_work = tokio::task::JoinSet::new();
+    for (number, locks) in clients.into_iter().enumerate() {
+        let builder = builder.clone();
+        at_work.spawn(async move {
+            let begin = Instant::now();
+            while begin.elapsed() < WINDOW + SEC || !out(&builder).await.is_empty() {
+                let guard = locks.lock(format!("client {number}")).wait(LIMIT).await.unwrap();
+                tokio::time::sleep(200 * MS).await;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = at_work.join_next().await {
+        done.unwrap();
+    }
+
+    let each = (said(&fleet.servers[1]) - before) / CLIENTS as u64;
+    assert!(each < SAID, "{each} bytes for each client");
+}
+
 #[tokio::test]
 async fn without_a_guard_every_server_votes_at_once() {
     let fleet = Fleet::of(3);

@@ -189,3 +189,19 @@ fn a_node_that_could_not_be_raised_in_time_is_released_all_the_same() {
 
     assert_eq!(world.locked(), [0; 0]);
 }
+
+/// Fault 56.
+#[test]
+fn with_one_node_clocks_of_clients_apart_do_not_turn_the_order_around_when_it_forgets() {
+    let mut world = World::with(2, 1);
+    world.clients[0].wall_ahead = Duration::from_secs(5);
+    let first = world.acquire_fenced(0, plain());
+    let before = world.grant(first).fence.expect("a number");
+    world.release(first);
+
+    world.node_forgets(0);
+    world.pass(MS);
+    let second = world.acquire_fenced(1, plain());
+
+    assert!(world.grant(second).fence.expect("a number") > before);
+}

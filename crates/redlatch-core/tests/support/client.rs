@@ -15,6 +15,8 @@ pub(crate) struct Client {
     pub(crate) ops: u64,
     /// How far its wall clock has stepped forward, and so its lease clock.
     pub(crate) ahead: Duration,
+    /// How far its wall clock is ahead of the nodes'.
+    pub(crate) wall_ahead: Duration,
 }
 
 impl Client {
@@ -26,6 +28,7 @@ impl Client {
             said: Vec::new(),
             ops: 0,
             ahead: Duration::ZERO,
+            wall_ahead: Duration::ZERO,
         }
     }
 

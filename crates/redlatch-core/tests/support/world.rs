@@ -110,7 +110,8 @@ impl World {
 
     /// A client wants the lock with a fencing token.
     pub(crate) fn acquire_fenced(&mut self, client: usize, terms: Terms) -> Lock {
-        let micros = self.now.as_nanos() / 1000;
+        let shown = self.now.after(self.clients[client].wall_ahead);
+        let micros = shown.as_nanos() / 1000;
         let order = Order {
             resources: resource(),
             terms,

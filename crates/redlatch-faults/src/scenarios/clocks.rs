@@ -17,6 +17,13 @@ const NINE_MINUTES: Duration = sec(540);
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
+            56,
+            "two clients' clocks seconds apart, one node restarts",
+            vec![tests(&[
+                "fencing::with_one_node_clocks_of_clients_apart_do_not_turn_the_order_around_when_it_forgets",
+            ])],
+        ),
+        row(
             18,
             "client machine suspended",
             vec![tests(&[

@@ -11,6 +11,14 @@ use crate::scene::Scene;
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
+            46,
+            "all nodes flushed or swapped under a holder",
+            vec![tests(&[
+                "fault_46_servers_that_were_all_emptied_under_a_holder_have_no_second_one",
+                "guarding::nodes_that_were_all_flushed_are_out_for_the_window_however_long_they_were_up",
+            ])],
+        ),
+        row(
             1,
             "node killed, comes back empty",
             vec![

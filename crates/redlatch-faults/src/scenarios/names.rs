@@ -12,6 +12,14 @@ use crate::vouch::vouch;
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
+            48,
+            "client with other times or list, while a node comes back",
+            vec![tests(&[
+                "fault_48_a_client_with_other_settings_takes_no_server_from_the_others",
+                "guarding::a_client_that_a_node_refuses_changes_nothing_on_any_node",
+            ])],
+        ),
+        row(
             13,
             "two URLs, one server; a cluster, a load balancer behind a URL",
             vec![tests(&[

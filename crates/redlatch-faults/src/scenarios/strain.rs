@@ -6,6 +6,11 @@ use crate::scenario::Row;
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(
+            44,
+            "a client's wall clock steps forward while a node is out",
+            vec![tests(&["guarding::a_wall_clock_that_steps_forward_does_not_open_the_guard"])],
+        ),
+        row(
             45,
             "threads pre-empted between clock reads",
             vec![tests(&[
@@ -26,6 +31,11 @@ pub(crate) fn rows() -> Vec<Row> {
                 "the_keeper_closes_its_connections_when_the_runtime_is_awake_again",
                 "the_keeper_renews_the_lease_of_a_blocked_runtime_no_longer_than_max_hold",
             ])],
+        ),
+        row(
+            52,
+            "100 clients see a node's window end together; registers full",
+            vec![tests(&["fault_52_a_hundred_clients_that_see_a_window_end_ask_for_little"])],
         ),
         row(
             53,
