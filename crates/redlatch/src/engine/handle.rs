@@ -221,8 +221,11 @@ impl Handle {
     pub(crate) fn acquire(&self, order: Order) -> Acquire {
         let op = self.next_op();
         let (answer, answered) = oneshot::channel();
-        // Where the engine is gone, so is `answer`.
-        self.tell(Ask::Acquire { op, order, answer });
+        // Where the engine is gone, so is `answer`; one of another process would
+        // never answer.
+        if !self.place.is_forked() {
+            self.tell(Ask::Acquire { op, order, answer });
+        }
         Acquire { asking: self.asking.clone(), op: Some(op), answered }
     }
 
