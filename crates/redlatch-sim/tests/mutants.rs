@@ -11,12 +11,17 @@ use redlatch_sim::search::{
 /// Of the others, some take a coincidence that hardly any seed has, and one (not
 /// undoing where the take was refused) does no harm as long as the network does
 /// not repeat commands, which TCP never does: the exhaustive model finds those.
+/// The command `mutants` hunts more of them.
 #[test]
 fn planted_mistakes_of_the_core_are_found() {
     for (mutant, seeds) in [
         (Mutant::TokenReused, 20),
         (Mutant::NoSecondRound, 50),
-        (Mutant::QuarantineTooShort, 400),
+        (Mutant::QuarantineTooShort, 50),
+        (Mutant::WindowWithoutSkew, 50),
+        (Mutant::UptimeAfterFlush, 50),
+        (Mutant::AdmitsThoughRefused, 100),
+        (Mutant::NumberNotCarried, 20),
         (Mutant::ValidityNotRechecked, 400),
     ] {
         plant(Some(mutant));

@@ -87,7 +87,7 @@ fn a_node_that_forgot_is_out_until_it_is_admitted() {
     let names = ["a", "b", "c"].map(Into::into);
     let guard = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
     let mut node = Node::default();
-    node.admit_now(guard);
+    node.admit_now(guard, "");
     assert_eq!(ask(&mut node, at(0), &take("a", Some(guard))), number(1));
 
     node.forget(at(1).now);
@@ -99,8 +99,25 @@ fn a_node_that_forgot_is_out_until_it_is_admitted() {
         panic!("no facts");
     };
     let mark = facts.mark.expect("a mark").id;
-    let registers = [(redlatch_core::fence::registers(&lock())[0], FencingToken::new(9).unwrap())];
-    let admit = Command::Admit { guard, agreement: "".into(), mark, registers: registers.into() };
+    let floor = FencingToken::new(9);
+    let admit = Command::Admit { guard, agreement: "".into(), mark, floor };
     assert_eq!(ask(&mut node, at(2), &admit), Vote::Granted);
     assert_eq!(ask(&mut node, at(2), &take("b", Some(guard))), number(10));
+}
+
+#[test]
+fn what_was_swapped_away_is_disowned_as_soon_as_the_node_is_seen_out() {
+    let names = ["a", "b", "c"].map(Into::into);
+    let guard = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
+    let mut node = Node::default();
+    node.admit_now(guard, "");
+
+    node.swap();
+    node.swap();
+    assert!(node.is_admitted(guard), "nobody has relied on the other database");
+
+    node.swap();
+    node.carry_out(at(1), &Command::Watch { guard, nonce: 7, replace: false }, Habits::default());
+    node.swap();
+    assert!(!node.is_admitted(guard), "a lease may have been put where it is not seen now");
 }

@@ -11,8 +11,12 @@ use redlatch_sim::{
     svg,
 };
 
-const TRACED: Options =
-    Options { trace: true, habits: Habits { flaw: None, discreet: false, stands_still: false } };
+const TRACED: Options = Options {
+    trace: true,
+    habits: Habits { flaw: None, discreet: false, stands_still: false },
+    slip: None,
+    by_clock: false,
+};
 
 fn planted(flaw: Flaw) -> Options {
     Options { habits: Habits { flaw: Some(flaw), ..Habits::default() }, ..Options::default() }

@@ -48,6 +48,7 @@ pub struct Scenario {
 
 /// What one client does. Each step comes whenever it likes, or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that the client does or not")]
 pub struct Script {
     /// How many locks it wants, one after the other.
     pub locks: u8,

@@ -86,6 +86,8 @@ pub(super) struct Draw {
     pub(super) ttl: Duration,
     pub(super) calm_at: Duration,
     pub(super) guard: Guard,
+    /// See [`Draw::deafen`].
+    pub(super) deaf: bool,
 }
 
 impl Schedule {
@@ -98,10 +100,15 @@ impl Schedule {
         let guard = guard(&mut dice, nodes);
         let mood = mood(&mut dice, guard);
         let others = others(&mut dice, guard, mood);
+        let calm = others == Others::Nobody && !mood.rolling && !mood.crowd;
+        let deaf = nodes == 3 && guard != Guard::Off && calm && dice.percent(12);
+        // Nothing else goes wrong then: one coincidence is enough.
+        let mood = if deaf { Mood { storm: true, ..CALM } } else { mood };
         let mut draw = Draw {
+            deaf,
             nodes,
             clients: clients(&mut dice, mood, others),
-            resources: if mood.storm { 1 } else { dice.pick(&[1, 2, 3]) },
+            resources: if mood.storm || deaf { 1 } else { dice.pick(&[1, 2, 3]) },
             calm_at: Duration::ZERO,
             parties: Vec::new(),
             ttl,
@@ -266,7 +273,7 @@ impl Draw {
     }
 
     fn registers(&mut self) -> Vec<u64> {
-        let ahead = if self.mood.storm || self.dice.percent(40) { 1 << 51 } else { 0 };
+        let ahead = if self.mood.storm || self.deaf || self.dice.percent(40) { 1 << 51 } else { 0 };
         (0..self.nodes).map(|_| ahead + self.dice.below(3)).collect()
     }
 

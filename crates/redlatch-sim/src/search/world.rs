@@ -41,6 +41,9 @@ pub struct Options {
     pub habits: Habits,
     /// What the drivers of the clients get wrong.
     pub slip: Option<Slip>,
+    /// Hold it to the order of tokens also where a majority forgets, however far
+    /// the nodes' clocks are apart.
+    pub by_clock: bool,
 }
 
 /// A mistake of what drives the machine.
@@ -156,9 +159,10 @@ impl<'a> World<'a> {
             queue.push(job.at.in_true_time(), Event::Job(number, Act::Ask));
         }
         let nodes = 0..schedule.nodes.len();
+        let claims = schedule.claims();
         World {
             schedule,
-            claims: schedule.claims(),
+            claims: Claims { by_clock: claims.by_clock || options.by_clock, ..claims },
             now: Moment::START,
             queue,
             servers: nodes.map(|n| Server::new(schedule, n, options.habits)).collect(),

@@ -58,7 +58,7 @@ impl Draw {
     fn job(&mut self, client: usize) -> Job {
         let at = self.any_time();
         let ttl = self.ttl_of_job();
-        let renewed = self.dice.percent(40);
+        let renewed = self.dice.percent(40) && !self.deaf;
         // Most runs of a renewed lease end by their caller; some last to the calm.
         let long = self.guard != Guard::Off && self.dice.percent(30);
         let rest = self.calm_at.saturating_sub(at.get()).max(self.ttl);
@@ -72,19 +72,24 @@ impl Draw {
             wait: if self.dice.percent(20) { Span(0) } else { self.of_ttl(0, 200) },
             renewal: renewed.then_some(cap),
             terms: self.terms(renewed),
-            fenced: self.mood.storm || self.dice.percent(60),
+            fenced: self.mood.storm || self.deaf || self.dice.percent(60),
             hold: match renewed {
                 true if long => hold,
                 true => self.of_ttl(1, 300),
+                false if self.deaf => self.of_ttl(1, 15),
                 false => self.of_ttl(1, 130),
             },
             extend: self.dice.percent(25).then(|| (self.of_ttl(1, 90), self.ttl_of_job())),
-            end: self.dice.pick(&[End::Release, End::Release, End::Drop, End::Keep]),
+            end: if self.deaf { End::Release } else { self.end() },
             cancel: self.dice.percent(10).then(|| self.of_ttl(0, 40)),
             hand_over: self.heir(client),
             must: false,
             lasts: false,
         }
+    }
+
+    fn end(&mut self) -> End {
+        self.dice.pick(&[End::Release, End::Release, End::Drop, End::Keep])
     }
 
     /// Whom the lease is handed to: somebody who agrees on the nodes.

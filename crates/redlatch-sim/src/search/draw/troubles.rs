@@ -88,8 +88,7 @@ impl Draw {
     /// One node misses what the others grant, another forgets it, and the third is
     /// not heard of when that one is admitted again.
     fn deafen(&mut self, troubles: &mut Vec<Trouble>) {
-        let apart = self.guard == Guard::Off || self.mood.rolling || self.nodes != 3;
-        if apart || self.others != Others::Nobody || !self.dice.percent(15) {
+        if !self.deaf {
             return;
         }
         let first = self.node();
@@ -99,13 +98,18 @@ impl Draw {
         let (way, long) = (Way::Both, window + self.ttl * 2 + Duration::from_secs(3));
         let cut =
             |node, lasts: Duration| Wrong::Cut { client: None, node, way, lasts: lasts.into() };
-        let forgot = at + self.ttl;
+        let forgot = at + self.ttl * 2;
         for (at, what) in [
-            (at, cut(misses, self.ttl + self.ttl / 2)),
+            (at, cut(misses, self.ttl * 2 + window.mul_f64(0.95))),
             (forgot, Wrong::Flush { node: forgets }),
             (forgot + window.mul_f64(0.9), cut(mute, long)),
         ] {
             troubles.push(Trouble { at: at.into(), what });
+        }
+        // What waits on a connection gets there when the cut is over: none may.
+        for client in 0..self.clients {
+            let what = Wrong::Break { client, node: misses, late: None };
+            troubles.push(Trouble { at: (at + Duration::from_micros(1)).into(), what });
         }
     }
 

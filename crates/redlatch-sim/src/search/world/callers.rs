@@ -328,7 +328,7 @@ impl World<'_> {
 pub(super) fn terms(plan: &Job, max_ttl: Duration) -> Terms {
     let times = plan.terms;
     let some = |span: Option<Span>| span.map(Span::get);
-    let renewal = plan.renewal.map(|cap| cap.get());
+    let renewal = plan.renewal.map(Span::get);
     let renewal = renewal.map(|max_hold| WantedRenewal { every: some(times.every), max_hold });
     let wanted = Wanted { ttl: plan.ttl.get(), max_ttl, renewal, ..Wanted::default() };
     let exact = Wanted {

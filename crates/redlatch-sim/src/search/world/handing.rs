@@ -35,10 +35,10 @@ impl World<'_> {
         let process = &mut self.clients[client];
         let left = lease.until.since(process.clock.read(self.now));
         let wall = process.wall.read(self.now).after(left);
-        self.take_over(heir, job, lease, wall);
+        self.take_over(heir, job, &lease, wall);
     }
 
-    fn take_over(&mut self, heir: usize, job: usize, lease: Lease, ends: redlatch_core::Moment) {
+    fn take_over(&mut self, heir: usize, job: usize, lease: &Lease, ends: redlatch_core::Moment) {
         let plan = &self.schedule.jobs[job];
         let terms = terms(plan, self.schedule.party(heir).max_ttl.get());
         let process = &mut self.clients[heir];

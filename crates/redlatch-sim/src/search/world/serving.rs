@@ -89,6 +89,7 @@ impl World<'_> {
 }
 
 /// Which command is answered.
+#[derive(Clone, Copy)]
 struct Answering {
     wire: Wire,
     sent: redlatch_core::Moment,
