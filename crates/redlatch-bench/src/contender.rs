@@ -108,7 +108,11 @@ mod tests {
                 });
 
                 let name = contender.name();
-                assert!(locks > 0 && sample.failures == 0, "{name}");
+                assert!(
+                    locks > 0 && sample.failures == 0,
+                    "{name}: {locks} locks, {} failures",
+                    sample.failures
+                );
                 let done: Vec<Work> = servers.iter().map(work).collect();
                 if [redis::NAME, rslock::NAME].contains(&name) {
                     // On several threads a release of theirs may overtake its take.

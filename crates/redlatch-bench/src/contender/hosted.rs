@@ -59,7 +59,7 @@ impl<L: AsyncLock> Contender for Hosted<L> {
         // New resources in each slice: what a failed release left behind in an
         // earlier one is in nobody's way.
         self.slices += 1;
-        let prefix = format!("{}:{}", self.name, self.slices);
+        let prefix = format!("bench:{}:{}", self.name, self.slices);
         self.runtime.block_on(async {
             let started = Instant::now();
             let mut callers = JoinSet::new();
