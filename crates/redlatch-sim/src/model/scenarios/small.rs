@@ -256,7 +256,7 @@ fn guarding_clients() -> Vec<Scenario> {
             guard,
             must_happen: &[Mark::Renewal, Mark::GrantToAnother],
             late_replies: false,
-            states: 2_000_000,
+            states: 461_627,
             ..PLAIN
         },
         Scenario {
@@ -280,7 +280,7 @@ fn guarding_clients() -> Vec<Scenario> {
             guard: Some(Guarded { strict: true, admitting: 1, slow: false }),
             must_happen: &[Mark::GrantToAnother],
             late_replies: false,
-            states: 1_000_000,
+            states: 576_665,
             ..PLAIN
         },
         Scenario {
@@ -308,7 +308,7 @@ fn guarding_clients() -> Vec<Scenario> {
             guard,
             must_happen: &[Mark::Renewal, Mark::Admission],
             late_replies: false,
-            states: 2_000_000,
+            states: 1_745_988,
             ..PLAIN
         },
     ]
