@@ -41,7 +41,7 @@ pub struct Args {
     /// The first of them
     #[arg(long, default_value_t = 0, value_name = "S")]
     from: u64,
-    /// A search that takes seconds: 50 seeds
+    /// A search that takes seconds: 400 seeds
     #[arg(long, conflicts_with = "seeds")]
     short: bool,
     /// Play this seed alone, and tell all that happens
@@ -58,7 +58,7 @@ pub struct Args {
     evidence: PathBuf,
 }
 
-const SHORT: u64 = 50;
+const SHORT: u64 = 400;
 
 /// Plays what was asked for.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {

@@ -2,7 +2,9 @@
 //! may be apart: said in README, shown here.
 
 use redlatch_sim::search::{
-    schedule::{End, Guard, Job, Network, Party, Place, Process, Schedule, Span, Trouble, Wrong},
+    schedule::{
+        End, Guard, Job, Network, Party, Place, Process, Schedule, Span, Times, Trouble, Wrong,
+    },
     world::{Options, play},
 };
 
@@ -16,14 +18,14 @@ const MAX_TTL: u64 = 2 * SECOND;
 fn history(ahead: u64, forget: &[usize]) -> Schedule {
     let place = |wall: i64| Place { drift: 0, wall };
     let process = |wall| Process { place: place(wall), party: 0 };
-    let far = 1000 * i64::try_from(SECOND).unwrap();
+    let far = 1000 * i64::try_from(SECOND).expect("a small number");
     let flushes = forget.iter().map(|node| (2 * SECOND, Wrong::Flush { node: *node }));
     let lasts = Span(20 * SECOND);
     let down = Wrong::CrashNode { node: 0, forgets: false, silent: false, lasts };
     let troubles = flushes.chain([(8 * SECOND, down)]);
     Schedule {
         seed: 7,
-        nodes: vec![place(i64::try_from(ahead).unwrap()), place(0), place(0)],
+        nodes: vec![place(i64::try_from(ahead).expect("a small number")), place(0), place(0)],
         registers: vec![0; 3],
         clients: vec![process(far), process(-far)],
         parties: vec![Party {
@@ -48,7 +50,7 @@ fn job(at: u64, client: usize) -> Job {
         ttl: Span(SECOND),
         wait: Span(5 * SECOND * u64::from(client == 1)),
         renewal: None,
-        terms: Default::default(),
+        terms: Times::default(),
         fenced: true,
         hold: Span(1000),
         extend: None,

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) const NODES: usize = 3;
 
 /// The most states of a scenario that is part of `prove --short`.
-const MOST_FOR_SHORT: u64 = 300_000;
+const MOST_FOR_SHORT: u64 = 900_000;
 
 /// One small world and what is known of it.
 #[derive(Debug, Clone)]

@@ -189,7 +189,7 @@ pub const ALL: &[Mutant] = &[
     },
     Mutant {
         about: "a node is admitted by any mark",
-        ..seeds(Plant::Node(Flaw::IgnoresMark), "mark-ignored", 1000)
+        ..node(Flaw::IgnoresMark, "mark-ignored", "admitted-twice")
     },
     Mutant {
         about: "a node does not tell that it was flushed",
@@ -210,5 +210,19 @@ pub const ALL: &[Mutant] = &[
     Mutant {
         about: "a client without a guard asks nobody whom a node serves",
         ..seeds(Plant::Driver(Slip::TrustsAnyNode), "trusts-any-node", 1000)
+    },
+    Mutant {
+        about: "the same as uptime-after-flush, in every history of a small world",
+        ..core(Core::UptimeAfterFlush, "flushed-uptime", "guarded-flush")
+    },
+    Mutant {
+        about: "the same as admits-though-refused, in every history of a small world",
+        ..core(Core::AdmitsThoughRefused, "stranger-admits", "guarded-stranger")
+    },
+    Mutant {
+        name: "one-clock",
+        about: "the same as window-by-lease-clock, in every history of a small world",
+        plant: Plant::Driver(Slip::OneClock),
+        hunt: Hunt::Model("guarded-jump"),
     },
 ];

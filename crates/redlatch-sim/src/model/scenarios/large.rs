@@ -2,7 +2,7 @@
 
 use super::{
     FENCED, FENCED_KEEPS, Faults, Guarded, KEEPS, LEFT_APART, Mark, NO_FAULTS, NUMBERS, ONCE,
-    PLAIN, RENEWS, Scenario, Script, Times, WATCHES, until,
+    PLAIN, Property, RENEWS, Scenario, Script, Times, WATCHES, until,
 };
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -204,6 +204,23 @@ fn guarded() -> Vec<Scenario> {
             guard,
             must_happen: &[Mark::GrantToAnother, Mark::Admission],
             states: 2_523_327,
+            ..PLAIN
+        },
+        Scenario {
+            name: "admitted-twice",
+            about: "a node forgets, is admitted, forgets again, and the admission comes once more",
+            scripts: &[
+                Script { after_ms: 1000, ..KEEPS },
+                Script { after_ms: 1000, ..KEEPS },
+                WATCHES,
+            ],
+            faults: Faults { restarts: 2, echoes: 1, ..NO_FAULTS },
+            times: until(1000),
+            late_replies: false,
+            guard: Some(Guarded { strict: false, admitting: 1, slow: true }),
+            promises: &[Property::Exclusion],
+            must_happen: &[Mark::GrantToAnother, Mark::Admission],
+            states: 1_970_544,
             ..PLAIN
         },
     ]
