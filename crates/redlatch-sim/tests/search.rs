@@ -99,7 +99,7 @@ fn planted_mistakes_of_a_node_are_found() {
     for (flaw, seeds) in [
         (Flaw::ReleaseDeletesAny, 50),
         (Flaw::ExtensionShortens, 100),
-        (Flaw::ExtensionRecreates, 100),
+        (Flaw::ExtensionRecreates, 1000),
     ] {
         let (schedule, outcome) = find(flaw, seeds);
         let broken = outcome.violation.map(|violation| violation.invariant);
