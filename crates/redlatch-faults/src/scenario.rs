@@ -195,12 +195,12 @@ impl Load {
 
 impl Must {
     /// What a reader of the figures must know.
-    pub(crate) fn note(&self) -> String {
+    pub(crate) fn note(self) -> String {
         if self.exclude { String::new() } else { "promise 1 does not apply".into() }
     }
 
     /// What is not as it must be.
-    pub(crate) fn missed(&self, findings: &Findings) -> Vec<String> {
+    pub(crate) fn missed(self, findings: &Findings) -> Vec<String> {
         let Findings { overlaps, token_faults, fenced, unfenced, left, recovery, .. } = findings;
         let mut missed = Vec::new();
         let mut must = |is_so: bool, what: String| {

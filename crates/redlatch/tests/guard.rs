@@ -546,6 +546,26 @@ fn number_of(fleet: &Fleet) -> Option<u64> {
     fleet.servers[2].run(&["HGET", "redlatch:node", &field]).text()?.parse().ok()
 }
 
+/// What was planted on the node meanwhile is in the other database.
+#[tokio::test]
+async fn fault_5_a_database_that_was_away_while_the_server_was_marked_is_out_when_it_is_back() {
+    let fleet = Fleet::of(3);
+    let builder = admitted(&fleet).await;
+    let locks = builder.clone().connect().await.unwrap();
+    let swap = || drop(fleet.servers[0].run(&["SWAPDB", "0", "1"]));
+
+    swap();
+    let _guard = locks.lock(NAME).wait(LIMIT).await.unwrap();
+    let mark = || fleet.servers[0].run(&["HGET", "redlatch:node", "watched"]).text();
+    soon("it is marked", || mark().is_some_and(|mark| !mark.is_empty())).await;
+    swap();
+
+    let back = Instant::now();
+    assert_eq!(out(&builder).await, [0]);
+    all_in(&builder).await;
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
+}
+
 #[tokio::test]
 async fn fault_46_servers_that_were_all_emptied_under_a_holder_have_no_second_one() {
     let empties: [&[&[&str]]; 4] = [

@@ -296,7 +296,7 @@ impl Guarding {
         self.looked_at = now.steady;
         self.nodes.iter_mut().for_each(|node| node.look = None);
         for node in 0..world.nodes {
-            self.send(node, id, Command::Examine, world);
+            send(node, id, Command::Examine, world);
         }
     }
 
@@ -339,7 +339,7 @@ impl Guarding {
             world.entropy.fill(&mut nonce);
             let (guard, nonce) = (guard.fingerprint, u64::from_le_bytes(nonce));
             let replace = self.nodes[node].replace;
-            self.send(node, id, Command::Watch { guard, nonce, replace }, world);
+            send(node, id, Command::Watch { guard, nonce, replace }, world);
         }
         true
     }
@@ -364,7 +364,7 @@ impl Guarding {
         for (node, mark) in ripe {
             let agreement = guard.agreement.to_string().into();
             let (guard, floor) = (guard.fingerprint, self.floor(node));
-            self.send(node, id, Command::Admit { guard, agreement, mark, floor }, world);
+            send(node, id, Command::Admit { guard, agreement, mark, floor }, world);
         }
         Next::Same
     }
@@ -477,8 +477,9 @@ impl Guarding {
             node.answer = (!asked.contains(&at)).then_some(Reply::Vote(Vote::Pending));
         }
     }
+}
 
-    fn send<E>(&self, node: usize, id: OpId, command: Command, world: &mut World<E>) {
-        world.send(node, Tag { op: id, round: world.guard_round }, command);
-    }
+/// Asks a node in the turn under way.
+fn send<E>(node: usize, id: OpId, command: Command, world: &mut World<E>) {
+    world.send(node, Tag { op: id, round: world.guard_round }, command);
 }
