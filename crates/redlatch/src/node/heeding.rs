@@ -195,7 +195,13 @@ impl Link for Heeding {
 }
 
 fn is_vote(command: &Command) -> bool {
-    matches!(command, Command::Take { .. } | Command::Raise { .. } | Command::Extend { .. })
+    matches!(
+        command,
+        Command::Take { .. }
+            | Command::Raise { .. }
+            | Command::Plant { .. }
+            | Command::Extend { .. }
+    )
 }
 
 #[cfg(test)]
@@ -248,6 +254,12 @@ mod tests {
         Command::Take { resources, token, ttl, fence: None, guard: None }
     }
 
+    /// Puts a lease back.
+    fn plant() -> Command {
+        let (resources, token) = (resources(["x"]), Token::from_bytes(b"t"));
+        Command::Plant { resources, token, ttl: Duration::from_secs(1), guard: None }
+    }
+
     fn release() -> Command {
         Command::Release { resources: resources(["x"]), token: Token::from_bytes(b"t") }
     }
@@ -286,14 +298,16 @@ mod tests {
         let mute = || Reply::failed(Fault::Unreachable("mute".into()));
         let out = Reply::Vote(Vote::Quarantined(Quarantine::new(redlatch_core::Cause::Watched)));
         for (answer, expected) in [(of_others(), out), (mute(), mute())] {
-            let (mut link, wire) = heeding();
-            link.send(tag(1), take());
-            wire.sent();
+            for vote in [take(), plant()] {
+                let (mut link, wire) = heeding();
+                link.send(tag(1), vote);
+                wire.sent();
 
-            wire.answer(Tag::DRIVER, answer);
+                wire.answer(Tag::DRIVER, answer.clone());
 
-            assert_eq!(replies(&mut link), [(tag(1), expected)]);
-            assert_eq!(wire.sent(), []);
+                assert_eq!(replies(&mut link), [(tag(1), expected.clone())]);
+                assert_eq!(wire.sent(), []);
+            }
         }
     }
 
