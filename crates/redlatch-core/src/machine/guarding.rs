@@ -69,6 +69,9 @@ struct Node {
     word: Word,
     /// It is to be taken from its clients.
     replace: bool,
+    /// How much longer than its window it is out, since nobody knows which
+    /// numbers it gave: without end where only an operator can tell.
+    extra: Duration,
     /// Its answer in this turn.
     answer: Option<Reply>,
     /// Its answer to the last look.
@@ -93,7 +96,9 @@ impl Node {
     /// The mark by which the node may be admitted if the time is `now`.
     fn ripe(&self, now: Steady) -> Option<&Arc<str>> {
         match &self.standing {
-            Some(Standing::Out { mark, from }) if *from <= now || self.is_vouched(mark) => {
+            Some(Standing::Out { mark, from })
+                if from.after(self.extra) <= now || self.is_vouched(mark) =>
+            {
                 Some(mark)
             }
             _ => None,
@@ -168,7 +173,9 @@ impl Node {
     /// How much longer it is out, as far as is known.
     fn remaining(&self, now: Steady) -> Option<Duration> {
         match &self.standing {
-            Some(Standing::Out { from, .. }) => Some(from.since(now)),
+            Some(Standing::Out { from, .. }) if self.extra < Duration::MAX => {
+                Some(from.after(self.extra).since(now))
+            }
             _ => None,
         }
     }
@@ -311,6 +318,9 @@ impl Guarding {
             }
             node.conclude(now.steady, guard, self.asked);
         }
+        for node in 0..self.nodes.len() {
+            self.nodes[node].extra = self.extra(node, guard);
+        }
     }
 
     /// Leaves a mark on the nodes that are out, unless we are the ones who are
@@ -369,14 +379,27 @@ impl Guarding {
         Next::Same
     }
 
-    /// Whether it is for us to admit the node, once its time has come.
+    /// Whether it is for us to admit the node, once its time has come: of the
+    /// nodes that serve another agreement we must have seen one, if there is one.
     fn may_admit(&self, node: usize, guard: &Guard) -> bool {
-        let others = self.others(node).count();
-        let enough = others > (self.nodes.len() - 1) / 2 || self.nodes.len() == 1;
         let candidate = &self.nodes[node];
         let vouched = matches!(candidate.word, Word::For(_));
-        let known = enough && self.know_every_grant() || mutant::on(Mutant::FloorOfAMinority);
-        (known || vouched) && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
+        let seen = 1 + self.others(node).count() > self.nodes.len() / 2;
+        (seen || vouched) && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
+    }
+
+    /// How much longer than its window a node is out while the others do not know
+    /// which numbers it gave. One that is silent may be back soon. If it is not,
+    /// the clocks, which have moved on, keep numbers in order, unless one of them
+    /// is wrong by `max_ttl`; a strict guard trusts no clock.
+    fn extra(&self, node: usize, guard: &Guard) -> Duration {
+        let others = self.others(node).count();
+        let enough = others > (self.nodes.len() - 1) / 2 || self.nodes.len() == 1;
+        match enough && self.know_every_grant() || mutant::on(Mutant::FloorOfAMinority) {
+            true => Duration::ZERO,
+            false if guard.strict => Duration::MAX,
+            false => guard.agreement.window(),
+        }
     }
 
     /// Whether one of the nodes that were seen, and remember, knows of every

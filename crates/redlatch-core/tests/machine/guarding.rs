@@ -375,19 +375,65 @@ fn what_was_granted_before_the_window_ended_is_below_the_floor() {
 }
 
 #[test]
-fn without_a_majority_of_the_others_a_node_is_not_admitted() {
+fn a_node_waits_another_window_for_others_that_do_not_answer_and_then_counts_on_the_clocks() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.acquire();
+    let forgot = world.now;
+    world.line(2, Mode::Lossy);
+    let before = world.admissions().len();
+
+    world.pass(2 * WINDOW - MS);
+    assert_eq!(world.admissions().len(), before);
+    world.pass(3 * LOOK);
+
+    let (when, node) = *world.admissions().last().expect("an admission");
+    assert_eq!((world.admissions().len(), node), (before + 1, 0));
+    assert!(when >= forgot.after(2 * WINDOW), "{when:?}");
+}
+
+#[test]
+fn a_node_is_admitted_as_soon_as_those_are_back_who_know_its_numbers() {
     let mut world = admitted(1, 3);
     world.node_forgets(0);
     world.acquire();
     world.line(2, Mode::Lossy);
-
+    world.pass(WINDOW + MS);
     let before = world.admissions().len();
-    world.pass(WINDOW * 3);
-    assert_eq!(world.admissions().len(), before);
 
     world.line(2, Mode::Open);
-    world.pass(Duration::from_secs(3));
+    world.pass(Duration::from_secs(1));
+
     assert_eq!(world.admissions().len(), before + 1);
+}
+
+#[test]
+fn strict_never_counts_on_the_clocks_of_those_who_are_heard() {
+    let mut world = World::guarded(1, 3, true);
+    world.look(0);
+    world.pass(WINDOW);
+    world.node_forgets(0);
+    world.acquire();
+    world.line(2, Mode::Lossy);
+    let before = world.admissions().len();
+
+    world.pass(10 * WINDOW);
+
+    assert_eq!(world.admissions().len(), before);
+}
+
+/// Whoever refuses us may be among the silent.
+#[test]
+fn a_client_that_sees_no_majority_admits_nothing() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.acquire();
+    (1..3).for_each(|node| world.line(node, Mode::Lossy));
+    let before = world.admissions().len();
+
+    world.pass(10 * WINDOW);
+
+    assert_eq!(world.admissions().len(), before);
 }
 
 /// Three of five nodes have the number. Two of them forget it; the third is slow
@@ -405,7 +451,7 @@ fn a_node_that_forgot_itself_tells_another_one_nothing_about_numbers() {
     world.acquire_as(0, plain(), Duration::ZERO);
     world.line(2, Mode::Lossy);
 
-    world.pass(WINDOW * 3);
+    world.pass(WINDOW * 2 - MS);
 
     for node in 0..2 {
         let admitted = times_admitted(&world, node) > 1;
