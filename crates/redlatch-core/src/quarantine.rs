@@ -270,7 +270,7 @@ impl fmt::Display for Cause {
 pub(crate) struct Watch {
     /// Since when this client has seen which mark in which life of the node.
     since: Option<(Arc<str>, Arc<str>, Steady)>,
-    /// How long it must have been out: longer, where it is taken from clients
+    /// How long it must have been out: longer, where nodes are taken from clients
     /// that had agreed to longer times.
     window: Duration,
 }
@@ -317,11 +317,9 @@ impl Watch {
         Standing::Out { mark: mark.id.clone(), from }
     }
 
-    /// The node is being taken from clients that agreed to this.
-    pub(crate) fn taken_from(&mut self, agreement: Option<&str>) {
-        let theirs = agreement.and_then(Agreement::parse);
-        let theirs = theirs.map_or(Duration::ZERO, |agreement| agreement.window());
-        self.window = self.window.max(theirs);
+    /// Clients of the nodes agreed, or agree, to a window of this length.
+    pub(crate) fn lasts_at_least(&mut self, window: Duration) {
+        self.window = self.window.max(window);
     }
 
     /// Whether a mark is being watched.

@@ -92,6 +92,8 @@ async fn hold(
         owner: guard.owner(),
         usable_ms: millis(guard.remaining()),
     });
+    // Before the command starts: it must not run unwatched if we hang from here on.
+    line.tell(News::GoodFor(good_for(plan, &guard.lease())));
     let exit = match start(plan, &guard, original, terminal) {
         Ok((job, children)) => {
             let exit = watch(plan, line, &guard, job, children).await;
@@ -101,7 +103,10 @@ async fn hold(
             }
             exit
         }
-        Err(error) => not_started(plan, &error),
+        Err(error) => {
+            line.tell(News::NothingToGuard);
+            not_started(plan, &error)
+        }
     };
     give_back(plan, &locks, guard, exit).await;
     exit
@@ -265,13 +270,17 @@ struct Watch<'a> {
     survived: bool,
 }
 
+/// How long the front may hear nothing: until after we should have killed.
+fn good_for(plan: &Plan, lease: &Lease) -> Duration {
+    match plan.on_lost {
+        OnLost::Warn => Duration::MAX,
+        _ => lease.ends_in().saturating_sub(plan.margin() / 2),
+    }
+}
+
 impl Watch<'_> {
-    /// How long the front may hear nothing: until after we should have killed.
     fn good_for(&self) -> Duration {
-        match self.plan.on_lost {
-            OnLost::Warn => Duration::MAX,
-            _ => self.lease.ends_in().saturating_sub(self.plan.margin() / 2),
-        }
+        good_for(self.plan, &self.lease)
     }
 
     fn ending(&self, lost: &Lost) -> Happening {

@@ -16,7 +16,7 @@ use crate::{
     fence::FencingToken,
     moment::{Moment, Now, Steady},
     mutant::{self, Mutant},
-    quarantine::{Fingerprint, Guard, Standing, Watch},
+    quarantine::{Agreement, Fingerprint, Guard, Standing, Watch},
     quorum::{Fault, Vote},
     token::Entropy,
 };
@@ -150,10 +150,7 @@ impl Node {
             }
             return;
         };
-        if reserved {
-            self.replace = false;
-            self.watch.taken_from(facts.agreement.as_deref());
-        }
+        self.replace &= !reserved;
         let standing = self.watch.look(now, facts, guard);
         self.replace &= standing != Standing::Admitted;
         let run = &facts.identity.run;
@@ -316,11 +313,23 @@ impl Guarding {
                 answer if looking => node.look = answer,
                 _ => {}
             }
+        }
+        let longest = self.longest_window();
+        for node in &mut self.nodes {
+            node.watch.lasts_at_least(longest);
             node.conclude(now.steady, guard, self.asked);
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].extra = self.extra(node, guard);
         }
+    }
+
+    /// The longest window that clients of any node agreed to. One that forgot does
+    /// not know it any more, and others may still hold locks of that length.
+    fn longest_window(&self) -> Duration {
+        let told = self.nodes.iter().filter_map(|node| node.facts()?.agreement.as_deref());
+        let windows = told.filter_map(Agreement::parse).map(|agreement| agreement.window());
+        windows.max().unwrap_or_default()
     }
 
     /// Leaves a mark on the nodes that are out, unless we are the ones who are

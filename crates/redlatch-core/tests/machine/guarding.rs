@@ -257,6 +257,24 @@ fn a_replaced_node_waits_for_the_longest_locks_of_its_former_clients() {
     assert_eq!(world.admissions().last(), Some(&(taken.after(WINDOW), 0)));
 }
 
+/// The other nodes still tell what its former clients agreed to.
+#[test]
+fn a_node_that_forgets_while_others_are_replaced_waits_for_the_longest_locks_all_the_same() {
+    let mut world = admitted(2, 3);
+    world.guard_for(1, &["a", "b", "c"], false, WINDOW - 200 * MS);
+    let all = || Vouch { replace: [0, 1].into(), ..Vouch::default() };
+    world.node_forgets(2);
+    let forgot = world.now;
+
+    world.vouch(1, all());
+    world.pass(WINDOW - MS);
+    assert_eq!(world.admissions().len(), 3);
+    world.pass(WINDOW);
+
+    let last = world.admissions().into_iter().find(|(when, node)| *node == 2 && *when > forgot);
+    assert!(last.is_some_and(|(when, _)| when >= forgot.after(WINDOW)), "{last:?}");
+}
+
 #[test]
 fn an_operators_word_admits_at_once() {
     let mut world = admitted(1, 3);

@@ -6,7 +6,7 @@ local key = 'redlatch:permissions'
 local needed = {
   {'GET', key}, {'GETRANGE', key, 0, 0}, {'EXISTS', key}, {'PTTL', key}, {'DEL', key},
   {'SET', key, '', 'NX', 'XX'}, {'PEXPIRE', key, 'x'}, {'HMGET', key, 'x'}, {'HSET', key, 'x', 'y', 'z'},
-  {'TIME'},
+  {'TIME'}, {'SELECT', 'x'},
 }
 local missing, unknown = {}, {}
 for _, command in ipairs(needed) do
