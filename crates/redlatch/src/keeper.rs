@@ -28,7 +28,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::{runtime::Runtime, sync::mpsc};
 
 /// The longest sleep while any lease is held: a machine that was suspended, or
 /// whose wall clock was set, is noticed within this time.
@@ -80,7 +80,7 @@ struct Keeper {
     /// The process whose thread it has.
     process: u32,
     /// The keeper of a process that was forked from this one.
-    forked: OnceLock<Option<Box<Keeper>>>,
+    forked: OnceLock<Box<Keeper>>,
     leases: Mutex<HashMap<usize, Arc<LeaseCell>>>,
     jobs: mpsc::UnboundedSender<Job>,
     /// When the thread looks next by itself, in ns.
@@ -97,27 +97,29 @@ enum Job {
     },
 }
 
-/// The keeper, started with the first lease. None where no thread can be had:
-/// then the engine's own timers are all there is.
+/// The keeper, started with the first lease. None while no thread can be had:
+/// then the engine's own timers are all there is, until the next lease.
 fn keeper() -> Option<&'static Keeper> {
-    static KEEPER: OnceLock<Option<Box<Keeper>>> = OnceLock::new();
+    static KEEPER: OnceLock<Box<Keeper>> = OnceLock::new();
     let process = std::process::id();
-    let mut keeper = KEEPER.get_or_init(start).as_deref()?;
+    let mut keeper = started(&KEEPER)?;
     while keeper.process != process {
-        keeper = keeper.forked.get_or_init(start).as_deref()?;
+        keeper = started(&keeper.forked)?;
     }
     Some(keeper)
 }
 
+/// What is there, or a new one. Of two that are started at once one ends again.
+fn started(keeper: &'static OnceLock<Box<Keeper>>) -> Option<&'static Keeper> {
+    if keeper.get().is_none() {
+        let _ = keeper.set(start()?);
+    }
+    keeper.get().map(AsRef::as_ref)
+}
+
 fn start() -> Option<Box<Keeper>> {
     let (jobs, inbox) = mpsc::unbounded_channel();
-    let run = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        match runtime {
-            Ok(runtime) => runtime.block_on(keep(inbox)),
-            Err(error) => tracing::error!("the keeper cannot run: {error}"),
-        }
-    };
+    let run = || runtime().block_on(keep(inbox));
     thread::Builder::new().name("redlatch-keeper".into()).spawn(run).ok()?;
     let wakes_at = AtomicU64::new(Moment::NEVER.as_nanos());
     Some(Box::new(Keeper {
@@ -127,6 +129,18 @@ fn start() -> Option<Box<Keeper>> {
         jobs,
         wakes_at,
     }))
+}
+
+/// The keeper's runtime. A process that has run out of descriptors may have some
+/// again soon, and its leases need a keeper then.
+fn runtime() -> Runtime {
+    loop {
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => return runtime,
+            Err(error) => tracing::error!("the keeper cannot run yet: {error}"),
+        }
+        thread::sleep(LONGEST_SLEEP);
+    }
 }
 
 fn key(cell: &Arc<LeaseCell>) -> usize {

@@ -17,6 +17,10 @@ use crate::{
 };
 use core::time::Duration;
 
+/// How long the caller of a release waits for its outcome at least: nothing of
+/// the lease depends on it, and of thousands at once the last is answered late.
+const RELEASE: Duration = Duration::from_millis(500);
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Holding {
     resources: Resources,
@@ -121,7 +125,7 @@ impl Holding {
             return self.proceed(now, id, decision, world);
         }
         if now >= self.next_renewal {
-            self.send_extension(now, id, self.terms.ttl, world);
+            self.send_extension(now, id, self.terms.ttl, self.patience(now), world);
         }
         Next::Same
     }
@@ -206,7 +210,7 @@ impl Holding {
             let error = ExtendError::Lost(self.ballot.clone());
             world.outbox.push_back(Output::Extended(id, Err(error)));
         }
-        let answer_by = answer.then(|| now.after(self.terms.node_timeout));
+        let answer_by = answer.then(|| now.after(self.terms.node_timeout.max(RELEASE)));
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
@@ -241,11 +245,27 @@ impl Holding {
     fn send_asked<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
         if let Some(ttl) = self.asked.take() {
             self.answering = true;
-            self.send_extension(now, id, ttl, world);
+            self.send_extension(now, id, ttl, self.terms.node_timeout, world);
         }
     }
 
-    fn send_extension<E>(&mut self, now: Moment, id: OpId, ttl: Duration, world: &mut World<E>) {
+    /// How long a renewal waits for the nodes before it asks again. Nodes with
+    /// thousands of renewals to answer are slow, and asking them again while they
+    /// work on the first makes them slower; towards the end there is less time.
+    fn patience(&self, now: Moment) -> Duration {
+        let every = self.terms.renewal.as_ref().map_or(Duration::ZERO, |renewal| renewal.every);
+        let left = self.end().since(now);
+        self.terms.node_timeout.max((every / 2).min(left / 3))
+    }
+
+    fn send_extension<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        ttl: Duration,
+        timeout: Duration,
+        world: &mut World<E>,
+    ) {
         self.round += 1;
         self.key_ttl = self.key_ttl.max(ttl);
         for node in 0..world.nodes {
@@ -258,7 +278,6 @@ impl Holding {
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
-        let timeout = self.terms.node_timeout;
         self.extension = Some(Extension::new(now, world.nodes, ttl, timeout, self.usable_until));
     }
 

@@ -186,9 +186,11 @@ fn an_extension_by_hand_follows_a_renewal_that_got_no_answer() {
     world.all_lines(Mode::Open);
 
     world.extend(lock, TTL);
-    world.pass(NODE_TIMEOUT);
+    world.pass(200 * MS);
 
-    assert_eq!(world.extended(lock), [&Ok(at(10_383).after(USABLE))]);
+    // A renewal waits for half of the way to the next one.
+    let asked = at(10_333).after(333 * MS / 2);
+    assert_eq!(world.extended(lock), [&Ok(asked.after(USABLE))]);
 }
 
 #[test]

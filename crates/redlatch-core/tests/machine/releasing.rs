@@ -54,7 +54,7 @@ fn a_release_that_a_majority_does_not_answer_is_unknown_and_goes_on() {
     world.line(2, Mode::Held);
 
     world.release(lock);
-    world.pass(NODE_TIMEOUT - MS);
+    world.pass(499 * MS);
     assert_eq!(world.released(lock), None);
     world.pass(MS);
 
@@ -101,7 +101,7 @@ fn releasing_a_lock_whose_undo_is_under_way_is_answered_in_time() {
     world.pass(990 * MS);
 
     world.release(lock);
-    world.pass(NODE_TIMEOUT);
+    world.pass(500 * MS);
 
     assert!(matches!(world.released(lock), Some(Err(ReleaseError::Unknown(_)))));
 }

@@ -1,6 +1,8 @@
 //! A lease is renewed by itself, to a cap, and its loss is told in time.
 
-use crate::support::{MS, Mode, NOTICE, TTL, USABLE, World, at, plain, renewed, terms};
+use crate::support::{
+    MS, Mode, NODE_TIMEOUT, NOTICE, TTL, USABLE, World, at, plain, renewed, terms,
+};
 use core::time::Duration;
 use redlatch_core::{Command, config::WantedRenewal, lease::Loss};
 
@@ -141,6 +143,21 @@ fn a_renewal_that_got_no_answer_is_tried_again_until_the_end() {
 
     assert!(!world.kept(lock).is_empty());
     assert_eq!(world.lost(lock), None);
+}
+
+/// Thousands of leases that are asked for again every 50 ms keep the nodes from
+/// ever answering in time.
+#[test]
+fn a_renewal_whose_answers_take_longer_than_an_attempt_may_is_kept_all_the_same() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(renewed(Duration::MAX));
+    world.all_lines(Mode::Held);
+    world.pass(333 * MS + 3 * NODE_TIMEOUT);
+    assert_eq!(world.extensions(), [0, 1, 2], "asked once");
+
+    world.all_lines(Mode::Open);
+
+    assert_eq!(world.kept(lock).len(), 1);
 }
 
 #[test]
