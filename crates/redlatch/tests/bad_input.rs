@@ -291,7 +291,8 @@ async fn an_http_server_is_refused() {
 }
 
 /// Everything that a node needs, as the error itself recommends it.
-const NEEDED: [&str; 15] = [
+const NEEDED: [&str; 16] = [
+    "select",
     "eval",
     "evalsha",
     "script|load",
