@@ -18,7 +18,7 @@ const PAGE: &str = "docs/evidence.md";
 const BLOCKS: [(&str, &str, &[&str]); 6] = [
     ("prove", "redlatch-sim", &["prove"]),
     ("mutants", "redlatch-sim", &["mutants"]),
-    ("search", "redlatch-sim", &["search", "--seeds", "1000"]),
+    ("search", "redlatch-sim", &["search", "--seeds", "10000"]),
     ("plan", "redlatch-sim", &["plan"]),
     ("faults", "redlatch-faults", &["run"]),
     ("history", "redlatch-faults", &["history"]),
