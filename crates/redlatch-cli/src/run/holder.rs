@@ -176,7 +176,7 @@ async fn watch(
             }
             () = sleep_until(watch.over_at) => {
                 watch.over_at = None;
-                vec![Happening::LeaseOver]
+                vec![Happening::TimeOver]
             }
             () = sleep_until(watch.kill_at) => vec![Happening::GraceOver],
             events = children.changed() => events,
@@ -206,6 +206,13 @@ async fn watch(
                 Act::Terminate => {
                     job.terminate();
                     watch.kill_at = Some(watch.latest_kill());
+                }
+                Act::AwaitOthers => {
+                    job.terminate_others();
+                    watch.kill_at = Instant::now().checked_add(plan.farewell);
+                }
+                Act::LimitKilling => {
+                    watch.over_at.get_or_insert_with(|| Instant::now() + PATIENCE);
                 }
                 Act::Kill => {
                     line.tell(News::GoodFor(watch.good_for().max(AT_WORK)));
@@ -259,7 +266,7 @@ struct Watch<'a> {
     plan: &'a Plan,
     lease: &'a Lease,
     kill_at: Option<Instant>,
-    /// When the lease is over, once its loss was signalled.
+    /// When the lease is over, once its loss was signalled, or the killing.
     over_at: Option<Instant>,
     killed: bool,
     survived: bool,
