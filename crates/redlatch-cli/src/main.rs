@@ -33,16 +33,12 @@ use exit::Exit;
 use failure::Failure;
 use say::{Event, Say};
 use settings::Settings;
-use std::io;
+use std::io::{self, Write as _};
 
 fn main() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // A pipe that is closed must not turn `--help` into a failure.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Failed } else { Exit::Done };
-        }
+        Err(error) => return refuse(&error),
     };
     match cli.task {
         Task::Run(args) => with(args.words, settings(&args.place), |settings, say| {
@@ -87,6 +83,15 @@ fn main() -> Exit {
             Exit::Done
         }
     }
+}
+
+/// Says what cannot be understood, or the help that was asked for.
+fn refuse(error: &clap::Error) -> Exit {
+    let plain = error.render().to_string();
+    let hidden = secrets::hide(&plain);
+    // A pipe that is closed must not turn `--help` into a failure.
+    let _ = if hidden == plain { error.print() } else { io::stderr().write_all(hidden.as_bytes()) };
+    if error.use_stderr() { Exit::Failed } else { Exit::Done }
 }
 
 /// Runs a task with its settings, if they are of use.
