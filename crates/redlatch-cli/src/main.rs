@@ -87,11 +87,16 @@ fn main() -> Exit {
 
 /// Says what cannot be understood, or the help that was asked for.
 fn refuse(error: &clap::Error) -> Exit {
-    let plain = error.render().to_string();
-    let hidden = secrets::hide(&plain);
+    if error.use_stderr() {
+        let plain = error.render().to_string();
+        let hidden = secrets::hide(&plain);
+        let _ =
+            if hidden == plain { error.print() } else { io::stderr().write_all(hidden.as_bytes()) };
+        return Exit::Failed;
+    }
     // A pipe that is closed must not turn `--help` into a failure.
-    let _ = if hidden == plain { error.print() } else { io::stderr().write_all(hidden.as_bytes()) };
-    if error.use_stderr() { Exit::Failed } else { Exit::Done }
+    let _ = error.print();
+    Exit::Done
 }
 
 /// Runs a task with its settings, if they are of use.
