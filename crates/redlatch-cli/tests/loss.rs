@@ -140,6 +140,22 @@ fn a_lock_taken_away_by_force_ends_the_command() {
 }
 
 #[test]
+fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    // Renewed after 10 s at the earliest; the command is done as soon as it is told.
+    let script = "echo up > up; while ! [ -e go ]; do sleep 0.01; done";
+    let running = start(place.redlatch(["run", "x", "--ttl", "30s", "--", "sh", "-c", script]));
+    place.read("up");
+
+    start(place.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
+    std::fs::write(place.path("go"), "").unwrap();
+
+    let ended = running.end().exits_with(123);
+    assert!(ended.stderr.contains("was taken away"), "{}", ended.stderr);
+}
+
+#[test]
 fn what_cleans_up_after_a_signal_does_so_under_the_lock() {
     let place = Place::embedded();
     // The command itself ends at once; a step of it cleans up when told to end.

@@ -103,8 +103,7 @@ async fn hold(
         }
         Err(error) => not_started(plan, &error),
     };
-    give_back(plan, &locks, guard, exit).await;
-    exit
+    give_back(plan, &locks, guard, exit).await
 }
 
 fn start(
@@ -322,17 +321,28 @@ async fn linger(plan: &Plan, line: &mut Line, lease: &Lease, taken: Instant) {
     }
 }
 
-/// Gives the lock back, or what is left of it.
-async fn give_back(plan: &Plan, locks: &Locks, guard: Guard, exit: Exit) {
+/// Gives the lock back, or what is left of it. How to end then: a command whose
+/// lock was gone too soon has run without it, even if no renewal came to see it.
+async fn give_back(plan: &Plan, locks: &Locks, guard: Guard, exit: Exit) -> Exit {
+    let has_run = matches!(exit, Exit::Code(_) | Exit::Signal(_));
+    let too_soon = has_run && !guard.ends_in().is_zero();
     let outcome = match guard.release().await {
         Ok(Released::Now) => "the lock is released",
         // What became of it has been said.
         Ok(Released::AlreadyGone) if matches!(exit, Exit::Lost | Exit::MaxHold) => {
             "the lock is over"
         }
+        Ok(Released::AlreadyGone) if too_soon => {
+            waiting::settle(Some(locks)).await;
+            let words = "the lock was gone before it was given back: it was taken away, or nodes \
+                         forgot it; another may have had it meanwhile";
+            plan.say.say(&Event::failed(words, Exit::Lost));
+            return Exit::Lost;
+        }
         Ok(Released::AlreadyGone) => "the lock was gone already",
         Err(_) => "it is not known whether the lock is released; its TTL ends it",
     };
     waiting::settle(Some(locks)).await;
     plan.say.say(&Event::Released { outcome });
+    exit
 }
