@@ -75,6 +75,7 @@ async fn look_once(
 fn out_of(status: &Status) -> String {
     match status.nodes.iter().filter(|node| node.quarantine.is_some()).count() {
         0 => String::new(),
+        1 => format!("; 1 of {} nodes is quarantined", status.nodes.len()),
         out => format!("; {out} of {} nodes are quarantined", status.nodes.len()),
     }
 }
@@ -108,6 +109,7 @@ fn status_text(name: &str, status: &Status, max_ttl: Duration, paint: Paint) -> 
         };
         let out = node.quarantine.as_ref().map(|out| match &out.cause {
             Cause::Disagrees(_) => "its clients have other settings (`redlatch doctor`)".into(),
+            Cause::Forgot => format!("{}: it may have forgotten locks", for_another(out)),
             _ => for_another(out),
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
