@@ -19,6 +19,15 @@ impl Failure {
         Failure { message: message.to_string(), exit }
     }
 
+    /// The same, with advice that can be followed: other commands find no nodes
+    /// that were typed for this one.
+    pub(crate) fn for_nodes(mut self, are_typed: bool) -> Self {
+        if are_typed && self.message.contains("`redlatch admit") {
+            self.message.push_str(" (with the same --node options)");
+        }
+        self
+    }
+
     /// Why these were not locked. Who has them is asked for: a plain Redis
     /// answer does not tell.
     pub(crate) async fn about(names: &[OsString], locks: &Locks, error: LockError) -> Self {

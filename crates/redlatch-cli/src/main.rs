@@ -106,7 +106,10 @@ fn with(
     task: impl FnOnce(Settings, Say) -> Result<Exit, Failure>,
 ) -> Exit {
     let say = Say::new(words);
-    let done = settings.and_then(|settings| task(settings, say));
+    let done = settings.and_then(|settings| {
+        let are_typed = settings.are_typed();
+        task(settings, say).map_err(|failure| failure.for_nodes(are_typed))
+    });
     done.unwrap_or_else(|failure| failed(say, &failure))
 }
 

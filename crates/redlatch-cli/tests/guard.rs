@@ -132,6 +132,22 @@ fn admit_wait_for_one_node_ends_at_once_where_others_serve_another_list() {
 }
 
 #[test]
+fn advice_does_not_forget_nodes_that_were_typed() {
+    let servers = Servers::start(1).unwrap();
+    let place = Place::guarded_long(&servers);
+    let node = ["--node", &servers[0].url(), "--restart-guard", "on"];
+    let hint = "with the same --node";
+    for args in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
+        let typed = [&args[..2], &node, &args[2..]].concat();
+        let typed = redlatch(&place, &typed).exits_with(122).stderr;
+        says(&typed, &["`redlatch admit --wait`", hint]);
+        let typed_elsewhere = [&args[..2], &node[2..], &args[2..]].concat();
+        let said = redlatch(&place, &typed_elsewhere).exits_with(122).stderr;
+        assert!(!said.contains(hint), "{said}");
+    }
+}
+
+#[test]
 fn a_person_sees_what_is_waited_for() {
     let servers = Servers::start(3).unwrap();
     let place = admitted(Place::guarded(&servers));

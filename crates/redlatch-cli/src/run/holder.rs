@@ -74,6 +74,7 @@ async fn hold(
     let (locks, guard) = match waiting::take(plan, line).await {
         Ok(taken) => taken,
         Err(NoLock::Failed(failure)) => {
+            let failure = failure.for_nodes(plan.settings.are_typed());
             plan.say.say(&Event::failed(&failure.message, failure.exit));
             return failure.exit;
         }
