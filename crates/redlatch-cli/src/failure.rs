@@ -23,7 +23,7 @@ impl Failure {
     /// that were typed for this one.
     pub(crate) fn for_nodes(mut self, are_typed: bool) -> Self {
         if are_typed && self.message.contains("`redlatch admit") {
-            self.message.push_str(" (with the same --node options)");
+            self.message.push_str("; call `redlatch admit` with the same --node options");
         }
         self
     }
