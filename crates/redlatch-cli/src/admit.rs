@@ -31,7 +31,9 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         }
         watcher.replace(&named).await?
     } else if args.wait {
-        let standings = watcher.wait_for(&named).await?;
+        // Who is refused by one node admits no other: any that refuses us ends it.
+        let all: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
+        let standings = watcher.wait_for(&named, &all).await?;
         if named.iter().all(|name| may_vote(&standings, name)) {
             missing = watcher.wait_for_leases(&named, settings.max_ttl()).await;
         }
@@ -88,15 +90,18 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     /// Where all nodes stand when these may vote, or the time is over, or one of
-    /// these will never vote by itself.
-    async fn wait_for(&self, named: &[Arc<str>]) -> Result<Vec<NodeStanding>, Failure> {
+    /// those that are `needed` for it serves clients with other settings.
+    async fn wait_for(
+        &self,
+        named: &[Arc<str>],
+        needed: &[Arc<str>],
+    ) -> Result<Vec<NodeStanding>, Failure> {
         let mut seen = Vec::new();
         let watching = self.observer.watch(|nodes| {
             seen = nodes.to_vec();
             self.say.progress(&waiting_line(nodes, named));
-            let mut ours = nodes.iter().filter(|node| named.contains(&node.node));
-            ours.clone().all(|node| node.standing == Standing::Admitted)
-                || ours.any(|node| disagrees(&node.standing))
+            named.iter().all(|name| may_vote(nodes, name))
+                || nodes.iter().any(|node| needed.contains(&node.node) && disagrees(&node.standing))
         });
         let left = self
             .until
@@ -127,7 +132,7 @@ impl Watcher<'_> {
                 break;
             }
             self.say.say(&Event::Replaced { node: name.to_string() });
-            standings = self.wait_for(node).await?;
+            standings = self.wait_for(node, node).await?;
             if !may_vote(&standings, name) {
                 break;
             }
@@ -183,7 +188,13 @@ fn report(
     if out == 0 {
         return Ok(Exit::Done);
     }
-    let words = format!("{out} of {} nodes may not vote", named.len());
+    let elsewhere = |node: &NodeStanding| !named.contains(&node.node) && disagrees(&node.standing);
+    let why = if standings.iter().any(elsewhere) {
+        "; other nodes serve clients with another list, or other times: waiting does not help"
+    } else {
+        ""
+    };
+    let words = format!("{out} of {} nodes may not vote{why}", named.len());
     say.say(&Event::failed(words, Exit::TooFewNodes));
     Ok(Exit::TooFewNodes)
 }

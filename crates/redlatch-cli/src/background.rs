@@ -154,6 +154,7 @@ fn work(
     setsid()?;
     line.set_nonblocking(true)?;
     let longest = settings.max_ttl() + LAST;
+    let are_typed = settings.are_typed();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(async {
         let mut line = tokio::net::UnixStream::from_std(line)?;
@@ -172,6 +173,7 @@ fn work(
         };
         say.end_progress();
         let exit = result.unwrap_or_else(|failure| {
+            let failure = failure.for_nodes(are_typed);
             say.say(&Event::failed(&failure.message, failure.exit));
             failure.exit
         });

@@ -100,7 +100,8 @@ pub(crate) enum OnLost {
 ///
 ///   lock=$(redlatch acquire deploy --ttl 30s) || exit
 ///   step one
-///   lock=$(redlatch extend "$lock") || exit
+///   new=$(redlatch extend "$lock") || exit
+///   lock=$new
 ///   step two
 ///   redlatch release "$lock"
 #[derive(Debug, Args)]

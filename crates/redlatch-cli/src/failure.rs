@@ -2,7 +2,7 @@
 
 use crate::{duration::show, exit::Exit};
 use redlatch::{
-    Cause, ConnectError, ExtendError, InvalidRequest, LockError, LockState, Locks, NodeVote,
+    Cause, ConnectError, ExtendError, Fault, InvalidRequest, LockError, LockState, Locks, NodeVote,
     ReleaseError, StatusError, TermsError, Vote, Votes,
 };
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration};
@@ -17,6 +17,15 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Failure { message: message.to_string(), exit }
+    }
+
+    /// The same, with advice that can be followed: other commands find no nodes
+    /// that were typed for this one.
+    pub(crate) fn for_nodes(mut self, are_typed: bool) -> Self {
+        if are_typed && self.message.contains("`redlatch admit") {
+            self.message.push_str("; call `redlatch admit` with the same --node options");
+        }
+        self
     }
 
     /// Why these were not locked. Who has them is asked for: a plain Redis
@@ -127,11 +136,15 @@ impl From<std::io::Error> for Failure {
 /// Says of each node that failed or may not vote why, and what to do; the others
 /// do not matter.
 fn too_few(votes: &Votes) -> Failure {
-    let (mut failed, mut forgot, mut disagree) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut silent, mut refuse) = (Vec::new(), Vec::new());
+    let (mut forgot, mut disagree) = (Vec::new(), Vec::new());
     let (mut theirs, mut out) = (Vec::new(), String::new());
     for NodeVote { node, vote, .. } in votes {
         match vote {
-            Vote::Failed(_) => failed.push(format!("{node}: {vote}")),
+            Vote::Failed(Fault::Refused(_) | Fault::Nonsense(_) | Fault::Unfit(_)) => {
+                refuse.push(format!("{node}: {vote}"));
+            }
+            Vote::Failed(_) => silent.push(format!("{node}: {vote}")),
             Vote::Quarantined(quarantine) => match &quarantine.cause {
                 Cause::Disagrees(other) => {
                     disagree.push(node.to_string());
@@ -157,10 +170,14 @@ fn too_few(votes: &Votes) -> Failure {
         format!("; they have {}", theirs.join("; "))
     };
     let kinds = [
-        (failed, "do not answer", "; ", String::new()),
+        (silent, ["does not answer", "do not answer"], "; ", String::new()),
+        (refuse, ["answers with an error", "answer with errors"], "; ", String::new()),
         (
             forgot,
-            "are quarantined, since they may have forgotten locks",
+            [
+                "is quarantined, since it may have forgotten locks",
+                "are quarantined, since they may have forgotten locks",
+            ],
             ", ",
             format!(
                 "; `redlatch admit --wait` waits for them; if no lock of theirs can still be in \
@@ -169,7 +186,10 @@ fn too_few(votes: &Votes) -> Failure {
         ),
         (
             disagree,
-            "serve clients with another list of nodes, or other times",
+            [
+                "serves clients with another list of nodes, or other times",
+                "serve clients with another list of nodes, or other times",
+            ],
             ", ",
             format!(
                 "{theirs}; give all clients the same, or change it with `redlatch admit --replace --all`"
@@ -178,6 +198,7 @@ fn too_few(votes: &Votes) -> Failure {
     ];
     let kinds = kinds.into_iter().filter(|(which, ..)| !which.is_empty());
     let told = kinds.map(|(which, what, separator, hint)| {
+        let what = what[usize::from(which.len() > 1)];
         format!("{} of {nodes} nodes {what}: {}{hint}", which.len(), which.join(separator))
     });
     let message = told.collect::<Vec<_>>().join("; ");

@@ -33,16 +33,12 @@ use exit::Exit;
 use failure::Failure;
 use say::{Event, Say};
 use settings::Settings;
-use std::io;
+use std::io::{self, Write as _};
 
 fn main() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // A pipe that is closed must not turn `--help` into a failure.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Failed } else { Exit::Done };
-        }
+        Err(error) => return refuse(&error),
     };
     match cli.task {
         Task::Run(args) => with(args.words, settings(&args.place), |settings, say| {
@@ -89,6 +85,20 @@ fn main() -> Exit {
     }
 }
 
+/// Says what cannot be understood, or the help that was asked for.
+fn refuse(error: &clap::Error) -> Exit {
+    if error.use_stderr() {
+        let plain = error.render().to_string();
+        let hidden = secrets::hide(&plain);
+        let _ =
+            if hidden == plain { error.print() } else { io::stderr().write_all(hidden.as_bytes()) };
+        return Exit::Failed;
+    }
+    // A pipe that is closed must not turn `--help` into a failure.
+    let _ = error.print();
+    Exit::Done
+}
+
 /// Runs a task with its settings, if they are of use.
 fn with(
     words: Words,
@@ -96,7 +106,10 @@ fn with(
     task: impl FnOnce(Settings, Say) -> Result<Exit, Failure>,
 ) -> Exit {
     let say = Say::new(words);
-    let done = settings.and_then(|settings| task(settings, say));
+    let done = settings.and_then(|settings| {
+        let are_typed = settings.are_typed();
+        task(settings, say).map_err(|failure| failure.for_nodes(are_typed))
+    });
     done.unwrap_or_else(|failure| failed(say, &failure))
 }
 

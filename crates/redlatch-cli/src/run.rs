@@ -50,7 +50,11 @@ struct Plan {
     owner: String,
     max_hold: Duration,
     at_least: Duration,
+    /// From SIGTERM to SIGKILL, before the lock is lost.
     grace: Duration,
+    /// The same for what is left of a command that a signal ended. The lock is
+    /// renewed meanwhile: no TTL limits it.
+    farewell: Duration,
     on_lost: OnLost,
     pass_secrets: bool,
     held: Exit,
@@ -83,6 +87,7 @@ impl Plan {
         Plan {
             owner: settings.owner(),
             grace,
+            farewell: args.grace.unwrap_or(DEFAULT_GRACE),
             names: args.names,
             command: args.command,
             max_hold: args.max_hold,

@@ -1,6 +1,6 @@
 //! Words for people and lines for scripts, from one definition.
 
-use crate::{cli::Words, duration::show, exit::Exit};
+use crate::{cli::Words, duration::show, exit::Exit, secrets::hide};
 use serde::Serialize;
 use std::{
     fmt,
@@ -59,7 +59,7 @@ enum Level {
 
 impl Event {
     pub(crate) fn failed(message: impl fmt::Display, exit: Exit) -> Self {
-        Event::Failed { message: message.to_string(), code: exit.code() }
+        Event::Failed { message: hide(&message.to_string()), code: exit.code() }
     }
 
     fn level(&self) -> Level {

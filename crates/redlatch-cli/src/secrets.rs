@@ -1,4 +1,5 @@
-//! What of our own environment a command shall not see unless asked for.
+//! What of our own environment a command shall not see unless asked for, and
+//! what nobody shall see in our words.
 //!
 //! The addresses of the nodes and their passwords are ours: a command that
 //! prints its environment, or sends it along with an error report, would give
@@ -42,9 +43,63 @@ fn may_hold_password(nodes: &str) -> bool {
     login.replace("://", "").contains(':') || nodes.contains("password=")
 }
 
+/// The text without what may be a password: the login of anything that looks like
+/// an address, and what follows `password=`. All words that may quote what a user
+/// typed come past here.
+pub(crate) fn hide(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, address) = rest.split_at(at + "://".len());
+        let address = &address[..length(before, address)];
+        let login = address.rfind('@').unwrap_or(0);
+        shown.push_str(before);
+        shown.push_str(if login > 0 { "…" } else { "" });
+        rest = &rest[before.len() + login..];
+    }
+    shown.push_str(rest);
+    hide_options(&shown)
+}
+
+/// How long an address is: up to a space, or to the quote that ends it.
+fn length(before: &str, address: &str) -> usize {
+    let word = address.find(char::is_whitespace).unwrap_or(address.len());
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.:/".contains(c);
+    let quote = before.trim_end_matches(is_scheme).chars().next_back();
+    let quoted = quote.filter(|c| "\"'`".contains(*c)).and_then(|quote| address.find(quote));
+    quoted.map_or(word, |end| word.max(end))
+}
+
+fn hide_options(text: &str) -> String {
+    let mut parts = text.split("password=");
+    let mut shown = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || "&\"'`".contains(c));
+        shown.push_str("password=…");
+        shown.push_str(&part[end.unwrap_or(part.len())..]);
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_is_hidden_wherever_it_stands() {
+        for (text, shown) in [
+            ("no address: a@b", "no address: a@b"),
+            ("redis://a:1 is held by me@host", "redis://a:1 is held by me@host"),
+            ("for redis://:pw@a:1 and rediss://u:p@b", "for redis://…@a:1 and rediss://…@b"),
+            ("\"redis://:p w@a\", expected", "\"redis://…@a\", expected"),
+            ("`redis://:p`w@a`", "`redis://…@a`"),
+            ("'redis://:p@w@a'", "'redis://…@a'"),
+            ("redis://a?db=1&password=x&tls=no", "redis://a?db=1&password=…&tls=no"),
+            ("://@", "://@"),
+        ] {
+            assert_eq!(hide(text), shown);
+        }
+    }
 
     #[test]
     fn addresses_with_passwords_are_told_from_those_without() {

@@ -27,6 +27,8 @@ const LONGEST_LOCAL: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     nodes: Vec<String>,
+    /// Whether they stand on the command line, so that the next command needs them, too.
+    are_typed: bool,
     max_ttl: Option<Duration>,
     skew: Option<Duration>,
     restart_guard: Option<GuardMode>,
@@ -71,6 +73,7 @@ impl Settings {
         Ok(Settings {
             secrets: Secrets::of(&config),
             nodes: addresses(place, &config)?,
+            are_typed: !place.nodes.is_empty(),
             max_ttl,
             skew: place.skew.or(of_env.1).or(config.skew),
             restart_guard: place.restart_guard.or(of_env.2).or(config.restart_guard),
@@ -115,6 +118,11 @@ impl Settings {
     /// The addresses of the nodes, with secrets.
     pub(crate) fn nodes(&self) -> &[String] {
         &self.nodes
+    }
+
+    /// Whether another command needs `--node` in order to find the same nodes.
+    pub(crate) fn are_typed(&self) -> bool {
+        self.are_typed
     }
 
     /// What a command shall not see in its environment unless asked for.

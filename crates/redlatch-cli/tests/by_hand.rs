@@ -104,3 +104,23 @@ fn a_handle_that_cannot_be_printed_leaves_nothing_locked() {
     Ended::of(&ended).exits_with(125);
     assert!(place.is_free("x"));
 }
+
+#[test]
+fn the_script_of_the_guide_gives_the_lock_back_whatever_fails() {
+    let guide = include_str!("../../../docs/cli.md");
+    let script = guide.split("```sh\n").find(|script| script.contains("redlatch acquire deploy"));
+    let script = script.unwrap().split("```").next().unwrap();
+    for (failing, code) in [("extend", 122), ("nothing", 0)] {
+        let place = Place::embedded();
+        // Stands in for nodes that answer again by the time of the release.
+        let setup = format!(
+            "redlatch() {{ [ $1 = {failing} ] && return 122; command redlatch \"$@\"; }}; \
+             for step in build upload; do echo > $step.sh; chmod +x $step.sh; done"
+        );
+
+        let ended = start(place.shell(&format!("{setup}\n{script}"))).end();
+
+        ended.exits_with(code);
+        assert!(place.is_free("deploy"), "{failing}");
+    }
+}

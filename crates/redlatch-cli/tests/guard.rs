@@ -113,6 +113,41 @@ fn admit_wait_vouches_for_nothing_and_returns_when_the_window_is_over() {
 }
 
 #[test]
+fn admit_wait_for_one_node_ends_at_once_where_others_serve_another_list() {
+    let servers = Servers::start(4).unwrap();
+    admitted(Place::first(&servers, 3));
+    let wrong = Place::guarded(&servers);
+    let [a, b, d] = [0, 1, 3].map(|at| servers[at].url());
+    let nodes = ["--node", &a, "--node", &b, "--node", &d];
+
+    // It would wait forever: nobody who is refused by others admits this one.
+    let args = [&["admit", "--wait", &d][..], &nodes].concat();
+    let refused = redlatch(&wrong, &args).exits_with(122);
+
+    says(&refused.stdout, &["its clients have another list of nodes", &servers[2].url()]);
+    says(
+        &refused.stderr,
+        &["other nodes serve clients with another list", "waiting does not help"],
+    );
+}
+
+#[test]
+fn advice_does_not_forget_nodes_that_were_typed() {
+    let servers = Servers::start(1).unwrap();
+    let place = Place::guarded_long(&servers);
+    let node = ["--node", &servers[0].url(), "--restart-guard", "on"];
+    let hint = "with the same --node";
+    for args in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
+        let typed = [&args[..2], &node, &args[2..]].concat();
+        let typed = redlatch(&place, &typed).exits_with(122).stderr;
+        says(&typed, &["`redlatch admit --wait`", hint]);
+        let typed_elsewhere = [&args[..2], &node[2..], &args[2..]].concat();
+        let said = redlatch(&place, &typed_elsewhere).exits_with(122).stderr;
+        assert!(!said.contains(hint), "{said}");
+    }
+}
+
+#[test]
 fn a_person_sees_what_is_waited_for() {
     let servers = Servers::start(3).unwrap();
     let place = admitted(Place::guarded(&servers));

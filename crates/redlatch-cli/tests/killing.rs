@@ -87,6 +87,26 @@ fn fault_54_a_process_that_became_another_user_is_named_if_it_cannot_be_stopped(
     dies(pid);
 }
 
+#[test]
+fn a_process_of_another_user_that_outlives_a_signal_is_named() {
+    let Some(place) = unprivileged() else { return };
+    let script = format!(
+        "exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \
+         ./command run x --grace 300ms --json -- sh -c './as_root > /dev/null 2>&1 & wait'"
+    );
+    let running = start(place.shell(&script));
+    let pid = place.read_pid("pid");
+
+    running.signal("TERM");
+
+    let ended = running.end();
+    assert!(is_alive(pid), "then it was stopped after all");
+    send("KILL", pid);
+    let ended = ended.exits_with(123);
+    assert!(ended.stderr.contains(r#""event":"survived""#), "{}", ended.stderr);
+    dies(pid);
+}
+
 /// A control group that belongs to a user without rights, as systemd makes them.
 struct Delegated(PathBuf);
 

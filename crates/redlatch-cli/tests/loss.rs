@@ -140,6 +140,70 @@ fn a_lock_taken_away_by_force_ends_the_command() {
 }
 
 #[test]
+fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    // Renewed after 10 s at the earliest; the command is done as soon as it is told.
+    let script = "echo up > up; while ! [ -e go ]; do sleep 0.01; done";
+    let running = start(place.redlatch(["run", "x", "--ttl", "30s", "--", "sh", "-c", script]));
+    place.read("up");
+
+    start(place.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
+    std::fs::write(place.path("go"), "").unwrap();
+
+    let ended = running.end().exits_with(123);
+    assert!(ended.stderr.contains("was taken away"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_cleans_up_after_a_signal_does_so_under_the_lock() {
+    let place = Place::embedded();
+    // The command itself ends at once; a step of it cleans up when told to end.
+    let step = "trap 'sleep 1.5; echo clean > clean; exit 0' TERM; echo up > up; \
+                while :; do sleep 0.01; done";
+    let script = format!("sh -c \"{step}\" > /dev/null 2>&1 & wait");
+    let running = start(place.redlatch(["run", "x", "--ttl", "2s", "--", "sh", "-c", &script]));
+    place.read("up");
+
+    running.signal("TERM");
+
+    let ended = running.end().exits_with(143);
+    assert!(place.path("clean").exists(), "the lock was given back before");
+    assert!(!ended.stderr.contains("killed"), "{}", ended.stderr);
+    assert!(place.is_free("x"));
+}
+
+#[test]
+fn what_does_not_obey_a_signal_is_dead_before_the_lock_is_given_back() {
+    let place = Place::embedded();
+    let script = "
+        (trap '' TERM; sh -c 'echo $$ > child; exec sleep 20' > /dev/null 2>&1) &
+        (trap '' TERM; exec setsid sh -c 'echo $$ > apart; exec sleep 20' > /dev/null 2>&1) &
+        wait";
+    let args = ["run", "x", "--grace", "300ms", "--", "sh", "-c", script];
+    let running = start(place.redlatch(args));
+    let family = ["child", "apart"].map(|name| place.read_pid(name));
+
+    running.signal("TERM");
+
+    let ended = running.end().exits_with(143);
+    assert!(!family.iter().any(|pid| is_alive(*pid)));
+    assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_a_command_leaves_behind_on_purpose_lives_on() {
+    let place = Place::embedded();
+    let script = "sleep 20 > /dev/null 2>&1 & echo $! > daemon";
+
+    start(place.redlatch(["run", "x", "--", "sh", "-c", script])).end().exits_with(0);
+
+    let daemon = place.read_pid("daemon");
+    assert!(is_alive(daemon));
+    send("KILL", daemon);
+}
+
+#[test]
 fn a_warning_lets_the_command_run_on_but_not_as_if_nothing_were() {
     let servers = Servers::start(1).unwrap();
     let place = Place::on(&servers);

@@ -3,7 +3,7 @@
 mod support;
 
 use nix::sys::signal::Signal;
-use redlatch_testbed::{Direction, Proxy, Server, Servers};
+use redlatch_testbed::{Direction, Proxy, Server, ServerOptions, Servers};
 use std::{
     fs,
     process::Stdio,
@@ -351,4 +351,16 @@ fn addresses_without_passwords_are_passed_on() {
     let ended = start(place.redlatch(args)).end();
 
     assert_eq!(ended.exits_with(0).stdout, format!("{}\n", servers[0].url()));
+}
+
+#[test]
+fn a_server_that_answers_with_an_error_is_not_called_silent() {
+    let full = ServerOptions::default().config("maxmemory 1");
+    let servers = Servers::start_with(1, &full).unwrap();
+
+    let ended = start(Place::on(&servers).redlatch(["run", "x", "--", "true"])).end();
+
+    let said = ended.exits_with(122).stderr;
+    assert!(said.contains("1 of 1 nodes answers with an error: "), "{said}");
+    assert!(said.contains("OOM"), "{said}");
 }

@@ -139,8 +139,6 @@ impl Undo {
             Verdict::Won => Ok(Released::Now),
             _ if tally.refusals_decide() => Ok(Released::AlreadyGone),
             _ if tally.pending > 0 && !late => return None,
-            // A majority answered, but fewer than a majority had it still.
-            _ if tally.granted + tally.refused >= tally.majority() => Ok(Released::AlreadyGone),
             _ => {
                 let mut ballot = self.ballot.clone();
                 ballot.close(now.since(self.started));
@@ -315,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn one_yes_one_no_and_one_silence_is_settled_once_waiting_ends() {
+    fn one_yes_one_no_and_one_silence_is_unknown_once_waiting_ends() {
         let mut undo = undo();
         undo.ask(at(0));
         undo.vote(at(1), 0, Vote::Granted);
         assert_eq!(undo.vote(at(1), 1, Vote::Gone), None);
 
-        assert_eq!(undo.tick(at(50)), Some(Ok(Released::AlreadyGone)));
+        assert!(matches!(undo.tick(at(50)), Some(Err(ReleaseError::Unknown(_)))));
     }
 }

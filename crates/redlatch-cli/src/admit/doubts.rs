@@ -7,7 +7,7 @@
 use crate::{
     confirm::{can_ask, confirm},
     failure::Failure,
-    look::table,
+    look::{table, why_unlisted},
 };
 use redlatch::{
     Cause, Fault, NodeStanding, Quarantine, Standing,
@@ -33,10 +33,7 @@ pub(super) async fn ask(observer: &Observer, named: &[Arc<str>]) -> Result<(), F
     let nodes = standings.len();
     if can_ask() {
         eprint!("{}", table(&listing.locks, nodes));
-        listing
-            .failed
-            .iter()
-            .for_each(|(node, fault)| eprintln!("{node} cannot be looked at: {fault}"));
+        listing.failed.iter().for_each(|(node, fault)| eprintln!("{}", unseen(node, fault)));
     }
     let question = format!(
         "{} may have forgotten locks. Vouch for that all the same? Two can hold one lock then; \
@@ -72,9 +69,12 @@ fn doubts(locks: &[Listed], failed: &[(Arc<str>, Fault)], nodes: usize) -> Strin
         }
         doubts.push(format!("{held} still to be seen: {}", named.join(", ")));
     }
-    let failed = failed.iter().map(|(node, fault)| format!("{node} cannot be looked at: {fault}"));
-    doubts.extend(failed);
+    doubts.extend(failed.iter().map(|(node, fault)| unseen(node, fault)));
     doubts.join("; ")
+}
+
+fn unseen(node: &str, fault: &Fault) -> String {
+    format!("{node} cannot be looked at: {}", why_unlisted(fault))
 }
 
 fn held_by(lock: &Listed, nodes: usize) -> String {

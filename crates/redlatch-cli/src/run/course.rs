@@ -5,7 +5,8 @@
 //!
 //! Promise: once the lock is ending, the course ends with every process of the
 //! command gone, or known to have outlived the lock, and says so with the lock's
-//! exit status, not the command's.
+//! exit status, not the command's. A command that a signal ends ends with all its
+//! processes, too, while its lock is still held.
 
 use crate::{cli::OnLost, exit::Exit};
 use nix::sys::signal::Signal;
@@ -29,8 +30,8 @@ pub(super) enum Event {
     Ending(Cause),
     /// The time to end by themselves is over.
     GraceOver,
-    /// The lease is over.
-    LeaseOver,
+    /// The lease is over, or the time to kill what a signal did not end.
+    TimeOver,
     /// Processes of the command are left, and cannot be killed.
     Survived,
 }
@@ -41,6 +42,8 @@ pub(super) enum Cause {
     Lost,
     MaxHold,
     FrontDied,
+    /// A signal asked it to end, and it did, like this.
+    Told(Exit),
 }
 
 /// What to do.
@@ -50,8 +53,12 @@ pub(super) enum Act {
     Forward(Signal),
     /// Ask every process of the command to end, and start the grace.
     Terminate,
+    /// The signal went to the group: ask those outside, and start the grace.
+    AwaitOthers,
     /// Kill every process of the command; come back until none is left.
     Kill,
+    /// The lock does not end by itself: give the killing a time of its own.
+    LimitKilling,
     /// Say who is left, and kill whom you can.
     GiveUp,
     /// The command was stopped: give the terminal back and stop, too.
@@ -67,18 +74,23 @@ pub(super) enum Act {
 pub(super) struct Course {
     on_lost: OnLost,
     ending: Option<Cause>,
+    /// Whether a signal asked the command to end.
+    told_to_end: bool,
     /// What to end with if nothing has to be stopped.
     verdict: Option<Exit>,
 }
 
 impl Course {
     pub(super) fn new(on_lost: OnLost) -> Self {
-        Course { on_lost, ending: None, verdict: None }
+        Course { on_lost, ending: None, told_to_end: false, verdict: None }
     }
 
     pub(super) fn handle(&mut self, event: Event) -> Vec<Act> {
         match (event, self.ending) {
-            (Event::Told(signal), _) => vec![Act::Forward(signal)],
+            (Event::Told(signal), _) => {
+                self.told_to_end |= ENDING.contains(&signal);
+                vec![Act::Forward(signal)]
+            }
             (Event::Continued { foreground }, _) => vec![Act::Resume { foreground }],
             (Event::Stopped { wants_terminal }, None) => vec![Act::StopToo { wants_terminal }],
             // It was asked to end: it shall be able to.
@@ -87,16 +99,21 @@ impl Course {
                 self.ending = Some(Cause::FrontDied);
                 vec![Act::Kill]
             }
-            (Event::Ending(cause), None) => self.end(cause),
+            (Event::Ending(cause), None | Some(Cause::Told(_))) => self.end(cause),
+            (Event::GraceOver, Some(Cause::Told(_))) => vec![Act::Kill, Act::LimitKilling],
             (Event::GraceOver, Some(_)) => vec![Act::Kill],
+            (Event::Ended(exit), None) if self.told_to_end || is_told(exit) => {
+                self.ending = Some(Cause::Told(self.verdict.unwrap_or(exit)));
+                vec![Act::AwaitOthers]
+            }
             (Event::Ended(exit), None) => vec![Act::Finish(self.verdict.unwrap_or(exit))],
             (Event::AllGone, Some(cause)) => vec![Act::Finish(cause.exit())],
-            (Event::LeaseOver, Some(_)) => vec![Act::GiveUp],
+            (Event::TimeOver, Some(_)) => vec![Act::GiveUp],
             // Whatever the reason was, the command has outlived its lock.
             (Event::Survived, _) => vec![Act::Finish(Exit::Lost)],
             // Others that the command started may still be there.
             (Event::Ended(_) | Event::Ending(_), Some(_))
-            | (Event::GraceOver | Event::AllGone | Event::LeaseOver, None) => vec![],
+            | (Event::GraceOver | Event::AllGone | Event::TimeOver, None) => vec![],
         }
     }
 
@@ -104,6 +121,9 @@ impl Course {
         match self.on_lost {
             OnLost::Warn => {
                 self.verdict = Some(cause.exit());
+                if let Some(Cause::Told(exit)) = &mut self.ending {
+                    *exit = cause.exit();
+                }
                 vec![]
             }
             OnLost::Term => {
@@ -124,8 +144,17 @@ impl Cause {
             Cause::Lost => Exit::Lost,
             Cause::MaxHold => Exit::MaxHold,
             Cause::FrontDied => Exit::Failed,
+            Cause::Told(exit) => exit,
         }
     }
+}
+
+/// The signals that ask a command to end.
+const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+
+/// Whether one of them ended it: Ctrl-C at the terminal does not come past us.
+fn is_told(exit: Exit) -> bool {
+    ENDING.iter().any(|signal| exit == Exit::Signal(*signal as i32))
 }
 
 #[cfg(test)]
@@ -159,10 +188,38 @@ mod tests {
     fn processes_that_outlive_the_lock_make_it_a_lost_one() {
         let full = Event::Ending(Cause::MaxHold);
 
-        let acts = after(OnLost::Kill, &[full, Event::LeaseOver, Event::Survived]);
+        let acts = after(OnLost::Kill, &[full, Event::TimeOver, Event::Survived]);
 
         assert_eq!(acts, [Act::Kill, Act::GiveUp, Act::Finish(Exit::Lost)]);
-        assert_eq!(after(OnLost::Warn, &[full, Event::LeaseOver]), []);
+        assert_eq!(after(OnLost::Warn, &[full, Event::TimeOver]), []);
+    }
+
+    #[test]
+    fn a_command_that_a_signal_ends_takes_all_its_processes_with_it() {
+        let ended = Event::Ended(Exit::Code(3));
+        let told = [Event::Told(Signal::SIGTERM), ended, Event::GraceOver, Event::AllGone];
+
+        let mut acts = after(OnLost::Term, &told);
+
+        assert_eq!(acts.remove(0), Act::Forward(Signal::SIGTERM));
+        let rest = [Act::AwaitOthers, Act::Kill, Act::LimitKilling];
+        assert_eq!(acts, [&rest[..], &[Act::Finish(Exit::Code(3))]].concat());
+        let interrupted = Event::Ended(Exit::Signal(Signal::SIGINT as i32));
+        assert_eq!(after(OnLost::Warn, &[interrupted]), [Act::AwaitOthers]);
+        let usr1 = after(OnLost::Term, &[Event::Told(Signal::SIGUSR1), ended]);
+        assert_eq!(usr1.last(), Some(&Act::Finish(Exit::Code(3))));
+    }
+
+    #[test]
+    fn a_lock_that_ends_while_others_are_awaited_is_a_lost_one() {
+        let lost = [Event::Ending(Cause::Lost), Event::AllGone];
+        for on_lost in [OnLost::Term, OnLost::Kill, OnLost::Warn] {
+            let ended = Event::Ended(Exit::Signal(Signal::SIGTERM as i32));
+
+            let acts = after(on_lost, &[&[ended], &lost[..]].concat());
+
+            assert_eq!(acts.last(), Some(&Act::Finish(Exit::Lost)));
+        }
     }
 
     #[test]

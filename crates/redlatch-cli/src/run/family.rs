@@ -134,6 +134,11 @@ impl Stat {
 pub(super) fn signal_all(group: Pid, signal: Signal) {
     // Who has ended since does not mind; who refuses is looked for later.
     let _ = killpg(group, signal);
+    signal_others(group, signal);
+}
+
+/// Sends a signal to every process below this one that is not in the group.
+pub(super) fn signal_others(group: Pid, signal: Signal) {
     for relative in relatives().into_iter().filter(|relative| relative.group != group) {
         let _ = relative.send(signal);
     }

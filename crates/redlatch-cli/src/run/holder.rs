@@ -74,6 +74,7 @@ async fn hold(
     let (locks, guard) = match waiting::take(plan, line).await {
         Ok(taken) => taken,
         Err(NoLock::Failed(failure)) => {
+            let failure = failure.for_nodes(plan.settings.are_typed());
             plan.say.say(&Event::failed(&failure.message, failure.exit));
             return failure.exit;
         }
@@ -108,8 +109,7 @@ async fn hold(
             not_started(plan, &error)
         }
     };
-    give_back(plan, &locks, guard, exit).await;
-    exit
+    give_back(plan, &locks, guard, exit).await
 }
 
 fn start(
@@ -181,7 +181,7 @@ async fn watch(
             }
             () = sleep_until(watch.over_at) => {
                 watch.over_at = None;
-                vec![Happening::LeaseOver]
+                vec![Happening::TimeOver]
             }
             () = sleep_until(watch.kill_at) => vec![Happening::GraceOver],
             events = children.changed() => events,
@@ -211,6 +211,13 @@ async fn watch(
                 Act::Terminate => {
                     job.terminate();
                     watch.kill_at = Some(watch.latest_kill());
+                }
+                Act::AwaitOthers => {
+                    job.terminate_others();
+                    watch.kill_at = Instant::now().checked_add(plan.farewell);
+                }
+                Act::LimitKilling => {
+                    watch.over_at.get_or_insert_with(|| Instant::now() + PATIENCE);
                 }
                 Act::Kill => {
                     line.tell(News::GoodFor(watch.good_for().max(AT_WORK)));
@@ -264,7 +271,7 @@ struct Watch<'a> {
     plan: &'a Plan,
     lease: &'a Lease,
     kill_at: Option<Instant>,
-    /// When the lease is over, once its loss was signalled.
+    /// When the lease is over, once its loss was signalled, or the killing.
     over_at: Option<Instant>,
     killed: bool,
     survived: bool,
@@ -324,17 +331,28 @@ async fn linger(plan: &Plan, line: &mut Line, lease: &Lease, taken: Instant) {
     }
 }
 
-/// Gives the lock back, or what is left of it.
-async fn give_back(plan: &Plan, locks: &Locks, guard: Guard, exit: Exit) {
+/// Gives the lock back, or what is left of it. How to end then: a command whose
+/// lock was gone too soon has run without it, even if no renewal came to see it.
+async fn give_back(plan: &Plan, locks: &Locks, guard: Guard, exit: Exit) -> Exit {
+    let has_run = matches!(exit, Exit::Code(_) | Exit::Signal(_));
+    let too_soon = has_run && !guard.ends_in().is_zero();
     let outcome = match guard.release().await {
         Ok(Released::Now) => "the lock is released",
         // What became of it has been said.
         Ok(Released::AlreadyGone) if matches!(exit, Exit::Lost | Exit::MaxHold) => {
             "the lock is over"
         }
+        Ok(Released::AlreadyGone) if too_soon => {
+            waiting::settle(Some(locks)).await;
+            let words = "the lock was gone before it was given back: it was taken away, or nodes \
+                         forgot it; another may have had it meanwhile";
+            plan.say.say(&Event::failed(words, Exit::Lost));
+            return Exit::Lost;
+        }
         Ok(Released::AlreadyGone) => "the lock was gone already",
         Err(_) => "it is not known whether the lock is released; its TTL ends it",
     };
     waiting::settle(Some(locks)).await;
     plan.say.say(&Event::Released { outcome });
+    exit
 }

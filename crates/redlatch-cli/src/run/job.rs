@@ -111,6 +111,12 @@ impl Job {
         self.signal_all(Signal::SIGCONT);
     }
 
+    /// Asks those to end that are not in the command's process group.
+    pub(super) fn terminate_others(&self) {
+        family::signal_others(self.pid, Signal::SIGTERM);
+        family::signal_all(self.pid, Signal::SIGCONT);
+    }
+
     /// Lets a stopped command go on.
     pub(super) fn resume(&mut self, foreground: bool) {
         if let Some(terminal) = &self.terminal {

@@ -1,0 +1,39 @@
+//! Passwords stay where they were written.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use std::fs;
+use support::{Place, start};
+
+#[test]
+fn no_error_repeats_a_password() {
+    let place = Place::embedded();
+    let url = "redis://:Secret@127.0.0.1:1";
+    for config in [
+        format!("nodes = \"{url}\""),
+        "nodes = \"redis://:my Secret@127.0.0.1:1\"".into(),
+        format!("nodes = [{{ url = \"{url}\", password_env = \"UNSET\" }}]"),
+        format!("\"{url}\" = 1"),
+        format!("ttl = \"{url}\""),
+        format!("ttl = \"{}\"", url.replace(":Secret@", "").replace(":1", ":1?password=Secret")),
+    ] {
+        fs::write(place.path("redlatch.toml"), &config).unwrap();
+        for args in [&["doctor"][..], &["ls", "--json"], &["run", "x", "--", "true"]] {
+            let ended = start(place.redlatch(args)).end().exits_with(125);
+            assert!(!format!("{ended:?}").contains("Secret"), "{config}: {ended:?}");
+        }
+    }
+    fs::remove_file(place.path("redlatch.toml")).unwrap();
+    for variable in ["REDLATCH_MAX_TTL", "REDLATCH_CONFIG", "REDLATCH_RESTART_GUARD"] {
+        let mut command = place.redlatch(["ls"]);
+        command.env(variable, url);
+        let ended = start(command).end().exits_with(125);
+        assert!(!ended.stderr.contains("Secret"), "{variable}: {}", ended.stderr);
+        assert!(ended.stderr.contains("redis://…@127.0.0.1:1"), "{}", ended.stderr);
+    }
+    for args in [&["doctor", url][..], &["ls", "--ttl", url], &[url], &["admit", url]] {
+        let ended = start(place.redlatch(args)).end().exits_with(125);
+        assert!(!ended.stderr.contains("Secret"), "{args:?}: {}", ended.stderr);
+    }
+}
