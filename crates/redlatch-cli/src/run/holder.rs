@@ -287,7 +287,7 @@ fn good_for(plan: &Plan, lease: &Lease) -> Duration {
 
 impl Watch<'_> {
     fn good_for(&self) -> Duration {
-        good_for(self.plan, &self.lease)
+        good_for(self.plan, self.lease)
     }
 
     fn ending(&self, lost: &Lost) -> Happening {
