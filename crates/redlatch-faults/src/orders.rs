@@ -67,6 +67,9 @@ impl Orders {
 impl Habits {
     /// How far clocks may differ; with the TTL it makes the guard's window.
     pub(crate) const SKEW: Duration = Duration::from_millis(200);
+    /// The TTL of leases that no fault may end: a busy machine that halts them
+    /// for a second must not, either.
+    pub(crate) const LASTING: Duration = Duration::from_secs(3);
 
     /// How long a node that forgot does not vote.
     pub(crate) fn window(&self) -> Duration {

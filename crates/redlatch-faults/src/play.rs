@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::checker;
 use crate::report::Line;
 use crate::scenario::{Load, Part, Row, Scale, Script};
-use crate::scene::Scene;
+use crate::scene::{PATIENCE, Scene};
 use crate::tested::Tested;
 
 /// How rows are to be played.
@@ -51,10 +51,20 @@ impl Player {
     }
 
     fn try_load(&self, number: u32, load: &Load) -> anyhow::Result<Line> {
-        let mut scene = Scene::set(load, load.lasts(self.scale))?;
+        let lasts = load.lasts(self.scale);
+        let mut scene = Scene::set(load, lasts)?;
         (load.prepare)(&mut scene);
-        while !scene.is_over() {
-            (load.nemesis)(&mut scene);
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            while !scene.is_over() {
+                (load.nemesis)(&mut scene);
+            }
+            let so_far = checker::check(&scene.history()?);
+            let is_shown = load.must.unshown(&so_far).is_empty();
+            if is_shown || scene.crew.is_done() || Instant::now() > patience {
+                break;
+            }
+            scene.go_on(lasts);
         }
         (load.repair)(&mut scene);
         if load.must.recovers {

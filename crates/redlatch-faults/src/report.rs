@@ -157,7 +157,8 @@ impl Report {
         }
     }
 
-    /// Columns as wide as they need to be.
+    /// Columns as wide as they need to be; what was missed once more at the end,
+    /// where the reader of a long log looks first.
     pub(crate) fn text(&self) -> String {
         let rows: Vec<_> = self.lines.iter().map(Line::cells).collect();
         let wide = |text: &str| text.chars().count();
@@ -177,6 +178,10 @@ impl Report {
             let _ = writeln!(text, "{}", padded.join("  ").trim_end());
         }
         let _ = writeln!(text, "{}", self.summary());
+        for line in self.lines.iter().filter(|line| !line.missed.is_empty()) {
+            let Line { row, fault, how, .. } = line;
+            let _ = writeln!(text, "row {row}, {fault}, {how}: {}", line.verdict());
+        }
         text
     }
 
@@ -234,7 +239,11 @@ mod tests {
 
         assert_eq!(report.missed, 1);
         assert!(report.text().contains("MISSED: 2 overlaps; 1 token fault"), "{}", report.text());
-        assert!(report.text().ends_with("2 parts, 0 acquisitions, 3 s, 1 missed\n"));
+        assert!(
+            report
+                .text()
+                .ends_with("3 s, 1 missed\nrow 7, a|b, : MISSED: 2 overlaps; 1 token fault\n")
+        );
     }
 
     #[test]

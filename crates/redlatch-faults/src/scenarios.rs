@@ -60,6 +60,9 @@ fn script(what: &'static str, play: fn(Scale) -> anyhow::Result<Shown>) -> Part 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -68,5 +71,36 @@ mod tests {
 
         assert_eq!(numbers, (1..=56).collect::<Vec<_>>());
         assert!(all().iter().all(|row| !row.parts.is_empty()));
+    }
+
+    #[test]
+    fn every_test_that_a_row_names_is_a_function_of_the_workspace() {
+        let mut sources = String::new();
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        read_sources(&crates, &mut sources);
+
+        let parts = all().into_iter().flat_map(|row| row.parts);
+        let names = parts.filter_map(|part| match part {
+            Part::Tests(names) => Some(names),
+            _ => None,
+        });
+        let is_missing = |name: &&&str| {
+            let function = name.rsplit("::").next().unwrap_or(name);
+            !sources.contains(&format!("fn {function}("))
+        };
+        let missing: Vec<&&str> = names.flatten().filter(is_missing).collect();
+
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    fn read_sources(dir: &Path, sources: &mut String) {
+        for entry in fs::read_dir(dir).expect("a directory of the workspace") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                read_sources(&path, sources);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                *sources += &fs::read_to_string(&path).expect("a source");
+            }
+        }
     }
 }

@@ -18,13 +18,12 @@ use crate::orders::{Guarding, Orders};
 use crate::scenario::Load;
 use crate::vouch::{Memory, vouch};
 
-/// How long workers may take to stop; they wait for locks meanwhile.
-const DISMISSAL: Duration = Duration::from_secs(30);
-/// How long a node that forgot may take to vote again, and a lease to be back on
-/// it: far longer than on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long anything may take that has to happen, such as the first grants, a
+/// node that votes again, workers that stop: far longer than on the busiest
+/// machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// How long undoing may take beyond the TTL.
-const TIDYING: Duration = Duration::from_secs(3);
+const TIDYING: Duration = Duration::from_secs(30);
 
 /// Where a scenario plays.
 pub(crate) struct Scene {
@@ -106,9 +105,8 @@ impl Scene {
 
     /// Until the load is on: faults before that would be wasted.
     fn await_first_grants(&mut self) -> anyhow::Result<()> {
-        const LIMIT: Duration = Duration::from_secs(20);
-        let all = wait_until(LIMIT, || self.fences().iter().all(Option::is_some));
-        anyhow::ensure!(all, "not every lock was taken within {LIMIT:?}");
+        let all = wait_until(PATIENCE, || self.fences().iter().all(Option::is_some));
+        anyhow::ensure!(all, "not every lock was taken within {PATIENCE:?}");
         Ok(())
     }
 
@@ -121,6 +119,16 @@ impl Scene {
     /// Whether the time is up, or the workers have done all they should.
     pub(crate) fn is_over(&mut self) -> bool {
         Instant::now() >= self.over || self.crew.is_done()
+    }
+
+    /// Lets the load and its faults last so much longer.
+    pub(crate) fn go_on(&mut self, longer: Duration) {
+        self.over = Instant::now() + longer;
+    }
+
+    /// What was written down so far.
+    pub(crate) fn history(&self) -> anyhow::Result<Vec<Track>> {
+        history::read(self.dir.path())
     }
 
     /// One fault, from its begin to its end.
@@ -206,8 +214,8 @@ impl Scene {
         self.crew.find(owner)
     }
 
-    /// Waits until locks are granted again after the last fault. The first new token may be of a grant that came before,
-    /// the second may not.
+    /// Waits until locks are granted again after the last fault. The first new
+    /// token may be of a grant that came before, the second may not.
     pub(crate) fn await_recovery(&mut self) {
         let mut seen = self.fences();
         let mut changes = vec![0; self.resources];
@@ -224,7 +232,7 @@ impl Scene {
     /// Ends the load, reads the counters, looks for keys that are left, and
     /// returns the whole history. Faults must be over: all servers up.
     pub(crate) fn close(mut self) -> anyhow::Result<(Vec<Track>, Scratch)> {
-        self.crew.dismiss(DISMISSAL)?;
+        self.crew.dismiss(PATIENCE)?;
         let mut ledger = Ledger::open(&self.ledger.url())?;
         for number in 0..self.resources {
             let resource = Orders::resource(number);
@@ -235,7 +243,7 @@ impl Scene {
             }
         }
         self.note_what_is_left();
-        Ok((history::read(self.dir.path())?, self.dir))
+        Ok((self.history()?, self.dir))
     }
 
     fn note_what_is_left(&mut self) {

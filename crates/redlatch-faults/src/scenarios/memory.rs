@@ -120,8 +120,8 @@ pub(crate) fn rows() -> Vec<Row> {
                         linger: (sec(3600), sec(3600)),
                         workers: 0,
                         resources: 0,
-                        habits: Habits { renews: true, ..Habits::default() },
-                        lasts: (sec(20), sec(7)),
+                        habits: Habits { ttl: Habits::LASTING, renews: true, ..Habits::default() },
+                        lasts: (sec(40), sec(12)),
                         nemesis: rolls,
                         must: Must {
                             go_on: false,

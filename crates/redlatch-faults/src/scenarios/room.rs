@@ -71,8 +71,9 @@ pub(crate) fn rows() -> Vec<Row> {
                 load(
                     "majority",
                     Load {
-                        habits: renewing(),
-                        linger: (sec(1), sec(2)),
+                        habits: Habits { ttl: Habits::LASTING, ..renewing() },
+                        linger: (sec(3), sec(5)),
+                        lasts: (sec(24), sec(6)),
                         nemesis: fills_a_majority,
                         must: Must { go_on: false, keep_leases: true, ..Must::default() },
                         ..Load::default()
@@ -144,6 +145,7 @@ fn fills_a_majority(scene: &mut Scene) {
 }
 
 fn runs_out_of_memory(scene: &mut Scene, nodes: &[usize]) {
+    let ttl = scene.ttl;
     let limit = |scene: &Scene, limit: &str| {
         for &node in nodes {
             scene.servers[node].run(&["CONFIG", "SET", "maxmemory", limit]);
@@ -151,7 +153,7 @@ fn runs_out_of_memory(scene: &mut Scene, nodes: &[usize]) {
     };
     scene.fault("out of memory", |scene| {
         limit(scene, "1");
-        scene.wait_between(ms(100), ms(600));
+        scene.wait_between(ttl / 10, ttl * 3 / 2);
         limit(scene, "0");
     });
     scene.wait(ms(300));
