@@ -31,11 +31,16 @@ impl Ledger {
     pub const NAMES: [&'static str; 4] = ["admitted", "agreement", "reserved", "watched"];
 
     /// Why the node does not even keep a lease by this agreement: it serves
-    /// another, or is out without a mark. With a mark it keeps the locks that it
-    /// has, since the mark is lost with them.
+    /// another, or is out without a mark of this one. With a mark it keeps the
+    /// locks that it has, since the mark is lost with them.
     #[must_use]
     pub fn refusal(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
-        let marked = self.watched.as_ref().and_then(|text| text.split(' ').next()) == Some(run);
+        // Who left it is the last word: under another name, the lock that is there
+        // would count as two.
+        let marked = self.watched.as_ref().is_some_and(|text| {
+            let left_by = text.rsplit(' ').next().and_then(Fingerprint::parse);
+            text.split(' ').next() == Some(run) && left_by == Some(guard)
+        });
         self.objection(run, guard).filter(|out| out.cause != Cause::Forgot || !marked)
     }
 

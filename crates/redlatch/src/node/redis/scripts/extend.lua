@@ -13,7 +13,8 @@ if ARGV[1] ~= '' then
     missing = {'quarantined', unpack(kept)}
     local run, ours = string.match(ARGV[1], '^(%S+) (%x+)$')
     local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
-    local marked = string.match(kept[4] or '', '^(%S+) ') == run
+    local since, by = string.match(kept[4] or '', '^(%S+) .* (%x+)$')
+    local marked = since == run and by == ours
     if not marked or served ~= '' and served ~= ours then
       return missing
     end
