@@ -116,7 +116,8 @@ impl Draw {
     /// The address of a node leads one client to another node, and mostly it does
     /// not reach the others.
     pub(super) fn reroutes(&mut self, troubles: &mut Vec<Trouble>) {
-        let alone = self.others == Others::Nobody && !self.mood.crowd;
+        let calm = self.mood.crowd || self.mood.rolling || self.deaf;
+        let alone = self.others == Others::Nobody && !calm;
         if self.guard == Guard::Off || !alone || !self.dice.percent(15) {
             return;
         }
