@@ -35,11 +35,13 @@ impl Ledger {
     /// locks that it has, since the mark is lost with them.
     #[must_use]
     pub fn refusal(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
-        // Who left it is the last word: under another name, the lock that is there
-        // would count as two.
+        // For whom it is: by its last marker, an operator, or else whoever left the
+        // mark. Under another name the lock that is there would count twice.
+        let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
+        let marker = self.marker().map(|marker| marker.fingerprint);
         let marked = self.watched.as_ref().is_some_and(|text| {
             let left_by = text.rsplit(' ').next().and_then(Fingerprint::parse);
-            text.split(' ').next() == Some(run) && left_by == Some(guard)
+            text.split(' ').next() == Some(run) && marker.or(reserved).or(left_by) == Some(guard)
         });
         self.objection(run, guard).filter(|out| out.cause != Cause::Forgot || !marked)
     }
