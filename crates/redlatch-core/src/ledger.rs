@@ -39,11 +39,11 @@ impl Ledger {
         // mark. Under another name the lock that is there would count twice.
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
         let marker = self.marker().map(|marker| marker.fingerprint);
-        let marked = self.watched.as_ref().is_some_and(|text| {
+        let ours = self.watched.as_ref().is_some_and(|text| {
             let left_by = text.rsplit(' ').next().and_then(Fingerprint::parse);
             text.split(' ').next() == Some(run) && marker.or(reserved).or(left_by) == Some(guard)
         });
-        self.objection(run, guard).filter(|out| out.cause != Cause::Forgot || !marked)
+        self.objection(run, guard).filter(|out| out.cause != Cause::Forgot || !ours)
     }
 
     /// Why the node may not vote in its present run by this agreement.

@@ -52,8 +52,6 @@ pub enum Mutant {
     OtherNodesCount,
     /// The agreement on a node does not say which of the list it is.
     NodeNotNamed,
-    /// Nodes are admitted though two of them are one server.
-    AdmitsTwins,
 }
 
 #[cfg(feature = "mutants")]

@@ -192,10 +192,6 @@ pub const ALL: &[Mutant] = &[
         ..seeds(Plant::Core(Core::NodeNotNamed), "node-not-named", 1000)
     },
     Mutant {
-        about: "nodes are admitted though two addresses lead to one server",
-        ..seeds(Plant::Core(Core::AdmitsTwins), "admits-twins", 1000)
-    },
-    Mutant {
         about: "a node is admitted by any mark",
         ..node(Flaw::IgnoresMark, "mark-ignored", "admitted-twice")
     },
