@@ -137,7 +137,7 @@ impl From<std::io::Error> for Failure {
 /// do not matter.
 fn too_few(votes: &Votes) -> Failure {
     let (mut silent, mut refuse) = (Vec::new(), Vec::new());
-    let (mut forgot, mut disagree) = (Vec::new(), Vec::new());
+    let (mut forgot, mut disagree, mut mistaken) = (Vec::new(), Vec::new(), Vec::new());
     let (mut theirs, mut out) = (Vec::new(), String::new());
     for NodeVote { node, vote, .. } in votes {
         match vote {
@@ -150,6 +150,7 @@ fn too_few(votes: &Votes) -> Failure {
                     disagree.push(node.to_string());
                     theirs.extend(other.as_ref());
                 }
+                Cause::OtherNode { is, .. } => mistaken.push(format!("{node} (it is {is})")),
                 Cause::Watched => disagree.push(node.to_string()),
                 _ => {
                     let left =
@@ -183,6 +184,17 @@ fn too_few(votes: &Votes) -> Failure {
                 "; `redlatch admit --wait` waits for them; if no lock of theirs can still be in \
                  use, `redlatch admit{out}` lets them vote at once"
             ),
+        ),
+        (
+            mistaken,
+            [
+                "answers at an address that should lead to another",
+                "answer at addresses that should lead to others",
+            ],
+            ", ",
+            "; point each address back to a server of its own (DNS, NAT, proxy, port forward), \
+             `redlatch doctor` says more"
+                .into(),
         ),
         (
             disagree,

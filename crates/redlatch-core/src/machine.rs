@@ -544,9 +544,9 @@ impl Op {
 }
 
 impl<E> World<E> {
-    /// What votes are cast by.
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        self.guard.as_ref().map(|guard| guard.fingerprint)
+    /// What votes of this node are cast by.
+    fn fingerprint(&self, node: usize) -> Option<Fingerprint> {
+        self.guard.as_ref().map(|guard| guard.fingerprint(node))
     }
 
     fn send(&mut self, node: usize, tag: Tag, command: Command) {

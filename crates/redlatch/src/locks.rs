@@ -154,7 +154,7 @@ impl Locks {
         let nodes = 0..place.nodes.len();
         let quarantines = nodes.map(|node| {
             let guard = place.guard.as_ref()?;
-            quarantine(facts(node)?, |facts| guarded(facts, guard))
+            quarantine(facts(node)?, |facts| guarded(facts, guard, node))
         });
         Ok(Status::new(&place.nodes, &keys, quarantines.collect()))
     }

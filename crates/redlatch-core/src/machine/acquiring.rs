@@ -143,7 +143,7 @@ impl Acquiring {
                 token: token.clone(),
                 ttl: self.order.terms.ttl,
                 fence: self.order.fencing.map(|clock| clock.propose(now, world.nodes)),
-                guard: world.fingerprint(),
+                guard: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
@@ -181,7 +181,7 @@ impl Acquiring {
                 resources: self.order.resources.clone(),
                 token: token.clone(),
                 to,
-                guard: world.fingerprint(),
+                guard: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }

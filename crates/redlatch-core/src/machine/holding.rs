@@ -274,7 +274,7 @@ impl Holding {
                 token: self.token.clone(),
                 ttl,
                 fence: self.fence.filter(|_| !mutant::on(Mutant::NumberNotCarried)),
-                guard: world.fingerprint(),
+                guard: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
@@ -357,7 +357,7 @@ impl Holding {
                 resources: self.resources.clone(),
                 token: self.token.clone(),
                 ttl: self.terms.ttl,
-                guard: world.fingerprint(),
+                guard: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.planted_in }, command);
             // Whatever becomes of it: from here on the key may be there.

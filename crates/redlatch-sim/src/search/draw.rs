@@ -120,7 +120,7 @@ impl Schedule {
         draw.draw_parties();
         draw.calm_at = draw.lasts();
         let registers = draw.registers();
-        Schedule {
+        let mut schedule = Schedule {
             seed,
             nodes: draw.node_places(registers.iter().all(|register| *register < 3)),
             registers,
@@ -131,7 +131,11 @@ impl Schedule {
             calm_at: draw.calm_at.into(),
             troubles: draw.troubles(),
             jobs: draw.jobs(),
-        }
+        };
+        // By dice of their own: the rest of a seed is what it was without them.
+        draw.dice = Dice::of(seed, &[4]);
+        draw.reroutes(&mut schedule.troubles);
+        schedule
     }
 }
 

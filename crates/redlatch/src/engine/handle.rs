@@ -97,7 +97,7 @@ impl Place {
         let open = |node: &Arc<dyn Node>| {
             let link = node.open(self.clock);
             match &self.counted {
-                Some(counted) => Box::new(Heeding::new(link, counted.clone())) as Box<dyn Link>,
+                Some(counted) => Box::new(Heeding::new(link, counted.at(node.name()))) as _,
                 None => link,
             }
         };

@@ -1,8 +1,8 @@
 //! A link for a client without the restart guard: it heeds those that have one.
 //!
-//! In:  commands, and the nodes that this client counts.
+//! In:  commands, the nodes that this client counts, and which of them this is.
 //! Out: replies; a vote only from a node whose clients with a guard count the
-//! same nodes.
+//! same nodes, and know it by the same name.
 //!
 //! Promise: no vote is sent before the node has told what its other clients
 //! count, and none counts on an answer older than [`LOOK_AGAIN`]: the question
@@ -11,7 +11,7 @@
 
 use super::Link;
 use redlatch_core::{Agreement, Command, Fault, Ledger, Quarantine, Reply, Tag, Vote};
-use std::{collections::VecDeque, sync::Arc, task::Context, time::Duration};
+use std::{collections::VecDeque, task::Context, time::Duration};
 use tokio::time::Instant;
 
 /// How old an answer may be; the same as for the identity of a Redis server.
@@ -21,7 +21,7 @@ const MOST_HELD: usize = 1024;
 
 pub(crate) struct Heeding {
     link: Box<dyn Link>,
-    counted: Arc<Agreement>,
+    counted: Agreement,
     heard: Heard,
     asked_at: Option<Instant>,
     /// Questions of our own that are not answered yet.
@@ -48,7 +48,7 @@ enum Heard {
 }
 
 impl Heeding {
-    pub(crate) fn new(link: Box<dyn Link>, counted: Arc<Agreement>) -> Self {
+    pub(crate) fn new(link: Box<dyn Link>, counted: Agreement) -> Self {
         Heeding {
             link,
             counted,
@@ -210,7 +210,7 @@ mod tests {
     use crate::node::conformance::{resources, tag};
     use redlatch_core::Token;
     use std::{
-        sync::{Mutex, PoisonError},
+        sync::{Arc, Mutex, PoisonError},
         task::Waker,
     };
 
@@ -245,7 +245,7 @@ mod tests {
     fn heeding() -> (Heeding, Wire) {
         let wire = Wire::default();
         let counted = Agreement::new(["a".into()], Duration::ZERO, Duration::ZERO);
-        (Heeding::new(Box::new(wire.clone()), Arc::new(counted)), wire)
+        (Heeding::new(Box::new(wire.clone()), counted), wire)
     }
 
     fn take() -> Command {

@@ -4,7 +4,7 @@
 //! node away from others all the same.
 
 use super::{Invariant, Seen, Site};
-use redlatch_core::{Cause, Command, Fingerprint, Reply, Vote};
+use redlatch_core::{Command, Fingerprint, Reply, Vote};
 
 pub(super) struct NoPart;
 
@@ -51,5 +51,5 @@ fn guard_of(command: &Command) -> Option<Fingerprint> {
 }
 
 fn serves_others(site: &Site<'_>, node: usize, guard: Fingerprint) -> bool {
-    matches!(site.servers[node].node.cause(guard), Some(Cause::Disagrees(_)))
+    site.servers[node].node.cause(guard).is_some_and(|cause| cause.is_conflict())
 }
