@@ -19,6 +19,7 @@ use std::time::Duration;
 
 /// What kind of run it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a kind of its own")]
 pub(super) struct Mood {
     /// How many troubles of each kind, at most.
     pub(super) network: u64,

@@ -44,8 +44,8 @@ fn fresh(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
     };
     let left = lease.until.since(site.clients[client].clock.read(site.now));
     if left.is_zero() || left < lease.least {
-        let (who, least) = (name(id), lease.least);
-        return Err(format!("{who} was granted a lease with {left:?} left of at least {least:?}"));
+        let (who, wanted) = (name(id), lease.least);
+        return Err(format!("{who} was granted a lease with {left:?} left of at least {wanted:?}"));
     }
     Ok(())
 }
