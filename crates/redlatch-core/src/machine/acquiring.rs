@@ -7,7 +7,7 @@ use super::{
 use crate::{
     acquire::{AcquireError, Attempt, Decision},
     command::Command,
-    moment::Moment,
+    moment::{Moment, Now},
     mutant::{self, Mutant},
     quorum::Vote,
     release::Undo,
@@ -71,7 +71,8 @@ impl Acquiring {
         }
     }
 
-    pub(super) fn tick<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+    pub(super) fn tick<E: Entropy>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
+        let now = time.lease;
         match &mut self.state {
             State::Pausing { until } if now < *until => Next::Same,
             State::Pausing { .. } => self.queue(now, id, world),
@@ -86,14 +87,14 @@ impl Acquiring {
             }
             State::Taking { attempt, .. } => {
                 let decision = attempt.tick(now);
-                self.proceed(now, id, decision, world)
+                self.proceed(time, id, decision, world)
             }
         }
     }
 
     pub(super) fn vote<E: Entropy>(
         &mut self,
-        now: Moment,
+        now: Now,
         id: OpId,
         tag: Tag,
         node: usize,
@@ -102,7 +103,7 @@ impl Acquiring {
     ) -> Next {
         match &mut self.state {
             State::Taking { attempt, .. } if tag.round == self.round => {
-                let decision = attempt.vote(now, node, vote);
+                let decision = attempt.vote(now.lease, node, vote);
                 self.proceed(now, id, decision, world)
             }
             // An earlier attempt's: it is lost, and its undo is on the way.
@@ -110,7 +111,7 @@ impl Acquiring {
         }
     }
 
-    pub(super) fn cancel<E>(&mut self, now: Moment, world: &mut World<E>) -> Next {
+    pub(super) fn cancel<E>(&mut self, now: Now, world: &mut World<E>) -> Next {
         if let State::Queueing { ticket, .. } = self.state {
             world.turns.leave(ticket);
         }
@@ -155,11 +156,12 @@ impl Acquiring {
 
     fn proceed<E: Entropy>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         decision: Option<Decision>,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         if let (Some(decision), State::Taking { attempt, .. }) = (&decision, &self.state) {
             world.turns.decided(now, attempt, &self.order.terms, decision.as_ref().err());
         }
@@ -169,7 +171,7 @@ impl Acquiring {
                 Next::Same
             }
             Some(Ok(usable_until)) => self.won(now, id, usable_until, world),
-            Some(Err(error)) => self.lost(now, id, error, world),
+            Some(Err(error)) => self.lost(time, id, error, world),
         }
     }
 
@@ -208,16 +210,17 @@ impl Acquiring {
 
     fn lost<E: Entropy>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         error: AcquireError,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         let elapsed = match &self.state {
             State::Taking { attempt, .. } => attempt.elapsed(now),
             State::Pausing { .. } | State::Queueing { .. } => return Next::Same,
         };
-        self.undo(now, world);
+        self.undo(time, world);
         if now >= self.order.wait_until {
             world.outbox.push_back(Output::Acquired(id, Err(error)));
             return Next::Over;
@@ -232,7 +235,7 @@ impl Acquiring {
 
     /// Removes what the attempt under way may have put on the nodes: also where
     /// it was refused, since a take the network repeated is refused by our own key.
-    fn undo<E>(&self, now: Moment, world: &mut World<E>) {
+    fn undo<E>(&self, now: Now, world: &mut World<E>) {
         if let State::Taking { attempt, token } = &self.state {
             world.spawned.push(Undoing {
                 resources: self.order.resources.clone(),

@@ -7,7 +7,7 @@ use crate::{
     extend::{Decision, ExtendError, Extension},
     fence::FencingToken,
     lease::Loss,
-    moment::Moment,
+    moment::{Moment, Now},
     mutant::{self, Mutant},
     quarantine::Cause,
     quorum::{Ballot, Vote},
@@ -110,19 +110,20 @@ impl Holding {
         next.min(self.notice_at())
     }
 
-    pub(super) fn tick<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+    pub(super) fn tick<E>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
+        let now = time.lease;
         if now >= self.notice_at() {
             self.lose(id, self.cause_of_end(), world);
         }
         if self.lost {
             // Until the end somebody may still be acting on the lease.
             let over = now >= self.end();
-            return if over { self.release(now, id, false, world) } else { Next::Same };
+            return if over { self.release(time, id, false, world) } else { Next::Same };
         }
         if let Some(extension) = self.extension.as_mut().filter(|extension| !extension.is_decided())
         {
             let decision = extension.tick(now);
-            return self.proceed(now, id, decision, world);
+            return self.proceed(time, id, decision, world);
         }
         if now >= self.next_renewal {
             self.send_extension(now, id, self.terms.ttl, self.patience(now), world);
@@ -169,13 +170,14 @@ impl Holding {
 
     pub(super) fn vote<E>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         tag: Tag,
         node: usize,
         vote: Vote,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         if tag.round == self.planted_in {
             let after = now.since(self.since);
             self.ballot.cast(node, vote.clone(), after);
@@ -196,16 +198,17 @@ impl Holding {
         if late && !self.lost {
             self.replant(id, node, world);
         }
-        self.proceed(now, id, decision, world)
+        self.proceed(time, id, decision, world)
     }
 
     pub(super) fn release<E>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         answer: bool,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         if self.asked.take().is_some() || self.answering {
             let error = ExtendError::Lost(self.ballot.clone());
             world.outbox.push_back(Output::Extended(id, Err(error)));
@@ -214,7 +217,7 @@ impl Holding {
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
-            undo: Undo::new(now, &self.planted, self.key_ttl, answer_by),
+            undo: Undo::new(time, &self.planted, self.key_ttl, answer_by),
             patience: self.terms.node_timeout,
             round: self.round + 1,
         };
@@ -283,11 +286,12 @@ impl Holding {
 
     fn proceed<E>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         decision: Option<Decision>,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         let Some(decision) = decision else {
             return Next::Same;
         };
@@ -311,7 +315,7 @@ impl Holding {
                 let gone = ballot.tally().refusals_decide();
                 let loss = if gone { Loss::Gone(ballot) } else { self.cause_of_end() };
                 self.lose(id, loss, world);
-                return self.release(now, id, false, world);
+                return self.release(time, id, false, world);
             }
         }
         self.send_asked(now, id, world);
