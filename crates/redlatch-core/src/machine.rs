@@ -329,7 +329,7 @@ impl<E: Entropy> Machine<E> {
             }),
             Input::Release(id) => self.release(now, id),
             Input::Cancel(id) => self.step(id, |id, op, world| match op {
-                Op::Acquiring(op) => op.cancel(now, world),
+                Op::Acquiring(op) => op.cancel(now, id, world),
                 Op::Holding(op) => op.release(now, id, false, world),
                 Op::Undoing(_) | Op::Guarding(_) => Next::Same,
                 Op::Surveying(_) => Next::Over,

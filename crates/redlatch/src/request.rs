@@ -15,6 +15,7 @@ use std::{
     future::{Future, IntoFuture},
     marker::PhantomData,
     pin::{Pin, pin},
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -24,6 +25,9 @@ use tracing::{Instrument, instrument::Instrumented};
 #[derive(Debug, Clone)]
 pub(crate) struct Defaults {
     pub(crate) wanted: Wanted,
+    /// What `wanted` amounts to, shared by all requests that change nothing of
+    /// it; none if it is wrong, which each request then says by itself.
+    pub(crate) terms: Option<Terms>,
     pub(crate) wait: Duration,
     pub(crate) owner: Owner,
     /// With fencing: how far clocks may be apart.
@@ -45,6 +49,7 @@ pub(crate) struct Limits {
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest<M = Wait> {
     handle: Handle,
+    defaults: Arc<Defaults>,
     resources: Result<Resources, InvalidRequest>,
     wanted: Wanted,
     wait: Duration,
@@ -63,20 +68,22 @@ pub struct Try;
 
 /// A request on its way.
 struct Asked {
+    /// Before `handle`: the last one waits for an engine that nobody can ask.
+    answer: Instrumented<Acquire>,
     handle: Handle,
     started: Moment,
     limits: Limits,
-    answer: Instrumented<Acquire>,
 }
 
 impl<M> LockRequest<M> {
     pub(crate) fn new(
         handle: Handle,
-        defaults: &Defaults,
+        defaults: &Arc<Defaults>,
         resources: Result<Resources, InvalidRequest>,
     ) -> Self {
         LockRequest {
             handle,
+            defaults: defaults.clone(),
             resources,
             wanted: defaults.wanted.clone(),
             wait: defaults.wait,
@@ -151,7 +158,10 @@ impl<M> LockRequest<M> {
     /// has to be kept while waiting.
     fn ask(self, wait: Duration) -> Result<Asked, LockError> {
         let resources = self.resources?;
-        let terms = Terms::check(&self.wanted).map_err(InvalidRequest::from)?;
+        let terms = match &self.defaults.terms {
+            Some(terms) if self.wanted == self.defaults.wanted => terms.clone(),
+            _ => Terms::check(&self.wanted).map_err(InvalidRequest::from)?,
+        };
         let owner = self.owner?;
         let started = self.handle.place.clock.now();
         let clock = |skew| WallClock { read_at: started, micros: wall_micros(), skew };
@@ -164,10 +174,32 @@ impl<M> LockRequest<M> {
         Ok(Asked { handle: self.handle, started, limits, answer })
     }
 
-    pub(crate) async fn acquire_async(self, wait: Duration) -> Result<Guard, LockError> {
-        let Asked { handle, started, limits, answer } = self.ask(wait)?;
+    /// Boxed: there may be very many of these futures, and they wait without the
+    /// request.
+    pub(crate) fn acquire_async(
+        self,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Guard, LockError>> {
+        let request = Box::new(self);
+        async move { (*request).ask(wait)?.granted().await }
+    }
+
+    pub(crate) async fn try_async(self) -> Result<Option<Guard>, LockError> {
+        match self.acquire_async(Duration::ZERO).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Held { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Asked {
+    /// Waits for the answer.
+    async fn granted(mut self) -> Result<Guard, LockError> {
+        let answer = Pin::new(&mut self.answer).await;
+        let Asked { handle, started, limits, .. } = self;
         let place = &handle.place;
-        let cell = match answer.await {
+        let cell = match answer {
             Ok(Ok(cell)) => cell,
             Ok(Err(error)) => return Err(lock_error(place, &error)),
             Err(_) => return Err(LockError::Stopped),
@@ -179,14 +211,6 @@ impl<M> LockRequest<M> {
             return Err(LockError::TooSlow { elapsed: place.clock.now().since(started), votes });
         }
         Ok(Guard::new(cell, handle, limits))
-    }
-
-    pub(crate) async fn try_async(self) -> Result<Option<Guard>, LockError> {
-        match self.acquire_async(Duration::ZERO).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Held { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 
