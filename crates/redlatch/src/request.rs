@@ -16,7 +16,7 @@ use std::{
     marker::PhantomData,
     pin::{Pin, pin},
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tracing::{Instrument, instrument::Instrumented};
@@ -66,8 +66,11 @@ pub struct Wait;
 #[derive(Debug)]
 pub struct Try;
 
+/// What comes of it.
+type Answer = <Acquire as Future>::Output;
+
 /// A request on its way.
-struct Asked {
+pub(crate) struct Asked {
     /// Before `handle`: the last one waits for an engine that nobody can ask.
     answer: Instrumented<Acquire>,
     handle: Handle,
@@ -174,14 +177,8 @@ impl<M> LockRequest<M> {
         Ok(Asked { handle: self.handle, started, limits, answer })
     }
 
-    /// Boxed: there may be very many of these futures, and they wait without the
-    /// request.
-    pub(crate) fn acquire_async(
-        self,
-        wait: Duration,
-    ) -> impl Future<Output = Result<Guard, LockError>> {
-        let request = Box::new(self);
-        async move { (*request).ask(wait)?.granted().await }
+    pub(crate) fn acquire_async(self, wait: Duration) -> Acquisition<M> {
+        Acquisition::New(Box::new(self), wait)
     }
 
     pub(crate) async fn try_async(self) -> Result<Option<Guard>, LockError> {
@@ -193,10 +190,39 @@ impl<M> LockRequest<M> {
     }
 }
 
+/// A lock that is being taken.
+///
+/// A future by hand: there may be very many of them, and the compiler's would
+/// keep the request, and room for it, while it waits.
+pub(crate) enum Acquisition<M> {
+    New(Box<LockRequest<M>>, Duration),
+    Asked(Asked),
+    Over,
+}
+
+impl<M> Future for Acquisition<M> {
+    type Output = Result<Guard, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Acquisition::New(..) = this
+            && let Acquisition::New(request, wait) = std::mem::replace(this, Acquisition::Over)
+        {
+            *this = Acquisition::Asked(request.ask(wait)?);
+        }
+        let Acquisition::Asked(asked) = this else {
+            return Poll::Pending; // it was ready before
+        };
+        let answer = ready!(Pin::new(&mut asked.answer).poll(cx));
+        let Acquisition::Asked(asked) = std::mem::replace(this, Acquisition::Over) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(asked.answered(answer))
+    }
+}
+
 impl Asked {
-    /// Waits for the answer.
-    async fn granted(mut self) -> Result<Guard, LockError> {
-        let answer = Pin::new(&mut self.answer).await;
+    fn answered(self, answer: Answer) -> Result<Guard, LockError> {
         let Asked { handle, started, limits, .. } = self;
         let place = &handle.place;
         let cell = match answer {
