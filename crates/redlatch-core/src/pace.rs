@@ -6,11 +6,8 @@
 //!
 //! Nodes that are asked too much at once answer too late; the attempts fail,
 //! are undone and repeated, and ask for even more. So the number grows while
-//! answers come well within the node timeout, shrinks by as much when they come
-//! late, and is halved when they do not come at all. Late answers alone do not
-//! halve it: on a machine without a free processor every hop takes long, however
-//! few attempts are under way, and few of them at a time make little of a turn.
-//! Only the time spent in queues counts: nodes that are far away are not
+//! answers come well within the node timeout, and is halved as soon as they do
+//! not. Only the time spent in queues counts: nodes that are far away are not
 //! taken for busy ones. Only the majority's speed counts: a minority that is
 //! slow, frozen or down changes nothing.
 
@@ -33,14 +30,14 @@ pub struct Pace {
     quick: usize,
     /// A round trip without a queue: the quickest so far.
     least: Duration,
-    /// When the limit last shrank. Attempts that began before say nothing
+    /// When the limit was last halved. Attempts that began before say nothing
     /// about what it is now.
-    shrunk_at: Moment,
+    halved_at: Moment,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { limit: FEWEST, quick: 0, least: Duration::MAX, shrunk_at: Moment::START }
+        Pace { limit: FEWEST, quick: 0, least: Duration::MAX, halved_at: Moment::START }
     }
 }
 
@@ -61,9 +58,9 @@ impl Pace {
         let queued = took.saturating_sub(self.least);
         let spare = timeout.saturating_sub(self.least);
         if queued > spare / 2 {
-            self.shrink(now, took, self.limit / 8);
+            self.halve(now, took);
         }
-        if queued > spare * 3 / 8 {
+        if queued > spare / 4 {
             if in_use && self.limit == FEWEST {
                 // So few cannot be what keeps the nodes busy: the way to them has
                 // become longer.
@@ -76,7 +73,7 @@ impl Pace {
 
     /// An attempt ended after `took` without the answers of a majority.
     pub fn unanswered(&mut self, now: Moment, took: Duration) {
-        self.shrink(now, took, self.limit / 2);
+        self.halve(now, took);
     }
 
     fn grow(&mut self) {
@@ -88,11 +85,11 @@ impl Pace {
     }
 
     /// Once for all attempts that were under way together.
-    fn shrink(&mut self, now: Moment, took: Duration, by: usize) {
-        if self.limit > FEWEST && now.before(took) >= self.shrunk_at {
-            self.limit = (self.limit - by).max(FEWEST);
+    fn halve(&mut self, now: Moment, took: Duration) {
+        if self.limit > FEWEST && now.before(took) >= self.halved_at {
+            self.limit = (self.limit / 2).max(FEWEST);
             self.quick = 0;
-            self.shrunk_at = now;
+            self.halved_at = now;
         }
     }
 }
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_of_late_answers_shrinks_it_once_and_by_an_eighth() {
+    fn a_round_of_late_answers_halves_it_once() {
         let mut nodes = Nodes::new(MS, 100);
         nodes.longest();
         let before = nodes.pace.limit();
@@ -199,21 +196,7 @@ mod tests {
             nodes.pace.answered(began.after(took), took, TIMEOUT, true);
         }
 
-        assert_eq!(nodes.pace.limit(), before - before / 8);
-    }
-
-    #[test]
-    fn a_round_without_answers_halves_it_once() {
-        let mut nodes = Nodes::new(MS, 100);
-        nodes.longest();
-        let before = nodes.pace.limit();
-
-        let ended = nodes.now.after(TIMEOUT);
-        for _ in 0..100 {
-            nodes.pace.unanswered(ended, TIMEOUT);
-        }
-
-        assert_eq!(nodes.pace.limit(), before - before / 2);
+        assert_eq!(nodes.pace.limit(), before / 2);
     }
 
     #[test]
