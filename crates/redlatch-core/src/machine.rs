@@ -251,7 +251,6 @@ struct World<E> {
 }
 
 /// What an operation is after an event.
-#[expect(clippy::large_enum_variant, reason = "unpacked as soon as it is made")]
 enum Next {
     Same,
     Becomes(Op),
