@@ -251,7 +251,6 @@ struct World<E> {
 }
 
 /// What an operation is after an event.
-#[expect(clippy::large_enum_variant, reason = "unpacked as soon as it is made")]
 enum Next {
     Same,
     Becomes(Op),
@@ -329,7 +328,7 @@ impl<E: Entropy> Machine<E> {
             }),
             Input::Release(id) => self.release(time, id),
             Input::Cancel(id) => self.step(id, |id, op, world| match op {
-                Op::Acquiring(op) => op.cancel(time, world),
+                Op::Acquiring(op) => op.cancel(time, id, world),
                 Op::Holding(op) => op.release(time, id, false, world),
                 Op::Undoing(_) | Op::Guarding(_) => Next::Same,
                 Op::Surveying(_) => Next::Over,

@@ -381,7 +381,8 @@ impl Builder {
     fn defaults(&self) -> Defaults {
         let owner = self.owner.clone().and_then(Result::ok).unwrap_or_else(host_and_pid);
         let fencing = self.fencing.then_some(self.skew);
-        Defaults { wanted: self.wanted.clone(), wait: self.wait, owner, fencing }
+        let terms = Terms::check(&self.wanted).ok();
+        Defaults { wanted: self.wanted.clone(), terms, wait: self.wait, owner, fencing }
     }
 
     pub(crate) fn longest_ttl(&self) -> Duration {

@@ -15,6 +15,7 @@ use crate::{
     resource::Resources,
     token::Token,
 };
+use alloc::boxed::Box;
 use core::time::Duration;
 
 /// How long the caller of a release waits for its outcome at least: nothing of
@@ -37,7 +38,8 @@ pub(super) struct Holding {
     /// Renewal ends here; `NEVER` without a cap.
     hold_until: Moment,
     next_renewal: Moment,
-    extension: Option<Extension>,
+    /// Boxed: most of the time there is none.
+    extension: Option<Box<Extension>>,
     /// The caller waits for an extension by this TTL.
     asked: Option<Duration>,
     /// The extension under way is the one the caller asked for.
@@ -106,7 +108,7 @@ impl Holding {
             return self.end();
         }
         let extending = self.extension.as_ref().filter(|extension| !extension.is_decided());
-        let next = extending.map_or(self.next_renewal, Extension::deadline);
+        let next = extending.map_or(self.next_renewal, |extension| extension.deadline());
         next.min(self.notice_at())
     }
 
@@ -144,7 +146,7 @@ impl Holding {
             return Next::Same;
         }
         self.asked = Some(ttl);
-        if self.extension.as_ref().is_none_or(Extension::is_decided) {
+        if self.extension.as_ref().is_none_or(|extension| extension.is_decided()) {
             self.send_asked(now, id, world);
         }
         Next::Same
@@ -281,7 +283,8 @@ impl Holding {
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
-        self.extension = Some(Extension::new(now, world.nodes, ttl, timeout, self.usable_until));
+        let extension = Extension::new(now, world.nodes, ttl, timeout, self.usable_until);
+        self.extension = Some(Box::new(extension));
     }
 
     fn proceed<E>(

@@ -311,6 +311,24 @@ fn a_retry_gets_in_line_behind_those_who_wait() {
 }
 
 #[test]
+fn a_caller_whom_the_nodes_did_not_answer_keeps_its_place_in_line() {
+    let mut world = World::of(3);
+    world.pauses_of(0);
+    world.all_lines(Mode::Lossy);
+    let locks = crowd(&mut world, 100);
+    world.pass(NODE_TIMEOUT);
+    world.all_lines(Mode::Open);
+
+    world.pass(4 * NODE_TIMEOUT);
+
+    assert_eq!(granted(&world, &locks), 100);
+    let taken = taken(&world);
+    let repeated = taken.iter().rposition(|name| name == "name:0");
+    let last = taken.iter().position(|name| name == "name:99");
+    assert!(repeated > Some(FEWEST) && repeated < last, "{repeated:?}, {last:?}");
+}
+
+#[test]
 fn a_caller_who_was_refused_and_then_waits_in_vain_is_told_who_has_the_lock() {
     let mut world = World::of(3);
     world.pauses_of(0);

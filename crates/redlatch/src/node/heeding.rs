@@ -28,8 +28,8 @@ pub(crate) struct Heeding {
     asking: usize,
     /// Waits for the first answer: a vote, and all that was sent behind it.
     held: VecDeque<(Tag, Command)>,
-    /// Votes that are under way.
-    votes: VecDeque<Tag>,
+    /// What is under way, in order, and whether it is a vote.
+    under_way: VecDeque<(Tag, bool)>,
     /// Answered without the node.
     ready: Vec<(Tag, Reply)>,
     incoming: Vec<(Tag, Reply)>,
@@ -56,7 +56,7 @@ impl Heeding {
             asked_at: None,
             asking: 0,
             held: VecDeque::new(),
-            votes: VecDeque::new(),
+            under_way: VecDeque::new(),
             ready: Vec::new(),
             incoming: Vec::new(),
         }
@@ -65,10 +65,7 @@ impl Heeding {
     fn send_vote(&mut self, tag: Tag, command: Command) {
         self.ask_if_due();
         match &self.heard {
-            Heard::Same => {
-                self.votes.push_back(tag);
-                self.link.send(tag, command);
-            }
+            Heard::Same => self.pass_on(tag, command),
             Heard::Otherwise(quarantine) => {
                 let vote = Vote::Quarantined(quarantine.clone());
                 self.ready.push((tag, Reply::Vote(vote)));
@@ -113,7 +110,7 @@ impl Heeding {
         }
         for (tag, command) in std::mem::take(&mut self.held) {
             match &self.heard {
-                _ if !is_vote(&command) => self.link.send(tag, command),
+                _ if !is_vote(&command) => self.pass_on(tag, command),
                 Heard::Refused(fault) => self.ready.push((tag, Reply::failed(fault.clone()))),
                 _ => self.send_vote(tag, command),
             }
@@ -127,12 +124,18 @@ impl Heeding {
         }
     }
 
+    fn pass_on(&mut self, tag: Tag, command: Command) {
+        self.under_way.push_back((tag, is_vote(&command)));
+        self.link.send(tag, command);
+    }
+
     /// Takes in what the node said to a command of the caller's.
-    fn passed_on(&mut self, tag: Tag, reply: Reply) {
-        let voted = self.votes.iter().position(|vote| *vote == tag);
-        let reply = match voted.and_then(|at| self.votes.remove(at)) {
-            Some(_) => self.counted(reply),
-            None => reply,
+    fn answered_to(&mut self, tag: Tag, reply: Reply) {
+        // The first, unless a command was refused without the node.
+        let at = self.under_way.iter().position(|(sent, _)| *sent == tag);
+        let reply = match at.and_then(|at| self.under_way.remove(at)) {
+            Some((_, true)) => self.counted(reply),
+            _ => reply,
         };
         match &reply {
             Reply::Ledger(ledger) => self.heard = self.judge(ledger),
@@ -167,7 +170,7 @@ impl Link for Heeding {
         if is_vote(&command) && self.held.is_empty() {
             self.send_vote(tag, command);
         } else if self.held.is_empty() {
-            self.link.send(tag, command);
+            self.pass_on(tag, command);
         } else {
             self.held.push_back((tag, command));
         }
@@ -182,7 +185,7 @@ impl Link for Heeding {
             for (tag, reply) in incoming.drain(..) {
                 match tag {
                     Tag::DRIVER => self.answered(reply),
-                    _ => self.passed_on(tag, reply),
+                    _ => self.answered_to(tag, reply),
                 }
             }
             self.incoming = incoming;
