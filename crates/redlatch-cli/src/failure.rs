@@ -2,8 +2,8 @@
 
 use crate::{duration::show, exit::Exit};
 use redlatch::{
-    Cause, ConnectError, ExtendError, Fault, InvalidRequest, LockError, LockState, Locks, NodeVote,
-    ReleaseError, StatusError, TermsError, Vote, Votes,
+    Agreement, Cause, ConnectError, ExtendError, Fault, InvalidRequest, LockError, LockState,
+    Locks, NodeVote, ReleaseError, StatusError, TermsError, Vote, Votes,
 };
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -148,7 +148,7 @@ fn too_few(votes: &Votes) -> Failure {
             Vote::Quarantined(quarantine) => match &quarantine.cause {
                 Cause::Disagrees(other) => {
                     disagree.push(node.to_string());
-                    theirs.extend(other.as_ref());
+                    theirs.extend(other.as_deref().map(Agreement::in_one_line));
                 }
                 Cause::OtherNode { is, .. } => mistaken.push(format!("{node} (it is {is})")),
                 Cause::Watched => disagree.push(node.to_string()),
@@ -164,7 +164,6 @@ fn too_few(votes: &Votes) -> Failure {
     }
     let nodes = votes.tally().nodes;
     theirs.dedup();
-    let theirs: Vec<_> = theirs.iter().map(|text| text.replace('\n', ", ")).collect();
     let theirs = if theirs.is_empty() {
         String::new()
     } else {

@@ -17,7 +17,11 @@ use crate::{
     moment::Steady,
     mutant::{self, Mutant},
 };
-use alloc::{string::ToString, sync::Arc, vec::Vec};
+use alloc::{
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 use core::{fmt, time::Duration};
 
 /// What all clients of some nodes must agree on.
@@ -69,6 +73,14 @@ impl Agreement {
         let here = lines.next_if(|line| line.starts_with(HERE)).map(|line| &line[HERE.len()..]);
         let agreement = Agreement::new(lines.map(Arc::from), max_ttl, skew);
         Some(Agreement { here: here.map(Arc::from), ..agreement })
+    }
+
+    /// What was written down as `text`, in one line for people, who know which
+    /// node they ask.
+    #[must_use]
+    pub fn in_one_line(text: &str) -> String {
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(HERE)).collect();
+        lines.join(", ")
     }
 
     /// What votes carry of it.
@@ -323,7 +335,7 @@ impl fmt::Display for Cause {
             Cause::Disagrees(theirs) => {
                 f.write_str("its clients have another list of nodes, or other times")?;
                 if let Some(theirs) = theirs {
-                    write!(f, " ({})", theirs.lines().collect::<Vec<_>>().join(", "))?;
+                    write!(f, " ({})", Agreement::in_one_line(theirs))?;
                 }
                 f.write_str("; `redlatch admit --replace --all` changes that")
             }
