@@ -59,20 +59,25 @@ fn cause(votes: &Votes) -> Option<Cause> {
     }
 }
 
+/// The votes by which the first node is out: a connection that was just reset
+/// fails once before it says so.
+async fn out(locks: &Locks) -> Votes {
+    loop {
+        let votes = no_quorum(locks.lock(NAME).await);
+        if cause(&votes).is_some() {
+            return votes;
+        }
+        tokio::time::sleep(20 * MS).await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_refuses_to_vote_under_another_name_and_says_which_is_its_own() {
     let site = Site::new().await;
     let locks = site.builder().connect().await.unwrap();
     site.reroute();
 
-    // A connection that was just reset fails once.
-    let votes = loop {
-        let votes = no_quorum(locks.lock(NAME).await);
-        if cause(&votes).is_some() {
-            break votes;
-        }
-        tokio::time::sleep(20 * MS).await;
-    };
+    let votes = in_time(out(&locks)).await;
 
     assert_eq!(cause(&votes), Some(site.other_node()));
     let said = votes.to_string();
@@ -113,13 +118,7 @@ async fn a_client_without_the_guard_heeds_the_name_under_which_others_know_a_ser
     off.lock(NAME).await.unwrap().release().await.unwrap();
     site.reroute();
 
-    let votes = loop {
-        let votes = no_quorum(off.lock(NAME).await);
-        if cause(&votes).is_some() {
-            break votes;
-        }
-        tokio::time::sleep(20 * MS).await;
-    };
+    let votes = in_time(out(&off)).await;
 
     assert_eq!(cause(&votes), Some(site.other_node()));
 }
