@@ -306,7 +306,7 @@ pub(crate) struct PlaceArgs {
     /// What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node].
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) restart_guard: Option<GuardMode>,
-    /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms].
+    /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) node_timeout: Option<Duration>,
 }

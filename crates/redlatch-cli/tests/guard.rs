@@ -392,7 +392,7 @@ fn admit_wait_that_may_not_list_locks_says_what_to_grant() {
     let servers = Servers::start(3).unwrap();
     let place = Place::guarded(&servers).with_times("30s", "1s");
     start(place.redlatch(["admit", "--all", "--yes"])).end().exits_with(0);
-    for server in servers.iter() {
+    for server in &servers {
         server.run(&["ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-scan"]);
     }
 

@@ -1,4 +1,5 @@
 //! A command never runs on without its lock: real processes, real servers.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
 

@@ -196,7 +196,7 @@ impl Load {
 impl Must {
     /// What a reader of the figures must know.
     pub(crate) fn note(self) -> String {
-        if self.exclude { String::new() } else { "promise 1 does not apply".into() }
+        if self.exclude { String::new() } else { "exclusion is not promised here".into() }
     }
 
     /// What is not as it must be.

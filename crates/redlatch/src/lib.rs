@@ -49,6 +49,15 @@
 //! every node. The lease is extended every third of its TTL until it is
 //! released, lost or has reached `max_hold`.
 //!
+//! # The restart guard
+//!
+//! A server that restarts empty has forgotten its locks, and with two others it
+//! would grant them a second time. With several nodes, a server that may have
+//! forgotten does not vote until every lock it may have forgotten is over:
+//! `max_ttl + skew`, one minute by default. That includes servers that are new:
+//! see [`Builder::restart_guard`], and [`observer::Observer::admit`] to say that
+//! they hold nothing. All clients must give the same nodes, `max_ttl` and `skew`.
+//!
 //! # Loss
 //!
 //! [`Lease::is_held`] is right at the moment it is asked, by two clocks, in a

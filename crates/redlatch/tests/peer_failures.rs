@@ -1,10 +1,31 @@
-//! How other lock libraries fail, one test per failure, numbered as in the list
-//! of them. Those about commands around a child process (F16) and about
-//! counters (F18) are tested where these are built; F10 and F11 are about ways
-//! of building a lock that there is no counterpart of here.
+//! How other lock libraries fail, one test per failure. The number in a test's
+//! name is the failure's:
 //!
-//! F15, wall clock for elapsed time, or a clock that stands still while the
-//! machine sleeps: nothing outside can step or stop the clocks of this process
+//! | | seen elsewhere |
+//! |---|---|
+//! | F1 | an even split of the votes: the call never returns |
+//! | F2 | a retry is refused by the keys of its own last attempt |
+//! | F3 | the time a lock has left is never checked |
+//! | F4 | loss is signalled late, or never when nodes are mute |
+//! | F5 | a lock that came too late is not undone; an outage looks like contention; small TTLs underflow |
+//! | F6 | three of three nodes needed for a majority; a dead node leaves the others locked |
+//! | F7 | one error among a majority of grants: an error, with the lock held |
+//! | F8 | an extension overwrites another owner, or makes a key that is gone |
+//! | F9 | a cancelled caller leaves keys behind |
+//! | F10 | a release on a second connection overtakes its own take |
+//! | F11 | units confused; a release that stops at the first error |
+//! | F12 | "acquired" for as long as renewals hang; renewal for ever |
+//! | F13 | a majority of the nodes that granted, not of all; a dropped guard is not released |
+//! | F14 | a command sent again after a reconnect is refused by our own key |
+//! | F15 | elapsed time by the wall clock, or by one that stands still in sleep |
+//! | F16 | a command around a child that loses the lock unnoticed, or swallows signals |
+//! | F17 | a key of another type looks like a broken node |
+//! | F18 | token counters that start again |
+//!
+//! F16 and F18 are tested where commands and counters are; F10 and F11 are about
+//! ways of building a lock that have no counterpart here.
+//!
+//! F15: nothing outside can step or stop the clocks of this process
 //! (they are read from the kernel, where no preloaded library gets in between).
 //! The tests in `src/clock.rs` hand such readings in. What can be shown here is
 //! a process that stood still: see `blocked.rs`.
