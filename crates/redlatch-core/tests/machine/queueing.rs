@@ -167,6 +167,29 @@ fn a_minority_that_is_frozen_holds_up_nobody_in_a_crowd() {
 }
 
 #[test]
+fn undos_that_wait_for_a_frozen_minority_take_no_turns() {
+    let mut world = World::of(3);
+    world.line(2, Mode::Lossy);
+    let both = |world: &mut World, mode| (0..2).for_each(|node| world.line(node, mode));
+    both(&mut world, Mode::Held);
+    let locks = crowd(&mut world, 1000);
+    while granted(&world, &locks) < 1000 {
+        world.freeze(MS); // answers are quick: more and more is under way
+        (0..2).for_each(|node| world.let_through(node));
+    }
+    both(&mut world, Mode::Open);
+    locks.iter().for_each(|lock| world.release(*lock));
+    assert_eq!(world.clients[0].machine.undos(), 1000, "all wait for the third node");
+    both(&mut world, Mode::Held);
+    let before = taken(&world).len();
+
+    crowd(&mut world, 1000);
+
+    let under_way = taken(&world).len() - before;
+    assert!(under_way > 4 * FEWEST, "{under_way}");
+}
+
+#[test]
 fn a_split_vote_that_waits_for_a_frozen_node_does_not_keep_its_turn() {
     let mut world = World::of(3);
     world.line(2, Mode::Lossy);
