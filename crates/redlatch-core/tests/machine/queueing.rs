@@ -178,7 +178,9 @@ fn undos_that_wait_for_a_frozen_minority_take_no_turns() {
         (0..2).for_each(|node| world.let_through(node));
     }
     both(&mut world, Mode::Open);
-    locks.iter().for_each(|lock| world.release(*lock));
+    for lock in &locks {
+        world.release(*lock);
+    }
     assert_eq!(world.clients[0].machine.undos(), 1000, "all wait for the third node");
     both(&mut world, Mode::Held);
     let before = taken(&world).len();
