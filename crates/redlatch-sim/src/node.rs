@@ -142,6 +142,12 @@ impl Node {
         }
     }
 
+    /// What it keeps for the restart guard.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// Forgets the keys that have died.
     pub fn expire(&mut self, now: Moment) {
         self.keys.retain(|(_, key)| now < key.dies);

@@ -6,7 +6,7 @@ use crate::search::{
     schedule::Guard,
     server::Arrived,
 };
-use redlatch_core::{Cause, Command, Fault, Quarantine, Reply, Vote};
+use redlatch_core::{Cause, Command, Fault, Quarantine, Reply, Tag, Vote};
 use std::time::Duration;
 
 impl World<'_> {
@@ -71,8 +71,9 @@ impl World<'_> {
     }
 
     /// A client learns whom a node serves.
-    pub(super) fn looked_at(&mut self, wire: Wire, reply: &Reply) {
+    pub(super) fn looked_at(&mut self, wire: Wire, tag: Tag, reply: &Reply) {
         let Reply::Facts(facts) = reply else { return };
+        self.servers[wire.node].memory.answered(self.now, wire.client, tag);
         let Some(guard) = self.schedule.party(wire.client).guard() else { return };
         let objection = facts.objection(guard.fingerprint);
         let refused = facts.marker.is_some() && matches!(objection, Some(Cause::Disagrees(_)));
@@ -93,5 +94,5 @@ impl World<'_> {
 struct Answering {
     wire: Wire,
     sent: redlatch_core::Moment,
-    tag: redlatch_core::Tag,
+    tag: Tag,
 }

@@ -1,0 +1,108 @@
+//! What holds when a node is admitted again.
+//!
+//! It is nobody's but those it was admitted for. Those have seen a majority of
+//! their nodes: one that serves others would have been among them. And it gives no
+//! number below one that was granted before its window ended, unless so many forgot
+//! that none of the others knows.
+
+use super::{Invariant, Seen, Site, exclusion::is_foreign};
+use redlatch_core::{Command, Fingerprint, Moment, Reply, Resources, Vote};
+
+#[derive(Default)]
+pub(super) struct Admission {
+    /// What was granted with a number, and when.
+    numbers: Vec<(Moment, Resources, u64)>,
+    /// Fewer than a majority were in, once: numbers rest on clocks from then on.
+    amnesia: bool,
+}
+
+impl Invariant for Admission {
+    fn name(&self) -> &'static str {
+        "a node is admitted with care"
+    }
+
+    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+        match seen {
+            Seen::Granted(id) if !is_foreign(site, *id) => {
+                let lease = site.ledger.get(*id);
+                let number = lease.and_then(|lease| Some((lease, lease.fence?.get())));
+                let number =
+                    number.map(|(lease, number)| (site.now, lease.resources.clone(), number));
+                self.numbers.extend(number);
+                Ok(())
+            }
+            Seen::Served { client, node, command, reply: Reply::Vote(Vote::Granted) } => {
+                let Command::Admit { guard, .. } = command else { return Ok(()) };
+                nobody_elses(site, *node)?;
+                by_a_majority(site, *client, *node, *guard)?;
+                self.above_what_was_granted(site, *client, *node, *guard)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn nobody_elses(site: &Site<'_>, node: usize) -> Result<(), String> {
+    let ledger = site.servers[node].node.ledger();
+    if ledger.reserved.is_some() || ledger.watched.is_some() {
+        return Err(format!("node {node} was admitted, and keeps {ledger:?}"));
+    }
+    Ok(())
+}
+
+fn by_a_majority(
+    site: &Site<'_>,
+    client: usize,
+    node: usize,
+    guard: Fingerprint,
+) -> Result<(), String> {
+    let process = &site.clients[client];
+    let others = process.list.iter().filter(|other| **other != node);
+    let serves_others = |other: &&usize| {
+        let served = site.servers[**other].node.ledger().admitted.as_deref();
+        served.is_some_and(|served| !served.ends_with(&guard.to_string()))
+    };
+    let strange = others.filter(serves_others).count();
+    // So many it may have seen, and no one that refuses it.
+    let seen = process.list.len() - strange;
+    if site.claims.liveness && !process.reserved.contains(&node) && seen <= process.list.len() / 2 {
+        return Err(format!("client {client} admits node {node}, but {strange} serve others"));
+    }
+    Ok(())
+}
+
+impl Admission {
+    fn above_what_was_granted(
+        &mut self,
+        site: &Site<'_>,
+        client: usize,
+        node: usize,
+        guard: Fingerprint,
+    ) -> Result<(), String> {
+        let (server, list) = (&site.servers[node], &site.clients[client].list);
+        let out =
+            |other: &&usize| **other == node || !site.servers[**other].node.is_admitted(guard);
+        self.amnesia |= list.iter().filter(out).count() > (list.len() - 1) / 2;
+        let claimed =
+            site.claims.fencing && site.claims.windows && site.schedule.parties.len() == 1;
+        let Some(forgot) = server.memory.forgot.filter(|_| claimed && !server.memory.vouched)
+        else {
+            return Ok(());
+        };
+        let window = site.schedule.party(client).window();
+        // In the end, clocks have to do.
+        if self.amnesia || site.now.since(forgot) > window.mul_f64(1.9) {
+            return Ok(());
+        }
+        let ended = forgot.after(window.mul_f64(0.99));
+        let below = self.numbers.iter().find(|(granted, resources, number)| {
+            *granted <= ended && server.node.register(resources) < *number
+        });
+        match below {
+            None => Ok(()),
+            Some((_, resources, number)) => {
+                Err(format!("node {node} is admitted below {number}, the number of {resources}"))
+            }
+        }
+    }
+}
