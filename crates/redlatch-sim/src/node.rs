@@ -103,6 +103,8 @@ pub enum Flaw {
     ExtensionKeepsRegister,
     /// Puts a lease back also where it serves clients of another agreement.
     PlantsForAnyone,
+    /// Stays reserved when it is admitted.
+    StaysReserved,
 }
 
 impl Node {

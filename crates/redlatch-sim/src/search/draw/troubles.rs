@@ -4,6 +4,8 @@ use super::{Draw, Others};
 use crate::search::schedule::{Guard, Span, Trouble, Way, Wrong};
 use std::time::Duration;
 
+const MS: Duration = Duration::from_millis(1);
+
 /// Draws one trouble of some kind.
 type Kind = fn(&mut Draw) -> Wrong;
 
@@ -125,9 +127,12 @@ impl Draw {
     }
 
     /// A node forgets, and those with other times reach that one alone: whoever
-    /// would refuse them is out of sight.
+    /// would refuse them is out of sight. No operator vouches for it there: the node
+    /// would be theirs.
     fn blinker(&mut self, troubles: &mut Vec<Trouble>) {
-        if self.others != Others::Strangers || self.mood.rolling || !self.dice.percent(40) {
+        let vouched = troubles.iter().any(|trouble| matches!(trouble.what, Wrong::Vouch { .. }));
+        let calm = self.others == Others::Strangers && !self.mood.rolling && !vouched;
+        if !calm || !self.dice.percent(40) {
             return;
         }
         let (forgets, at) = (self.node(), self.of_ttl(20, 300));
@@ -150,7 +155,6 @@ impl Draw {
         if self.guard == Guard::Off || !alone || rare || !self.dice.percent(12) {
             return;
         }
-        const MS: Duration = Duration::from_millis(1);
         let (node, client, at) = (self.node(), self.client(), self.of_ttl(20, 200).get());
         let crash = |forgets, lasts: Duration| Wrong::CrashNode {
             node,

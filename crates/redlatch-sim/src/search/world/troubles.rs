@@ -1,6 +1,6 @@
 //! What goes wrong, and how it ends.
 
-use super::World;
+use super::{Slip, World};
 use crate::search::{
     event::Event,
     schedule::{Span, Way, Wrong},
@@ -55,7 +55,8 @@ impl World<'_> {
             Wrong::Replace { client, node } => {
                 let (new, old) = (self.schedule.party(client), &self.schedule.parties[0]);
                 // As the command does, which names the nodes one after the other.
-                if new.agreement().may_follow(&old.agreement()) {
+                let may = new.agreement().may_follow(&old.agreement());
+                if may || self.slip == Some(Slip::ExchangesNodes) {
                     let vouch = |node| Vouch { replace: [node].into(), ..Vouch::default() };
                     self.operator_says(client, node, vouch);
                 }
