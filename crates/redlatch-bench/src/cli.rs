@@ -111,7 +111,7 @@ pub(crate) struct ManyPlan {
     #[arg(long, default_value_t = 0)]
     pub(crate) busy: usize,
     /// This process may have so many megabytes at most.
-    #[arg(long, default_value_t = 200.0)]
+    #[arg(long, default_value_t = 150.0)]
     pub(crate) max_mb: f64,
     /// Fails when a lock is refused or left behind, or the bound is missed.
     #[arg(long)]

@@ -11,7 +11,7 @@ use crate::{
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
 };
-use redlatch::{Cause, NodeStanding, Quarantine, ReplaceError, Standing, node, observer::Observer};
+use redlatch::{NodeStanding, Quarantine, ReplaceError, Standing, node, observer::Observer};
 use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
@@ -146,7 +146,7 @@ fn may_vote(standings: &[NodeStanding], name: &Arc<str>) -> bool {
 }
 
 fn disagrees(standing: &Standing) -> bool {
-    matches!(standing, Standing::Quarantined(Quarantine { cause: Cause::Disagrees(_), .. }))
+    matches!(standing, Standing::Quarantined(quarantine) if quarantine.cause.is_conflict())
 }
 
 /// What a person sees while waiting.

@@ -39,11 +39,11 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     let examined = observer.examine(args.prefix.as_bytes()).await?;
     let users: Vec<String> = settings.nodes().iter().map(|url| user_in(url)).collect();
     let prefix = args.prefix.to_string_lossy();
-    let stands = |node: &Examined| match &node.facts {
-        Ok(facts) => observer.standing(facts),
+    let stands = |(at, node): (usize, &Examined)| match &node.facts {
+        Ok(facts) => observer.standing(at, facts),
         Err(fault) => Standing::Failed(fault.clone()),
     };
-    let standings: Vec<Standing> = examined.iter().map(stands).collect();
+    let standings: Vec<Standing> = examined.iter().enumerate().map(stands).collect();
     let place = Place {
         examined: &examined,
         standings: &standings,

@@ -2,8 +2,8 @@
 
 use crate::{duration::show, exit::Exit};
 use redlatch::{
-    Cause, ConnectError, ExtendError, Fault, InvalidRequest, LockError, LockState, Locks, NodeVote,
-    ReleaseError, StatusError, TermsError, Vote, Votes,
+    Agreement, Cause, ConnectError, ExtendError, Fault, InvalidRequest, LockError, LockState,
+    Locks, NodeVote, ReleaseError, StatusError, TermsError, Vote, Votes,
 };
 use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -137,7 +137,7 @@ impl From<std::io::Error> for Failure {
 /// do not matter.
 fn too_few(votes: &Votes) -> Failure {
     let (mut silent, mut refuse) = (Vec::new(), Vec::new());
-    let (mut forgot, mut disagree) = (Vec::new(), Vec::new());
+    let (mut forgot, mut disagree, mut mistaken) = (Vec::new(), Vec::new(), Vec::new());
     let (mut theirs, mut out) = (Vec::new(), String::new());
     for NodeVote { node, vote, .. } in votes {
         match vote {
@@ -148,8 +148,9 @@ fn too_few(votes: &Votes) -> Failure {
             Vote::Quarantined(quarantine) => match &quarantine.cause {
                 Cause::Disagrees(other) => {
                     disagree.push(node.to_string());
-                    theirs.extend(other.as_ref());
+                    theirs.extend(other.as_deref().map(Agreement::in_one_line));
                 }
+                Cause::OtherNode { is, .. } => mistaken.push(format!("{node} (it is {is})")),
                 Cause::Watched => disagree.push(node.to_string()),
                 _ => {
                     let left =
@@ -163,7 +164,6 @@ fn too_few(votes: &Votes) -> Failure {
     }
     let nodes = votes.tally().nodes;
     theirs.dedup();
-    let theirs: Vec<_> = theirs.iter().map(|text| text.replace('\n', ", ")).collect();
     let theirs = if theirs.is_empty() {
         String::new()
     } else {
@@ -183,6 +183,17 @@ fn too_few(votes: &Votes) -> Failure {
                 "; `redlatch admit --wait` waits for them; if no lock of theirs can still be in \
                  use, `redlatch admit{out}` lets them vote at once"
             ),
+        ),
+        (
+            mistaken,
+            [
+                "answers at an address that should lead to another",
+                "answer at addresses that should lead to others",
+            ],
+            ", ",
+            "; point each address back to a server of its own (DNS, NAT, proxy, port forward), \
+             `redlatch doctor` says more"
+                .into(),
         ),
         (
             disagree,

@@ -109,6 +109,9 @@ fn status_text(name: &str, status: &Status, max_ttl: Duration, paint: Paint) -> 
         };
         let out = node.quarantine.as_ref().map(|out| match &out.cause {
             Cause::Disagrees(_) => "its clients have other settings (`redlatch doctor`)".into(),
+            Cause::OtherNode { is, .. } => {
+                format!("does not vote: this server is admitted as {is} (`redlatch doctor`)")
+            }
             Cause::Forgot => format!("{}: it may have forgotten locks", for_another(out)),
             _ => for_another(out),
         });

@@ -386,3 +386,22 @@ fn admit_wait_waits_for_a_lock_that_is_never_planted_again_until_it_must_be_over
     assert!(began.elapsed() < 3 * WINDOW, "{:?}", began.elapsed());
     redlatch(&place, &["status", "x"]).exits_with(0);
 }
+
+#[test]
+fn admit_wait_that_may_not_list_locks_says_what_to_grant() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::guarded(&servers).with_times("30s", "1s");
+    start(place.redlatch(["admit", "--all", "--yes"])).end().exits_with(0);
+    for server in servers.iter() {
+        server.run(&["ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-scan"]);
+    }
+
+    let urls: Vec<_> = servers.iter().map(|server| server.url_as("locks", "pw")).collect();
+    let nodes = urls.iter().flat_map(|url| ["--node", url]);
+    let ended =
+        start(place.redlatch(["admit", "--wait", "--timeout", "3s"].into_iter().chain(nodes)));
+
+    let ended = ended.end().exits_with(122);
+    assert!(ended.stderr.contains("restart no other node yet"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("+scan"), "{}", ended.stderr);
+}

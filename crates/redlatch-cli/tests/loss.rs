@@ -2,8 +2,12 @@
 
 mod support;
 
+use nix::fcntl::{FcntlArg, fcntl};
 use redlatch_testbed::Servers;
-use std::time::{Duration, Instant};
+use std::{
+    io::{PipeReader, Read, Write},
+    time::{Duration, Instant},
+};
 use support::{PATIENCE, Place, Running, child_of, dies, eventually, is_alive, send, start};
 
 /// A command that does not want to die: it ignores SIGTERM, and so do a child
@@ -76,6 +80,59 @@ fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hang
     running.end().exits_with(123);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert!(!family.iter().any(|pid| is_alive(*pid)));
+}
+
+/// A wrapper that takes the lock and then hangs, before it starts the command:
+/// it cannot say that it has the lock, because nobody reads what it says.
+fn speechless(place: &Place, servers: &Servers) -> (Running, PipeReader) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    writer.write_all(&[b'\n'; 4096]).unwrap();
+    let script = "echo up > up; exec sleep 1000";
+    let mut command =
+        place.redlatch(["run", "x", "--ttl", "2s", "--verbose", "--", "sh", "-c", script]);
+    let running = Running::of(command.stderr(writer).spawn().unwrap());
+    eventually(PATIENCE, || servers.keys_everywhere().iter().all(|keys| !keys.is_empty()));
+    (running, reader)
+}
+
+#[test]
+fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    let (running, mut stderr) = speechless(&place, &servers);
+    let holder = child_of(running.pid());
+
+    dies(holder);
+
+    let mut said = String::new();
+    let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
+    running.end().exits_with(123);
+    let said = reading.join().unwrap().unwrap();
+    assert!(said.contains("redlatch was stopped"), "{said}");
+    assert!(!place.path("up").exists(), "the command was started");
+}
+
+#[test]
+fn a_wrapper_that_was_stopped_past_its_lease_does_not_start_the_command() {
+    let servers = Servers::start(3).unwrap();
+    let place = Place::on(&servers);
+    let (running, mut stderr) = speechless(&place, &servers);
+    let holder = child_of(running.pid());
+
+    running.signal("STOP");
+    send("STOP", holder);
+    eventually(PATIENCE, || servers.keys_everywhere().iter().all(Vec::is_empty));
+    let mut said = String::new();
+    let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
+    send("CONT", holder);
+    dies(holder);
+    running.signal("CONT");
+
+    running.end().exits_with(123);
+    let said = reading.join().unwrap().unwrap();
+    assert!(said.contains("was lost before the command could start"), "{said}");
+    assert!(!place.path("up").exists(), "the command was started");
 }
 
 #[test]

@@ -116,7 +116,8 @@ fn a_signal_in_the_middle_of_a_take_leaves_no_key() {
     for proxy in &proxies {
         proxy.delay(Direction::Replies, Duration::from_millis(150));
     }
-    let mut command = place.redlatch(["run", "x", "--", "true"]);
+    // The command would not end by itself, should the signal come late.
+    let mut command = place.redlatch(["run", "x", "--", "sleep", "100"]);
     let waiting = start({
         command.env("REDLATCH_NODES", nodes.join(","));
         command
@@ -127,7 +128,7 @@ fn a_signal_in_the_middle_of_a_take_leaves_no_key() {
     waiting.signal("TERM");
 
     waiting.end().exits_with(143);
-    eventually(Duration::from_secs(1), || servers.iter().all(|server| server.keys().is_empty()));
+    eventually(PATIENCE, || servers.iter().all(|server| server.keys().is_empty()));
 }
 
 #[test]

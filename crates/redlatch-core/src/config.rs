@@ -5,7 +5,8 @@
 //!      the rule.
 
 use crate::lease;
-use core::time::Duration;
+use alloc::sync::Arc;
+use core::{ops::Deref, time::Duration};
 
 /// The longest TTL unless configured: renewal makes long ones needless.
 pub const DEFAULT_MAX_TTL: Duration = Duration::from_secs(30);
@@ -54,10 +55,14 @@ impl Default for Wanted {
     }
 }
 
-/// The times of one lock. Only [`Terms::check`] makes them.
+/// The times of one lock, cheap to clone. Only [`Terms::check`] makes them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Terms(Arc<Times>);
+
+/// The times themselves; [`Terms`] derefs to them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Terms {
+pub struct Times {
     /// How long a key lives without renewal, in whole milliseconds.
     pub ttl: Duration,
     /// How long one node may take to answer.
@@ -85,7 +90,7 @@ impl Terms {
     pub fn check(wanted: &Wanted) -> Result<Terms, TermsError> {
         let ttl = check_ttl(wanted.ttl, wanted.max_ttl)?;
         let usable = lease::usable(ttl);
-        let terms = Terms {
+        let times = Times {
             ttl,
             node_timeout: wanted.node_timeout.unwrap_or_else(|| default_node_timeout(ttl)),
             min_validity: wanted.min_validity.unwrap_or(usable / 2),
@@ -95,24 +100,34 @@ impl Terms {
                 max_hold: renewal.max_hold,
             }),
         };
-        terms.cross_check(usable)?;
-        Ok(terms)
+        times.cross_check(usable)?;
+        Ok(Terms(Arc::new(times)))
     }
 
     /// The same times, with extension left to the caller.
     #[must_use]
     pub fn without_renewal(mut self) -> Self {
-        self.renewal = None;
+        Arc::make_mut(&mut self.0).renewal = None;
         self
     }
 
     /// The same times, with this much patience for the nodes.
     #[must_use]
     pub fn with_node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.node_timeout = node_timeout;
+        Arc::make_mut(&mut self.0).node_timeout = node_timeout;
         self
     }
+}
 
+impl Deref for Terms {
+    type Target = Times;
+
+    fn deref(&self) -> &Times {
+        &self.0
+    }
+}
+
+impl Times {
     /// How much of the TTL a lease may be used.
     #[must_use]
     pub fn usable(&self) -> Duration {
@@ -120,7 +135,7 @@ impl Terms {
     }
 
     fn cross_check(&self, usable: Duration) -> Result<(), TermsError> {
-        let Terms { node_timeout, min_validity, notice, .. } = *self;
+        let Times { node_timeout, min_validity, notice, .. } = *self;
         if node_timeout.is_zero() || node_timeout >= usable {
             return Err(TermsError::NodeTimeout { node_timeout, usable });
         }

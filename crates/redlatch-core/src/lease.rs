@@ -25,10 +25,10 @@ pub fn usable_until(t1: Moment, ttl: Duration) -> Moment {
     t1.after(usable(ttl))
 }
 
-/// When a key set by a command sent at `now` is gone from every node by itself.
+/// How long after its command was sent a key may still be on a node.
 #[must_use]
-pub fn forgotten_by(now: Moment, ttl: Duration) -> Moment {
-    now.after(ttl).after(drift(ttl))
+pub fn longest_life(ttl: Duration) -> Duration {
+    ttl.saturating_add(drift(ttl))
 }
 
 /// Why a lease ended before it was released.
@@ -68,6 +68,6 @@ mod tests {
         let ttl = Duration::from_millis(500);
 
         assert!(usable_until(t1, ttl) < t1.after(ttl));
-        assert!(t1.after(ttl) < forgotten_by(t1, ttl));
+        assert!(ttl < longest_life(ttl));
     }
 }

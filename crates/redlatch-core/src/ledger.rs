@@ -31,12 +31,19 @@ impl Ledger {
     pub const NAMES: [&'static str; 4] = ["admitted", "agreement", "reserved", "watched"];
 
     /// Why the node does not even keep a lease by this agreement: it serves
-    /// another, or is out without a mark. With a mark it keeps the locks that it
-    /// has, since the mark is lost with them.
+    /// another, or is out without a mark of this one. With a mark it keeps the
+    /// locks that it has, since the mark is lost with them.
     #[must_use]
     pub fn refusal(&self, run: &str, guard: Fingerprint) -> Option<Quarantine> {
-        let marked = self.watched.as_ref().and_then(|text| text.split(' ').next()) == Some(run);
-        self.objection(run, guard).filter(|out| out.cause != Cause::Forgot || !marked)
+        // For whom it is: by its last marker, an operator, or else whoever left the
+        // mark. Under another name the lock that is there would count twice.
+        let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
+        let marker = self.marker().map(|marker| marker.fingerprint);
+        let ours = self.watched.as_ref().is_some_and(|text| {
+            let left_by = text.rsplit(' ').next().and_then(Fingerprint::parse);
+            text.split(' ').next() == Some(run) && marker.or(reserved).or(left_by) == Some(guard)
+        });
+        self.objection(run, guard).filter(|out| out.cause != Cause::Forgot || !ours)
     }
 
     /// Why the node may not vote in its present run by this agreement.

@@ -251,7 +251,6 @@ struct World<E> {
 }
 
 /// What an operation is after an event.
-#[expect(clippy::large_enum_variant, reason = "unpacked as soon as it is made")]
 enum Next {
     Same,
     Becomes(Op),
@@ -307,13 +306,13 @@ impl<E: Entropy> Machine<E> {
                     (Op::Surveying(survey), reply) => finish(id, survey.reply(node, reply), world),
                     (Op::Guarding(op), reply) => op.reply(time, id, tag, node, reply, world),
                     (Op::Acquiring(op), Reply::Vote(vote)) => {
-                        op.vote(now, id, tag, node, vote, world)
+                        op.vote(time, id, tag, node, vote, world)
                     }
                     (Op::Holding(op), Reply::Vote(vote)) => {
-                        op.vote(now, id, tag, node, vote, world)
+                        op.vote(time, id, tag, node, vote, world)
                     }
                     (Op::Undoing(op), Reply::Vote(vote)) => {
-                        op.vote(now, id, tag, node, vote, world)
+                        op.vote(time, id, tag, node, vote, world)
                     }
                     (_, _) => Next::Same,
                 });
@@ -327,10 +326,10 @@ impl<E: Entropy> Machine<E> {
                 Op::Holding(op) => op.give_up(id, world),
                 _ => Next::Same,
             }),
-            Input::Release(id) => self.release(now, id),
+            Input::Release(id) => self.release(time, id),
             Input::Cancel(id) => self.step(id, |id, op, world| match op {
-                Op::Acquiring(op) => op.cancel(now, world),
-                Op::Holding(op) => op.release(now, id, false, world),
+                Op::Acquiring(op) => op.cancel(time, id, world),
+                Op::Holding(op) => op.release(time, id, false, world),
                 Op::Undoing(_) | Op::Guarding(_) => Next::Same,
                 Op::Surveying(_) => Next::Over,
             }),
@@ -397,7 +396,7 @@ impl<E: Entropy> Machine<E> {
     }
 
     /// Releases a lease; one that is over is answered too, whoever ended it.
-    fn release(&mut self, now: Moment, id: OpId) {
+    fn release(&mut self, now: Now, id: OpId) {
         if !self.ops.contains_key(&id) {
             let gone = Output::Released(id, Ok(release::Released::AlreadyGone));
             return self.world.outbox.push_back(gone);
@@ -420,9 +419,9 @@ impl<E: Entropy> Machine<E> {
                 entry.armed = Moment::NEVER;
             }
             self.step(id, |id, op, world| match op {
-                Op::Acquiring(op) => op.tick(now, id, world),
-                Op::Holding(op) => op.tick(now, id, world),
-                Op::Undoing(op) => op.tick(now, id, world),
+                Op::Acquiring(op) => op.tick(time, id, world),
+                Op::Holding(op) => op.tick(time, id, world),
+                Op::Undoing(op) => op.tick(time, id, world),
                 Op::Surveying(survey) => finish(id, survey.tick(now), world),
                 Op::Guarding(op) => op.tick(time, id, world),
             });
@@ -544,9 +543,9 @@ impl Op {
 }
 
 impl<E> World<E> {
-    /// What votes are cast by.
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        self.guard.as_ref().map(|guard| guard.fingerprint)
+    /// What votes of this node are cast by.
+    fn fingerprint(&self, node: usize) -> Option<Fingerprint> {
+        self.guard.as_ref().map(|guard| guard.fingerprint(node))
     }
 
     fn send(&mut self, node: usize, tag: Tag, command: Command) {

@@ -50,6 +50,8 @@ pub enum Mutant {
     NonsenseNeverSent,
     /// A client without a guard counts on every node, whomever it serves.
     OtherNodesCount,
+    /// The agreement on a node does not say which of the list it is.
+    NodeNotNamed,
 }
 
 #[cfg(feature = "mutants")]

@@ -7,7 +7,8 @@
 //! forgotten is over. Each node keeps a [`Marker`]: which life of it was
 //! admitted, and by which [`Agreement`]. Every vote compares it, so a restart,
 //! a flush, a restored dump or another list of nodes takes the node out at
-//! once. One that is out keeps a [`Mark`] instead, left by the first client
+//! once; so does another server that answers under the node's address. One that
+//! is out keeps a [`Mark`] instead, left by the first client
 //! that saw it so: as long as the mark is there, nobody has admitted it since.
 
 use crate::{
@@ -16,7 +17,11 @@ use crate::{
     moment::Steady,
     mutant::{self, Mutant},
 };
-use alloc::{string::ToString, sync::Arc, vec::Vec};
+use alloc::{
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 use core::{fmt, time::Duration};
 
 /// What all clients of some nodes must agree on.
@@ -25,6 +30,8 @@ pub struct Agreement {
     nodes: Vec<Arc<str>>,
     max_ttl: Duration,
     skew: Duration,
+    /// Which of the nodes this one is, as its clients name it.
+    here: Option<Arc<str>>,
 }
 
 /// An [`Agreement`], short enough to send along with every vote.
@@ -42,7 +49,15 @@ impl Agreement {
         let mut nodes: Vec<Arc<str>> = nodes.into_iter().collect();
         nodes.sort_unstable();
         let whole = |time: Duration| Duration::from_millis(millis(time));
-        Agreement { nodes, max_ttl: whole(max_ttl), skew: whole(skew) }
+        Agreement { nodes, max_ttl: whole(max_ttl), skew: whole(skew), here: None }
+    }
+
+    /// The same as it is kept on this node of the list. A server that is admitted
+    /// under one name does not vote under another: it would count as two nodes.
+    #[must_use]
+    pub fn at(&self, node: &str) -> Self {
+        let here = Some(node.into()).filter(|_| !mutant::on(Mutant::NodeNotNamed));
+        Agreement { here, ..self.clone() }
     }
 
     /// The agreement that was written down as `text`, if it is one.
@@ -54,7 +69,18 @@ impl Agreement {
             Some(Duration::from_millis(millis.parse().ok()?))
         };
         let (max_ttl, skew) = (time("max_ttl ")?, time("skew ")?);
-        Some(Agreement::new(lines.map(Arc::from), max_ttl, skew))
+        let mut lines = lines.peekable();
+        let here = lines.next_if(|line| line.starts_with(HERE)).map(|line| &line[HERE.len()..]);
+        let agreement = Agreement::new(lines.map(Arc::from), max_ttl, skew);
+        Some(Agreement { here: here.map(Arc::from), ..agreement })
+    }
+
+    /// What was written down as `text`, in one line for people, who know which
+    /// node they ask.
+    #[must_use]
+    pub fn in_one_line(text: &str) -> String {
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(HERE)).collect();
+        lines.join(", ")
     }
 
     /// What votes carry of it.
@@ -70,6 +96,12 @@ impl Agreement {
     #[must_use]
     pub fn nodes(&self) -> &[Arc<str>] {
         &self.nodes
+    }
+
+    /// Which of the nodes it was written down for.
+    #[must_use]
+    pub fn here(&self) -> Option<&Arc<str>> {
+        self.here.as_ref()
     }
 
     /// The longest TTL that any lock may have.
@@ -109,10 +141,14 @@ impl Agreement {
     }
 }
 
+/// What stands in front of the name of the node that keeps the agreement.
+const HERE: &str = "this is ";
+
 /// Written down on the nodes, for people and for [`Agreement::parse`].
 impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "max_ttl {}ms\nskew {}ms", millis(self.max_ttl), millis(self.skew))?;
+        self.here.iter().try_for_each(|node| write!(f, "\n{HERE}{node}"))?;
         self.nodes.iter().try_for_each(|node| write!(f, "\n{node}"))
     }
 }
@@ -141,8 +177,9 @@ fn millis(time: Duration) -> u64 {
 pub struct Guard {
     /// What the client agrees to.
     pub agreement: Agreement,
-    /// Its fingerprint.
-    pub fingerprint: Fingerprint,
+    /// The nodes in the order in which the client asks them, and the fingerprint
+    /// of the agreement on each.
+    places: Arc<[(Arc<str>, Fingerprint)]>,
     /// Trust only what this client has watched itself, by its own clock.
     pub strict: bool,
     /// Whether this client admits nodes; one that is only passing through does
@@ -151,11 +188,41 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard that admits nodes.
+    /// A guard that admits nodes: these, in the order in which they are asked.
+    pub fn new(
+        nodes: impl IntoIterator<Item = Arc<str>>,
+        max_ttl: Duration,
+        skew: Duration,
+        strict: bool,
+    ) -> Self {
+        let nodes: Vec<Arc<str>> = nodes.into_iter().collect();
+        let agreement = Agreement::new(nodes.iter().cloned(), max_ttl, skew);
+        let place = |node: Arc<str>| {
+            let fingerprint = agreement.at(&node).fingerprint();
+            (node, fingerprint)
+        };
+        let places = nodes.into_iter().map(place).collect();
+        Guard { agreement, places, strict, admits: true }
+    }
+
+    /// What votes of this node carry.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
     #[must_use]
-    pub fn new(agreement: Agreement, strict: bool) -> Self {
-        let fingerprint = agreement.fingerprint();
-        Guard { agreement, fingerprint, strict, admits: true }
+    pub fn fingerprint(&self, node: usize) -> Fingerprint {
+        self.places[node].1
+    }
+
+    /// The agreement as this node keeps it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    #[must_use]
+    pub fn agreement_at(&self, node: usize) -> Agreement {
+        self.agreement.at(&self.places[node].0)
     }
 
     /// The same, for a client that is only passing through.
@@ -220,9 +287,24 @@ pub enum Cause {
     Forgot,
     /// Its clients agree to something else, which is given as far as known.
     Disagrees(Option<Arc<str>>),
+    /// It is another node of the same list: its address leads to the wrong server.
+    OtherNode {
+        /// Under which name it was admitted.
+        is: Arc<str>,
+        /// Under which it was asked.
+        asked: Arc<str>,
+    },
     /// To a client without a guard: those with one are watching it, and have not
     /// written down yet which nodes they count.
     Watched,
+}
+
+impl Cause {
+    /// Whether it serves others, or would have to: waiting does not help.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Cause::Disagrees(_) | Cause::OtherNode { .. })
+    }
 }
 
 impl Quarantine {
@@ -253,10 +335,16 @@ impl fmt::Display for Cause {
             Cause::Disagrees(theirs) => {
                 f.write_str("its clients have another list of nodes, or other times")?;
                 if let Some(theirs) = theirs {
-                    write!(f, " ({})", theirs.lines().collect::<Vec<_>>().join(", "))?;
+                    write!(f, " ({})", Agreement::in_one_line(theirs))?;
                 }
                 f.write_str("; `redlatch admit --replace --all` changes that")
             }
+            Cause::OtherNode { is, asked } => write!(
+                f,
+                "this server is admitted as {is}, not as {asked}: two addresses of the list lead \
+                 to one server, or lead to each other's; point {asked} (DNS, NAT, proxy, port \
+                 forward) back to a server of its own"
+            ),
             Cause::Watched => f.write_str(
                 "clients with the restart guard are about to admit it, by a list of nodes that \
                  is not known yet; wait until they have, or turn the guard on",
@@ -292,8 +380,14 @@ pub(crate) enum Standing {
 
 impl Watch {
     /// Takes in what the node says now.
-    pub(crate) fn look(&mut self, now: Steady, facts: &Facts, guard: &Guard) -> Standing {
-        let mark = match (facts.objection(guard.fingerprint), &facts.mark) {
+    pub(crate) fn look(
+        &mut self,
+        now: Steady,
+        facts: &Facts,
+        guard: &Guard,
+        node: usize,
+    ) -> Standing {
+        let mark = match (facts.objection(guard.fingerprint(node)), &facts.mark) {
             (Some(Cause::Forgot), Some(mark)) => mark,
             (objection, _) => {
                 self.since = None;
@@ -366,7 +460,9 @@ impl Facts {
     pub fn objection(&self, guard: Fingerprint) -> Option<Cause> {
         match &self.marker {
             Some(marker) if marker.fingerprint != guard => {
-                Some(Cause::Disagrees(self.agreement.clone()))
+                let theirs = self.agreement.as_deref().and_then(Agreement::parse);
+                let other = theirs.and_then(|theirs| theirs.asked_for_another(guard));
+                Some(other.unwrap_or_else(|| Cause::Disagrees(self.agreement.clone())))
             }
             Some(marker) if marker.run == self.identity.run => None,
             // For whom it was reserved is known, but not what they agreed to.
@@ -385,10 +481,20 @@ impl Facts {
     }
 }
 
+impl Agreement {
+    /// The cause, if somebody who agrees asks for another node of the list.
+    fn asked_for_another(&self, guard: Fingerprint) -> Option<Cause> {
+        let is = self.here.clone()?;
+        let asked = self.nodes.iter().find(|node| self.at(node).fingerprint() == guard)?;
+        Some(Cause::OtherNode { is, asked: asked.clone() })
+    }
+}
+
 impl Ledger {
     /// Why a client without a guard must not count on the node, if it must not:
-    /// the clients that have one count other nodes than `ours`, or may do so. A
-    /// majority of theirs and one of ours need not share a node.
+    /// the clients that have one count other nodes than `ours`, or may do so, or
+    /// know it as another node of the list than [`Agreement::at`] says. A majority
+    /// of theirs and one of ours need not share a node.
     #[must_use]
     pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
@@ -409,6 +515,11 @@ fn other_nodes(
     };
     match Agreement::parse(text) {
         Some(theirs) if theirs.nodes == ours.nodes || mutant::on(Mutant::OtherNodesCount) => {
+            if let (Some(is), Some(asked)) = (&theirs.here, &ours.here)
+                && is != asked
+            {
+                return Some(Cause::OtherNode { is: is.clone(), asked: asked.clone() });
+            }
             let elsewhere = reserved.is_some_and(|reserved| reserved != theirs.fingerprint());
             elsewhere.then_some(Cause::Disagrees(None))
         }
@@ -445,6 +556,32 @@ mod tests {
         assert_eq!(taken.other_nodes(&theirs), Some(Cause::Disagrees(None)), "others take it");
         let odd = Ledger { agreement: Some("of a later version".into()), ..Ledger::default() };
         assert!(matches!(odd.other_nodes(&one), Some(Cause::Disagrees(Some(_)))));
+    }
+
+    #[test]
+    fn a_client_without_a_guard_is_refused_by_another_node_of_the_list() {
+        let names = || ["a", "b"].into_iter().map(Arc::from);
+        let theirs = Agreement::new(names(), Duration::from_secs(30), Duration::ZERO);
+        let ours = Agreement::new(names(), Duration::ZERO, Duration::ZERO);
+        let admitted = Some(Arc::from(theirs.at("b").to_string()));
+        let there = Ledger { agreement: admitted, ..Ledger::default() };
+
+        let cause = Cause::OtherNode { is: "b".into(), asked: "a".into() };
+        assert_eq!(there.other_nodes(&ours.at("a")), Some(cause));
+        assert_eq!(there.other_nodes(&ours.at("b")), None);
+    }
+
+    #[test]
+    fn what_is_written_down_on_a_node_says_which_of_the_list_it_is() {
+        let names = ["redis://b", "redis://a"].into_iter().map(Arc::from);
+        let agreement = Agreement::new(names, Duration::from_secs(30), Duration::from_secs(1));
+        let [a, b] = ["redis://a", "redis://b"].map(|node| agreement.at(node));
+
+        let text = "max_ttl 30000ms\nskew 1000ms\nthis is redis://a\nredis://a\nredis://b";
+        assert_eq!(a.to_string(), text);
+        assert_eq!(Agreement::parse(text).as_ref(), Some(&a));
+        assert_ne!(a.fingerprint(), b.fingerprint());
+        assert!(a.may_follow(&b));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use crate::{
     lease,
-    moment::Moment,
+    moment::{Moment, Now, Steady},
     mutant::{self, Mutant},
     quorum::{Ballot, Verdict, Vote},
 };
@@ -29,8 +29,11 @@ pub struct Undo {
     asked: Box<[Asked]>,
     /// The next pause of each node, should it fail.
     pauses: Box<[Duration]>,
-    /// By then the keys are gone by themselves.
-    expires: Moment,
+    /// By then the keys are gone by themselves. That time must have passed: no
+    /// step of a wall clock ends it early.
+    expires: Steady,
+    /// When to see whether it has, on the clock that callers are woken by.
+    expires_at: Moment,
     /// Until when a caller waits for the outcome, if one does.
     answer_by: Option<Moment>,
 }
@@ -46,7 +49,9 @@ impl Undo {
     /// Starts the removal. `taken` are the votes on what is to be removed: a
     /// node that a command never reached has nothing to remove.
     #[must_use]
-    pub fn new(now: Moment, taken: &Ballot, ttl: Duration, answer_by: Option<Moment>) -> Self {
+    pub fn new(now: Now, taken: &Ballot, ttl: Duration, answer_by: Option<Moment>) -> Self {
+        let Now { lease: now, steady } = now;
+        let life = lease::longest_life(ttl);
         let mut ballot = Ballot::of(taken.casts().len());
         let mut asked = Vec::with_capacity(taken.casts().len());
         for (node, cast) in taken.casts().iter().enumerate() {
@@ -64,7 +69,8 @@ impl Undo {
             ballot,
             asked: asked.into(),
             pauses: vec![FIRST_PAUSE; taken.casts().len()].into(),
-            expires: lease::forgotten_by(now, ttl),
+            expires: steady.after(life),
+            expires_at: now.after(life),
             answer_by,
         }
     }
@@ -82,7 +88,8 @@ impl Undo {
     }
 
     /// Takes in one node's answer, and answers the caller if that settles it.
-    pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
+    pub fn vote(&mut self, time: Now, node: usize, vote: Vote) -> Option<Decision> {
+        let now = time.lease;
         self.asked[node] = match &vote {
             Vote::Failed(_) => {
                 let pause = self.pauses[node];
@@ -92,25 +99,26 @@ impl Undo {
             _ => Asked::Done,
         };
         self.ballot.cast(node, vote, now.since(self.started));
-        self.decide(now)
+        self.decide(time)
     }
 
     /// Somebody waits for the outcome after all, until `answer_by`.
-    pub fn answer(&mut self, now: Moment, answer_by: Moment) -> Option<Decision> {
+    pub fn answer(&mut self, now: Now, answer_by: Moment) -> Option<Decision> {
         self.answer_by = Some(answer_by);
         self.decide(now)
     }
 
     /// Answers the caller once it has waited long enough.
-    pub fn tick(&mut self, now: Moment) -> Option<Decision> {
+    pub fn tick(&mut self, now: Now) -> Option<Decision> {
+        self.expires_at = now.lease.after(self.expires.since(now.steady));
         self.decide(now)
     }
 
     /// Whether nothing is left to do.
     #[must_use]
-    pub fn is_over(&self, now: Moment) -> bool {
+    pub fn is_over(&self, now: Now) -> bool {
         let settled = self.asked.iter().all(|asked| *asked == Asked::Done);
-        self.answer_by.is_none() && (settled || now >= self.expires)
+        self.answer_by.is_none() && (settled || now.steady >= self.expires)
     }
 
     /// When to call [`tick`](Self::tick) and [`ask`](Self::ask) again. Past the
@@ -121,7 +129,7 @@ impl Undo {
             Asked::AgainAt(at) => Some(*at),
             _ => None,
         });
-        again.chain(self.answer_by).fold(self.expires, Moment::min)
+        again.chain(self.answer_by).fold(self.expires_at, Moment::min)
     }
 
     /// The votes so far.
@@ -130,11 +138,12 @@ impl Undo {
         &self.ballot
     }
 
-    fn decide(&mut self, now: Moment) -> Option<Decision> {
+    fn decide(&mut self, time: Now) -> Option<Decision> {
+        let now = time.lease;
         let answer_by = self.answer_by?;
         let tally = self.ballot.tally();
         // Once the keys have died by themselves nobody is asked any more.
-        let late = now >= answer_by.min(self.expires);
+        let late = now >= answer_by || time.steady >= self.expires;
         let decision = match tally.verdict() {
             Verdict::Won => Ok(Released::Now),
             _ if tally.refusals_decide() => Ok(Released::AlreadyGone),
@@ -193,6 +202,11 @@ mod tests {
         Moment::START.after(millis * MS)
     }
 
+    /// With both clocks alike.
+    fn now(millis: u32) -> Now {
+        Now { lease: at(millis), steady: Steady::from_nanos(at(millis).as_nanos()) }
+    }
+
     fn broken() -> Vote {
         Vote::Failed(Fault::Disconnected("reset".into()))
     }
@@ -202,7 +216,7 @@ mod tests {
         for (node, vote) in votes.into_iter().enumerate() {
             taken.cast(node, vote, MS);
         }
-        Undo::new(at(0), &taken, TTL, Some(at(50)))
+        Undo::new(now(0), &taken, TTL, Some(at(50)))
     }
 
     fn undo() -> Undo {
@@ -230,34 +244,34 @@ mod tests {
         let mut undo = undo();
         undo.ask(at(0));
 
-        assert_eq!(undo.vote(at(1), 0, Vote::Granted), None);
-        assert_eq!(undo.vote(at(2), 1, Vote::Granted), Some(Ok(Released::Now)));
-        assert!(!undo.is_over(at(2)), "the third node still has the key");
-        assert_eq!(undo.vote(at(3), 2, Vote::Granted), None);
-        assert!(undo.is_over(at(3)));
+        assert_eq!(undo.vote(now(1), 0, Vote::Granted), None);
+        assert_eq!(undo.vote(now(2), 1, Vote::Granted), Some(Ok(Released::Now)));
+        assert!(!undo.is_over(now(2)), "the third node still has the key");
+        assert_eq!(undo.vote(now(3), 2, Vote::Granted), None);
+        assert!(undo.is_over(now(3)));
     }
 
     #[test]
     fn releasing_an_expired_lock_is_an_outcome_not_an_error() {
         let mut undo = undo();
         undo.ask(at(0));
-        undo.vote(at(1), 0, Vote::Gone);
+        undo.vote(now(1), 0, Vote::Gone);
 
-        assert_eq!(undo.vote(at(2), 1, Vote::Gone), Some(Ok(Released::AlreadyGone)));
+        assert_eq!(undo.vote(now(2), 1, Vote::Gone), Some(Ok(Released::AlreadyGone)));
     }
 
     #[test]
     fn silence_of_the_majority_is_unknown_and_the_undo_goes_on() {
         let mut undo = undo();
         undo.ask(at(0));
-        undo.vote(at(1), 0, Vote::Granted);
-        undo.vote(at(1), 1, broken());
+        undo.vote(now(1), 0, Vote::Granted);
+        undo.vote(now(1), 1, broken());
 
-        let decision = undo.tick(at(50));
+        let decision = undo.tick(now(50));
 
         assert!(matches!(decision, Some(Err(ReleaseError::Unknown(_)))), "{decision:?}");
         assert_eq!(undo.ask(at(51)), [1], "asked again after a pause");
-        assert!(!undo.is_over(at(51)));
+        assert!(!undo.is_over(now(51)));
     }
 
     #[test]
@@ -265,11 +279,11 @@ mod tests {
         let mut undo = undo();
         undo.ask(at(0));
         for node in 0..3 {
-            undo.vote(at(0), node, broken());
+            undo.vote(now(0), node, broken());
         }
 
         assert_eq!(undo.ask(at(50)), [0, 1, 2]);
-        undo.vote(at(50), 0, broken());
+        undo.vote(now(50), 0, broken());
         assert_eq!(undo.ask(at(149)), [0; 0]);
         assert_eq!(undo.ask(at(150)), [0], "twice the pause for the second failure");
     }
@@ -277,14 +291,15 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_second_and_no_further() {
         let taken = Ballot::of(1);
-        let mut undo = Undo::new(at(0), &taken, 30 * TTL, None);
+        let mut undo = Undo::new(now(0), &taken, 30 * TTL, None);
         let mut pauses = Vec::new();
-        let mut now = at(0);
+        let mut asked = now(0);
         for _ in 0..7 {
-            assert_eq!(undo.ask(now), [0]);
-            undo.vote(now, 0, broken());
-            pauses.push(undo.due().since(now).as_millis());
-            now = undo.due();
+            assert_eq!(undo.ask(asked.lease), [0]);
+            undo.vote(asked, 0, broken());
+            let pause = undo.due().since(asked.lease);
+            pauses.push(pause.as_millis());
+            asked = Now { lease: undo.due(), steady: asked.steady.after(pause) };
         }
 
         assert_eq!(pauses, [50, 100, 200, 400, 800, 1000, 1000]);
@@ -294,10 +309,10 @@ mod tests {
     fn when_all_have_answered_nobody_is_waited_for() {
         let mut undo = undo();
         undo.ask(at(0));
-        undo.vote(at(1), 0, Vote::Granted);
-        assert_eq!(undo.vote(at(1), 1, broken()), None);
+        undo.vote(now(1), 0, Vote::Granted);
+        assert_eq!(undo.vote(now(1), 1, broken()), None);
 
-        let decision = undo.vote(at(1), 2, broken());
+        let decision = undo.vote(now(1), 2, broken());
 
         assert!(matches!(decision, Some(Err(ReleaseError::Unknown(_)))), "{decision:?}");
     }
@@ -306,19 +321,33 @@ mod tests {
     fn it_ends_when_the_keys_have_died_by_themselves() {
         let mut undo = undo();
         undo.ask(at(0));
-        undo.tick(at(50));
+        undo.tick(now(50));
 
-        assert!(!undo.is_over(at(1011)));
-        assert!(undo.is_over(at(1012)), "TTL and drift have passed");
+        assert!(!undo.is_over(now(1011)));
+        assert!(undo.is_over(now(1012)), "TTL and drift have passed");
+    }
+
+    #[test]
+    fn a_wall_clock_that_steps_forward_does_not_end_it() {
+        let mut undo = undo();
+        undo.ask(at(0));
+        undo.tick(now(50));
+        let stepped = |millis| Now { lease: at(60_000 + millis), ..now(millis) };
+
+        undo.tick(stepped(100));
+
+        assert!(!undo.is_over(stepped(100)));
+        assert_eq!(undo.due(), stepped(1012).lease, "looked at again when it is over");
+        assert!(undo.is_over(stepped(1012)));
     }
 
     #[test]
     fn one_yes_one_no_and_one_silence_is_unknown_once_waiting_ends() {
         let mut undo = undo();
         undo.ask(at(0));
-        undo.vote(at(1), 0, Vote::Granted);
-        assert_eq!(undo.vote(at(1), 1, Vote::Gone), None);
+        undo.vote(now(1), 0, Vote::Granted);
+        assert_eq!(undo.vote(now(1), 1, Vote::Gone), None);
 
-        assert!(matches!(undo.tick(at(50)), Some(Err(ReleaseError::Unknown(_)))));
+        assert!(matches!(undo.tick(now(50)), Some(Err(ReleaseError::Unknown(_)))));
     }
 }

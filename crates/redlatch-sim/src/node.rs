@@ -27,7 +27,9 @@ pub struct Node {
     floor: u64,
     /// What is kept for the restart guard.
     ledger: Ledger,
-    /// Counts its lives: its run id.
+    /// Which server it is.
+    number: usize,
+    /// Counts its lives: with the number, its run id.
     run: u32,
     /// When the process that serves was started; none for before all time.
     started: Option<Moment>,

@@ -22,6 +22,7 @@ fn planted_mistakes_of_the_core_are_found() {
         (Mutant::UptimeAfterFlush, 50),
         (Mutant::AdmitsThoughRefused, 100),
         (Mutant::NumberNotCarried, 20),
+        (Mutant::ValidityNotRechecked, 100),
     ] {
         plant(Some(mutant));
 

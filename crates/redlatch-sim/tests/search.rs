@@ -79,6 +79,22 @@ fn a_short_search_is_clean() {
 }
 
 #[test]
+fn a_client_that_wants_hundreds_of_locks_at_once_waits_its_turn_and_gets_them() {
+    let floods = (0..60).map(Schedule::of).filter(|schedule| {
+        let wanted = schedule.jobs.iter().filter(|job| job.client == 0 && job.must);
+        wanted.count() > 100
+    });
+
+    let queued = floods.map(|schedule| {
+        let outcome = play(&schedule, Options::default());
+        assert_eq!(outcome.violation, None, "redlatch-sim search --seed {}", schedule.seed);
+        outcome.counts.queued
+    });
+
+    assert!(queued.max() > Some(100));
+}
+
+#[test]
 fn a_node_that_deletes_other_peoples_keys_is_found_and_cut_down_to_a_few_events() {
     let flaw = Flaw::ReleaseDeletesAny;
     let (schedule, outcome) = find(flaw, 50);

@@ -80,8 +80,8 @@ impl Proxy {
         listener.set_nonblocking(true)?;
         let listener = Arc::new(listener);
         let (woken, wake) = io::pipe()?;
-        let shared = Arc::new(Shared::new(wake));
-        let switch = Switch::new(Arc::clone(&shared), Arc::clone(&listener), woken, server);
+        let shared = Arc::new(Shared::new(wake, server));
+        let switch = Switch::new(Arc::clone(&shared), Arc::clone(&listener), woken);
         let thread = thread::Builder::new().name("proxy".into()).spawn(move || switch.run())?;
         Ok(Self { shared, listener, thread: Some(thread), port })
     }
@@ -156,6 +156,13 @@ impl Proxy {
     /// Resets all connections, on both sides; returns when it is done.
     pub fn reset_all(&self) {
         self.shared.reset_all();
+    }
+
+    /// Leads to this server from now on, as after a change of DNS or of a port
+    /// forward; resets all connections that led elsewhere.
+    pub fn lead_to(&self, server: &Server) {
+        self.shared.change(|rules| rules.server = server.port());
+        self.reset_all();
     }
 
     /// Lets new connects hang, as if their packets got lost, until

@@ -78,14 +78,17 @@ impl Builder {
             RestartGuard::On => false,
             RestartGuard::Strict => true,
         };
-        Some(Guard::new(self.agreement(nodes), strict))
+        Some(Guard::new(names(nodes), self.longest_ttl(), self.skew, strict))
     }
 
     /// What all clients of these nodes must agree on.
     pub(crate) fn agreement(&self, nodes: &[Arc<dyn Node>]) -> Agreement {
-        let names = nodes.iter().map(|node| Arc::from(node.name()));
-        Agreement::new(names, self.longest_ttl(), self.skew)
+        Agreement::new(names(nodes), self.longest_ttl(), self.skew)
     }
+}
+
+fn names(nodes: &[Arc<dyn Node>]) -> impl Iterator<Item = Arc<str>> {
+    nodes.iter().map(|node| Arc::from(node.name()))
 }
 
 /// Looks at the nodes, and admits those that may be. An error if no lock could
@@ -94,9 +97,9 @@ pub(crate) async fn admit_at_start(handle: &Handle) -> Result<(), ConnectError> 
     let place = &handle.place;
     let Some(guard) = &place.guard else { return Ok(()) };
     let replies = handle.guard(Vouch::default()).await.map_err(|_| ConnectError::Stopped)?;
-    let ballot = ballot(&replies, |facts| guarded(facts, guard));
+    let ballot = ballot(&replies, |node, facts| guarded(facts, guard, node));
     let disagree = ballot.casts().iter().filter(|cast| {
-        matches!(&cast.vote, Vote::Quarantined(Quarantine { cause: Cause::Disagrees(_), .. }))
+        matches!(&cast.vote, Vote::Quarantined(quarantine) if quarantine.cause.is_conflict())
     });
     let tally = ballot.tally();
     if disagree.count() > tally.nodes - tally.majority() {
@@ -116,10 +119,10 @@ pub(crate) fn refuse_another_list(
     told: &[Reply],
     ours: &Agreement,
 ) -> Result<(), ConnectError> {
-    let mut ballot = Ballot::of(told.len());
+    let (nodes, mut ballot) = (&handle.place.nodes, Ballot::of(told.len()));
     for (node, reply) in told.iter().enumerate() {
         let vote = match reply {
-            Reply::Ledger(ledger) => match ledger.other_nodes(ours) {
+            Reply::Ledger(ledger) => match ledger.other_nodes(&ours.at(nodes[node].name())) {
                 None => Vote::Granted,
                 Some(cause) => Vote::Quarantined(Quarantine::new(cause)),
             },
@@ -139,10 +142,10 @@ pub(crate) fn refuse_another_list(
 }
 
 /// Where the nodes stand, as votes.
-fn ballot(replies: &[Reply], stands: impl Fn(&Facts) -> Standing) -> Ballot {
+fn ballot(replies: &[Reply], stands: impl Fn(usize, &Facts) -> Standing) -> Ballot {
     let mut ballot = Ballot::of(replies.len());
     for (node, reply) in replies.iter().enumerate() {
-        let vote = match standing(reply, &stands) {
+        let vote = match standing(reply, |facts| stands(node, facts)) {
             Standing::Admitted => Vote::Granted,
             Standing::Quarantined(quarantine) => Vote::Quarantined(quarantine),
             Standing::Failed(fault) => Vote::Failed(fault),
@@ -182,22 +185,28 @@ impl Observer {
     /// Safe: nothing is changed.
     pub async fn standings(&self) -> Vec<NodeStanding> {
         let facts = self.facts().await;
-        let told = self.nodes.iter().zip(facts).map(|(node, facts)| NodeStanding {
+        let told = self.nodes.iter().zip(facts).enumerate();
+        let told = told.map(|(at, (node, facts))| NodeStanding {
             node: node.name().into(),
             standing: match facts {
-                Ok(facts) => self.standing(&facts),
+                Ok(facts) => self.standing(at, &facts),
                 Err(fault) => Standing::Failed(fault),
             },
         });
         told.collect()
     }
 
-    /// Where a node stands that says this of itself.
+    /// Where a node stands that says this of itself: the one that was given first
+    /// is 0.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
     #[must_use]
-    pub fn standing(&self, facts: &Facts) -> Standing {
+    pub fn standing(&self, node: usize, facts: &Facts) -> Standing {
         match &self.guard {
-            Some(guard) => guarded(facts, guard),
-            None => unguarded(facts, &self.agreement),
+            Some(guard) => guarded(facts, guard, node),
+            None => unguarded(facts, &self.agreement.at(self.nodes[node].name())),
         }
     }
 
@@ -226,16 +235,16 @@ impl Observer {
     /// Safe: nothing is changed.
     pub async fn may_replace(&self) -> Result<(), ReplaceError> {
         let guard = self.guard.as_ref().ok_or(ReplaceError::NoGuard)?;
-        for (node, facts) in self.nodes.iter().zip(self.facts().await) {
+        for (at, (node, facts)) in self.nodes.iter().zip(self.facts().await).enumerate() {
             let node = || Arc::from(node.name());
             let facts = facts.map_err(|fault| ReplaceError::Unseen { node: node(), fault })?;
-            let Some(Cause::Disagrees(theirs)) = facts.objection(guard.fingerprint) else {
+            if !facts.objection(guard.fingerprint(at)).is_some_and(|cause| cause.is_conflict()) {
                 continue;
-            };
+            }
             if facts.marker.is_none() {
                 return Err(ReplaceError::UnderWay { node: node() });
             }
-            let theirs = theirs.as_deref().and_then(Agreement::parse);
+            let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
             if !theirs.as_ref().is_some_and(|theirs| guard.agreement.may_follow(theirs)) {
                 let (node, ours) = (node(), Box::new(guard.agreement.clone()));
                 return Err(ReplaceError::TooDifferent {
@@ -304,11 +313,11 @@ impl Observer {
         vouch: Vouch,
     ) -> Result<Vec<NodeStanding>, ConnectError> {
         let replies = handle.guard(vouch).await.map_err(|_| ConnectError::Stopped)?;
-        let names = self.nodes.iter().map(|node| Arc::from(node.name()));
-        let told = names.zip(&replies);
-        let told = told.map(|(node, reply)| NodeStanding {
+        let names = names(&self.nodes);
+        let told = names.zip(&replies).enumerate();
+        let told = told.map(|(at, (node, reply))| NodeStanding {
             node,
-            standing: standing(reply, |facts| guarded(facts, guard)),
+            standing: standing(reply, |facts| guarded(facts, guard, at)),
         });
         Ok(told.collect())
     }
@@ -350,8 +359,10 @@ fn unguarded(facts: &Facts, ours: &Agreement) -> Standing {
 }
 
 /// Where a node stands for a client with the guard.
-pub(crate) fn guarded(facts: &Facts, guard: &Guard) -> Standing {
-    let Some(cause) = facts.objection(guard.fingerprint) else { return Standing::Admitted };
+pub(crate) fn guarded(facts: &Facts, guard: &Guard, node: usize) -> Standing {
+    let Some(cause) = facts.objection(guard.fingerprint(node)) else {
+        return Standing::Admitted;
+    };
     let mut quarantine = Quarantine::new(cause);
     quarantine.remaining = match &quarantine.cause {
         Cause::Forgot => facts.remaining.or_else(|| facts.out_until(guard)),

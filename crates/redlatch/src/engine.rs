@@ -62,13 +62,20 @@ pub(crate) struct Engine {
 #[derive(Default)]
 struct Callers {
     acquire: Option<Acquirer>,
-    /// Those who wait for the extension under way.
-    extend: Vec<Extender>,
-    /// Those who asked meanwhile, and for how much: theirs comes next.
-    extend_next: Vec<(Duration, Extender)>,
+    /// Boxed: seldom there, and there may be very many leases.
+    extend: Option<Box<Extenders>>,
     release: Option<oneshot::Sender<redlatch_core::release::Decision>>,
     survey: Option<oneshot::Sender<Box<[Reply]>>>,
     cell: Option<Arc<LeaseCell>>,
+}
+
+/// Who waits for extensions of a lease.
+#[derive(Default)]
+struct Extenders {
+    /// Those who wait for the one under way.
+    now: Vec<Extender>,
+    /// Those who asked meanwhile, and for how much: theirs comes next.
+    next: Vec<(Duration, Extender)>,
 }
 
 type Extender = oneshot::Sender<redlatch_core::extend::Decision>;
@@ -80,15 +87,15 @@ struct Acquirer {
     answer: oneshot::Sender<Result<Arc<LeaseCell>, redlatch_core::AcquireError>>,
 }
 
-impl Callers {
+impl Extenders {
     /// Starts the next extension, if one is wanted and none is under way: one
     /// for all who asked, by the longest TTL among them.
-    fn next_extension(&mut self) -> Option<Duration> {
-        if !self.extend.is_empty() {
+    fn start(&mut self) -> Option<Duration> {
+        if !self.now.is_empty() {
             return None;
         }
-        let longest = self.extend_next.iter().map(|(ttl, _)| *ttl).max();
-        self.extend = self.extend_next.drain(..).map(|(_, answer)| answer).collect();
+        let longest = self.next.iter().map(|(ttl, _)| *ttl).max();
+        self.now = self.next.drain(..).map(|(_, answer)| answer).collect();
         longest
     }
 }
@@ -170,8 +177,9 @@ impl Engine {
             Ask::Extend { op, ttl, answer } => {
                 // Without callers the lease is gone, and so is `answer`.
                 let Some(callers) = self.callers.get_mut(&op) else { return };
-                callers.extend_next.push((ttl, answer));
-                let Some(ttl) = callers.next_extension() else { return };
+                let extend = callers.extend.get_or_insert_default();
+                extend.next.push((ttl, answer));
+                let Some(ttl) = extend.start() else { return };
                 Input::Extend(op, ttl)
             }
             Ask::Release { op, answer } => {
@@ -253,10 +261,12 @@ impl Engine {
                 }
                 Output::Extended(op, decision) => {
                     let Some(callers) = self.callers.get_mut(&op) else { continue };
-                    for answer in callers.extend.drain(..) {
+                    let Some(mut extend) = callers.extend.take() else { continue };
+                    for answer in extend.now.drain(..) {
                         let _ = answer.send(decision.clone());
                     }
-                    if let Some(ttl) = callers.next_extension() {
+                    if let Some(ttl) = extend.start() {
+                        callers.extend = Some(extend);
                         let now = self.now();
                         self.machine.handle(now, Input::Extend(op, ttl));
                     }

@@ -98,7 +98,7 @@ pub enum ReplaceError {
 }
 
 fn in_a_line(agreement: &Agreement) -> String {
-    agreement.to_string().lines().collect::<Vec<_>>().join(", ")
+    Agreement::in_one_line(&agreement.to_string())
 }
 
 /// A request that cannot be met whatever the nodes say. Nothing was sent.

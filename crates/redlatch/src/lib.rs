@@ -95,8 +95,8 @@ pub use error::{
 pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use locks::{Builder, Locks};
 pub use redlatch_core::{
-    Cause, Fault, FencingToken, FencingTokenError, Holder, OwnerError, Quarantine, Resource,
-    ResourceError, Tally, TermsError, Vote,
+    Agreement, Cause, Fault, FencingToken, FencingTokenError, Holder, OwnerError, Quarantine,
+    Resource, ResourceError, Tally, TermsError, Vote,
 };
 pub use request::{LockRequest, Try, Wait};
 pub use status::{LockState, NodeKey, NodeStatus, Status};

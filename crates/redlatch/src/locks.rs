@@ -154,7 +154,7 @@ impl Locks {
         let nodes = 0..place.nodes.len();
         let quarantines = nodes.map(|node| {
             let guard = place.guard.as_ref()?;
-            quarantine(facts(node)?, |facts| guarded(facts, guard))
+            quarantine(facts(node)?, |facts| guarded(facts, guard, node))
         });
         Ok(Status::new(&place.nodes, &keys, quarantines.collect()))
     }
@@ -381,7 +381,8 @@ impl Builder {
     fn defaults(&self) -> Defaults {
         let owner = self.owner.clone().and_then(Result::ok).unwrap_or_else(host_and_pid);
         let fencing = self.fencing.then_some(self.skew);
-        Defaults { wanted: self.wanted.clone(), wait: self.wait, owner, fencing }
+        let terms = Terms::check(&self.wanted).ok();
+        Defaults { wanted: self.wanted.clone(), terms, wait: self.wait, owner, fencing }
     }
 
     pub(crate) fn longest_ttl(&self) -> Duration {

@@ -157,8 +157,10 @@ impl Observer {
             })
             .await;
         let (keys, facts): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
-        let quarantines =
-            facts.iter().map(|facts| quarantine(facts.as_ref()?, |facts| self.standing(facts)));
+        let quarantines = facts
+            .iter()
+            .enumerate()
+            .map(|(node, facts)| quarantine(facts.as_ref()?, |facts| self.standing(node, facts)));
         Ok(Status::new(&self.nodes, &keys, quarantines.collect()))
     }
 

@@ -15,7 +15,8 @@ use std::{
     future::{Future, IntoFuture},
     marker::PhantomData,
     pin::{Pin, pin},
-    task::Poll,
+    sync::Arc,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tracing::{Instrument, instrument::Instrumented};
@@ -24,6 +25,9 @@ use tracing::{Instrument, instrument::Instrumented};
 #[derive(Debug, Clone)]
 pub(crate) struct Defaults {
     pub(crate) wanted: Wanted,
+    /// What `wanted` amounts to, shared by all requests that change nothing of
+    /// it; none if it is wrong, which each request then says by itself.
+    pub(crate) terms: Option<Terms>,
     pub(crate) wait: Duration,
     pub(crate) owner: Owner,
     /// With fencing: how far clocks may be apart.
@@ -45,6 +49,7 @@ pub(crate) struct Limits {
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest<M = Wait> {
     handle: Handle,
+    defaults: Arc<Defaults>,
     resources: Result<Resources, InvalidRequest>,
     wanted: Wanted,
     wait: Duration,
@@ -61,22 +66,27 @@ pub struct Wait;
 #[derive(Debug)]
 pub struct Try;
 
+/// What comes of it.
+type Answer = <Acquire as Future>::Output;
+
 /// A request on its way.
-struct Asked {
+pub(crate) struct Asked {
+    /// Before `handle`: the last one waits for an engine that nobody can ask.
+    answer: Instrumented<Acquire>,
     handle: Handle,
     started: Moment,
     limits: Limits,
-    answer: Instrumented<Acquire>,
 }
 
 impl<M> LockRequest<M> {
     pub(crate) fn new(
         handle: Handle,
-        defaults: &Defaults,
+        defaults: &Arc<Defaults>,
         resources: Result<Resources, InvalidRequest>,
     ) -> Self {
         LockRequest {
             handle,
+            defaults: defaults.clone(),
             resources,
             wanted: defaults.wanted.clone(),
             wait: defaults.wait,
@@ -151,7 +161,10 @@ impl<M> LockRequest<M> {
     /// has to be kept while waiting.
     fn ask(self, wait: Duration) -> Result<Asked, LockError> {
         let resources = self.resources?;
-        let terms = Terms::check(&self.wanted).map_err(InvalidRequest::from)?;
+        let terms = match &self.defaults.terms {
+            Some(terms) if self.wanted == self.defaults.wanted => terms.clone(),
+            _ => Terms::check(&self.wanted).map_err(InvalidRequest::from)?,
+        };
         let owner = self.owner?;
         let started = self.handle.place.clock.now();
         let clock = |skew| WallClock { read_at: started, micros: wall_micros(), skew };
@@ -164,10 +177,55 @@ impl<M> LockRequest<M> {
         Ok(Asked { handle: self.handle, started, limits, answer })
     }
 
-    pub(crate) async fn acquire_async(self, wait: Duration) -> Result<Guard, LockError> {
-        let Asked { handle, started, limits, answer } = self.ask(wait)?;
+    pub(crate) fn acquire_async(self, wait: Duration) -> Acquisition<M> {
+        Acquisition::New(Box::new(self), wait)
+    }
+
+    pub(crate) async fn try_async(self) -> Result<Option<Guard>, LockError> {
+        match self.acquire_async(Duration::ZERO).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Held { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A lock that is being taken.
+///
+/// A future by hand: there may be very many of them, and the compiler's would
+/// keep the request, and room for it, while it waits.
+pub(crate) enum Acquisition<M> {
+    New(Box<LockRequest<M>>, Duration),
+    Asked(Asked),
+    Over,
+}
+
+impl<M> Future for Acquisition<M> {
+    type Output = Result<Guard, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Acquisition::New(..) = this
+            && let Acquisition::New(request, wait) = std::mem::replace(this, Acquisition::Over)
+        {
+            *this = Acquisition::Asked(request.ask(wait)?);
+        }
+        let Acquisition::Asked(asked) = this else {
+            return Poll::Pending; // it was ready before
+        };
+        let answer = ready!(Pin::new(&mut asked.answer).poll(cx));
+        let Acquisition::Asked(asked) = std::mem::replace(this, Acquisition::Over) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(asked.answered(answer))
+    }
+}
+
+impl Asked {
+    fn answered(self, answer: Answer) -> Result<Guard, LockError> {
+        let Asked { handle, started, limits, .. } = self;
         let place = &handle.place;
-        let cell = match answer.await {
+        let cell = match answer {
             Ok(Ok(cell)) => cell,
             Ok(Err(error)) => return Err(lock_error(place, &error)),
             Err(_) => return Err(LockError::Stopped),
@@ -179,14 +237,6 @@ impl<M> LockRequest<M> {
             return Err(LockError::TooSlow { elapsed: place.clock.now().since(started), votes });
         }
         Ok(Guard::new(cell, handle, limits))
-    }
-
-    pub(crate) async fn try_async(self) -> Result<Option<Guard>, LockError> {
-        match self.acquire_async(Duration::ZERO).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Held { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 

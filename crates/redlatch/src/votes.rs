@@ -60,11 +60,30 @@ impl fmt::Display for Votes {
         for (at, NodeVote { node, vote, after }) in self.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
             write!(f, "{separator}{node}: {vote}")?;
+            // Nobody answers in no time at all: it was not measured.
+            let measured = after.filter(|after| !after.is_zero());
             let answered = !matches!(vote, Vote::Pending | Vote::Failed(_));
-            if let (true, Some(after)) = (answered, after) {
+            if let (true, Some(after)) = (answered, measured) {
                 write!(f, " ({after:.1?})")?;
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vote_shows_how_long_it_took_if_that_was_measured() {
+        let said = |after| {
+            let vote = NodeVote { node: "a".into(), vote: Vote::Granted, after };
+            Votes { nodes: [vote].into(), tally: Ballot::of(1).tally() }.to_string()
+        };
+
+        assert_eq!(said(Some(Duration::from_millis(3))), "a: granted (3.0ms)");
+        assert_eq!(said(Some(Duration::ZERO)), "a: granted");
+        assert_eq!(said(None), "a: granted");
     }
 }

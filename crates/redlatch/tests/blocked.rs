@@ -4,12 +4,13 @@
 mod support;
 
 use redlatch::{Lease, Lost};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
-use support::{Fleet, LIMIT, MS, NAME, SEC, child::Child};
+use support::{Fleet, LIMIT, MS, NAME, SEC, child::Child, log::Log};
 use tokio::runtime::Builder;
 
 const TTL: Duration = Duration::from_secs(2);
@@ -156,6 +157,42 @@ fn the_keeper_renews_the_lease_of_a_blocked_runtime_no_longer_than_max_hold() {
 
     assert_eq!(lost, Lost::MaxHold);
     blocked.unblock();
+}
+
+#[test]
+fn a_keeper_that_found_no_descriptors_rescues_leases_once_there_are_some() {
+    let fleet = Fleet::of(3);
+    let urls = fleet.servers.urls().join(" ");
+
+    let mut child = Child::start("child_has_no_descriptors_for_its_keeper", &urls);
+
+    assert_eq!(child.hear().as_deref(), Some("the keeper cannot run yet"));
+    assert_eq!(child.hear().as_deref(), Some("held: true"));
+    assert!(child.end().success());
+}
+
+#[test]
+#[ignore = "a process of its own, started by another test"]
+fn child_has_no_descriptors_for_its_keeper() {
+    let Some(urls) = Child::handed() else { return };
+    let log = Log::everything();
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let locks = support::patient().nodes(urls.split(' ')).connect().await.expect("locks");
+        let limit = getrlimit(Resource::Nofile);
+        // What is open stays open; nothing can be opened.
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).expect("a lower limit");
+        // The first lease starts the keeper.
+        let guard = locks.lock(NAME).ttl(TTL).node_timeout(TTL / 5).notice(TTL / 5);
+        let guard = guard.await.expect("a lock over open connections");
+        redlatch_testbed::eventually(LIMIT, || log.text().contains("the keeper cannot run yet"));
+        setrlimit(Resource::Nofile, limit).expect("the limit as it was");
+        Child::say("the keeper cannot run yet");
+
+        thread::sleep(2 * TTL); // blocks the engine
+
+        Child::say(&format!("held: {}", guard.is_held()));
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 
 use redlatch::{
     Builder, Cause, ConnectError, FencingToken, Guard, LockError, LockState, Locks, NodeStanding,
-    ReplaceError, RestartGuard, Standing, Vote, Votes,
+    ReleaseError, ReplaceError, RestartGuard, Standing, Vote, Votes,
 };
 use redlatch_testbed::{Server, ServerOptions, Servers};
 use std::{
@@ -658,7 +658,10 @@ async fn fault_52_a_hundred_clients_that_see_a_window_end_ask_for_little() {
             while begin.elapsed() < WINDOW + SEC || !out(&builder).await.is_empty() {
                 let guard = locks.lock(format!("client {number}")).wait(LIMIT).await.unwrap();
                 tokio::time::sleep(200 * MS).await;
-                guard.release().await.unwrap();
+                // A busy machine may answer too late for us to know.
+                let released = guard.release().await;
+                let known = matches!(released, Ok(_) | Err(ReleaseError::Unknown { .. }));
+                assert!(known, "{released:?}");
             }
         });
     }

@@ -5,6 +5,7 @@
 //! lease. After `max_ttl` every lease that still lives was extended.
 
 use super::Watcher;
+use crate::look::why_unlisted;
 use redlatch::observer::Listing;
 use std::{
     collections::BTreeSet,
@@ -15,12 +16,19 @@ use std::{
 /// How long from one look to the next.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What a node has not got: a lock that is to be seen elsewhere, or not a word
-/// about its locks.
+/// What a node has not got.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Missing {
-    pub(super) node: Arc<str>,
-    pub(super) lock: Option<String>,
+    node: Arc<str>,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// A lock that is to be seen elsewhere.
+    Lock(String),
+    /// A word about its locks, for this reason.
+    Listing(String),
 }
 
 impl Watcher<'_> {
@@ -57,13 +65,11 @@ impl Watcher<'_> {
 fn missing(listing: &Listing, named: &[Arc<str>]) -> BTreeSet<Missing> {
     let mut missing = BTreeSet::new();
     for node in named {
-        if listing.failed.iter().any(|(failed, _)| failed == node) {
-            missing.insert(Missing { node: node.clone(), lock: None });
-        }
+        let silent = listing.failed.iter().filter(|(failed, _)| failed == node);
+        let silent = silent.map(|(_, fault)| What::Listing(why_unlisted(fault)));
         let locks = listing.locks.iter().filter(|lock| !lock.on.contains(node));
-        missing.extend(
-            locks.map(|lock| Missing { node: node.clone(), lock: Some(lock.name.to_string()) }),
-        );
+        let locks = locks.map(|lock| What::Lock(lock.name.to_string()));
+        missing.extend(locks.chain(silent).map(|what| Missing { node: node.clone(), what }));
     }
     missing
 }
@@ -83,9 +89,9 @@ fn count(missing: &[Missing]) -> String {
 pub(super) fn in_words(missing: &[Missing]) -> String {
     let Some(first) = missing.first() else { return String::new() };
     let node = &first.node;
-    let what = match &first.lock {
-        Some(lock) => format!("{lock} is not on {node} yet"),
-        None => format!("{node} does not tell its locks"),
+    let what = match &first.what {
+        What::Lock(lock) => format!("{lock} is not on {node} yet"),
+        What::Listing(why) => format!("{node} does not tell its locks: {why}"),
     };
     match missing.len() - 1 {
         0 => what,

@@ -92,8 +92,12 @@ impl Place<'_> {
         // A node that was never admitted serves nobody with the guard.
         facts.marker.as_ref()?;
         let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
-        (theirs.as_ref() != Some(self.agreement))
-            .then(|| theirs.as_ref().map_or("settings that are not known".into(), in_a_line))
+        // Which of the nodes it is says the standing.
+        let same = theirs.as_ref().is_some_and(|theirs| {
+            let terms = |of: &Agreement| (of.nodes().to_vec(), of.max_ttl(), of.skew());
+            terms(theirs) == terms(self.agreement)
+        });
+        (!same).then(|| theirs.as_ref().map_or("settings that are not known".into(), in_a_line))
     }
 
     /// Whether the nodes tell what their clients agree on.
@@ -160,7 +164,15 @@ fn guarded(facts: &Facts, name: &str, stands: &Standing, place: &Place<'_>) -> O
     }
     let Standing::Quarantined(quarantine) = stands else { return None };
     let out = for_another(quarantine);
-    Some(match quarantine.cause {
+    Some(match &quarantine.cause {
+        Cause::OtherNode { is, .. } => Finding::problem(format!(
+            "another server answers under this address: it is admitted as {is}, and does not vote \
+             as {name}"
+        ))
+        .fix(format!(
+            "point {name} back to a server of its own (DNS, NAT, proxy, port forward); or, if \
+             names were swapped for good: redlatch admit --replace --all"
+        )),
         Cause::Forgot => Finding::warning(format!(
             "{out}: it may have forgotten locks (restarted, flushed, promoted or new)"
         ))

@@ -88,14 +88,14 @@ async fn hold(
         }
     };
     let taken = Instant::now();
+    // First, before anything that can block: from here on the front ends us if we hang.
+    line.tell(News::GoodFor(good_for(plan, &guard.lease())));
     plan.say.say(&Event::Taken {
         resources: guard.resources().map(ToString::to_string).collect(),
         owner: guard.owner(),
         usable_ms: millis(guard.remaining()),
     });
-    // Before the command starts: it must not run unwatched if we hang from here on.
-    line.tell(News::GoodFor(good_for(plan, &guard.lease())));
-    let exit = match start(plan, &guard, original, terminal) {
+    let exit = match start_in_time(plan, &guard, original, terminal) {
         Ok((job, children)) => {
             let exit = watch(plan, line, &guard, job, children).await;
             line.tell(News::NothingToGuard);
@@ -104,12 +104,26 @@ async fn hold(
             }
             exit
         }
-        Err(error) => {
+        Err(not_started) => {
             line.tell(News::NothingToGuard);
-            not_started(plan, &error)
+            not_started.say(plan)
         }
     };
     give_back(plan, &locks, guard, exit).await
+}
+
+/// Starts the command, unless the lease was lost before. The front may have been
+/// stopped together with us, so it cannot be relied on to have noticed.
+fn start_in_time(
+    plan: &Plan,
+    lease: &Lease,
+    original: Original,
+    terminal: Option<Terminal>,
+) -> Result<(Job, Children), NotStarted> {
+    if !lease.is_held() {
+        return Err(NotStarted::TooLate);
+    }
+    start(plan, lease, original, terminal).map_err(NotStarted::Failed)
 }
 
 fn start(
@@ -146,14 +160,35 @@ fn environment<'a>(plan: &'a Plan, lease: &Lease) -> Vec<(&'a str, Option<OsStri
     changes
 }
 
-fn not_started(plan: &Plan, error: &io::Error) -> Exit {
-    let program = plan.command[0].to_string_lossy();
-    let (words, exit) = match error.kind() {
-        io::ErrorKind::NotFound => ("or the interpreter it names was not found", Exit::NotFound),
-        _ => ("cannot be executed", Exit::NotExecutable),
-    };
-    plan.say.say(&Event::failed(format!("{program} {words}: {error}"), exit));
-    exit
+/// Why the command does not run.
+enum NotStarted {
+    /// The lease was over by then.
+    TooLate,
+    Failed(io::Error),
+}
+
+impl NotStarted {
+    fn say(&self, plan: &Plan) -> Exit {
+        let (words, exit) = match self {
+            NotStarted::TooLate => {
+                let words = "the lock was lost before the command could start, because redlatch \
+                             was stopped; the command was not started";
+                (words.to_owned(), Exit::Lost)
+            }
+            NotStarted::Failed(error) => {
+                let program = plan.command[0].to_string_lossy();
+                let (words, exit) = match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        ("or the interpreter it names was not found", Exit::NotFound)
+                    }
+                    _ => ("cannot be executed", Exit::NotExecutable),
+                };
+                (format!("{program} {words}: {error}"), exit)
+            }
+        };
+        plan.say.say(&Event::failed(words, exit));
+        exit
+    }
 }
 
 /// Looks after the command until it has ended, one way or another.

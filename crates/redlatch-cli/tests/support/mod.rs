@@ -160,7 +160,7 @@ pub fn redlatch() -> &'static Path {
 /// Starts it, with its output caught.
 pub fn start(mut command: Command) -> Running {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    Running { child: Some(child) }
+    Running::of(child)
 }
 
 /// A process that is killed when the test is over.
@@ -169,6 +169,10 @@ pub struct Running {
 }
 
 impl Running {
+    pub fn of(child: Child) -> Self {
+        Running { child: Some(child) }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }

@@ -4,7 +4,8 @@
 //! mark on those that are out; admit those whose time has come; look again. A
 //! client that a node refuses because it serves another agreement marks and
 //! admits nothing: otherwise one client with other settings would take over
-//! every node that restarts.
+//! every node that restarts. So does one to which two addresses lead to one
+//! server.
 //!
 //! The numbers that an admitted node must not fall below come from a look that
 //! began after its window, never before: what was granted meanwhile must be
@@ -141,8 +142,8 @@ impl Node {
 
     /// Takes in what the node said last; silence leaves it open, and voids an
     /// operator's word unless the node is looked at `again` before the answer.
-    fn conclude(&mut self, now: Steady, guard: &Guard, again: bool) {
-        let reserved = self.is_reserved(guard.fingerprint);
+    fn conclude(&mut self, now: Steady, guard: &Guard, node: usize, again: bool) {
+        let reserved = self.is_reserved(guard.fingerprint(node));
         let Some(Reply::Facts(facts)) = &self.look else {
             self.standing = None;
             if !(again && self.word == Word::Given) {
@@ -151,7 +152,7 @@ impl Node {
             return;
         };
         self.replace &= !reserved;
-        let standing = self.watch.look(now, facts, guard);
+        let standing = self.watch.look(now, facts, guard, node);
         self.replace &= standing != Standing::Admitted;
         let run = &facts.identity.run;
         self.word = match (&standing, core::mem::take(&mut self.word)) {
@@ -256,7 +257,7 @@ impl Guarding {
         let looking = world.guard.as_ref().filter(|_| self.turn == Turn::Looking);
         if let (Some(guard), Reply::Facts(facts)) = (looking, &reply) {
             // From here on the mark is known to be there.
-            let standing = self.nodes[node].watch.look(now.steady, facts, guard);
+            let standing = self.nodes[node].watch.look(now.steady, facts, guard, node);
             self.nodes[node].standing = Some(standing);
         }
         self.nodes[node].answer = Some(reply);
@@ -315,9 +316,9 @@ impl Guarding {
             }
         }
         let longest = self.longest_window();
-        for node in &mut self.nodes {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
             node.watch.lasts_at_least(longest);
-            node.conclude(now.steady, guard, self.asked);
+            node.conclude(now.steady, guard, at, self.asked);
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].extra = self.extra(node, guard);
@@ -341,10 +342,10 @@ impl Guarding {
         guard: &Guard,
         world: &mut World<E>,
     ) -> bool {
-        let refused = self.is_refused();
+        let (refused, twins) = (self.is_refused(), self.are_twins());
         let to_mark = |node: &Node| {
             let unmarked = node.standing == Some(Standing::Unmarked);
-            node.facts().is_some() && (node.replace || unmarked && !refused)
+            node.facts().is_some() && !twins && (node.replace || unmarked && !refused)
         };
         let marked: Vec<usize> =
             (0..self.nodes.len()).filter(|node| to_mark(&self.nodes[*node])).collect();
@@ -356,7 +357,7 @@ impl Guarding {
         for node in marked {
             let mut nonce = [0; 8];
             world.entropy.fill(&mut nonce);
-            let (guard, nonce) = (guard.fingerprint, u64::from_le_bytes(nonce));
+            let (guard, nonce) = (guard.fingerprint(node), u64::from_le_bytes(nonce));
             let replace = self.nodes[node].replace;
             send(node, id, Command::Watch { guard, nonce, replace }, world);
         }
@@ -381,8 +382,8 @@ impl Guarding {
         self.begin(now, Turn::Admitting, world);
         self.wait_for(&ripe.iter().map(|(node, _)| *node).collect::<Vec<_>>());
         for (node, mark) in ripe {
-            let agreement = guard.agreement.to_string().into();
-            let (guard, floor) = (guard.fingerprint, self.floor(node));
+            let agreement = guard.agreement_at(node).to_string().into();
+            let (guard, floor) = (guard.fingerprint(node), self.floor(node));
             send(node, id, Command::Admit { guard, agreement, mark, floor }, world);
         }
         Next::Same
@@ -394,7 +395,8 @@ impl Guarding {
         let candidate = &self.nodes[node];
         let vouched = matches!(candidate.word, Word::For(_));
         let seen = 1 + self.others(node).count() > self.nodes.len() / 2;
-        (seen || vouched) && (candidate.is_reserved(guard.fingerprint) || !self.is_refused())
+        let reserved = candidate.is_reserved(guard.fingerprint(node));
+        (seen || vouched) && (reserved || !self.is_refused()) && !self.are_twins()
     }
 
     /// How much longer than its window a node is out while the others do not know
@@ -428,6 +430,14 @@ impl Guarding {
     /// and it may be us.
     fn is_refused(&self) -> bool {
         self.nodes.iter().any(Node::serves_others) && !mutant::on(Mutant::AdmitsThoughRefused)
+    }
+
+    /// Whether two addresses lead to one server. Which of the nodes it is, nobody
+    /// can tell once it has forgotten; and it would be heard twice about the
+    /// others.
+    fn are_twins(&self) -> bool {
+        let runs = || self.nodes.iter().filter_map(Node::facts).map(|facts| &facts.identity.run);
+        runs().enumerate().any(|(at, run)| runs().skip(at + 1).any(|next| next == run))
     }
 
     /// What the other nodes said.

@@ -7,7 +7,7 @@ use crate::{
     extend::{Decision, ExtendError, Extension},
     fence::FencingToken,
     lease::Loss,
-    moment::Moment,
+    moment::{Moment, Now},
     mutant::{self, Mutant},
     quarantine::Cause,
     quorum::{Ballot, Vote},
@@ -15,6 +15,7 @@ use crate::{
     resource::Resources,
     token::Token,
 };
+use alloc::boxed::Box;
 use core::time::Duration;
 
 /// How long the caller of a release waits for its outcome at least: nothing of
@@ -37,7 +38,8 @@ pub(super) struct Holding {
     /// Renewal ends here; `NEVER` without a cap.
     hold_until: Moment,
     next_renewal: Moment,
-    extension: Option<Extension>,
+    /// Boxed: most of the time there is none.
+    extension: Option<Box<Extension>>,
     /// The caller waits for an extension by this TTL.
     asked: Option<Duration>,
     /// The extension under way is the one the caller asked for.
@@ -106,23 +108,24 @@ impl Holding {
             return self.end();
         }
         let extending = self.extension.as_ref().filter(|extension| !extension.is_decided());
-        let next = extending.map_or(self.next_renewal, Extension::deadline);
+        let next = extending.map_or(self.next_renewal, |extension| extension.deadline());
         next.min(self.notice_at())
     }
 
-    pub(super) fn tick<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+    pub(super) fn tick<E>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
+        let now = time.lease;
         if now >= self.notice_at() {
             self.lose(id, self.cause_of_end(), world);
         }
         if self.lost {
             // Until the end somebody may still be acting on the lease.
             let over = now >= self.end();
-            return if over { self.release(now, id, false, world) } else { Next::Same };
+            return if over { self.release(time, id, false, world) } else { Next::Same };
         }
         if let Some(extension) = self.extension.as_mut().filter(|extension| !extension.is_decided())
         {
             let decision = extension.tick(now);
-            return self.proceed(now, id, decision, world);
+            return self.proceed(time, id, decision, world);
         }
         if now >= self.next_renewal {
             self.send_extension(now, id, self.terms.ttl, self.patience(now), world);
@@ -143,7 +146,7 @@ impl Holding {
             return Next::Same;
         }
         self.asked = Some(ttl);
-        if self.extension.as_ref().is_none_or(Extension::is_decided) {
+        if self.extension.as_ref().is_none_or(|extension| extension.is_decided()) {
             self.send_asked(now, id, world);
         }
         Next::Same
@@ -169,13 +172,14 @@ impl Holding {
 
     pub(super) fn vote<E>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         tag: Tag,
         node: usize,
         vote: Vote,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         if tag.round == self.planted_in {
             let after = now.since(self.since);
             self.ballot.cast(node, vote.clone(), after);
@@ -196,16 +200,17 @@ impl Holding {
         if late && !self.lost {
             self.replant(id, node, world);
         }
-        self.proceed(now, id, decision, world)
+        self.proceed(time, id, decision, world)
     }
 
     pub(super) fn release<E>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         answer: bool,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         if self.asked.take().is_some() || self.answering {
             let error = ExtendError::Lost(self.ballot.clone());
             world.outbox.push_back(Output::Extended(id, Err(error)));
@@ -214,7 +219,7 @@ impl Holding {
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
-            undo: Undo::new(now, &self.planted, self.key_ttl, answer_by),
+            undo: Undo::new(time, &self.planted, self.key_ttl, answer_by),
             patience: self.terms.node_timeout,
             round: self.round + 1,
         };
@@ -274,20 +279,22 @@ impl Holding {
                 token: self.token.clone(),
                 ttl,
                 fence: self.fence.filter(|_| !mutant::on(Mutant::NumberNotCarried)),
-                guard: world.fingerprint(),
+                guard: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
-        self.extension = Some(Extension::new(now, world.nodes, ttl, timeout, self.usable_until));
+        let extension = Extension::new(now, world.nodes, ttl, timeout, self.usable_until);
+        self.extension = Some(Box::new(extension));
     }
 
     fn proceed<E>(
         &mut self,
-        now: Moment,
+        time: Now,
         id: OpId,
         decision: Option<Decision>,
         world: &mut World<E>,
     ) -> Next {
+        let now = time.lease;
         let Some(decision) = decision else {
             return Next::Same;
         };
@@ -311,7 +318,7 @@ impl Holding {
                 let gone = ballot.tally().refusals_decide();
                 let loss = if gone { Loss::Gone(ballot) } else { self.cause_of_end() };
                 self.lose(id, loss, world);
-                return self.release(now, id, false, world);
+                return self.release(time, id, false, world);
             }
         }
         self.send_asked(now, id, world);
@@ -357,7 +364,7 @@ impl Holding {
                 resources: self.resources.clone(),
                 token: self.token.clone(),
                 ttl: self.terms.ttl,
-                guard: world.fingerprint(),
+                guard: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.planted_in }, command);
             // Whatever becomes of it: from here on the key may be there.

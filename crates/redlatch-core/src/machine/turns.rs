@@ -12,7 +12,7 @@ use crate::{
     pace::{FEWEST, Pace},
     quorum::{Ballot, Cast, Vote},
 };
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 /// What an operation asks of the nodes.
@@ -32,7 +32,7 @@ pub(super) enum Load {
 pub(super) struct Turns {
     pace: Pace,
     /// Who waits, by their tickets: first come, first served.
-    waiting: BTreeMap<u64, OpId>,
+    waiting: BTreeSet<(u64, OpId)>,
     attempts: usize,
     undos: usize,
     tails: usize,
@@ -52,15 +52,16 @@ impl Turns {
         !self.waiting.is_empty()
     }
 
-    /// Gets in line, behind all others.
-    pub(super) fn enter(&mut self, id: OpId) -> u64 {
-        let ticket = self.waiting.last_key_value().map_or(0, |(last, _)| last + 1);
-        self.waiting.insert(ticket, id);
+    /// Gets in line: with a ticket from before, or behind all others.
+    pub(super) fn enter(&mut self, id: OpId, ticket: Option<u64>) -> u64 {
+        let last = || self.waiting.last().map_or(0, |(last, _)| last + 1);
+        let ticket = ticket.unwrap_or_else(last);
+        self.waiting.insert((ticket, id));
         ticket
     }
 
-    pub(super) fn leave(&mut self, ticket: u64) {
-        self.waiting.remove(&ticket);
+    pub(super) fn leave(&mut self, id: OpId, ticket: u64) {
+        self.waiting.remove(&(ticket, id));
     }
 
     /// Who may start now, if anybody. They are in line no more.

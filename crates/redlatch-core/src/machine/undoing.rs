@@ -3,7 +3,7 @@
 use super::{Load, Next, OpId, Output, Tag, World, turns::is_settled};
 use crate::{
     command::Command,
-    moment::Moment,
+    moment::{Moment, Now},
     quorum::{Ballot, Vote},
     release::{Decision, Undo},
     resource::Resources,
@@ -40,8 +40,8 @@ impl Undoing {
     }
 
     /// A caller asks for the outcome of what began without one.
-    pub(super) fn answer<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        let decision = self.undo.answer(now, now.after(self.patience));
+    pub(super) fn answer<E>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
+        let decision = self.undo.answer(now, now.lease.after(self.patience));
         self.proceed(now, id, decision, world)
     }
 
@@ -56,7 +56,7 @@ impl Undoing {
 
     pub(super) fn vote<E>(
         &mut self,
-        now: Moment,
+        now: Now,
         id: OpId,
         tag: Tag,
         node: usize,
@@ -70,15 +70,15 @@ impl Undoing {
         self.proceed(now, id, decision, world)
     }
 
-    pub(super) fn tick<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+    pub(super) fn tick<E>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
         let decision = self.undo.tick(now);
-        self.ask(now, id, world);
+        self.ask(now.lease, id, world);
         self.proceed(now, id, decision, world)
     }
 
     fn proceed<E>(
         &self,
-        now: Moment,
+        now: Now,
         id: OpId,
         decision: Option<Decision>,
         world: &mut World<E>,

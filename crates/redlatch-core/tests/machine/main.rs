@@ -16,5 +16,6 @@ mod queueing;
 mod releasing;
 mod renewing;
 mod replanting;
+mod rerouting;
 mod retrying;
 mod undoing;

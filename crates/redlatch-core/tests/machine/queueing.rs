@@ -26,6 +26,34 @@ fn crowd(world: &mut World, count: usize) -> Vec<Lock> {
     (0..count).map(|number| ask(world, &format!("name:{number}"), plain(), 60 * TTL)).collect()
 }
 
+/// How many of a crowd start at once while nothing is answered. All of it is
+/// served in the end.
+fn at_once(world: &mut World, name: &str, count: usize) -> (usize, Vec<Lock>) {
+    let before = taken(world).len();
+    world.all_lines(Mode::Held);
+    let ask = |number| ask(world, &format!("{name}:{number}"), plain(), 60 * TTL);
+    let locks = (0..count).map(ask).collect();
+    (taken(world).len() - before, locks)
+}
+
+/// A world whose nodes have answered a crowd so quickly that more than the fewest
+/// may be under way.
+fn grown() -> World {
+    let mut world = World::of(3);
+    let (_, locks) = at_once(&mut world, "quick", 1000);
+    for _ in 0..24 {
+        world.freeze(MS);
+        let_all_through(&mut world);
+    }
+    world.all_lines(Mode::Open);
+    assert_eq!(granted(&world, &locks), 1000);
+    let (limit, locks) = at_once(&mut world, "limit", 1000);
+    assert!(limit > 4 * FEWEST, "{limit}");
+    world.all_lines(Mode::Open);
+    assert_eq!(granted(&world, &locks), 1000);
+    world
+}
+
 fn let_all_through(world: &mut World) {
     for node in 0..world.nodes.len() {
         world.let_through(node);
@@ -83,8 +111,13 @@ fn a_caller_who_is_gone_leaves_the_line_at_once() {
     let locks = crowd(&mut world, FEWEST + 2);
 
     world.cancel(locks[FEWEST]);
+    let soon = terms(|wanted| wanted.node_timeout = Some(20 * MS));
+    let impatient = ask(&mut world, "impatient", soon, Duration::ZERO);
+    world.pass(20 * MS);
     world.all_lines(Mode::Open);
 
+    let busy = AcquireError::Busy { waited: 20 * MS, waiting: 1 };
+    assert_eq!(world.refusal(impatient), Some(&busy), "one waits, and not two");
     assert_eq!(granted(&world, &locks), FEWEST + 1);
     assert!(!taken(&world).contains(&format!("name:{FEWEST}")));
     assert_eq!(world.acquired(locks[FEWEST]), None);
@@ -130,18 +163,38 @@ fn what_is_undone_goes_ahead_of_what_waits() {
 }
 
 #[test]
-fn nodes_that_are_busy_with_undos_are_asked_for_few_locks() {
+fn what_a_refused_attempt_undoes_goes_ahead_of_what_waits() {
     let mut world = World::of(3);
+    world.occupy(0);
+    world.occupy(1);
+    world.all_lines(Mode::Held);
+    let refused = world.acquire();
+    crowd(&mut world, FEWEST);
+    let before = world.clients[0].sent.len();
+
+    for node in [0, 1] {
+        world.carry_out_one(0, node);
+        world.answer_one(0, node);
+    }
+
+    assert!(matches!(world.refusal(refused), Some(AcquireError::Held(_))));
+    let sent = &world.clients[0].sent[before..];
+    let first_take = sent.iter().position(|(_, _, sent)| matches!(sent, Command::Take { .. }));
+    assert_eq!((first_take, sent.len()), (Some(3), 6), "{sent:?}");
+}
+
+#[test]
+fn nodes_that_are_busy_with_undos_are_asked_for_few_locks() {
+    let mut world = grown();
     let held = crowd(&mut world, 1000);
     assert_eq!(granted(&world, &held), 1000);
     world.all_lines(Mode::Held);
     for lock in held {
         world.cancel(lock);
     }
-    let before = taken(&world).len();
 
-    let more = crowd(&mut world, 1000);
-    assert_eq!(taken(&world).len() - before, FEWEST, "a thousand undos are unanswered");
+    let (started, more) = at_once(&mut world, "more", 1000);
+    assert_eq!(started, FEWEST, "a thousand undos are unanswered");
     world.all_lines(Mode::Open);
 
     assert_eq!(granted(&world, &more), 1000);
@@ -167,28 +220,17 @@ fn a_minority_that_is_frozen_holds_up_nobody_in_a_crowd() {
 }
 
 #[test]
-fn undos_that_wait_for_a_frozen_minority_take_no_turns() {
-    let mut world = World::of(3);
+fn what_a_frozen_minority_has_still_to_release_leaves_room_for_as_many_as_before() {
+    let mut world = grown();
+    let held = crowd(&mut world, 1000);
     world.line(2, Mode::Lossy);
-    let both = |world: &mut World, mode| (0..2).for_each(|node| world.line(node, mode));
-    both(&mut world, Mode::Held);
-    let locks = crowd(&mut world, 1000);
-    while granted(&world, &locks) < 1000 {
-        world.freeze(MS); // answers are quick: more and more is under way
-        (0..2).for_each(|node| world.let_through(node));
+    for lock in held {
+        world.release(lock);
     }
-    both(&mut world, Mode::Open);
-    for lock in &locks {
-        world.release(*lock);
-    }
-    assert_eq!(world.clients[0].machine.undos(), 1000, "all wait for the third node");
-    both(&mut world, Mode::Held);
-    let before = taken(&world).len();
 
-    crowd(&mut world, 1000);
+    let (started, _) = at_once(&mut world, "more", 1000);
 
-    let under_way = taken(&world).len() - before;
-    assert!(under_way > 4 * FEWEST, "{under_way}");
+    assert!(started > 4 * FEWEST, "{started}");
 }
 
 #[test]
@@ -266,6 +308,24 @@ fn a_retry_gets_in_line_behind_those_who_wait() {
     }
 
     assert_eq!(granted(&world, &waiting), 100);
+}
+
+#[test]
+fn a_caller_whom_the_nodes_did_not_answer_keeps_its_place_in_line() {
+    let mut world = World::of(3);
+    world.pauses_of(0);
+    world.all_lines(Mode::Lossy);
+    let locks = crowd(&mut world, 100);
+    world.pass(NODE_TIMEOUT);
+    world.all_lines(Mode::Open);
+
+    world.pass(4 * NODE_TIMEOUT);
+
+    assert_eq!(granted(&world, &locks), 100);
+    let taken = taken(&world);
+    let repeated = taken.iter().rposition(|name| name == "name:0");
+    let last = taken.iter().position(|name| name == "name:99");
+    assert!(repeated > Some(FEWEST) && repeated < last, "{repeated:?}, {last:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Giving a lock back.
 
-use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, USABLE, World};
+use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, USABLE, World, terms};
 use redlatch_core::{ExtendError, ReleaseError, Released};
 
 #[test]
@@ -62,6 +62,21 @@ fn a_release_that_a_majority_does_not_answer_is_unknown_and_goes_on() {
     world.all_lines(Mode::Open);
     assert_eq!(world.locked(), [0; 0]);
     assert!(world.is_idle());
+}
+
+#[test]
+fn a_release_waits_for_nodes_as_long_as_an_attempt_does_if_that_is_longer() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(terms(|wanted| wanted.node_timeout = Some(700 * MS)));
+    world.line(1, Mode::Held);
+    world.line(2, Mode::Held);
+
+    world.release(lock);
+    world.pass(699 * MS);
+    assert_eq!(world.released(lock), None);
+    world.pass(MS);
+
+    assert!(matches!(world.released(lock), Some(Err(ReleaseError::Unknown(_)))));
 }
 
 #[test]

@@ -161,6 +161,23 @@ fn a_renewal_whose_answers_take_longer_than_an_attempt_may_is_kept_all_the_same(
 }
 
 #[test]
+fn a_renewal_waits_for_nodes_at_least_as_long_as_an_attempt_does() {
+    let mut world = World::of(3);
+    let lock = world.acquire_on(terms(|wanted| {
+        wanted.node_timeout = Some(400 * MS);
+        let (every, max_hold) = (Some(100 * MS), Duration::MAX);
+        wanted.renewal = Some(WantedRenewal { every, max_hold });
+    }));
+    world.all_lines(Mode::Held);
+    world.pass(499 * MS);
+    assert_eq!(world.extensions(), [0, 1, 2], "asked once");
+
+    world.all_lines(Mode::Open);
+
+    assert_eq!(world.kept(lock).len(), 1);
+}
+
+#[test]
 fn a_short_extension_by_hand_does_not_put_off_the_renewal() {
     let mut world = World::of(3);
     let lock = world.acquire_on(renewed(Duration::MAX));

@@ -73,6 +73,27 @@ fn an_undo_that_nobody_answers_ends_when_the_key_has_died_by_itself() {
 }
 
 #[test]
+fn a_client_whose_wall_clock_steps_forward_undoes_what_is_still_on_a_silent_node() {
+    let mut world = World::of(3);
+    world.occupy(1);
+    world.occupy(2);
+    world.line(0, Mode::Held);
+    world.acquire();
+    world.carry_out_one(0, 0);
+    world.cut(0, Cut::NotCarriedOut);
+    world.line(0, Mode::Down);
+
+    world.clients[0].ahead = 60 * TTL;
+    world.pass(100 * MS);
+    assert!(!world.is_idle(), "the key is on the node for as long as before");
+    world.line(0, Mode::Open);
+    world.pass(500 * MS);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
+#[test]
 fn an_undo_is_not_sent_to_a_node_the_take_never_reached() {
     let mut world = World::of(3);
     world.line(0, Mode::Down);

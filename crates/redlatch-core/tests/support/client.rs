@@ -8,6 +8,8 @@ use redlatch_core::{Command, Input, Machine, Moment, Now, Output, Steady};
 pub(crate) struct Client {
     pub(crate) machine: Machine<Dice>,
     pub(crate) lines: Vec<Line>,
+    /// Which node each line leads to.
+    pub(crate) routes: Vec<usize>,
     /// Every command, in the order sent.
     pub(crate) sent: Vec<(Moment, usize, Command)>,
     /// Everything else the machine said, in order.
@@ -24,6 +26,7 @@ impl Client {
         Client {
             machine: Machine::new(nodes, Dice::of(number)),
             lines: vec![Line::open(); nodes],
+            routes: (0..nodes).collect(),
             sent: Vec::new(),
             said: Vec::new(),
             ops: 0,

@@ -15,6 +15,8 @@ pub(crate) struct Node {
     registers: BTreeMap<u32, u64>,
     /// What is kept for the restart guard.
     ledger: Ledger,
+    /// Which server it is.
+    number: usize,
     /// How often it has been started, and when.
     pub(crate) run: u32,
     pub(crate) started: Option<Moment>,
@@ -33,6 +35,10 @@ struct Key {
 }
 
 impl Node {
+    pub(crate) fn server(number: usize) -> Self {
+        Node { number, ..Node::default() }
+    }
+
     pub(crate) fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
         self.keys.retain(|_, key| now < key.dies);
         if let Some(objection) = self.objection(command) {
@@ -121,7 +127,10 @@ impl Node {
     }
 
     fn identity(&self) -> Identity {
-        Identity { run: format!("run-{}", self.run).into(), version: "memory 1".into() }
+        Identity {
+            run: format!("run-{}-{}", self.number, self.run).into(),
+            version: "memory 1".into(),
+        }
     }
 
     fn facts(&self, now: Moment) -> Facts {

@@ -6,8 +6,8 @@ use super::{
 };
 use core::time::Duration;
 use redlatch_core::{
-    Agreement, Command, Fault, Guard, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms,
-    Token, WallClock,
+    Command, Fault, Guard, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms, Token,
+    WallClock,
     fence::DEFAULT_SKEW,
     machine::{Adopted, Order, Vouch},
 };
@@ -42,7 +42,7 @@ impl World {
         let clients = 0..clients;
         World {
             now: at(10_000),
-            nodes: vec![Node::default(); nodes],
+            nodes: (0..nodes).map(Node::server).collect(),
             clients: clients.map(|number| Client::new(number, nodes)).collect(),
         }
     }
@@ -71,9 +71,9 @@ impl World {
         window: Duration,
     ) {
         let names = names.iter().map(|name| Arc::from(*name));
-        let agreement = Agreement::new(names, TTL, window - TTL);
+        let guard = Guard::new(names, TTL, window - TTL, strict);
         let machine = Machine::new(self.nodes.len(), Dice::of(client));
-        self.clients[client].machine = machine.guarded(Guard::new(agreement, strict));
+        self.clients[client].machine = machine.guarded(guard);
     }
 
     /// Fixes the pauses between attempts: 0 for the shortest, 255 the longest.
@@ -222,11 +222,13 @@ impl World {
     }
 
     pub(crate) fn carry_out(&mut self, client: usize, node: usize) {
-        self.clients[client].lines[node].carry_out(self.now, &mut self.nodes[node]);
+        let client = &mut self.clients[client];
+        client.lines[node].carry_out(self.now, &mut self.nodes[client.routes[node]]);
     }
 
     pub(crate) fn carry_out_one(&mut self, client: usize, node: usize) {
-        self.clients[client].lines[node].carry_out_one(self.now, &mut self.nodes[node]);
+        let client = &mut self.clients[client];
+        client.lines[node].carry_out_one(self.now, &mut self.nodes[client.routes[node]]);
     }
 
     /// Hands the oldest reply over.
@@ -240,8 +242,9 @@ impl World {
     /// new one.
     pub(crate) fn cut(&mut self, node: usize, cut: Cut) {
         for client in 0..self.clients.len() {
-            let line = &mut self.clients[client].lines[node];
-            for (tag, reply) in line.cut(self.now, cut, &mut self.nodes[node]) {
+            let Client { lines, routes, .. } = &mut self.clients[client];
+            let cut = lines[node].cut(self.now, cut, &mut self.nodes[routes[node]]);
+            for (tag, reply) in cut {
                 self.hand_in(client, Input::Reply { node, tag, reply });
             }
         }
@@ -259,6 +262,11 @@ impl World {
             let reply = Reply::failed(Fault::Unreachable("refused".into()));
             self.hand_in(0, Input::Reply { node, tag, reply });
         }
+    }
+
+    /// From now on the client's line leads to another node.
+    pub(crate) fn reroute(&mut self, client: usize, node: usize, to: usize) {
+        self.clients[client].routes[node] = to;
     }
 
     /// The node restarts without anything it had.
@@ -312,7 +320,8 @@ impl World {
                     continue;
                 };
                 client.sent.push((self.now, node, command.clone()));
-                client.lines[node].send(self.now, tag, command, &mut self.nodes[node]);
+                let server = &mut self.nodes[client.routes[node]];
+                client.lines[node].send(self.now, tag, command, server);
             }
         }
         moved

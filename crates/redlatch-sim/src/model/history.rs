@@ -150,14 +150,14 @@ fn client_note(world: &World, client: usize) -> String {
 }
 
 fn node_note(world: &World, node: usize) -> String {
-    let node = &world.nodes[node];
+    let (at, node) = (node, &world.nodes[node]);
     let key = node.key(world.now, &world.setting.name);
     let key = key.map_or_else(
         || "-".to_owned(),
         |key| format!("{} to {}", name_of(&key.value), moment_text(key.dies)),
     );
     let guard = world.setting.guard.as_ref();
-    let out = guard.is_some_and(|guard| !node.is_admitted(guard.fingerprint));
+    let out = guard.is_some_and(|guard| !node.is_admitted(guard.fingerprint(at)));
     let out = if out { " OUT" } else { "" };
     match node.register(&world.setting.resources) {
         0 => format!("{key}{out}"),

@@ -127,8 +127,8 @@ impl World {
     /// A look finds something: another one ends at once.
     fn has_node_out(&self) -> bool {
         let guard = self.setting.guard.as_ref();
-        guard
-            .is_some_and(|guard| self.nodes.iter().any(|node| !node.is_admitted(guard.fingerprint)))
+        let mut nodes = self.nodes.iter().enumerate();
+        guard.is_some_and(|guard| nodes.any(|(at, node)| !node.is_admitted(guard.fingerprint(at))))
     }
 
     fn steps_of_line(&self, client: usize, node: usize, steps: &mut Vec<Step>) {

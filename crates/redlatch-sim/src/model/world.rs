@@ -15,8 +15,8 @@ use super::{
 };
 use crate::node::{Habits, Node};
 use redlatch_core::{
-    Agreement, Entropy, Guard, Machine, Moment, Now, OpId, Owner, Resource, Resources, Steady,
-    Terms, WallClock, machine::Order,
+    Entropy, Guard, Machine, Moment, Now, OpId, Owner, Resource, Resources, Steady, Terms,
+    WallClock, machine::Order,
 };
 use std::{
     hash::{Hash, Hasher},
@@ -98,8 +98,7 @@ impl Setting {
     pub(super) fn stranger(&self) -> Option<Guard> {
         let guard = self.guard.as_ref()?;
         let (names, max_ttl) = (guard.agreement.nodes().iter().cloned(), guard.agreement.max_ttl());
-        let agreement = Agreement::new(names, max_ttl, Duration::from_millis(1));
-        Some(Guard::new(agreement, guard.strict))
+        Some(Guard::new(names, max_ttl, Duration::from_millis(1), guard.strict))
     }
 
     /// What a client asks for when it begins to want the lock. The wall clocks
@@ -122,8 +121,7 @@ impl Setting {
 fn guard(scenario: &Scenario) -> Option<Guard> {
     let guarded = scenario.guard?;
     let names = ["A", "B", "C"].map(Into::into);
-    let agreement = Agreement::new(names, ms(scenario.times.ttl_ms), Duration::ZERO);
-    Some(Guard::new(agreement, guarded.strict))
+    Some(Guard::new(names, ms(scenario.times.ttl_ms), Duration::ZERO, guarded.strict))
 }
 
 impl World {
@@ -136,13 +134,13 @@ impl World {
             let guard = setting.guard_of(client.into());
             Shared::new(guard.map_or(machine.clone(), |guard| machine.guarded(guard)))
         };
-        let node = |number: &u64| {
-            let mut node = Node::default();
+        let node = |(at, number): (usize, &u64)| {
+            let mut node = Node::server(at);
             if *number > 0 {
                 node.set_register(&setting.resources, *number);
             }
             if let Some(guard) = &setting.guard {
-                node.admit_now(guard.fingerprint, &guard.agreement.to_string());
+                node.admit_now(guard.fingerprint(at), &guard.agreement_at(at).to_string());
             }
             Shared::new(node)
         };
@@ -151,7 +149,7 @@ impl World {
             machines: (0..=255).take(clients).map(machine).collect(),
             callers: scenario.scripts.iter().map(|s| Caller::new(s.extends, s.looks)).collect(),
             lines: vec![Shared::new(Line::default()); clients * NODES],
-            nodes: scenario.registers.iter().map(node).collect(),
+            nodes: scenario.registers.iter().enumerate().map(node).collect(),
             foreign: Foreign::new(scenario.faults.foreign),
             faults: scenario.faults,
             granted: Vec::new(),

@@ -188,6 +188,10 @@ pub const ALL: &[Mutant] = &[
         ..seeds(Plant::Core(Core::OtherNodesCount), "minority-without-guard", 1000)
     },
     Mutant {
+        about: "a marker does not say which node of the list it is for",
+        ..seeds(Plant::Core(Core::NodeNotNamed), "node-not-named", 1000)
+    },
+    Mutant {
         about: "a node is admitted by any mark",
         ..node(Flaw::IgnoresMark, "mark-ignored", "admitted-twice")
     },

@@ -5,9 +5,15 @@ use redlatch_core::{Cause, Facts, FencingToken, Fingerprint, Identity, Marker, M
 use std::{sync::Arc, time::Duration};
 
 impl Node {
+    /// The server of that number, with empty memory.
+    #[must_use]
+    pub fn server(number: usize) -> Self {
+        Node { number, ..Node::default() }
+    }
+
     /// Forgets everything, as a server without a disk does when it restarts.
     pub fn forget(&mut self, now: Moment) {
-        *self = Node { run: self.run + 1, started: Some(now), ..Node::default() };
+        *self = Node { run: self.run + 1, started: Some(now), ..Node::server(self.number) };
     }
 
     /// Restarts with all that it had.
@@ -24,7 +30,7 @@ impl Node {
             started: self.started,
             promoted: self.promoted,
             flushed: true,
-            ..Node::default()
+            ..Node::server(self.number)
         };
     }
 
@@ -81,7 +87,8 @@ impl Node {
     }
 
     pub(super) fn identity(&self) -> Identity {
-        Identity { run: format!("run-{}", self.run).into(), version: "virtual 1".into() }
+        let run = format!("run-{}-{}", self.number, self.run).into();
+        Identity { run, version: "virtual 1".into() }
     }
 
     pub(super) fn facts(&mut self, clock: Clock, habits: Habits) -> Facts {

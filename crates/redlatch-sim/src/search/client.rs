@@ -100,14 +100,15 @@ impl Client {
         let party = schedule.party(number);
         let id = u64::try_from(number).unwrap_or(u64::MAX);
         let nodes = 0..schedule.nodes.len();
-        let link = |node| Link::new(Dice::of(schedule.seed, &[2, id, node]));
+        let wide = |node| u64::try_from(node).unwrap_or(0);
+        let link = |node| Link::new(node, Dice::of(schedule.seed, &[2, id, wide(node)]));
         let epoch = Moment::from_nanos(EPOCH.saturating_add_signed(wall * 1000));
         Client {
             machine: machine(schedule, number, 0),
             clock: Clock::new(drift, Moment::from_nanos(1_000_000_000)),
             steady: Clock::new(drift, Moment::from_nanos(1_000_000_000)),
             wall: Clock::new(drift, epoch),
-            links: nodes.clone().map(|node| link(u64::try_from(node).unwrap_or(0))).collect(),
+            links: nodes.clone().map(link).collect(),
             life: 0,
             down: 0,
             paused: 0,

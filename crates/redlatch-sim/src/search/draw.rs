@@ -19,6 +19,7 @@ use std::time::Duration;
 
 /// What kind of run it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a kind of its own")]
 pub(super) struct Mood {
     /// How many troubles of each kind, at most.
     pub(super) network: u64,
@@ -40,6 +41,8 @@ pub(super) struct Mood {
     pub(super) rolling: bool,
     /// Thousands of clients with little to do each.
     pub(super) crowd: bool,
+    /// One client wants hundreds of locks at once: more than may be under way.
+    pub(super) flood: bool,
     /// A few clients that all want one lock with a number, all the time, on nodes
     /// whose clocks jump: what fencing is for.
     pub(super) storm: bool,
@@ -59,6 +62,7 @@ const CALM: Mood = Mood {
     flush_all: 0,
     rolling: false,
     crowd: false,
+    flood: false,
     storm: false,
 };
 
@@ -120,7 +124,7 @@ impl Schedule {
         draw.draw_parties();
         draw.calm_at = draw.lasts();
         let registers = draw.registers();
-        Schedule {
+        let mut schedule = Schedule {
             seed,
             nodes: draw.node_places(registers.iter().all(|register| *register < 3)),
             registers,
@@ -131,7 +135,11 @@ impl Schedule {
             calm_at: draw.calm_at.into(),
             troubles: draw.troubles(),
             jobs: draw.jobs(),
-        }
+        };
+        // By dice of their own: the rest of a seed is what it was without them.
+        draw.dice = Dice::of(seed, &[4]);
+        draw.reroutes(&mut schedule.troubles);
+        schedule
     }
 }
 
@@ -210,7 +218,8 @@ fn any_mood(dice: &mut Dice) -> Mood {
         58..68 => Mood { network: 2, steps: 5, pauses: 2, ..CALM },
         68..74 => Mood { foreign: 6, network: 4, ..CALM },
         74..90 => everything,
-        90..98 => Mood { network: 10, steps: 24, pauses: 2, storm: true, ..CALM },
+        90..96 => Mood { network: 10, steps: 24, pauses: 2, storm: true, ..CALM },
+        96..98 => Mood { network: 6, pauses: 2, flood: true, ..CALM },
         _ => Mood { network: 6, crowd: true, ..CALM },
     }
 }
@@ -284,12 +293,15 @@ impl Draw {
             6..9 => self.ttl / 60,
             _ => self.ttl / 30,
         };
+        // A message waits for those ahead of it: of hundreds the slowest decides, and
+        // no attempt would be answered in time.
+        let most = if self.mood.flood { self.ttl / 200 } else { most };
         let straggle = self.of_ttl(3, 60);
         let stragglers = self.dice.pick(&[0, 2, 10, 50]);
         Network {
             least: (most / 8).into(),
             most: most.into(),
-            stragglers: if self.mood.rolling { 0 } else { stragglers },
+            stragglers: if self.mood.rolling || self.mood.flood { 0 } else { stragglers },
             straggle,
         }
     }

@@ -61,8 +61,10 @@ pub enum Event {
 pub struct Wire {
     /// Whose.
     pub client: usize,
-    /// To which node.
+    /// To which node, as the client names it.
     pub node: usize,
+    /// Which one it leads to.
+    pub server: usize,
     /// The how many-th: what belongs to an earlier one is stale.
     pub epoch: u32,
 }

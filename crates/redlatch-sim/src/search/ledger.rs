@@ -35,6 +35,8 @@ pub struct Lease {
     pub granted: Moment,
     /// How long before the end its loss must be signalled.
     pub notice: Duration,
+    /// How much of it must have been left when it was granted.
+    pub least: Duration,
 }
 
 /// All leases whose guards may say "held".

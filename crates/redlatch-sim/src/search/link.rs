@@ -28,6 +28,8 @@ pub const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 pub struct Link {
     /// The connection.
     pub state: State,
+    /// Which node it leads to.
+    pub leads_to: usize,
     /// The how many-th connection it is.
     pub epoch: u32,
     /// Handed over, not yet sent.
@@ -85,8 +87,9 @@ pub struct Direction {
 impl Link {
     /// No connection yet.
     #[must_use]
-    pub fn new(dice: Dice) -> Self {
+    pub fn new(leads_to: usize, dice: Dice) -> Self {
         Link {
+            leads_to,
             state: State::Idle,
             epoch: 0,
             waiting: VecDeque::new(),
@@ -109,7 +112,7 @@ impl Link {
     /// The wire that this connection is.
     #[must_use]
     pub fn wire(&self, client: usize, node: usize) -> Wire {
-        Wire { client, node, epoch: self.epoch }
+        Wire { client, node, server: self.leads_to, epoch: self.epoch }
     }
 
     /// How long one message takes.

@@ -13,7 +13,7 @@ mod trouble;
 
 use redlatch_core::{Agreement, Moment, Resources};
 use serde::{Deserialize, Serialize};
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 pub use claims::Claims;
 pub use text::BadSchedule;
@@ -192,12 +192,27 @@ pub enum End {
     Keep,
 }
 
+/// Under which name clients know a node.
+#[must_use]
+pub fn name_of(node: usize) -> Arc<str> {
+    format!("node-{node}").into()
+}
+
 impl Party {
     /// What its clients agree on, with or without a guard.
     #[must_use]
     pub fn agreement(&self) -> Agreement {
-        let names = self.list.iter().map(|node| format!("node-{node}").into());
-        Agreement::new(names, self.max_ttl.get(), self.skew.get())
+        Agreement::new(self.names(), self.max_ttl.get(), self.skew.get())
+    }
+
+    fn names(&self) -> impl Iterator<Item = Arc<str>> {
+        self.list.iter().map(|node| name_of(*node))
+    }
+
+    /// Where in its list a node stands, if it does.
+    #[must_use]
+    pub fn position(&self, node: usize) -> Option<usize> {
+        self.list.iter().position(|known| *known == node)
     }
 
     /// The guard of its clients, if they have one.
@@ -205,7 +220,8 @@ impl Party {
     pub fn guard(&self) -> Option<redlatch_core::Guard> {
         let strict = self.guard == Guard::Strict;
         let guarded = self.guard != Guard::Off;
-        guarded.then(|| redlatch_core::Guard::new(self.agreement(), strict))
+        let (max_ttl, skew) = (self.max_ttl.get(), self.skew.get());
+        guarded.then(|| redlatch_core::Guard::new(self.names(), max_ttl, skew, strict))
     }
 
     /// How long a node that forgot must not vote: counted here, not asked of the

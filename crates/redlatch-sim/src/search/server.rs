@@ -60,10 +60,10 @@ impl Server {
     pub fn new(schedule: &Schedule, number: usize, habits: node::Habits) -> Self {
         let place = &schedule.nodes[number];
         let first = &schedule.parties[0];
-        let guard = first.guard().filter(|_| !schedule.fresh && first.list.contains(&number));
-        let mut node = node::Node::default();
-        if let Some(guard) = guard {
-            node.admit_now(guard.fingerprint, &guard.agreement.to_string());
+        let guard = first.guard().filter(|_| !schedule.fresh);
+        let mut node = node::Node::server(number);
+        if let (Some(guard), Some(at)) = (guard, first.position(number)) {
+            node.admit_now(guard.fingerprint(at), &guard.agreement_at(at).to_string());
         }
         for resource in schedule.jobs.iter().flat_map(|job| &job.resources) {
             node.set_register(&resources(&[*resource]), schedule.registers[number]);

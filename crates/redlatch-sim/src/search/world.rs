@@ -89,6 +89,8 @@ pub struct Counts {
     pub admitted: u64,
     /// Leases handed from one client to another.
     pub handed_over: u64,
+    /// Requests that had to wait for their turn.
+    pub queued: u64,
 }
 
 impl Counts {
@@ -105,6 +107,7 @@ impl Counts {
             late: self.late + other.late,
             admitted: self.admitted + other.admitted,
             handed_over: self.handed_over + other.handed_over,
+            queued: self.queued + other.queued,
         }
     }
 }

@@ -17,6 +17,8 @@ use super::link::Link;
 /// What the proxy wants.
 #[derive(Debug)]
 pub(super) struct Rules {
+    /// The port that new connections lead to.
+    pub(super) server: u16,
     pub(super) requests: Rule,
     pub(super) replies: Rule,
     pub(super) lose_next_reply: bool,
@@ -55,8 +57,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(wake: PipeWriter) -> Self {
+    pub(super) fn new(wake: PipeWriter, server: u16) -> Self {
         let rules = Rules {
+            server,
             requests: Rule::Pass,
             replies: Rule::Pass,
             lose_next_reply: false,
@@ -108,19 +111,12 @@ pub(super) struct Switch {
     shared: Arc<Shared>,
     listener: Arc<TcpListener>,
     woken: PipeReader,
-    server: SocketAddr,
     links: Vec<Link>,
 }
 
 impl Switch {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        listener: Arc<TcpListener>,
-        woken: PipeReader,
-        server: u16,
-    ) -> Self {
-        let server = (Ipv4Addr::LOCALHOST, server).into();
-        Self { shared, listener, woken, server, links: Vec::new() }
+    pub(super) fn new(shared: Arc<Shared>, listener: Arc<TcpListener>, woken: PipeReader) -> Self {
+        Self { shared, listener, woken, links: Vec::new() }
     }
 
     pub(super) fn run(mut self) {
@@ -218,8 +214,8 @@ impl Switch {
         }
         rules.counts.accepted += 1;
         // A client of a server that is down sees its connection closed.
-        if let Ok(link) =
-            TcpStream::connect(self.server).and_then(|server| Link::new(client, server))
+        if let Ok(link) = TcpStream::connect((Ipv4Addr::LOCALHOST, rules.server))
+            .and_then(|server| Link::new(client, server))
         {
             self.links.push(link);
         }

@@ -97,7 +97,7 @@ impl Place {
         let open = |node: &Arc<dyn Node>| {
             let link = node.open(self.clock);
             match &self.counted {
-                Some(counted) => Box::new(Heeding::new(link, counted.clone())) as Box<dyn Link>,
+                Some(counted) => Box::new(Heeding::new(link, counted.at(node.name()))) as _,
                 None => link,
             }
         };
@@ -206,12 +206,18 @@ impl Handle {
     }
 
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, Stopped> {
-        if self.place.is_forked() {
-            return Err(Stopped); // nobody in this process would ever answer
-        }
+        self.put(ask).await.map_err(|_| Stopped)
+    }
+
+    /// Hands over a request at once. Where nobody will ever answer, the answer
+    /// is an error.
+    fn put<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> oneshot::Receiver<T> {
         let (answer, answered) = oneshot::channel();
-        self.asking.send(ask(answer)).map_err(|_| Stopped)?;
-        answered.await.map_err(|_| Stopped)
+        // An engine of another process would never answer.
+        if !self.place.is_forked() {
+            self.tell(ask(answer));
+        }
+        answered
     }
 
     /// Takes a lock. Dropping the future undoes what there is of it.
@@ -220,12 +226,7 @@ impl Handle {
     /// this one does not carry the order along while it waits.
     pub(crate) fn acquire(&self, order: Order) -> Acquire {
         let op = self.next_op();
-        let (answer, answered) = oneshot::channel();
-        // Where the engine is gone, so is `answer`; one of another process would
-        // never answer.
-        if !self.place.is_forked() {
-            self.tell(Ask::Acquire { op, order, answer });
-        }
+        let answered = self.put(|answer| Ask::Acquire { op, order, answer });
         Acquire { asking: self.asking.clone(), op: Some(op), answered }
     }
 
@@ -237,8 +238,10 @@ impl Handle {
         self.ask(|answer| Ask::Extend { op, ttl, answer }).await
     }
 
-    pub(crate) async fn release(&self, op: OpId) -> Result<release::Decision, Stopped> {
-        self.ask(|answer| Ask::Release { op, answer }).await
+    /// Releases a lease. Asked at once: a small future, of which there may be
+    /// very many.
+    pub(crate) fn release(&self, op: OpId) -> oneshot::Receiver<release::Decision> {
+        self.put(|answer| Ask::Release { op, answer })
     }
 
     pub(crate) async fn survey(

@@ -1,8 +1,8 @@
 //! A link for a client without the restart guard: it heeds those that have one.
 //!
-//! In:  commands, and the nodes that this client counts.
+//! In:  commands, the nodes that this client counts, and which of them this is.
 //! Out: replies; a vote only from a node whose clients with a guard count the
-//! same nodes.
+//! same nodes, and know it by the same name.
 //!
 //! Promise: no vote is sent before the node has told what its other clients
 //! count, and none counts on an answer older than [`LOOK_AGAIN`]: the question
@@ -11,7 +11,7 @@
 
 use super::Link;
 use redlatch_core::{Agreement, Command, Fault, Ledger, Quarantine, Reply, Tag, Vote};
-use std::{collections::VecDeque, sync::Arc, task::Context, time::Duration};
+use std::{collections::VecDeque, task::Context, time::Duration};
 use tokio::time::Instant;
 
 /// How old an answer may be; the same as for the identity of a Redis server.
@@ -21,15 +21,15 @@ const MOST_HELD: usize = 1024;
 
 pub(crate) struct Heeding {
     link: Box<dyn Link>,
-    counted: Arc<Agreement>,
+    counted: Agreement,
     heard: Heard,
     asked_at: Option<Instant>,
     /// Questions of our own that are not answered yet.
     asking: usize,
     /// Waits for the first answer: a vote, and all that was sent behind it.
     held: VecDeque<(Tag, Command)>,
-    /// Votes that are under way.
-    votes: VecDeque<Tag>,
+    /// What is under way, in order, and whether it is a vote.
+    under_way: VecDeque<(Tag, bool)>,
     /// Answered without the node.
     ready: Vec<(Tag, Reply)>,
     incoming: Vec<(Tag, Reply)>,
@@ -48,7 +48,7 @@ enum Heard {
 }
 
 impl Heeding {
-    pub(crate) fn new(link: Box<dyn Link>, counted: Arc<Agreement>) -> Self {
+    pub(crate) fn new(link: Box<dyn Link>, counted: Agreement) -> Self {
         Heeding {
             link,
             counted,
@@ -56,7 +56,7 @@ impl Heeding {
             asked_at: None,
             asking: 0,
             held: VecDeque::new(),
-            votes: VecDeque::new(),
+            under_way: VecDeque::new(),
             ready: Vec::new(),
             incoming: Vec::new(),
         }
@@ -65,10 +65,7 @@ impl Heeding {
     fn send_vote(&mut self, tag: Tag, command: Command) {
         self.ask_if_due();
         match &self.heard {
-            Heard::Same => {
-                self.votes.push_back(tag);
-                self.link.send(tag, command);
-            }
+            Heard::Same => self.pass_on(tag, command),
             Heard::Otherwise(quarantine) => {
                 let vote = Vote::Quarantined(quarantine.clone());
                 self.ready.push((tag, Reply::Vote(vote)));
@@ -113,7 +110,7 @@ impl Heeding {
         }
         for (tag, command) in std::mem::take(&mut self.held) {
             match &self.heard {
-                _ if !is_vote(&command) => self.link.send(tag, command),
+                _ if !is_vote(&command) => self.pass_on(tag, command),
                 Heard::Refused(fault) => self.ready.push((tag, Reply::failed(fault.clone()))),
                 _ => self.send_vote(tag, command),
             }
@@ -127,12 +124,18 @@ impl Heeding {
         }
     }
 
+    fn pass_on(&mut self, tag: Tag, command: Command) {
+        self.under_way.push_back((tag, is_vote(&command)));
+        self.link.send(tag, command);
+    }
+
     /// Takes in what the node said to a command of the caller's.
-    fn passed_on(&mut self, tag: Tag, reply: Reply) {
-        let voted = self.votes.iter().position(|vote| *vote == tag);
-        let reply = match voted.and_then(|at| self.votes.remove(at)) {
-            Some(_) => self.counted(reply),
-            None => reply,
+    fn answered_to(&mut self, tag: Tag, reply: Reply) {
+        // The first, unless a command was refused without the node.
+        let at = self.under_way.iter().position(|(sent, _)| *sent == tag);
+        let reply = match at.and_then(|at| self.under_way.remove(at)) {
+            Some((_, true)) => self.counted(reply),
+            _ => reply,
         };
         match &reply {
             Reply::Ledger(ledger) => self.heard = self.judge(ledger),
@@ -167,7 +170,7 @@ impl Link for Heeding {
         if is_vote(&command) && self.held.is_empty() {
             self.send_vote(tag, command);
         } else if self.held.is_empty() {
-            self.link.send(tag, command);
+            self.pass_on(tag, command);
         } else {
             self.held.push_back((tag, command));
         }
@@ -182,7 +185,7 @@ impl Link for Heeding {
             for (tag, reply) in incoming.drain(..) {
                 match tag {
                     Tag::DRIVER => self.answered(reply),
-                    _ => self.passed_on(tag, reply),
+                    _ => self.answered_to(tag, reply),
                 }
             }
             self.incoming = incoming;
@@ -210,7 +213,7 @@ mod tests {
     use crate::node::conformance::{resources, tag};
     use redlatch_core::Token;
     use std::{
-        sync::{Mutex, PoisonError},
+        sync::{Arc, Mutex, PoisonError},
         task::Waker,
     };
 
@@ -245,7 +248,7 @@ mod tests {
     fn heeding() -> (Heeding, Wire) {
         let wire = Wire::default();
         let counted = Agreement::new(["a".into()], Duration::ZERO, Duration::ZERO);
-        (Heeding::new(Box::new(wire.clone()), Arc::new(counted)), wire)
+        (Heeding::new(Box::new(wire.clone()), counted), wire)
     }
 
     fn take() -> Command {

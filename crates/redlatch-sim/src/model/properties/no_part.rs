@@ -5,6 +5,7 @@ use crate::model::world::World;
 
 pub(super) fn broken(world: &World) -> Option<String> {
     let stranger = world.setting.stranger()?;
-    let taken = world.nodes.iter().position(|node| node.is_admitted(stranger.fingerprint))?;
+    let mut nodes = world.nodes.iter().enumerate();
+    let taken = nodes.position(|(at, node)| node.is_admitted(stranger.fingerprint(at)))?;
     Some(format!("{} serves a client that agrees with nobody", ["A", "B", "C"][taken]))
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// The most clients that want one lock in the second phase.
 const CONTENDERS: usize = 8;
+/// The names of a flood, which nobody else wants, begin here.
+const FLOOD: u32 = 10_000;
 /// No client waits longer than this between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -31,7 +33,25 @@ impl Draw {
                 jobs.push(self.must(client));
             }
         }
+        if self.mood.flood {
+            self.flood(&mut jobs);
+        }
         jobs
+    }
+
+    /// One client wants hundreds of locks at once, each of a name of its own: when
+    /// anything may go wrong, and once more when nothing does.
+    fn flood(&mut self, jobs: &mut Vec<Job>) {
+        let at = self.any_time();
+        let count = u32::try_from(self.dice.between(100, 400)).unwrap_or(100);
+        for name in FLOOD..FLOOD + count {
+            let resources = vec![name];
+            let wait = self.of_ttl(0, 400);
+            jobs.push(Job { at, resources: resources.clone(), wait, ..self.job(0) });
+            if self.has_nodes_in_the_end(0) {
+                jobs.push(Job { resources, ..self.must(0) });
+            }
+        }
     }
 
     /// A lease that is held, and renewed, while all nodes are restarted.

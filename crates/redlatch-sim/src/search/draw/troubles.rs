@@ -175,6 +175,29 @@ impl Draw {
         }
     }
 
+    /// The address of a node leads one client to another node, and mostly it does
+    /// not reach the others.
+    pub(super) fn reroutes(&mut self, troubles: &mut Vec<Trouble>) {
+        let calm = self.mood.crowd || self.mood.rolling || self.deaf;
+        let alone = self.others == Others::Nobody && !calm;
+        if self.guard == Guard::Off || !alone || !self.dice.percent(15) {
+            return;
+        }
+        let (client, node) = (self.client(), self.node());
+        let to = (node + 1 + self.dice.index(self.nodes - 1)) % self.nodes;
+        let (at, lasts) = (self.any_time(), self.of_ttl(50, 600));
+        troubles.push(Trouble { at, what: Wrong::Reroute { client, node, to, lasts } });
+        let mut others: Vec<usize> = (0..self.nodes).filter(|n| ![node, to].contains(n)).collect();
+        // With one less, a node that counts twice makes a majority.
+        others.truncate(self.nodes - self.nodes / 2 - 1);
+        if self.dice.percent(70) {
+            for node in others {
+                let what = Wrong::Cut { client: Some(client), node, way: Way::Both, lasts };
+                troubles.push(Trouble { at, what });
+            }
+        }
+    }
+
     fn network_trouble(&mut self) -> Wrong {
         let node = self.node();
         match self.dice.below(10) {

@@ -6,7 +6,7 @@
 //! that none of the others knows.
 
 use super::{Invariant, Seen, Site, exclusion::is_foreign};
-use redlatch_core::{Command, Fingerprint, Moment, Reply, Resources, Vote};
+use redlatch_core::{Command, Moment, Reply, Resources, Vote};
 
 #[derive(Default)]
 pub(super) struct Admission {
@@ -32,10 +32,10 @@ impl Invariant for Admission {
                 Ok(())
             }
             Seen::Served { client, node, command, reply: Reply::Vote(Vote::Granted) } => {
-                let Command::Admit { guard, .. } = command else { return Ok(()) };
+                let Command::Admit { .. } = command else { return Ok(()) };
                 nobody_elses(site, *node)?;
-                by_a_majority(site, *client, *node, *guard)?;
-                self.above_what_was_granted(site, *client, *node, *guard)
+                by_a_majority(site, *client, *node)?;
+                self.above_what_was_granted(site, *client, *node)
             }
             _ => Ok(()),
         }
@@ -50,24 +50,20 @@ fn nobody_elses(site: &Site<'_>, node: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn by_a_majority(
-    site: &Site<'_>,
-    client: usize,
-    node: usize,
-    guard: Fingerprint,
-) -> Result<(), String> {
-    let process = &site.clients[client];
-    let others = process.list.iter().filter(|other| **other != node);
-    let serves_others = |other: &&usize| {
-        let served = site.servers[**other].node.ledger().admitted.as_deref();
-        served.is_some_and(|served| !served.ends_with(&guard.to_string()))
+fn by_a_majority(site: &Site<'_>, client: usize, node: usize) -> Result<(), String> {
+    let (process, party) = (&site.clients[client], site.schedule.party(client));
+    let Some(guard) = party.guard() else { return Ok(()) };
+    let serves_others = |(at, other): (usize, &usize)| {
+        let served = site.servers[*other].node.ledger().admitted.as_deref();
+        let ours = guard.fingerprint(at).to_string();
+        *other != node && served.is_some_and(|served| !served.ends_with(&ours))
     };
-    let strange = others.filter(serves_others).count();
+    let strange = party.list.iter().enumerate().filter(|known| serves_others(*known)).count();
     // So many it may have seen, and no one that refuses it.
-    let seen = process.list.len() - strange;
+    let (seen, nodes) = (party.list.len() - strange, party.list.len());
     // An operator may have said so: that it is theirs, or that it has forgotten nothing.
     let told = process.reserved.contains(&node) || site.servers[node].memory.vouched;
-    if site.claims.liveness && !told && seen <= process.list.len() / 2 {
+    if site.claims.liveness && !told && seen <= nodes / 2 {
         return Err(format!("client {client} admits node {node}, but {strange} serve others"));
     }
     Ok(())
@@ -79,19 +75,21 @@ impl Admission {
         site: &Site<'_>,
         client: usize,
         node: usize,
-        guard: Fingerprint,
     ) -> Result<(), String> {
-        let (server, list) = (&site.servers[node], &site.clients[client].list);
-        let out =
-            |other: &&usize| **other == node || !site.servers[**other].node.is_admitted(guard);
-        self.amnesia |= list.iter().filter(out).count() > (list.len() - 1) / 2;
+        let (server, party) = (&site.servers[node], site.schedule.party(client));
+        let Some(guard) = party.guard() else { return Ok(()) };
+        let out = |(at, other): (usize, &usize)| {
+            *other == node || !site.servers[*other].node.is_admitted(guard.fingerprint(at))
+        };
+        let out = party.list.iter().enumerate().filter(|known| out(*known)).count();
+        self.amnesia |= out > (party.list.len() - 1) / 2;
         let claimed =
             site.claims.fencing && site.claims.windows && site.schedule.parties.len() == 1;
         let Some(forgot) = server.memory.forgot.filter(|_| claimed && !server.memory.vouched)
         else {
             return Ok(());
         };
-        let window = site.schedule.party(client).window();
+        let window = party.window();
         // In the end, clocks have to do.
         if self.amnesia || site.now.since(forgot) > window.mul_f64(1.9) {
             return Ok(());

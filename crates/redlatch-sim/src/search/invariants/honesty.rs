@@ -2,7 +2,8 @@
 //! signalled before its end.
 //!
 //! "Proved" is taken at its word: when a lease is granted or extended, a majority
-//! of the nodes has its keys, and all of them outlive the lease.
+//! of the nodes has its keys, and all of them outlive the lease. And whoever is
+//! granted one can use it: as much of it is left as was asked for.
 
 use super::{Invariant, LeaseId, Seen, Site, name};
 use crate::search::{ledger::Lease, server::Server};
@@ -21,7 +22,8 @@ impl Invariant for Honesty {
 
     fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
-            Seen::Granted(id) | Seen::Kept(id) => proved(site, *id),
+            Seen::Granted(id) => fresh(site, *id).and_then(|()| proved(site, *id)),
+            Seen::Kept(id) => proved(site, *id),
             Seen::Lost(id, loss) => in_time(site, *id, loss),
             Seen::RanOut(id) => unsaid(site, *id),
             _ => Ok(()),
@@ -33,6 +35,19 @@ impl Invariant for Honesty {
 fn unsaid(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
     let noticed = site.ledger.get(id).is_some_and(|lease| !lease.notice.is_zero());
     if noticed { Err(format!("the lease of {} ran out unsaid", name(id))) } else { Ok(()) }
+}
+
+/// By its owner's clock, which is what the grant was decided by.
+fn fresh(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
+    let (LeaseId::Ours(client, ..), Some(lease)) = (id, site.ledger.get(id)) else {
+        return Ok(());
+    };
+    let left = lease.until.since(site.clients[client].clock.read(site.now));
+    if left.is_zero() || left < lease.least {
+        let (who, wanted) = (name(id), lease.least);
+        return Err(format!("{who} was granted a lease with {left:?} left of at least {wanted:?}"));
+    }
+    Ok(())
 }
 
 fn proved(site: &Site<'_>, id: LeaseId) -> Result<(), String> {

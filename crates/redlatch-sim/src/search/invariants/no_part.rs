@@ -1,10 +1,9 @@
 //! A client that a node refuses, because it serves others, changes nothing on any
-//! node: it admits nobody and plants nothing. (A mark alone does no harm; the
-//! answer of a node that refuses may come too late for it.) An operator may take a
-//! node away from others all the same.
+//! node: it marks and admits nobody, and plants nothing, however late it was told
+//! so. An operator may take a node away from others all the same.
 
 use super::{Invariant, Seen, Site};
-use redlatch_core::{Cause, Command, Fingerprint, Reply, Vote};
+use redlatch_core::{Command, Fingerprint, Reply, Vote};
 
 pub(super) struct NoPart;
 
@@ -17,14 +16,16 @@ impl Invariant for NoPart {
         match seen {
             Seen::Sent { client, node, command } => {
                 let by = &site.clients[*client].refused_by;
-                let reserved = match command {
-                    Command::Admit { .. } => site.clients[*client].reserved.contains(node),
-                    _ => true,
+                let told_to = match command {
+                    Command::Watch { replace, .. } => *replace,
+                    _ => site.clients[*client].reserved.contains(node),
                 };
-                if by.is_empty() || reserved || !site.claims.liveness {
+                if by.is_empty() || told_to || !site.claims.liveness {
                     return Ok(());
                 }
-                Err(format!("client {client}, refused by {by:?}, changes node {node}"))
+                let does =
+                    if matches!(command, Command::Watch { .. }) { "marks" } else { "admits" };
+                Err(format!("client {client}, refused by {by:?}, {does} node {node}"))
             }
             Seen::Served { client, node, command, reply: Reply::Vote(vote) } => {
                 let granted = matches!(vote, Vote::Granted | Vote::Numbered(_));
@@ -51,5 +52,5 @@ fn guard_of(command: &Command) -> Option<Fingerprint> {
 }
 
 fn serves_others(site: &Site<'_>, node: usize, guard: Fingerprint) -> bool {
-    matches!(site.servers[node].node.cause(guard), Some(Cause::Disagrees(_)))
+    site.servers[node].node.cause(guard).is_some_and(|cause| cause.is_conflict())
 }

@@ -67,8 +67,6 @@ impl Schedule {
         let any = |wrong: &dyn Fn(&Wrong) -> bool| self.troubles.iter().any(|t| wrong(&t.what));
         let forgets = any(&Wrong::forgets);
         let forward = any(&|wrong| matches!(wrong, Wrong::StepNode { by: 0.., .. }));
-        // A client whose clock jumps ahead believes keys dead that are not.
-        let jumps = any(&|wrong| matches!(wrong, Wrong::StepClient { by: 0.., .. }));
         let back = any(&|wrong| matches!(wrong, Wrong::StepNode { by: ..0, .. }));
         let swapped = any(&|wrong| matches!(wrong, Wrong::Swap { .. }));
         let guard = self.parties[0].guard;
@@ -89,7 +87,7 @@ impl Schedule {
             windows: guard != Guard::Off && guarded,
             liveness: true,
             keys_stay: !forgets && !forward,
-            keys_go: !back && !jumps && !swapped,
+            keys_go: !back && !swapped,
         }
     }
 

@@ -36,6 +36,17 @@ pub enum Wrong {
         /// For how long.
         lasts: Span,
     },
+    /// The address of a node leads one client to another node of its list.
+    Reroute {
+        /// Which client.
+        client: usize,
+        /// Whose address.
+        node: usize,
+        /// To which other one.
+        to: usize,
+        /// For how long.
+        lasts: Span,
+    },
     /// Messages to and from a node take this much longer, each a random part of it.
     Slow {
         /// Which node.
@@ -169,6 +180,7 @@ impl Wrong {
     pub fn client(&self) -> Option<usize> {
         match self {
             Wrong::Break { client, .. }
+            | Wrong::Reroute { client, .. }
             | Wrong::CrashClient { client, .. }
             | Wrong::PauseClient { client, .. }
             | Wrong::StepClient { client, .. }

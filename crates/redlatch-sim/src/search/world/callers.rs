@@ -91,7 +91,9 @@ impl World<'_> {
         process.jobs.insert(job, op);
         process.rested = false;
         self.counts.asked += 1;
+        let sent = self.counts.commands;
         self.hand_in(client, Input::Acquire(op, order));
+        self.counts.queued += u64::from(self.counts.commands == sent);
     }
 
     /// Tells a machine something and does what it says.
@@ -187,6 +189,7 @@ impl World<'_> {
         };
         let plan = &self.schedule.jobs[job];
         let terms = terms(plan, self.schedule.party(client).max_ttl.get());
+        let max_hold = terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.max_hold);
         let lease = Lease {
             id: self.lease(client, op),
             resources: resources(&plan.resources),
@@ -196,6 +199,7 @@ impl World<'_> {
             fence: grant.fence,
             granted: self.now,
             notice: terms.notice,
+            least: terms.min_validity.min(max_hold),
         };
         self.counts.granted += 1;
         self.begin_bar(&lease);

@@ -83,6 +83,7 @@ impl World<'_> {
             started: began,
             granted: self.now,
             notice: Duration::ZERO,
+            least: Duration::ZERO,
         });
         self.queue.push(until, Event::RunsOut(id, until));
         if let Some(hold) = plan.hold {

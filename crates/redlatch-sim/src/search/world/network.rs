@@ -23,7 +23,7 @@ impl World<'_> {
             State::Idle | State::Resting(_) => {
                 link.waiting.push_back(waiting);
                 link.state = State::Connecting;
-                let (network, slow) = (&self.schedule.network, self.servers[node].slow);
+                let (network, slow) = (&self.schedule.network, self.servers[link.leads_to].slow);
                 let mut at = self.now;
                 for _ in 0..4 {
                     at = at.after(link.delay(network, slow));
@@ -36,7 +36,7 @@ impl World<'_> {
 
     /// A connect comes to an end, if its process is there to see it.
     pub(super) fn connects(&mut self, wire: Wire, deadline: Moment) {
-        let Wire { client, node, epoch } = wire;
+        let Wire { client, node, epoch, .. } = wire;
         let process = &mut self.clients[client];
         let link = &mut process.links[node];
         if link.epoch != epoch || link.state != State::Connecting {
@@ -45,7 +45,7 @@ impl World<'_> {
         if process.paused > 0 {
             return process.mail[node].push_back(Event::Connects(wire, deadline));
         }
-        let server = &self.servers[node];
+        let server = &self.servers[link.leads_to];
         let refused = server.down > 0 && server.silent == 0;
         if server.runs() && link.out.cut == 0 && link.back.cut == 0 {
             for waiting in link.connected() {
@@ -68,7 +68,7 @@ impl World<'_> {
             link.quiet_since = now;
         }
         link.under_way.push_back(tag);
-        let at = link.reaches_node(now, network, self.servers[node].slow);
+        let at = link.reaches_node(now, network, self.servers[link.leads_to].slow);
         let wire = link.wire(client, node);
         self.queue.push(at, Event::Command { wire, sent: since, tag, command });
     }
@@ -76,7 +76,7 @@ impl World<'_> {
     /// Tells the client, without the node, what became of a command.
     fn refuse(&mut self, client: usize, node: usize, tag: Tag, fault: &Fault) {
         let life = self.clients[client].life;
-        let wire = Wire { client, node, epoch: life };
+        let wire = Wire { client, node, server: node, epoch: life };
         let reply = Reply::failed(fault.clone());
         self.queue.push(self.now, Event::Refused { wire, tag, reply });
     }
@@ -98,7 +98,7 @@ impl World<'_> {
             let event = Event::Command { wire, sent, tag, command };
             return link.out.held.push_back(event);
         }
-        let server = &mut self.servers[wire.node];
+        let server = &mut self.servers[wire.server];
         if server.down > 0 {
             return self.lost_on_the_way(wire, sent, &command);
         }
@@ -151,14 +151,13 @@ impl World<'_> {
         if link.state != State::Ready {
             return;
         }
-        let epoch = link.epoch;
+        let wire = link.wire(client, node);
         let (unanswered, held) = link.sever(late);
         for event in held {
             self.happen(event);
         }
         if late.is_none() {
-            let gone = |arrived: &Arrived| arrived.wire == Wire { client, node, epoch };
-            self.servers[node].backlog.retain(|arrived| !gone(arrived));
+            self.servers[wire.server].backlog.retain(|arrived| arrived.wire != wire);
         }
         for tag in unanswered {
             self.refuse(client, node, tag, &Fault::Disconnected("reset".into()));

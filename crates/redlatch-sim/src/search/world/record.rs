@@ -93,7 +93,7 @@ impl World<'_> {
 
     pub(super) fn lost_on_the_way(&mut self, wire: Wire, sent: Moment, command: &Command) {
         if let Some(record) = &mut self.record {
-            let ends = [record.client(wire.client), Some(record.node(wire.node))];
+            let ends = [record.client(wire.client), Some(record.node(wire.server))];
             record.message(ends, [sent, self.now], told(command), Fate::Lost);
         }
     }
@@ -102,18 +102,18 @@ impl World<'_> {
         let Some(record) = &mut self.record else { return };
         let late = self.clients[wire.client].links[wire.node].epoch != wire.epoch;
         let late = if late { "late " } else { "" };
-        let ends = [record.client(wire.client), Some(record.node(wire.node))];
+        let ends = [record.client(wire.client), Some(record.node(wire.server))];
         let text = format!("{late}{}: {}", told(command), answer(reply));
         record.message(ends, [sent, self.now], text, Fate::Arrived);
         if let (Some(step), Some(_)) = (record.trace.steps.last_mut(), ends[0]) {
-            let keys = keys(&self.servers[wire.node], self.now);
-            step.notes = vec![(record.clients + wire.node, keys)];
+            let keys = keys(&self.servers[wire.server], self.now);
+            step.notes = vec![(record.clients + wire.server, keys)];
         }
     }
 
     pub(super) fn replied(&mut self, wire: Wire, sent: Moment, reply: &Reply) {
         if let Some(record) = &mut self.record {
-            let ends = [Some(record.node(wire.node)), record.client(wire.client)];
+            let ends = [Some(record.node(wire.server)), record.client(wire.client)];
             record.message(ends, [sent, self.now], answer(reply), Fate::Arrived);
         }
     }
@@ -189,6 +189,9 @@ fn describe(record: &Record, wrong: &Wrong) -> (Option<usize>, Option<Duration>,
             let memory = if *forgets { "its memory lost" } else { "its memory kept" };
             let silent = if *silent { ", silently" } else { "" };
             (node(n), Some(lasts.get()), format!("down{silent}, {memory}"))
+        }
+        Wrong::Reroute { client: c, node: n, to, lasts } => {
+            (client(c), Some(lasts.get()), format!("the address of node {n} leads to node {to}"))
         }
         Wrong::Flush { node: n } => (node(n), None, "flushed".into()),
         Wrong::FlushAll => (None, None, "all nodes flushed".into()),

@@ -3,7 +3,7 @@
 use super::{Seen, Slip, World};
 use crate::search::{
     event::{Event, Wire},
-    schedule::Guard,
+    schedule::{Guard, name_of},
     server::Arrived,
 };
 use redlatch_core::{Cause, Command, Fault, Quarantine, Reply, Tag, Vote};
@@ -14,13 +14,13 @@ impl World<'_> {
     pub(super) fn serve(&mut self, arrived: Arrived) {
         let Arrived { wire, sent, tag, command } = arrived;
         let refused = self.has_another_list(wire, &command);
-        let server = &mut self.servers[wire.node];
+        let server = &mut self.servers[wire.server];
         let reply = match refused {
             Some(cause) => Reply::Vote(Vote::Quarantined(Quarantine::new(cause))),
             None => server.carry_out(self.now, &command),
         };
         self.served(wire, sent, &command, &reply);
-        let (client, node) = (wire.client, wire.node);
+        let (client, node) = (wire.client, wire.server);
         self.see(&Seen::Served { client, node, command: &command, reply: &reply });
         if matches!((&command, &reply), (Command::Admit { .. }, Reply::Vote(Vote::Granted))) {
             self.counts.admitted += 1;
@@ -31,7 +31,7 @@ impl World<'_> {
 
     fn answer(&mut self, arrived: Answering, command: &Command, reply: Reply) {
         let Answering { wire, sent, tag } = arrived;
-        let server = &mut self.servers[wire.node];
+        let server = &mut self.servers[wire.server];
         let (slow, garbled) = (server.slow, server.garbles());
         let process = &mut self.clients[wire.client];
         let link = &mut process.links[wire.node];
@@ -64,8 +64,8 @@ impl World<'_> {
         if alone || party.guard != Guard::Off || undo || self.slip == Some(Slip::TrustsAnyNode) {
             return None;
         }
-        match self.servers[wire.node].carry_out(self.now, &Command::Examine) {
-            Reply::Facts(facts) => facts.other_nodes(&party.agreement()),
+        match self.servers[wire.server].carry_out(self.now, &Command::Examine) {
+            Reply::Facts(facts) => facts.other_nodes(&party.agreement().at(&name_of(wire.node))),
             _ => None,
         }
     }
@@ -74,10 +74,11 @@ impl World<'_> {
     pub(super) fn looked_at(&mut self, wire: Wire, tag: Tag, reply: &Reply) {
         let Reply::Facts(facts) = reply else { return };
         self.servers[wire.node].memory.answered(self.now, wire.client, tag);
-        let Some(guard) = self.schedule.party(wire.client).guard() else { return };
-        let objection = facts.objection(guard.fingerprint);
-        let refused = facts.marker.is_some() && matches!(objection, Some(Cause::Disagrees(_)));
-        let reserved = facts.reserved == Some(guard.fingerprint);
+        let party = self.schedule.party(wire.client);
+        let (Some(guard), Some(at)) = (party.guard(), party.position(wire.node)) else { return };
+        let objection = facts.objection(guard.fingerprint(at));
+        let refused = facts.marker.is_some() && objection.is_some_and(|cause| cause.is_conflict());
+        let reserved = facts.reserved == Some(guard.fingerprint(at));
         let process = &mut self.clients[wire.client];
         for (known, is) in [(&mut process.refused_by, refused), (&mut process.reserved, reserved)] {
             if is {

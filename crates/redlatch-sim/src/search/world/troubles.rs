@@ -22,6 +22,10 @@ impl World<'_> {
                 self.each_link(client, node, way, |direction| direction.cut += 1);
                 self.ends_after(number, lasts);
             }
+            Wrong::Reroute { client, node, to, lasts } => {
+                self.reroute(client, node, to);
+                self.ends_after(number, lasts);
+            }
             Wrong::Slow { node, by, lasts } => {
                 self.servers[node].slow_down(by);
                 self.ends_after(number, lasts);
@@ -95,6 +99,7 @@ impl World<'_> {
                 self.each_link(client, node, way, |direction| direction.cut -= 1);
                 self.flush(client, node);
             }
+            Wrong::Reroute { client, node, .. } => self.reroute(client, node, node),
             Wrong::Slow { node, by, .. } => self.servers[node].speed_up(by),
             Wrong::Swap { node, .. } => {
                 self.swap(node);
@@ -247,9 +252,23 @@ impl World<'_> {
         }
     }
 
+    /// Breaks every connection to the node, under whichever name.
     fn sever_all(&mut self, node: usize) {
         for client in 0..self.clients.len() {
+            for link in 0..self.servers.len() {
+                if self.clients[client].links[link].leads_to == node {
+                    self.sever(client, link, None);
+                }
+            }
+        }
+    }
+
+    /// The address of a node leads elsewhere for one client. A connect under way
+    /// gets there, too.
+    fn reroute(&mut self, client: usize, node: usize, to: usize) {
+        if client < self.clients.len() {
             self.sever(client, node, None);
+            self.clients[client].links[node].leads_to = to;
         }
     }
 

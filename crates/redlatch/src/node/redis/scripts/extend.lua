@@ -12,9 +12,10 @@ if ARGV[1] ~= '' then
   if kept[1] ~= ARGV[1] then
     missing = {'quarantined', unpack(kept)}
     local run, ours = string.match(ARGV[1], '^(%S+) (%x+)$')
+    -- For whom it is: by its last marker, an operator, or else whoever left the mark.
     local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
-    local marked = string.match(kept[4] or '', '^(%S+) ') == run
-    if not marked or served ~= '' and served ~= ours then
+    local since, by = string.match(kept[4] or '', '^(%S+) .* (%x+)$')
+    if since ~= run or (served ~= '' and served or by) ~= ours then
       return missing
     end
   end

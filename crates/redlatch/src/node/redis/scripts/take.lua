@@ -9,9 +9,10 @@ local node = KEYS[#KEYS]
 if ARGV[1] ~= '' then
   local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved', 'watched')
   local run, ours = string.match(ARGV[1], '^(%S+) (%x+)$')
+  -- For whom it is: by its last marker, an operator, or else whoever left the mark.
   local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
-  local marked = string.match(kept[4] or '', '^(%S+) ') == run
-  local out = marked and (served == '' or served == ours)
+  local since, by = string.match(kept[4] or '', '^(%S+) .* (%x+)$')
+  local out = since == run and (served ~= '' and served or by) == ours
   if kept[1] ~= ARGV[1] and not (out and ARGV[4] == '1') then
     return {'quarantined', unpack(kept)}
   end

@@ -1,0 +1,139 @@
+//! An address of the list that leads to the server of another, on real servers:
+//! one server has one vote.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use redlatch::{Builder, Cause, ConnectError, Locks, RestartGuard, Vote, Votes};
+use redlatch_testbed::Proxy;
+use std::{sync::Arc, time::Duration};
+use support::{Fleet, MS, NAME, SEC, in_time, no_quorum, soon};
+
+/// Three servers, and the network in front of them.
+struct Site {
+    fleet: Fleet,
+    network: Vec<Proxy>,
+}
+
+impl Site {
+    /// All servers may vote. One that forgets is out for longer than a test
+    /// lasts.
+    async fn new() -> Self {
+        let fleet = Fleet::of(3);
+        let network = fleet.servers.iter().map(|server| Proxy::to(server).unwrap()).collect();
+        let site = Site { fleet, network };
+        let observer = site.builder().observer().unwrap();
+        let names: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
+        observer.admit(&names).await.unwrap();
+        site
+    }
+
+    fn builder(&self) -> Builder {
+        let builder = Locks::builder().nodes(self.network.iter().map(Proxy::url));
+        builder.max_ttl(60 * SEC).ttl(2 * SEC).node_timeout(500 * MS).wait(Duration::ZERO)
+    }
+
+    /// The address of the first node leads to the second server, and the third
+    /// is not to be reached.
+    fn reroute(&self) {
+        self.network[0].lead_to(&self.fleet.servers[1]);
+        self.network[2].black_hole();
+        self.network[2].reset_all();
+    }
+
+    fn other_node(&self) -> Cause {
+        let [is, asked] = [1, 0].map(|node: usize| self.network[node].url().into());
+        Cause::OtherNode { is, asked }
+    }
+
+    fn kept(&self, node: usize, field: &str) -> String {
+        let kept = self.fleet.servers[node].run(&["HGET", "redlatch:node", field]);
+        kept.text().unwrap_or_default()
+    }
+}
+
+fn cause(votes: &Votes) -> Option<Cause> {
+    match &votes.iter().next()?.vote {
+        Vote::Quarantined(quarantine) => Some(quarantine.cause.clone()),
+        _ => None,
+    }
+}
+
+/// The votes by which the first node is out: a connection that was just reset
+/// fails once before it says so.
+async fn out(locks: &Locks) -> Votes {
+    loop {
+        let votes = no_quorum(locks.lock(NAME).await);
+        if cause(&votes).is_some() {
+            return votes;
+        }
+        tokio::time::sleep(20 * MS).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_refuses_to_vote_under_another_name_and_says_which_is_its_own() {
+    let site = Site::new().await;
+    let locks = site.builder().connect().await.unwrap();
+    site.reroute();
+
+    let votes = in_time(out(&locks)).await;
+
+    assert_eq!(cause(&votes), Some(site.other_node()));
+    let said = votes.to_string();
+    let names = format!("admitted as {}, not as {}", site.network[1].url(), site.network[0].url());
+    assert!(said.contains(&names) && said.contains("lead to one server"), "{said}");
+}
+
+#[tokio::test]
+async fn a_lease_is_lost_when_one_server_is_left_under_two_names() {
+    let site = Site::new().await;
+    let locks = site.builder().connect().await.unwrap();
+    let guard = locks.lock(NAME).await.unwrap();
+
+    site.reroute();
+
+    in_time(guard.lost()).await;
+}
+
+/// The server is out, and has the key that was planted there again.
+#[tokio::test]
+async fn a_lease_is_lost_when_one_server_that_forgot_is_left_under_two_names() {
+    let site = Site::new().await;
+    let locks = site.builder().connect().await.unwrap();
+    let guard = locks.lock(NAME).await.unwrap();
+    site.fleet.servers[1].run(&["FLUSHALL"]);
+    soon("its key is back", || site.fleet.value(1, NAME).is_some()).await;
+    assert_eq!(site.kept(1, "admitted"), "");
+
+    site.reroute();
+
+    in_time(guard.lost()).await;
+}
+
+#[tokio::test]
+async fn a_client_without_the_guard_heeds_the_name_under_which_others_know_a_server() {
+    let site = Site::new().await;
+    let off = site.builder().restart_guard(RestartGuard::Off).connect().await.unwrap();
+    off.lock(NAME).await.unwrap().release().await.unwrap();
+    site.reroute();
+
+    let votes = in_time(out(&off)).await;
+
+    assert_eq!(cause(&votes), Some(site.other_node()));
+}
+
+/// An operator who does not see that the address is wrong changes nothing.
+#[tokio::test]
+async fn no_server_is_taken_under_the_name_of_another() {
+    let site = Site::new().await;
+    let observer = site.builder().observer().unwrap();
+    let names: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
+    let admitted = site.kept(1, "admitted");
+    site.network[0].lead_to(&site.fleet.servers[1]);
+
+    let refused = observer.replace(&names[..1]).await.unwrap_err();
+
+    assert!(matches!(&refused, ConnectError::SameServer { .. }), "{refused}");
+    assert_eq!(site.kept(1, "admitted"), admitted);
+}
