@@ -105,6 +105,8 @@ pub enum Flaw {
     ExtensionKeepsRegister,
     /// Puts a lease back also where it serves clients of another agreement.
     PlantsForAnyone,
+    /// Stays reserved when it is admitted.
+    StaysReserved,
 }
 
 impl Node {
@@ -142,6 +144,12 @@ impl Node {
             }
             _ => Reply::Identity(self.identity()),
         }
+    }
+
+    /// What it keeps for the restart guard.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Forgets the keys that have died.

@@ -173,4 +173,16 @@ mod tests {
 
         assert!(now.after(left) <= Moment::START.after(10 * SEC), "{left:?} from {now:?} on");
     }
+
+    #[tokio::test]
+    async fn a_wall_clock_that_is_behind_makes_no_lease_longer_than_its_ttl() {
+        let locks = Locks::memory(3);
+        let mut parts = locks.lock("deploy").await.unwrap().into_parts();
+        parts.usable_until += Duration::from_secs(3600);
+
+        let cell = locks.cell_of(&parts).unwrap();
+
+        let longest = cell.place.clock.now().after(parts.ttl);
+        assert!(cell.usable_until() <= longest, "{:?} and not {longest:?}", cell.usable_until());
+    }
 }

@@ -89,6 +89,23 @@ fn a_lease_whose_runtime_is_blocked_for_three_ttls_is_renewed_all_the_time() {
     assert_eq!(fleet.keys(), [""; 0], "the engine, awake again, knows what the keeper did");
 }
 
+/// It would race a release: the undo goes over the engine's connections.
+#[test]
+fn the_keeper_does_not_put_a_key_back_where_it_is_missing() {
+    let fleet = Fleet::of(3);
+    let blocked = Blocked::on(&fleet);
+    redlatch_testbed::eventually(LIMIT, || fleet.remove(2, NAME));
+    let extended = || fleet.calls(0, "pexpire");
+    let before = extended();
+
+    // Whatever followed the first extension is on the nodes with the third.
+    redlatch_testbed::eventually(LIMIT, || extended() >= before + 3);
+
+    assert_eq!(fleet.value(2, NAME), None);
+    assert!(blocked.lease().is_held());
+    blocked.unblock();
+}
+
 #[test]
 fn fault_51_all_leases_of_a_blocked_runtime_are_renewed_over_one_connection_to_each_node() {
     const LONG: Duration = Duration::from_secs(6);

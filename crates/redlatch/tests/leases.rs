@@ -127,6 +127,18 @@ async fn max_hold_ends_a_lock_that_is_renewed_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_lock_that_may_be_held_for_less_than_its_ttl_is_held_for_that_long() {
+    let fleet = Fleet::of(1);
+    let locks = fleet.locks().await;
+
+    let guard = locks.lock(NAME).ttl(30 * SEC).max_hold(12 * SEC).await.unwrap();
+
+    assert!(guard.is_held());
+    assert!(guard.remaining() <= 12 * SEC, "{:?}", guard.remaining());
+    assert_eq!(guard.release().await.unwrap(), Released::Now);
+}
+
+#[tokio::test]
 async fn without_renewal_loss_is_signalled_before_the_end_of_the_lease() {
     let fleet = Fleet::of(3);
     let locks = fleet.locks().await;

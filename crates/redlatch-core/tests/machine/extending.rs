@@ -76,6 +76,27 @@ fn an_unknown_extension_leaves_the_lease_as_it_was() {
     assert!(matches!(world.lost(lock), Some((_, Loss::Expired))));
 }
 
+/// The key on that node lives for as long as the first extension lets it.
+#[test]
+fn an_answer_to_an_earlier_extension_does_not_count_for_the_next() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.line(1, Mode::Down);
+    world.line(2, Mode::Held);
+    world.extend(lock, TTL);
+    world.pass(NODE_TIMEOUT);
+    assert!(matches!(world.extended(lock)[..], [Err(ExtendError::Unknown(_))]));
+
+    world.pass(300 * MS);
+    world.extend(lock, TTL);
+    world.carry_out_one(0, 2);
+    world.answer_one(0, 2);
+    assert_eq!(world.kept(lock), []);
+    world.let_through(2);
+
+    assert_eq!(world.kept(lock), [world.now.after(USABLE)]);
+}
+
 #[test]
 fn answers_that_come_after_the_old_end_prove_nothing() {
     let mut world = World::of(3);

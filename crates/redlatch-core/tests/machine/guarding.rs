@@ -275,6 +275,38 @@ fn a_node_that_forgets_while_others_are_replaced_waits_for_the_longest_locks_all
     assert!(last.is_some_and(|(when, _)| when >= forgot.after(WINDOW)), "{last:?}");
 }
 
+/// By the time it may be admitted, no node tells of the longer times any more.
+#[test]
+fn a_node_waits_for_the_longest_locks_that_any_node_has_told_of_while_it_was_watched() {
+    let mut world = admitted(2, 3);
+    world.guard_for(1, &["a", "b", "c"], false, TTL);
+    world.vouch(1, Vouch { replace: [0, 1].into(), ..Vouch::default() });
+    world.pass(WINDOW - 100 * MS);
+    world.node_forgets(2);
+    let forgot = world.now;
+
+    world.pass(WINDOW * 3);
+
+    let later: Vec<_> = world.admissions().into_iter().filter(|(when, _)| *when > forgot).collect();
+    let last = later.iter().find(|(_, node)| *node == 2);
+    assert_eq!(later.len(), 3, "those two for the shorter times, and then it: {later:?}");
+    assert!(last.is_some_and(|(when, _)| *when >= forgot.after(WINDOW)), "{last:?}");
+}
+
+/// The node that was taken serves nobody yet: there is no other list to heed.
+#[test]
+fn while_a_node_is_reserved_for_others_its_former_clients_admit_their_own_nodes() {
+    let mut world = admitted(2, 3);
+    world.guard_for(1, &["a", "b", "c", "d"], false, 4 * WINDOW);
+    world.vouch(1, Vouch { replace: [0].into(), ..Vouch::default() });
+    world.node_forgets(1);
+
+    world.acquire();
+    world.pass(WINDOW + MS);
+
+    assert_eq!(times_admitted(&world, 1), 2);
+}
+
 #[test]
 fn an_operators_word_admits_at_once() {
     let mut world = admitted(1, 3);
@@ -392,6 +424,26 @@ fn what_was_granted_before_the_window_ended_is_below_the_floor() {
     assert_eq!(world.nodes[0].register(&resource()), 1 << 50);
 }
 
+/// What was granted after the other node had told its numbers is not among them.
+#[test]
+fn a_window_that_ends_while_a_look_is_under_way_is_followed_by_another_look() {
+    let mut world = admitted(1, 3);
+    world.node_forgets(0);
+    world.acquire();
+    world.pass(WINDOW - 2 * MS);
+    world.line(2, Mode::Mute);
+    world.look(0);
+    world.nodes[2].set_register(&resource(), 1 << 50);
+
+    world.pass(4 * MS);
+    assert_eq!(times_admitted(&world, 0), 1, "the look is under way");
+    world.line(2, Mode::Open);
+    world.pass(MS);
+
+    assert_eq!(times_admitted(&world, 0), 2);
+    assert_eq!(world.nodes[0].register(&resource()), 1 << 50);
+}
+
 #[test]
 fn a_node_waits_another_window_for_others_that_do_not_answer_and_then_counts_on_the_clocks() {
     let mut world = admitted(1, 3);
@@ -459,13 +511,26 @@ fn a_client_that_sees_no_majority_admits_nothing() {
 /// and one that forgot it, too.
 #[test]
 fn a_node_that_forgot_itself_tells_another_one_nothing_about_numbers() {
+    neither_votes_untold(World::node_forgets);
+}
+
+/// An old journal has a marker, too, of the run before.
+#[test]
+fn a_node_that_restarted_from_an_old_journal_tells_another_one_nothing_about_numbers() {
+    neither_votes_untold(|world, node| {
+        world.nodes[node].restart(world.now);
+        world.nodes[node].set_register(&resource(), 1);
+    });
+}
+
+fn neither_votes_untold(loses_its_number: impl Fn(&mut World, usize)) {
     let mut world = admitted(1, 5);
     (3..5).for_each(|node| world.line(node, Mode::Down));
     let lock = world.acquire_fenced(0, plain());
     let token = world.grant(lock).fence.expect("a number");
     world.release(lock);
     (3..5).for_each(|node| world.line(node, Mode::Open));
-    (0..2).for_each(|node| world.node_forgets(node));
+    (0..2).for_each(|node| loses_its_number(&mut world, node));
     world.acquire_as(0, plain(), Duration::ZERO);
     world.line(2, Mode::Lossy);
 

@@ -153,6 +153,23 @@ fn a_release_goes_on_for_as_long_as_the_longest_extension_lets_keys_live() {
     assert!(world.is_idle());
 }
 
+#[test]
+fn a_short_extension_does_not_cut_how_long_a_release_goes_on() {
+    let mut world = World::of(3);
+    let lock = world.acquire();
+    world.extend(lock, 10 * TTL);
+    world.extend(lock, TTL);
+    world.line(2, Mode::Down);
+
+    world.release(lock);
+    world.pass(3 * TTL);
+    world.line(2, Mode::Open);
+    world.pass(TTL);
+
+    assert_eq!(world.locked(), [0; 0]);
+    assert!(world.is_idle());
+}
+
 /// Nobody is asked any more from there on, so no answer is worth waiting for.
 #[test]
 fn a_release_that_is_asked_for_just_before_the_keys_die_is_answered_when_they_do() {

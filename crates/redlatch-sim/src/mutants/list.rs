@@ -216,6 +216,14 @@ pub const ALL: &[Mutant] = &[
         ..seeds(Plant::Driver(Slip::TrustsAnyNode), "trusts-any-node", 1000)
     },
     Mutant {
+        about: "one node is exchanged for another at once",
+        ..seeds(Plant::Driver(Slip::ExchangesNodes), "nodes-exchanged", 1000)
+    },
+    Mutant {
+        about: "a node that was admitted stays reserved",
+        ..seeds(Plant::Node(Flaw::StaysReserved), "stays-reserved", 1000)
+    },
+    Mutant {
         about: "the same as uptime-after-flush, in every history of a small world",
         ..core(Core::UptimeAfterFlush, "flushed-uptime", "guarded-flush")
     },

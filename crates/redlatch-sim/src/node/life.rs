@@ -126,8 +126,12 @@ impl Node {
         } else {
             mark
         };
+        let reserved = self.ledger.reserved.clone();
         if !self.ledger.admit(&run, guard, agreement, mark) {
             return Vote::Gone;
+        }
+        if habits.flaw == Some(Flaw::StaysReserved) {
+            self.ledger.reserved = reserved;
         }
         self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
         self.disown_hidden(guard);

@@ -105,7 +105,7 @@ impl Schedule {
         let mood = mood(&mut dice, guard);
         let others = others(&mut dice, guard, mood);
         let calm = others == Others::Nobody && !mood.rolling && !mood.crowd;
-        let deaf = nodes == 3 && guard != Guard::Off && calm && dice.percent(12);
+        let deaf = matches!(nodes, 3 | 5) && guard != Guard::Off && calm && dice.percent(12);
         // Nothing else goes wrong then: one coincidence is enough.
         let mood = if deaf { Mood { storm: true, ..CALM } } else { mood };
         let mut draw = Draw {

@@ -3,6 +3,7 @@
 //! In:  what was seen to happen, and everything there is to see at that moment.
 //! Out: nothing, or one sentence that says which promise was broken and how.
 
+mod admission;
 mod answers;
 mod carried;
 mod exclusion;
@@ -127,6 +128,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(no_part::NoPart),
         Box::new(carried::Carried),
         Box::new(survival::Survival),
+        Box::new(admission::Admission::default()),
     ]
 }
 

@@ -53,6 +53,8 @@ pub enum Slip {
     OneClock,
     /// A client without a guard does not ask whom the nodes serve.
     TrustsAnyNode,
+    /// Nobody keeps an operator from exchanging one node for another at once.
+    ExchangesNodes,
 }
 
 /// What came of a run.

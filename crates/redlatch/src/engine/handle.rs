@@ -337,3 +337,23 @@ impl Drop for Acquire {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_of_an_extension_does_not_replace_word_of_a_loss() {
+        let place = Place::new(Arc::new([]), Clock::System);
+        let (lost, kept) = (OpId::new(1), OpId::new(2));
+
+        place.leave_news(News::Lost(lost));
+        for op in [lost, kept] {
+            place.leave_news(News::Extended(op, Moment::NEVER));
+        }
+
+        let news = place.news();
+        assert!(matches!(news[&lost], News::Lost(_)), "its owner was told so: {news:?}");
+        assert!(matches!(news[&kept], News::Extended(..)), "{news:?}");
+    }
+}

@@ -140,6 +140,16 @@ fn extending() -> Vec<Scenario> {
             ..PLAIN
         },
         Scenario {
+            name: "short-extension-undone",
+            about: "an extension by less than there is, and a node that the release finds not",
+            scripts: &[Script { extends: 1, extend_ms: 50, ..ONCE }],
+            faults: Faults { refusals: 2, ..NO_FAULTS },
+            times: until(100),
+            must_happen: &[Mark::Grant, Mark::Renewal],
+            states: 2_905,
+            ..PLAIN
+        },
+        Scenario {
             name: "late-extension",
             about: "an extension is under way when its lease ends",
             scripts: &[Script { extends: 1, ..KEEPS }, ONCE],

@@ -40,6 +40,10 @@ impl Draw {
                 } else {
                     list.push(list.len());
                     self.nodes += 1;
+                    if self.dice.percent(25) {
+                        // One for another at once: no operator may do that.
+                        list.remove(0);
+                    }
                 }
                 Some(Party { list, ..first.clone() })
             }
@@ -59,7 +63,10 @@ impl Draw {
 
     /// Whether the client can have a lock in the end.
     pub(super) fn has_nodes_in_the_end(&self, client: usize) -> bool {
-        self.party_of(client) == usize::from(self.others == Others::Successors)
+        let sizes = self.parties.iter().map(|party| party.list.len());
+        let exchanged = sizes.collect::<Vec<_>>().windows(2).all(|sizes| sizes[0] == sizes[1]);
+        let succeeded = self.others == Others::Successors && !exchanged;
+        self.party_of(client) == usize::from(succeeded)
     }
 
     /// The longest that a node that is out stays so, if nothing else is wrong,

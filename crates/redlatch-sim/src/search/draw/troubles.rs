@@ -4,6 +4,8 @@ use super::{Draw, Others};
 use crate::search::schedule::{Guard, Span, Trouble, Way, Wrong};
 use std::time::Duration;
 
+const MS: Duration = Duration::from_millis(1);
+
 /// Draws one trouble of some kind.
 type Kind = fn(&mut Draw) -> Wrong;
 
@@ -39,6 +41,8 @@ impl Draw {
         }
         self.forget_again(&mut troubles);
         self.deafen(&mut troubles);
+        self.blinker(&mut troubles);
+        self.betray(&mut troubles);
         troubles
     }
 
@@ -86,30 +90,88 @@ impl Draw {
     }
 
     /// One node misses what the others grant, another forgets it, and the third is
-    /// not heard of when that one is admitted again.
+    /// not heard of when that one is admitted again. Of five, two miss it and two
+    /// forget it.
     fn deafen(&mut self, troubles: &mut Vec<Trouble>) {
         if !self.deaf {
             return;
         }
-        let first = self.node();
-        let [misses, forgets, mute] = [first, (first + 1) % 3, (first + 2) % 3];
+        let (first, few) = (self.node(), self.nodes / 2);
+        let some = |from: usize| (from..from + few).map(move |node| (first + node) % (2 * few + 1));
+        let (misses, forgets) = (some(0), some(few));
+        let mute = (first + 2 * few) % self.nodes;
         let window = self.parties[0].window();
         let at = self.of_ttl(20, 200).get();
         let (way, long) = (Way::Both, window + self.ttl * 2 + Duration::from_secs(3));
         let cut =
             |node, lasts: Duration| Wrong::Cut { client: None, node, way, lasts: lasts.into() };
         let forgot = at + self.ttl * 2;
+        for node in misses {
+            let what = cut(node, self.ttl * 2 + window.mul_f64(0.95));
+            troubles.push(Trouble { at: at.into(), what });
+            // What waits on a connection gets there when the cut is over: none may.
+            for client in 0..self.clients {
+                let what = Wrong::Break { client, node, late: None };
+                troubles.push(Trouble { at: (at + Duration::from_micros(1)).into(), what });
+            }
+        }
+        let flushed = self.dice.percent(50);
+        for node in forgets {
+            // A replica has its master's marker, of another run.
+            let replica = Wrong::FailOver { node, registers: false };
+            let what = if flushed { Wrong::Flush { node } } else { replica };
+            troubles.push(Trouble { at: forgot.into(), what });
+        }
+        let what = cut(mute, long);
+        troubles.push(Trouble { at: (forgot + window.mul_f64(0.9)).into(), what });
+    }
+
+    /// A node forgets, and those with other times reach that one alone: whoever
+    /// would refuse them is out of sight. No operator vouches for it there: the node
+    /// would be theirs.
+    fn blinker(&mut self, troubles: &mut Vec<Trouble>) {
+        let vouched = troubles.iter().any(|trouble| matches!(trouble.what, Wrong::Vouch { .. }));
+        let calm = self.others == Others::Strangers && !self.mood.rolling && !vouched;
+        if !calm || !self.dice.percent(40) {
+            return;
+        }
+        let (forgets, at) = (self.node(), self.of_ttl(20, 300));
+        let lasts = Span::from(self.calm_at.saturating_sub(at.get()));
+        troubles.push(Trouble { at, what: Wrong::Flush { node: forgets } });
+        for node in (0..self.nodes).filter(|node| *node != forgets) {
+            for client in (0..self.clients).filter(|client| self.party_of(*client) > 0) {
+                let what = Wrong::Cut { client: Some(client), node, way: Way::Both, lasts };
+                troubles.push(Trouble { at, what });
+            }
+        }
+    }
+
+    /// A node restarts with all it has, an operator vouches for it, truthfully, and
+    /// before it is marked it restarts once more, with nothing. There is time for
+    /// that while another node keeps the look waiting.
+    fn betray(&mut self, troubles: &mut Vec<Trouble>) {
+        let rare = self.mood.rolling || self.mood.crowd || self.deaf;
+        let alone = self.others == Others::Nobody;
+        if self.guard == Guard::Off || !alone || rare || !self.dice.percent(12) {
+            return;
+        }
+        let (node, client, at) = (self.node(), self.client(), self.of_ttl(20, 200).get());
+        let crash = |forgets, lasts: Duration| Wrong::CrashNode {
+            node,
+            forgets,
+            silent: false,
+            lasts: lasts.into(),
+        };
+        let other = (node + 1) % self.nodes;
+        let lasts = Span::from(3000 * MS);
+        let again = at + self.dice.time(30 * MS, 700 * MS);
         for (at, what) in [
-            (at, cut(misses, self.ttl * 2 + window.mul_f64(0.95))),
-            (forgot, Wrong::Flush { node: forgets }),
-            (forgot + window.mul_f64(0.9), cut(mute, long)),
+            (at, crash(false, MS)),
+            (at, Wrong::Cut { client: Some(client), node: other, way: Way::Both, lasts }),
+            (at + 2 * MS, Wrong::Vouch { client, node }),
+            (again, crash(true, 20 * MS)),
         ] {
             troubles.push(Trouble { at: at.into(), what });
-        }
-        // What waits on a connection gets there when the cut is over: none may.
-        for client in 0..self.clients {
-            let what = Wrong::Break { client, node: misses, late: None };
-            troubles.push(Trouble { at: (at + Duration::from_micros(1)).into(), what });
         }
     }
 

@@ -124,6 +124,7 @@ impl World<'_> {
                     Command::Examine => {
                         process.refused_by.remove(&node);
                         process.reserved.remove(&node);
+                        self.servers[node].memory.looked_at(self.now, client, tag);
                     }
                     Command::Watch { .. } | Command::Admit { .. } => {
                         self.see(&Seen::Sent { client, node, command: &command });

@@ -137,7 +137,7 @@ impl World<'_> {
             Event::Refused { tag, reply, .. } => (tag, reply),
             _ => return,
         };
-        self.looked_at(wire, &reply);
+        self.looked_at(wire, tag, &reply);
         let list = &self.clients[wire.client].list;
         if let Some(node) = list.iter().position(|node| *node == wire.node) {
             self.hand_in(wire.client, Input::Reply { node, tag, reply });

@@ -6,7 +6,7 @@ use crate::search::{
     schedule::{Guard, name_of},
     server::Arrived,
 };
-use redlatch_core::{Cause, Command, Fault, Quarantine, Reply, Vote};
+use redlatch_core::{Cause, Command, Fault, Quarantine, Reply, Tag, Vote};
 use std::time::Duration;
 
 impl World<'_> {
@@ -71,8 +71,9 @@ impl World<'_> {
     }
 
     /// A client learns whom a node serves.
-    pub(super) fn looked_at(&mut self, wire: Wire, reply: &Reply) {
+    pub(super) fn looked_at(&mut self, wire: Wire, tag: Tag, reply: &Reply) {
         let Reply::Facts(facts) = reply else { return };
+        self.servers[wire.node].memory.answered(self.now, wire.client, tag);
         let party = self.schedule.party(wire.client);
         let (Some(guard), Some(at)) = (party.guard(), party.position(wire.node)) else { return };
         let objection = facts.objection(guard.fingerprint(at));
@@ -94,5 +95,5 @@ impl World<'_> {
 struct Answering {
     wire: Wire,
     sent: redlatch_core::Moment,
-    tag: redlatch_core::Tag,
+    tag: Tag,
 }

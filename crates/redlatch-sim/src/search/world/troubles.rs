@@ -1,6 +1,6 @@
 //! What goes wrong, and how it ends.
 
-use super::World;
+use super::{Slip, World};
 use crate::search::{
     event::Event,
     schedule::{Span, Way, Wrong},
@@ -33,17 +33,17 @@ impl World<'_> {
             Wrong::CrashNode { node, forgets, silent, lasts } => {
                 self.crash_node(node, silent);
                 if forgets {
-                    self.forgets(node);
+                    self.forgets(node, true);
                 }
                 self.ends_after(number, lasts);
             }
             Wrong::Flush { node } => {
-                self.forgets(node);
+                self.forgets(node, false);
                 self.servers[node].node.flush();
             }
             Wrong::FlushAll => {
                 for node in 0..self.servers.len() {
-                    self.forgets(node);
+                    self.forgets(node, false);
                     self.servers[node].node.flush();
                 }
             }
@@ -57,11 +57,16 @@ impl World<'_> {
             }
             Wrong::Vouch { client, node } => self.vouch(client, node),
             Wrong::Replace { client, node } => {
-                let vouch = |node| Vouch { replace: [node].into(), ..Vouch::default() };
-                self.operator_says(client, node, vouch);
+                let (new, old) = (self.schedule.party(client), &self.schedule.parties[0]);
+                // As the command does, which names the nodes one after the other.
+                let may = new.agreement().may_follow(&old.agreement());
+                if may || self.slip == Some(Slip::ExchangesNodes) {
+                    let vouch = |node| Vouch { replace: [node].into(), ..Vouch::default() };
+                    self.operator_says(client, node, vouch);
+                }
             }
             Wrong::FailOver { node, registers } => {
-                self.forgets(node);
+                self.forgets(node, false);
                 let server = &mut self.servers[node].node;
                 let registers = if registers { server.registers().to_vec() } else { Vec::new() };
                 server.fail_over(&registers);
@@ -194,21 +199,21 @@ impl World<'_> {
         self.sever_all(node);
     }
 
-    fn forgets(&mut self, node: usize) {
-        self.believed(node);
+    fn forgets(&mut self, node: usize, restarts: bool) {
+        self.believed(node, restarts);
         self.servers[node].forgets_both(self.now);
         self.count_amnesia();
     }
 
     fn swap(&mut self, node: usize) {
-        self.believed(node);
+        self.believed(node, false);
         self.servers[node].swap(self.now);
         self.count_amnesia();
     }
 
     /// A node forgets for which an operator has just vouched.
-    fn believed(&mut self, node: usize) {
-        if self.servers[node].memory.belies(self.now) {
+    fn believed(&mut self, node: usize, restarts: bool) {
+        if self.servers[node].memory.belies(self.now, restarts) {
             self.claims = self.claims.after_untruth();
         }
     }
@@ -226,7 +231,7 @@ impl World<'_> {
     fn vouch(&mut self, client: usize, node: usize) {
         let memory = &mut self.servers[node].memory;
         let forgot = memory.forgot.is_some();
-        if !memory.vouch(self.now) {
+        if !memory.vouch(self.now, client) {
             return;
         }
         if forgot {

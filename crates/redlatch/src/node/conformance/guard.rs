@@ -199,8 +199,10 @@ pub(super) async fn no_register_counts_from_below_the_floor(site: &Site<'_>) -> 
     let (party, mut link) = (Party::new(), site.link());
     let (ours, unmoved) = (site.claim(["a"]), site.claim(["b"]));
     let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
-    // Ahead of the clock, which numbers do not fall behind anyway.
-    let floor = ahead(number)?;
+    // Ahead of the clock, which numbers do not fall behind anyway, and of every
+    // number that was given here.
+    let highest = link.highest().await?.unwrap_or(number);
+    let floor = ahead(number)?.max(above(highest)?);
     let mark = link.out(&party).await?;
 
     link.granted(party.admit(&mark, Some(floor))).await?;
@@ -218,7 +220,7 @@ pub(super) async fn a_floor_is_never_lowered(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let ours = site.claim(["a"]);
     let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
-    let floor = ahead(number)?;
+    let floor = above(link.highest().await?.unwrap_or(number))?;
     let mark = link.out(&party).await?;
     link.granted(party.admit(&mark, Some(floor))).await?;
 
@@ -317,12 +319,14 @@ pub(super) async fn the_ledger_is_told_as_it_is_kept(site: &Site<'_>) -> Outcome
 }
 
 pub(super) async fn the_greatest_number_that_was_given_is_told(site: &Site<'_>) -> Outcome {
-    let (mut link, ours) = (site.link(), site.claim(["a"]));
+    let (mut link, ours, other) = (site.link(), site.claim(["a"]), site.claim(["b"]));
+    let lower = link.numbered(other.take_fenced(LONG, 1)).await?;
     let taken = link.numbered(ours.take_fenced(LONG, 1)).await?;
     at_least(link.highest().await?, taken)?;
 
-    let raised = above(link.highest().await?.unwrap_or(taken))?;
+    let raised = above(above(link.highest().await?.unwrap_or(taken))?)?;
     link.numbered(ours.raise(raised)).await?;
+    link.numbered(other.raise(above(lower)?)).await?;
     at_least(link.highest().await?, raised)?;
 
     let extended = above(raised)?;

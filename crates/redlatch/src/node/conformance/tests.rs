@@ -96,6 +96,9 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::TellsNoLedger, "the_ledger_is_told_as_it_is_kept"),
     (Bug::TellsNoNumbers, "the_greatest_number_that_was_given_is_told"),
     (Bug::TellsLowerNumbers, "the_greatest_number_that_was_given_is_told"),
+    (Bug::TellsTheLastNumber, "the_greatest_number_that_was_given_is_told"),
+    (Bug::TellsNoFloor, "no_register_counts_from_below_the_floor"),
+    (Bug::TellsNoFloor, "a_floor_is_never_lowered"),
 ];
 
 #[tokio::test]

@@ -350,10 +350,10 @@ impl Ready {
         matches!(reply, Reply::Facts(facts) if facts.identity.run != self.connection.identity.run)
     }
 
-    /// Whether the undo of this take is under way already: sent once more, the
-    /// take would come behind it.
+    /// Whether the undo of what sets these keys is under way already: sent once
+    /// more, it would come behind it.
     fn released_since(&self, command: &Command) -> bool {
-        let Command::Take { token, .. } = command else {
+        let (Command::Take { token, .. } | Command::Plant { token, .. }) = command else {
             return false;
         };
         let releases = |later: &Sent| matches!(later, Sent::Command(_, Command::Release { token: released, .. }, _) if released == token);

@@ -2,11 +2,11 @@
 //! registers are full.
 
 use super::{
-    super::site::{LONG, PATIENCE, Site},
+    super::site::{Claim, LONG, PATIENCE, Site},
     Party,
 };
 use crate::node::{self, Node};
-use redlatch_core::{FencingToken, fence};
+use redlatch_core::{Command, FencingToken, fence};
 use redlatch_testbed::{Flavour, Server};
 use std::sync::Arc;
 
@@ -32,6 +32,52 @@ async fn a_mark_of_an_earlier_run_admits_nothing() {
         let facts = link.facts(party.watch()).await.unwrap();
         assert_eq!(facts.marker, None);
         assert_ne!(party.awaits(&facts).unwrap().id, mark.id, "it has to be watched anew");
+    }
+}
+
+/// What was planted under the second mark is not in the first database.
+#[tokio::test]
+async fn a_mark_that_was_swapped_away_while_there_was_another_does_not_come_back() {
+    for flavour in Flavour::ALL {
+        let server = Server::options().flavour(flavour).start().unwrap();
+        let (party, node) = (Party::new(), node(&server));
+        let site = Site::new(&*node, PATIENCE);
+        let mut link = site.link();
+        let first = link.out(&party).await.unwrap();
+
+        server.run(&["SWAPDB", "0", "1"]);
+        let second = link.out(&party).await.unwrap();
+        server.run(&["SWAPDB", "0", "1"]);
+
+        let third = party.awaits(&link.facts(party.watch()).await.unwrap()).unwrap();
+        assert!(![first.id, second.id].contains(&third.id), "it has to be watched anew");
+    }
+}
+
+/// A server may have forgotten one script and not the other: somebody else has
+/// just sent it.
+#[tokio::test]
+async fn what_a_server_does_not_know_is_not_sent_again_behind_its_own_undo() {
+    const RELEASE: &str = include_str!("../../redis/scripts/release.lua");
+    for flavour in Flavour::ALL {
+        let server = Server::options().flavour(flavour).start().unwrap();
+        let node = node(&server);
+        let site = Site::new(&*node, PATIENCE);
+        let mut link = site.link();
+        link.identity().await.unwrap(); // connected, with all scripts loaded
+        let votes: [fn(&Claim) -> Command; 3] =
+            [|ours| ours.take(LONG), |ours| ours.take_fenced(LONG, 1), |ours| ours.plant(LONG)];
+        for vote in votes {
+            let ours = site.claim(["a"]);
+            server.run(&["SCRIPT", "FLUSH"]);
+            server.run(&["SCRIPT", "LOAD", RELEASE]);
+
+            let answers = link.ask_all([vote(&ours), ours.release()]).await;
+
+            link.identity().await.unwrap(); // behind anything that was sent again
+            assert_eq!(server.keys(), [""; 0], "{:?}", vote(&ours));
+            answers.unwrap();
+        }
     }
 }
 

@@ -99,6 +99,8 @@ pub(super) enum Bug {
     TellsNoLedger,
     TellsNoNumbers,
     TellsLowerNumbers,
+    TellsTheLastNumber,
+    TellsNoFloor,
 }
 
 /// A node as plain as can be, with a bug.
@@ -116,6 +118,9 @@ type Registers = HashMap<u32, u64>;
 
 /// Where the floor stands among the registers: behind all of them.
 const FLOOR: u32 = fence::REGISTERS;
+
+/// Where the number stands that a register was last moved to.
+const LAST: u32 = FLOOR + 1;
 
 type Keys = HashMap<Vec<u8>, Key>;
 
@@ -354,6 +359,11 @@ impl Counter {
         match self.bug {
             Bug::TellsNoNumbers => None,
             Bug::TellsLowerNumbers => FencingToken::new(highest.saturating_sub(1)),
+            Bug::TellsTheLastNumber => moved.get(&LAST).copied().and_then(FencingToken::new),
+            Bug::TellsNoFloor => {
+                let given = moved.iter().filter(|(at, _)| **at != FLOOR);
+                given.map(|(_, number)| *number).max().and_then(FencingToken::new)
+            }
             _ => FencingToken::new(highest),
         }
     }
@@ -469,6 +479,7 @@ impl Counter {
         for register in self.registers(command) {
             moved.insert(register, number.get());
         }
+        moved.insert(LAST, number.get());
     }
 
     /// All but fencing.
