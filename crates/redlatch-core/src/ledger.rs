@@ -60,7 +60,7 @@ impl Ledger {
     pub fn watch(&mut self, facts: &mut Facts, guard: Fingerprint, nonce: u64, replace: bool) {
         let run = facts.identity.run.clone();
         let marker = self.marker();
-        let disagrees = marker.as_ref().is_some_and(|marker| marker.fingerprint != guard);
+        let disagrees = marker.as_ref().is_some_and(|marker| marker.is_of_others(&run, guard));
         let present = marker.as_ref().is_some_and(|marker| marker.run == run);
         if replace && (disagrees || marker.is_none()) {
             self.reserved = Some(guard.to_string().into());

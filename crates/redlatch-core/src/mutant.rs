@@ -24,16 +24,15 @@ pub enum Mutant {
     MajorityOfTheReachable,
     /// A node that forgot is out for half of the window.
     QuarantineTooShort,
-    /// A promoted replica's uptime is believed.
-    UptimeAfterPromotion,
     /// The window is as long as the longest lock, and no longer.
     WindowWithoutSkew,
     /// A window goes on when the mark that it was counted by is another.
     MarkNotCompared,
+    /// The uptime of a node is believed though others have been admitted: it may
+    /// be a spare that took another server's place.
+    UptimeOfASpare,
     /// The uptime of a node that was flushed is believed.
     UptimeAfterFlush,
-    /// Uptime is believed to the second, though servers cut it to whole ones.
-    UptimeNotCut,
     /// A node is admitted by what any one of the others says of numbers.
     FloorOfAMinority,
     /// A node is admitted without the numbers of the others.

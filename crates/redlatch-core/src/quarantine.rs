@@ -34,7 +34,8 @@ pub struct Agreement {
     here: Option<Arc<str>>,
 }
 
-/// An [`Agreement`], short enough to send along with every vote.
+/// An [`Agreement`], short enough to send along with every vote. Its last six
+/// digits are the node's, the others those of all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u64);
 
@@ -86,10 +87,14 @@ impl Agreement {
     /// What votes carry of it.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        let hash = self.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Fingerprint(hash)
+        let hash = |text: &str| {
+            text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            })
+        };
+        let all = Agreement { here: None, ..self.clone() };
+        let here = self.here.as_deref().map_or(0, hash) & Fingerprint::NODE;
+        Fingerprint(hash(&all.to_string()) & !Fingerprint::NODE | here)
     }
 
     /// The nodes, sorted.
@@ -160,6 +165,15 @@ impl fmt::Display for Fingerprint {
 }
 
 impl Fingerprint {
+    /// The bits that tell the node; scripts know them as the last six digits.
+    const NODE: u64 = 0xff_ffff;
+
+    /// Whether both are of the same agreement, for whichever nodes.
+    #[must_use]
+    pub fn agrees_with(self, other: Fingerprint) -> bool {
+        self.0 & !Self::NODE == other.0 & !Self::NODE
+    }
+
     /// The fingerprint that was written down as `text`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -243,6 +257,15 @@ pub struct Marker {
 }
 
 impl Marker {
+    /// Whether the node serves others: clients of another agreement, or of this
+    /// one under another name. Of an earlier run, the marker of another node only
+    /// says that its data were copied here: it was that node's replica, say.
+    #[must_use]
+    pub fn is_of_others(&self, run: &str, guard: Fingerprint) -> bool {
+        let copied = *self.run != *run && self.fingerprint.agrees_with(guard);
+        self.fingerprint != guard && !copied
+    }
+
     /// The marker that was written down as `text`: run, space, fingerprint.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -361,6 +384,8 @@ pub(crate) struct Watch {
     /// How long it must have been out: longer, where nodes are taken from clients
     /// that had agreed to longer times.
     window: Duration,
+    /// Whether its uptime counts: see [`Watch::believe_uptime`].
+    believes_uptime: bool,
 }
 
 /// What a look at a node amounts to.
@@ -406,7 +431,7 @@ impl Watch {
         let window = self.window.max(guard.agreement.window());
         let mut from = since.after(window);
         if !guard.strict {
-            from = from.min(now.after(window).before(facts.out_for()));
+            from = from.min(now.after(window).before(facts.out_for(self.believes_uptime)));
         }
         Standing::Out { mark: mark.id.clone(), from }
     }
@@ -416,6 +441,14 @@ impl Watch {
         self.window = self.window.max(window);
     }
 
+    /// Whether it is enough that the node has been up for its window. It is only
+    /// if all nodes of the list are as new: otherwise the name may have been
+    /// another server's until a moment ago, and the uptime of a spare that has
+    /// taken its place says nothing about the locks of that one.
+    pub(crate) fn believe_uptime(&mut self, all_new: bool) {
+        self.believes_uptime = all_new;
+    }
+
     /// Whether a mark is being watched.
     pub(crate) fn is_on(&self) -> bool {
         self.since.is_some()
@@ -423,25 +456,24 @@ impl Watch {
 }
 
 impl Facts {
-    /// Whether it may have missed what happened just before it was promoted.
-    pub(crate) fn was_replica(&self) -> bool {
-        self.promoted && !mutant::on(Mutant::UptimeAfterPromotion)
+    /// For how long it has been up without a lock, as far as it can tell: nobody
+    /// ever admitted it, nothing was taken from it, and it is nobody's replica
+    /// that may have missed what happened last.
+    pub(crate) fn new_for(&self) -> Option<Duration> {
+        let new = self.marker.is_none() && self.agreement.is_none() && self.reserved.is_none();
+        let intact = self.intact || mutant::on(Mutant::UptimeAfterFlush);
+        // Servers count whole seconds, from a start that was cut to one as well.
+        let cut = Duration::from_secs(1);
+        (new && intact && !self.promoted)
+            .then(|| self.uptime.unwrap_or_default().saturating_sub(cut))
     }
 
-    /// How long it has been out, by what it says of itself: by the age of its
-    /// mark or, if it was never admitted in this life, by its uptime.
-    fn out_for(&self) -> Duration {
+    /// How long it has been out, by the age of its mark or, where that is to be
+    /// believed, by its uptime.
+    fn out_for(&self, believes_uptime: bool) -> Duration {
         let marked = self.mark.as_ref().map_or(Duration::ZERO, |mark| mark.age);
-        // A marker that is gone, with the agreement left, was taken away.
-        let was_in = self.marker.is_none() && self.agreement.is_some() || self.reserved.is_some();
-        let intact = self.intact || mutant::on(Mutant::UptimeAfterFlush);
-        if !intact || was_in || self.was_replica() {
-            return marked;
-        }
-        // Servers count whole seconds, from a start that was cut to one as well.
-        let cut = Duration::from_secs(u64::from(!mutant::on(Mutant::UptimeNotCut)));
-        let up = self.uptime.unwrap_or_default().saturating_sub(cut);
-        marked.max(up)
+        let up = self.new_for().filter(|_| believes_uptime);
+        marked.max(up.unwrap_or_default())
     }
 
     /// How much longer the node is out, by what it says of itself, which a
@@ -452,14 +484,14 @@ impl Facts {
         // It was taken from others: their locks must be over, too.
         let theirs = self.reserved.and(self.agreement.as_deref()).and_then(Agreement::parse);
         let theirs = theirs.map_or(Duration::ZERO, |theirs| theirs.window());
-        Some(guard.agreement.window().max(theirs).saturating_sub(self.out_for()))
+        Some(guard.agreement.window().max(theirs).saturating_sub(self.out_for(false)))
     }
 
     /// Why the node may not vote by this agreement; none if it may.
     #[must_use]
     pub fn objection(&self, guard: Fingerprint) -> Option<Cause> {
         match &self.marker {
-            Some(marker) if marker.fingerprint != guard => {
+            Some(marker) if marker.is_of_others(&self.identity.run, guard) => {
                 let theirs = self.agreement.as_deref().and_then(Agreement::parse);
                 let other = theirs.and_then(|theirs| theirs.asked_for_another(guard));
                 Some(other.unwrap_or_else(|| Cause::Disagrees(self.agreement.clone())))

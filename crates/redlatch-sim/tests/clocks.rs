@@ -21,7 +21,7 @@ fn history(ahead: u64, forget: &[usize]) -> Schedule {
     let far = 1000 * i64::try_from(SECOND).expect("a small number");
     let flushes = forget.iter().map(|node| (2 * SECOND, Wrong::Flush { node: *node }));
     let lasts = Span(20 * SECOND);
-    let down = Wrong::CrashNode { node: 0, forgets: false, silent: false, lasts };
+    let down = Wrong::CrashNode { node: 0, forgets: false, spare: false, silent: false, lasts };
     let troubles = flushes.chain([(8 * SECOND, down)]);
     Schedule {
         seed: 7,

@@ -299,7 +299,10 @@ impl Guarding {
         self.asked = false;
         self.begin(now, Turn::Looking, world);
         self.looked_at = now.steady;
-        self.nodes.iter_mut().for_each(|node| node.look = None);
+        for node in &mut self.nodes {
+            node.look = None;
+            node.watch.believe_uptime(false);
+        }
         for node in 0..world.nodes {
             send(node, id, Command::Examine, world);
         }
@@ -315,14 +318,25 @@ impl Guarding {
                 _ => {}
             }
         }
-        let longest = self.longest_window();
+        let (longest, all_new) = (self.longest_window(), self.are_all_new(guard));
         for (at, node) in self.nodes.iter_mut().enumerate() {
             node.watch.lasts_at_least(longest);
+            node.watch.believe_uptime(all_new);
             node.conclude(now.steady, guard, at, self.asked);
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].extra = self.extra(node, guard);
         }
+    }
+
+    /// Whether no node of the list was ever admitted, and all have been up for the
+    /// window, as far as all of them can tell. One alone cannot.
+    fn are_all_new(&self, guard: &Guard) -> bool {
+        let window = guard.agreement.window();
+        let new_for = |node: &Node| node.facts().and_then(Facts::new_for);
+        let new = |node: &Node| new_for(node).is_some_and(|up| up >= window);
+        let all = self.nodes.len() > 1 && self.nodes.iter().all(new);
+        all || mutant::on(Mutant::UptimeOfASpare)
     }
 
     /// The longest window that clients of any node agreed to. One that forgot does

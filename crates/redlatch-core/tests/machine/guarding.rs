@@ -143,35 +143,91 @@ fn one_that_was_flushed_behind_the_back_of_a_watcher_is_not_admitted_by_it() {
     assert!(later.last().expect("an admission").0 >= flushed.after(WINDOW));
 }
 
+/// An address may lead to another server by now, which has been up for long and
+/// never had the locks of the one before.
 #[test]
-fn a_restart_with_its_memory_counts_from_the_restart() {
+fn a_spare_that_has_been_up_for_long_waits_under_the_name_of_another() {
     let mut world = admitted(1, 3);
     world.pass(Duration::from_secs(60));
-    let restarted = world.now;
-    world.nodes[0].restart(restarted);
-    world.freeze(WINDOW + Duration::from_secs(2));
+    world.node_forgets(0);
+    world.nodes[0].started = None;
+    let before = times_admitted(&world, 0);
 
-    let before = world.admissions().len();
     world.acquire();
+    let begin = world.now;
+    world.pass(WINDOW - MS);
+    assert_eq!(times_admitted(&world, 0), before);
+    world.pass(MS);
 
-    assert_eq!(world.admissions().len(), before + 1);
+    assert_eq!(times_admitted(&world, 0), before + 1);
+    assert_eq!(world.now, begin.after(WINDOW));
 }
 
-/// Servers count in whole seconds: one that says two may have been up for little
-/// more than one.
+/// A spare may have been made from a dump of the server before.
 #[test]
-fn the_uptime_of_a_restarted_node_is_taken_for_a_second_less() {
+fn a_node_that_is_back_with_its_memory_waits_for_the_window_from_the_first_look() {
     let mut world = admitted(1, 3);
     world.pass(Duration::from_secs(60));
     world.nodes[0].restart(world.now);
-    world.freeze(Duration::from_secs(2));
+    world.freeze(WINDOW + Duration::from_secs(2));
     let before = times_admitted(&world, 0);
 
     let look = world.vouch(0, Vouch { patient: true, ..Vouch::default() });
-    assert_eq!(world.out_for(look).map(|out| out[0]), Some(Some(WINDOW - Duration::from_secs(1))));
-    world.pass(WINDOW - Duration::from_secs(1) - MS);
+    assert_eq!(world.out_for(look).map(|out| out[0]), Some(Some(WINDOW)));
+    world.pass(WINDOW - MS);
     assert_eq!(times_admitted(&world, 0), before);
     world.pass(MS);
+
+    assert_eq!(times_admitted(&world, 0), before + 1);
+}
+
+/// The silent one may have been admitted, and another may be in the place of one
+/// that was.
+#[test]
+fn new_nodes_wait_for_the_window_while_one_of_them_is_silent() {
+    let mut world = World::guarded(1, 3, false);
+    world.line(2, Mode::Down);
+
+    world.look(0);
+    world.pass(WINDOW - MS);
+
+    assert_eq!(world.admissions(), []);
+}
+
+#[test]
+fn new_nodes_wait_for_the_window_if_one_of_them_has_just_started() {
+    let mut world = World::guarded(1, 3, false);
+    world.pass(Duration::from_secs(60));
+    let start = world.now;
+    world.nodes[1].started = Some(start);
+
+    world.look(0);
+    world.pass(WINDOW - MS);
+
+    assert_eq!(world.admissions(), []);
+}
+
+#[test]
+fn the_uptime_of_a_node_that_is_alone_is_not_trusted() {
+    let mut world = World::guarded(1, 1, false);
+
+    world.look(0);
+    assert_eq!(world.admissions(), []);
+    world.pass(WINDOW);
+
+    assert_eq!(world.admissions().len(), 1);
+}
+
+/// It was a replica of another node for a moment, say: whoever asks for it is not
+/// at the wrong address.
+#[test]
+fn a_node_with_a_copy_of_another_ones_data_has_forgotten_its_own() {
+    let mut world = admitted(1, 3);
+    world.nodes[0].ledger = world.nodes[2].ledger.clone();
+    let before = times_admitted(&world, 0);
+
+    world.acquire();
+    world.pass(WINDOW);
 
     assert_eq!(times_admitted(&world, 0), before + 1);
 }
@@ -800,7 +856,7 @@ fn uptime_counts_as_a_second_less_than_it_says() {
 
     world.look(0);
     assert_eq!(world.admissions(), []);
-    world.pass(MS);
+    world.pass(LOOK);
 
     assert_eq!(world.admissions().len(), 3);
 }

@@ -14,7 +14,7 @@ pub(crate) struct Node {
     /// The fencing registers that have ever moved.
     registers: BTreeMap<u32, u64>,
     /// What is kept for the restart guard.
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// Which server it is.
     number: usize,
     /// How often it has been started, and when.

@@ -122,10 +122,6 @@ pub const ALL: &[Mutant] = &[
         ..node(Flaw::ReadsRegistersEarly, "repair-before-window", "guarded-numbers")
     },
     Mutant {
-        about: "a promoted replica's uptime is believed",
-        ..core(Core::UptimeAfterPromotion, "uptime-after-promotion", "failover")
-    },
-    Mutant {
         about: "nodes that refused are not asked to undo",
         ..core(Core::NoUndoWhereRefused, "no-undo-where-refused", "repeat")
     },
@@ -156,8 +152,8 @@ pub const ALL: &[Mutant] = &[
         ..seeds(Plant::Core(Core::UptimeAfterFlush), "uptime-after-flush", 1000)
     },
     Mutant {
-        about: "uptime is believed to the second",
-        ..seeds(Plant::Core(Core::UptimeNotCut), "uptime-not-cut", 1000)
+        about: "a spare in another server's place is admitted by its own uptime",
+        ..seeds(Plant::Core(Core::UptimeOfASpare), "uptime-of-a-spare", 1000)
     },
     Mutant {
         about: "a node is admitted by the numbers of a minority",

@@ -16,6 +16,11 @@ impl Node {
         *self = Node { run: self.run + 1, started: Some(now), ..Node::server(self.number) };
     }
 
+    /// It is another server than before, which was up all the time.
+    pub fn has_been_up(&mut self) {
+        self.started = None;
+    }
+
     /// Restarts with all that it had.
     pub fn restart(&mut self, now: Moment) {
         self.run += 1;

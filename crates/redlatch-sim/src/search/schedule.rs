@@ -127,7 +127,7 @@ pub struct Network {
 pub enum Guard {
     /// Nothing.
     Off,
-    /// Wait until every lock they forgot is gone, by their uptime if it is known.
+    /// Wait until every lock they forgot is gone, by the clock of the nodes.
     On,
     /// The same, by the clients' own clocks alone.
     Strict,

@@ -133,7 +133,8 @@ impl Shrinking<'_> {
 fn spare(wrong: &mut Wrong) {
     match wrong {
         Wrong::Break { late, .. } | Wrong::CrashClient { late, .. } => *late = None,
-        Wrong::CrashNode { silent, .. } => *silent = false,
+        Wrong::CrashNode { silent, .. } if *silent => *silent = false,
+        Wrong::CrashNode { spare, .. } => *spare = false,
         Wrong::PauseClient { keeper_first, .. } => *keeper_first = false,
         _ => {}
     }

@@ -52,7 +52,7 @@ impl Draw {
         for node in 0..self.nodes {
             let forgets = self.dice.percent(60);
             let lasts = self.of_ttl(1, 50);
-            let what = Wrong::CrashNode { node, forgets, silent: false, lasts };
+            let what = Wrong::CrashNode { node, forgets, spare: false, silent: false, lasts };
             troubles.push(Trouble { at: at.into(), what });
             at += self.pace() + lasts.get();
         }
@@ -159,6 +159,7 @@ impl Draw {
         let crash = |forgets, lasts: Duration| Wrong::CrashNode {
             node,
             forgets,
+            spare: false,
             silent: false,
             lasts: lasts.into(),
         };
@@ -228,6 +229,7 @@ impl Draw {
         Wrong::CrashNode {
             node,
             forgets,
+            spare: forgets && self.dice.percent(30),
             silent: self.dice.percent(30),
             lasts: self.of_ttl(1, 150),
         }

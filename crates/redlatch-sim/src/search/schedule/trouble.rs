@@ -62,6 +62,9 @@ pub enum Wrong {
         node: usize,
         /// Without its memory.
         forgets: bool,
+        /// What comes back is another server, which has been up for long.
+        #[serde(default)]
+        spare: bool,
         /// Nobody says so to the other ends of its connections until it is back.
         silent: bool,
         /// After how long.

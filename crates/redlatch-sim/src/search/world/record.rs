@@ -185,8 +185,12 @@ fn describe(record: &Record, wrong: &Wrong) -> (Option<usize>, Option<Duration>,
             (node(n), Some(lasts.get()), format!("cut off {way} {whom}"))
         }
         Wrong::Slow { node: n, lasts, .. } => (node(n), Some(lasts.get()), "slow".into()),
-        Wrong::CrashNode { node: n, forgets, silent, lasts } => {
-            let memory = if *forgets { "its memory lost" } else { "its memory kept" };
+        Wrong::CrashNode { node: n, forgets, spare, silent, lasts } => {
+            let memory = match (forgets, spare) {
+                (_, true) => "a spare in its place",
+                (true, false) => "its memory lost",
+                (false, false) => "its memory kept",
+            };
             let silent = if *silent { ", silently" } else { "" };
             (node(n), Some(lasts.get()), format!("down{silent}, {memory}"))
         }

@@ -30,7 +30,7 @@ impl World<'_> {
                 self.servers[node].slow_down(by);
                 self.ends_after(number, lasts);
             }
-            Wrong::CrashNode { node, forgets, silent, lasts } => {
+            Wrong::CrashNode { node, forgets, silent, lasts, .. } => {
                 self.crash_node(node, silent);
                 if forgets {
                     self.forgets(node, true);
@@ -105,8 +105,11 @@ impl World<'_> {
                 self.swap(node);
             }
             Wrong::Garble { node, .. } => self.servers[node].garbled = 0,
-            Wrong::CrashNode { node, forgets, silent, .. } => {
+            Wrong::CrashNode { node, forgets, spare, silent, .. } => {
                 self.node_is_back(node, forgets, silent);
+                if spare {
+                    self.servers[node].node.has_been_up();
+                }
             }
             Wrong::PauseNode { node, .. } => {
                 self.servers[node].paused -= 1;

@@ -32,7 +32,10 @@ end
 local run = string.sub(string.match(info, '\nrun_id:(%x+)') or '', 1, 20)
   .. string.sub(string.match(info, '\nmaster_replid:(%x+)') or '', 1, 20)
 local marker_run, marker_guard = string.match(kept[2] or '', '^(%S+) (%x+)$')
+-- Of an earlier run, the marker of another node of the same agreement (all but the
+-- last six digits) only says that its data were copied here.
 local disagrees = marker_guard and marker_guard ~= guard
+  and (marker_run == run or string.sub(marker_guard, 1, 10) ~= string.sub(guard, 1, 10))
 if replace and (disagrees or not marker_guard) then
   kept[4] = guard
   redis.call('HSET', node, 'reserved', guard)
