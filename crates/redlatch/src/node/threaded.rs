@@ -370,8 +370,8 @@ mod tests {
         let (commands, _inbox) = mpsc::channel();
         let (outbox, replies_of_thread) = wakeful::unbounded_channel();
         link.thread = Some(Ends { commands, replies: replies_of_thread });
-        let wakes = Arc::<Wakes>::default();
-        let waker = Waker::from(Arc::clone(&wakes));
+        let count = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&count));
         let poll = |link: &mut Threaded| {
             let mut replies = Vec::new();
             link.poll(&mut Context::from_waker(&waker), &mut replies);
@@ -381,12 +381,12 @@ mod tests {
 
         link.send(tag(0), release("a"));
         assert_eq!(poll(&mut link), []);
-        assert_eq!(wakes.0.load(Ordering::SeqCst), 0, "there is no reply yet");
+        assert_eq!(count.0.load(Ordering::SeqCst), 0, "there is no reply yet");
         outbox.send((tag(0), granted.clone())).unwrap();
-        assert_eq!(wakes.0.load(Ordering::SeqCst), 1, "the reply is there");
+        assert_eq!(count.0.load(Ordering::SeqCst), 1, "the reply is there");
         assert_eq!(poll(&mut link), [(tag(0), granted)]);
 
         assert_eq!(poll(&mut link), []);
-        assert_eq!(wakes.0.load(Ordering::SeqCst), 1, "there is nothing to wait for");
+        assert_eq!(count.0.load(Ordering::SeqCst), 1, "there is nothing to wait for");
     }
 }
