@@ -5,7 +5,7 @@
 mod support;
 
 use redlatch::{Builder, Cause, ConnectError, Locks, RestartGuard, Vote, Votes};
-use redlatch_testbed::Proxy;
+use redlatch_testbed::{Direction, Proxy};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -194,7 +194,8 @@ async fn a_server_that_may_have_forgotten_locks_is_not_dialled_again() {
     assert_eq!(route.connections(), before);
 }
 
-/// Two of three refuse, so every attempt shows its votes.
+/// Two of three refuse, so every attempt shows its votes. They are spread over
+/// the time that an answer takes, so some are always under way.
 #[tokio::test]
 async fn no_command_is_cut_off_by_dialling_again() {
     let site = Site::new().await;
@@ -206,22 +207,26 @@ async fn no_command_is_cut_off_by_dialling_again() {
     let enough = route.connections() + 2;
 
     let mut attempts = JoinSet::new();
-    let attempt = |attempts: &mut JoinSet<_>, number: usize| {
+    let attempt = |attempts: &mut JoinSet<_>, number: u32| {
         let locks = locks.clone();
-        attempts.spawn(async move { locks.lock(format!("{NAME}:{number}")).await });
+        attempts.spawn(async move {
+            tokio::time::sleep(MS * (number % 32)).await;
+            locks.lock(format!("{NAME}:{number}")).await
+        });
     };
+    route.delay(Direction::Replies, 30 * MS);
     (0..32).for_each(|number| attempt(&mut attempts, number));
-    let attempt_on = async {
+    let all_answered = async {
         for number in 32.. {
-            let votes = no_quorum(attempts.join_next().await.unwrap().unwrap());
+            let Some(attempted) = attempts.join_next().await else { break };
+            let votes = no_quorum(attempted.unwrap());
             assert_eq!(cause(&votes), Some(site.other_node()), "{votes}");
-            if route.connections() >= enough {
-                break;
+            if route.connections() < enough {
+                attempt(&mut attempts, number);
             }
-            attempt(&mut attempts, number);
         }
     };
-    in_time(attempt_on).await;
+    in_time(all_answered).await;
 }
 
 /// An operator who does not see that the address is wrong changes nothing.
