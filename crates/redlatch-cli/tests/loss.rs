@@ -271,6 +271,47 @@ fn what_does_not_obey_a_signal_is_dead_before_the_lock_is_given_back() {
 }
 
 #[test]
+fn what_a_command_that_crashes_has_started_is_gone_before_the_lock_is_given_back() {
+    for (signal, code) in [("SEGV", 139), ("KILL", 137), ("ABRT", 134)] {
+        let place = Place::embedded();
+        let step = "trap 'echo clean > clean; exit 0' TERM; echo up > up; \
+                    while :; do sleep 0.01; done";
+        let script = format!(
+            "ulimit -c 0
+            sh -c \"{step}\" > /dev/null 2>&1 &
+            (trap '' TERM; exec setsid sh -c 'echo $$ > apart; exec sleep 20' > /dev/null 2>&1) &
+            until [ -s up ] && [ -s apart ]; do sleep 0.01; done
+            kill -{signal} $$"
+        );
+        let args = ["run", "x", "--grace", "1s", "--", "sh", "-c", &script];
+
+        let ended = start(place.redlatch(args)).end().exits_with(code);
+
+        assert!(!is_alive(place.read_pid("apart")), "{signal}");
+        assert!(place.path("clean").exists(), "{signal}: nobody asked it to end");
+        assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_a_command_that_catches_a_signal_has_started_is_gone_before_the_lock_is_given_back() {
+    let place = Place::embedded();
+    let script = "
+        trap 'exit 3' TERM
+        (trap '' TERM; exec setsid sh -c 'echo $$ > apart; exec sleep 20' > /dev/null 2>&1) &
+        until [ -s apart ]; do sleep 0.01; done
+        echo up > up
+        while :; do sleep 0.01; done";
+    let running = start(place.redlatch(["run", "x", "--grace", "1s", "--", "sh", "-c", script]));
+    place.read("up");
+
+    running.signal("TERM");
+
+    running.end().exits_with(3);
+    assert!(!is_alive(place.read_pid("apart")));
+}
+
+#[test]
 fn what_a_command_leaves_behind_on_purpose_lives_on() {
     let place = Place::embedded();
     let script = "sleep 20 > /dev/null 2>&1 & echo $! > daemon";

@@ -268,6 +268,10 @@ async fn watch(
                     job.terminate_others();
                     watch.kill_at = Instant::now().checked_add(plan.farewell);
                 }
+                Act::EndOthers => {
+                    job.terminate();
+                    watch.kill_at = Instant::now().checked_add(plan.farewell);
+                }
                 Act::LimitKilling => {
                     watch.over_at.get_or_insert_with(|| Instant::now() + PATIENCE);
                 }
