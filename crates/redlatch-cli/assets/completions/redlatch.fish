@@ -153,7 +153,7 @@ strict\t'The same, and their own clocks are not trusted'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes, all if none is named, vote again by themselves, and have the locks back that are held'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All of them'
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Vouches without asking, whatever locks are still to be seen'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Does it without asking, whatever locks are still to be seen'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: all clients with the other list are stopped, so that it may differ by more'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
