@@ -63,8 +63,9 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<
             let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
             let is_clean = waiting::settle(locks.as_ref()).await;
             finished(exit);
-            if let Some(locks) = locks.filter(|_| !is_clean) {
-                let_go(given)?;
+            if let Some(locks) = locks.filter(|_| !is_clean)
+                && let_go(given).is_ok()
+            {
                 line.tell(News::CleansUp { code: exit.code() });
                 undo(&locks, plan.settings.max_ttl()).await;
             }
