@@ -29,6 +29,9 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         if !args.all_stopped {
             observer.may_replace().await?;
         }
+        if !args.yes {
+            doubts::ask_to_replace(&observer, &named).await?;
+        }
         watcher.replace(&named).await?
     } else if args.wait {
         // Who is refused by one node admits no other: any that refuses us ends it.
@@ -40,7 +43,7 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         standings
     } else {
         if !args.yes {
-            doubts::ask(&observer, &named).await?;
+            doubts::ask_to_vouch(&observer, &named).await?;
         }
         observer.admit(&named).await?
     };

@@ -153,7 +153,7 @@ fn work(
     // Ctrl-C comes by way of the front alone.
     setsid()?;
     line.set_nonblocking(true)?;
-    let longest = settings.max_ttl() + LAST;
+    let max_ttl = settings.max_ttl();
     let are_typed = settings.are_typed();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(async {
@@ -182,8 +182,7 @@ fn work(
         drop(line);
         if let Some(locks) = rest {
             tokio::select! {
-                () = locks.settled() => {}
-                () = tokio::time::sleep(longest) => {}
+                () = undo(&locks, max_ttl) => {}
                 _ = signals.next() => {}
             }
         }
@@ -194,9 +193,14 @@ fn work(
     exit
 }
 
+/// Waits until nothing is left to undo, or no key can be left.
+pub(crate) async fn undo(locks: &Locks, max_ttl: Duration) {
+    let _ = tokio::time::timeout(max_ttl + LAST, locks.settled()).await;
+}
+
 /// The descriptors that the caller gave us, but for the three streams. Another
 /// program may wait for one of them to be closed, or for a lock on it.
-fn given_descriptors() -> Vec<RawFd> {
+pub(crate) fn given_descriptors() -> Vec<RawFd> {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
     let open: Vec<RawFd> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -206,7 +210,8 @@ fn given_descriptors() -> Vec<RawFd> {
         .collect()
 }
 
-fn let_go(given: Vec<RawFd>) -> io::Result<()> {
+/// Closes all of them, and the three streams.
+pub(crate) fn let_go(given: Vec<RawFd>) -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nothing)?;
     dup2_stdout(&nothing)?;

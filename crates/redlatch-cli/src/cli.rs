@@ -244,14 +244,16 @@ pub(crate) struct AdmitArgs {
     /// All of them.
     #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
-    /// Vouches without asking, whatever locks are still to be seen.
-    #[arg(long, conflicts_with_all = ["wait", "replace"])]
+    /// Does it without asking, whatever locks are still to be seen.
+    #[arg(long, conflicts_with = "wait")]
     pub(crate) yes: bool,
     /// Takes the nodes from clients with another list of nodes or other times, one by one.
     ///
     /// Each is out until the locks of those clients are over, and votes for ours
-    /// then. Refused if the lists differ by more than one node: a majority of
-    /// the old one and one of the new could grant the same lock.
+    /// then. If locks are still to be seen, you are asked: those clients lose
+    /// theirs when too few nodes are left to them. Refused if the lists differ by
+    /// more than one node: a majority of the old one and one of the new could
+    /// grant the same lock.
     #[arg(long, conflicts_with = "wait")]
     pub(crate) replace: bool,
     /// With --replace: all clients with the other list are stopped, so that it may differ by more.

@@ -203,7 +203,8 @@ fn too_few(votes: &Votes) -> Failure {
             ],
             ", ",
             format!(
-                "{theirs}; give all clients the same, or change it with `redlatch admit --replace --all`"
+                "{theirs}; give all clients the same settings; if the change is meant for all \
+                 clients: `redlatch admit --replace --all`"
             ),
         ),
     ];

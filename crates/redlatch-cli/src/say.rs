@@ -27,6 +27,8 @@ pub(crate) enum Event {
     Lingering { left_ms: u64 },
     /// The lock was given back, or not.
     Released { outcome: &'static str },
+    /// Whether it was is not known; it cannot stay for longer than this.
+    Unreleased { most_ms: u64 },
     /// A node was taken from clients with other settings.
     Replaced { node: String },
     /// It did not work.
@@ -68,7 +70,7 @@ impl Event {
                 125..=127 => Level::Failure,
                 _ => Level::Notice,
             },
-            Event::Ending { .. } | Event::Killed => Level::Notice,
+            Event::Ending { .. } | Event::Killed | Event::Unreleased { .. } => Level::Notice,
             Event::Survived { .. } => Level::Failure,
             _ => Level::Detail,
         }
@@ -103,6 +105,11 @@ impl fmt::Display for Event {
                 write!(f, "the command is done; the lock is kept for another {}", time(left_ms))
             }
             Event::Released { outcome } => write!(f, "{outcome}"),
+            Event::Unreleased { most_ms } => write!(
+                f,
+                "it is not known whether the lock is released; if it is not, it ends within {}",
+                time(most_ms)
+            ),
             Event::Replaced { node } => {
                 write!(f, "{node} is taken from its clients; it votes when their locks are over")
             }

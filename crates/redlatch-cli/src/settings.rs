@@ -194,7 +194,7 @@ fn addresses(place: &PlaceArgs, config: &Config) -> Result<Vec<String>, Settings
     if from_env == secrets::WITHHELD {
         return Err(SettingsError::Withheld);
     }
-    let from_env: Vec<String> = split_list(&from_env).map(Into::into).collect();
+    let from_env = listed(&from_env)?;
     if !from_env.is_empty() {
         return Ok(from_env);
     }
@@ -208,6 +208,28 @@ fn addresses(place: &PlaceArgs, config: &Config) -> Result<Vec<String>, Settings
     );
     Ok(vec![format!("{EMBEDDED}{}", path.ok_or(SettingsError::NoHome)?.display())])
 }
+
+/// The addresses of a list. A piece that is none may be a part of a password,
+/// torn apart where it holds a separator: then nothing of the list is shown.
+fn listed(list: &str) -> Result<Vec<String>, SettingsError> {
+    let is_address = |piece: &str| SCHEMES.iter().any(|scheme| piece.starts_with(scheme));
+    let wrong = split_list(list).position(|piece| !is_address(piece));
+    let Some(at) = wrong else { return Ok(split_list(list).map(Into::into).collect()) };
+    let nth = match at + 1 {
+        1 => "1st".into(),
+        2 => "2nd".into(),
+        3 => "3rd".into(),
+        more => format!("{more}th"),
+    };
+    let reason = format!(
+        "the {nth} address has no scheme that is known (redis://, rediss://, redis+unix:, file:); \
+         in a password, write a comma as %2C, a space as %20 and an @ as %40"
+    );
+    Err(SettingsError::Variable { variable: secrets::NODES, reason })
+}
+
+/// What an address starts with.
+const SCHEMES: [&str; 6] = ["redis://", "rediss://", "redis+unix:", "unix:", "file:", "memory:"];
 
 fn split_list(list: &str) -> impl Iterator<Item = &str> {
     list.split(|c: char| c == ',' || c.is_whitespace()).filter(|url| !url.is_empty())

@@ -176,16 +176,44 @@ fn the_list_grows_by_one_node_and_its_old_clients_are_never_together_with_the_ne
 
     // One of three is taken away: the old clients have two left, the new ones two of four.
     let began = Instant::now();
-    redlatch(&new, &["admit", "--replace", &first]).exits_with(0);
+    redlatch(&new, &["admit", "--replace", &first, "--yes"]).exits_with(0);
     assert!(began.elapsed() >= WINDOW, "after {:?}", began.elapsed());
     assert!(!holder.has_ended());
     redlatch(&new, &["run", "x", "--", "true"]).exits_with(122);
 
-    let done = redlatch(&new, &["admit", "--replace", "--all"]).exits_with(0).stdout;
+    let done = redlatch(&new, &["admit", "--replace", "--all", "--yes"]).exits_with(0).stdout;
     assert_eq!(done.matches("admitted").count(), 4, "{done}");
     holder.end().exits_with(123);
     redlatch(&new, &["run", "x", "--", "true"]).exits_with(0);
     redlatch(&old, &["run", "x", "--", "true"]).exits_with(122);
+}
+
+#[test]
+fn nobody_takes_nodes_from_clients_unasked_while_a_lock_is_to_be_seen() {
+    let servers = Servers::start(4).unwrap();
+    let old = admitted(Place::first(&servers, 3));
+    let new = Place::guarded(&servers);
+    let script = "echo up > up; sleep 100";
+    let args = ["run", "x", "--owner", "ada", "--", "sh", "-c", script];
+    let mut holder = start(old.redlatch(args));
+    old.read("up");
+
+    for which in ["--all", &servers[0].url()] {
+        let refused = redlatch(&new, &["admit", "--replace", which]).exits_with(125);
+        let words = ["1 lock ", "x ", "ada ", "give all clients the same settings", "--yes"];
+        says(&refused.stderr, &words);
+        says(&refused.stderr, &[&servers[0].url()]);
+    }
+    let mut terminal = Terminal::with(&new, &["redlatch", "admit", "--replace", "--all"]);
+    terminal.shows("HELD BY");
+    terminal.shows("ada");
+    terminal.shows("[y/N]");
+    terminal.press("n\n");
+    assert_eq!(terminal.end(), Some(125));
+
+    assert!(!holder.has_ended());
+    let standings = redlatch(&old, &["admit", "--all"]).exits_with(0).stdout;
+    assert_eq!(standings.matches("admitted").count(), 3, "{standings}");
 }
 
 #[test]

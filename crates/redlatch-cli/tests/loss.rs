@@ -4,7 +4,7 @@
 mod support;
 
 use nix::fcntl::{FcntlArg, fcntl};
-use redlatch_testbed::Servers;
+use redlatch_testbed::{Server, Servers};
 use std::{
     io::{PipeReader, Read, Write},
     time::{Duration, Instant},
@@ -214,6 +214,32 @@ fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
 }
 
 #[test]
+fn a_lock_that_cannot_be_given_back_yet_is_said_and_given_back_in_the_background() {
+    let text = "not known whether the lock is released; if it is not, it ends within 2m";
+    let json = r#"{"event":"unreleased","most_ms":120000}"#;
+    for (option, words) in [(None, text), (Some("--json"), json)] {
+        let servers = Servers::start_with(3, &Server::options().appendonly()).unwrap();
+        let place = Place::on(&servers);
+        let script = "echo up > up; while ! [ -e go ]; do sleep 0.01; done; exit 3";
+        let command = ["--", "sh", "-c", script];
+        let args = ["run", "x", "--max-ttl", "2m", "--ttl", "2m"];
+        let args = args.into_iter().chain(option).chain(command);
+        let running = start(place.redlatch(args));
+        place.read("up");
+        let holder = child_of(running.pid());
+
+        servers.kill(&[0, 1, 2]);
+        std::fs::write(place.path("go"), "").unwrap();
+
+        let ended = running.end().exits_with(3);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        servers.restart(&[0, 1, 2]);
+        eventually(PATIENCE, || servers.keys_everywhere() == [[""; 0]; 3]);
+        dies(holder);
+    }
+}
+
+#[test]
 fn what_cleans_up_after_a_signal_does_so_under_the_lock() {
     let place = Place::embedded();
     // The command itself ends at once; a step of it cleans up when told to end.
@@ -247,6 +273,47 @@ fn what_does_not_obey_a_signal_is_dead_before_the_lock_is_given_back() {
     let ended = running.end().exits_with(143);
     assert!(!family.iter().any(|pid| is_alive(*pid)));
     assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_a_command_that_crashes_has_started_is_gone_before_the_lock_is_given_back() {
+    for (signal, code) in [("SEGV", 139), ("KILL", 137), ("ABRT", 134)] {
+        let place = Place::embedded();
+        let step = "trap 'echo clean > clean; exit 0' TERM; echo up > up; \
+                    while :; do sleep 0.01; done";
+        let script = format!(
+            "ulimit -c 0
+            sh -c \"{step}\" > /dev/null 2>&1 &
+            (trap '' TERM; exec setsid sh -c 'echo $$ > apart; exec sleep 20' > /dev/null 2>&1) &
+            until [ -s up ] && [ -s apart ]; do sleep 0.01; done
+            kill -{signal} $$"
+        );
+        let args = ["run", "x", "--grace", "1s", "--", "sh", "-c", &script];
+
+        let ended = start(place.redlatch(args)).end().exits_with(code);
+
+        assert!(!is_alive(place.read_pid("apart")), "{signal}");
+        assert!(place.path("clean").exists(), "{signal}: nobody asked it to end");
+        assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_a_command_that_catches_a_signal_has_started_is_gone_before_the_lock_is_given_back() {
+    let place = Place::embedded();
+    let script = "
+        trap 'exit 3' TERM
+        (trap '' TERM; exec setsid sh -c 'echo $$ > apart; exec sleep 20' > /dev/null 2>&1) &
+        until [ -s apart ]; do sleep 0.01; done
+        echo up > up
+        while :; do sleep 0.01; done";
+    let running = start(place.redlatch(["run", "x", "--grace", "1s", "--", "sh", "-c", script]));
+    place.read("up");
+
+    running.signal("TERM");
+
+    running.end().exits_with(3);
+    assert!(!is_alive(place.read_pid("apart")));
 }
 
 #[test]

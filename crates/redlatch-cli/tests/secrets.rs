@@ -32,6 +32,22 @@ fn no_error_repeats_a_password() {
         assert!(!ended.stderr.contains("Secret"), "{variable}: {}", ended.stderr);
         assert!(ended.stderr.contains("redis://…@127.0.0.1:1"), "{}", ended.stderr);
     }
+    // Torn apart at what separates addresses.
+    for (nodes, which) in [
+        ("redis://:p@Secret:x,y@127.0.0.1:1", "2nd"),
+        ("redis://127.0.0.1:1,redis://:Secret Secret@127.0.0.1:1", "3rd"),
+        ("redis://127.0.0.1:1?password=a,Secret", "2nd"),
+        (":Secret@127.0.0.1:1", "1st"),
+    ] {
+        for args in [&["status", "a"][..], &["run", "x", "--json", "--", "true"]] {
+            let mut command = place.redlatch(args);
+            command.env("REDLATCH_NODES", nodes);
+            let ended = start(command).end().exits_with(125);
+            assert!(!format!("{ended:?}").contains("Secret"), "{nodes}: {ended:?}");
+            let words = format!("REDLATCH_NODES: the {which} address has no scheme");
+            assert!(ended.stderr.contains(&words), "{nodes}: {}", ended.stderr);
+        }
+    }
     for args in [&["doctor", url][..], &["ls", "--ttl", url], &[url], &["admit", url]] {
         let ended = start(place.redlatch(args)).end().exits_with(125);
         assert!(!ended.stderr.contains("Secret"), "{args:?}: {}", ended.stderr);

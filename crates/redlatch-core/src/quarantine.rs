@@ -360,7 +360,10 @@ impl fmt::Display for Cause {
                 if let Some(theirs) = theirs {
                     write!(f, " ({})", Agreement::in_one_line(theirs))?;
                 }
-                f.write_str("; `redlatch admit --replace --all` changes that")
+                f.write_str(
+                    "; give all clients the same settings; if the change is meant for all \
+                     clients: `redlatch admit --replace --all`",
+                )
             }
             Cause::OtherNode { is, asked } => write!(
                 f,

@@ -161,8 +161,14 @@ impl Proxy {
     /// Leads to this server from now on, as after a change of DNS or of a port
     /// forward; resets all connections that led elsewhere.
     pub fn lead_to(&self, server: &Server) {
-        self.shared.change(|rules| rules.server = server.port());
+        self.lead_next_to(server);
         self.reset_all();
+    }
+
+    /// Leads to this server from the next connection on. Those that exist stay
+    /// where they are.
+    pub fn lead_next_to(&self, server: &Server) {
+        self.shared.change(|rules| rules.server = server.port());
     }
 
     /// Lets new connects hang, as if their packets got lost, until

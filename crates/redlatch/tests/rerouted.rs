@@ -5,9 +5,13 @@
 mod support;
 
 use redlatch::{Builder, Cause, ConnectError, Locks, RestartGuard, Vote, Votes};
-use redlatch_testbed::Proxy;
-use std::{sync::Arc, time::Duration};
+use redlatch_testbed::{Direction, Proxy};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use support::{Fleet, MS, NAME, SEC, in_time, no_quorum, soon};
+use tokio::task::JoinSet;
 
 /// Three servers, and the network in front of them.
 struct Site {
@@ -31,6 +35,11 @@ impl Site {
     fn builder(&self) -> Builder {
         let builder = Locks::builder().nodes(self.network.iter().map(Proxy::url));
         builder.max_ttl(60 * SEC).ttl(2 * SEC).node_timeout(500 * MS).wait(Duration::ZERO)
+    }
+
+    /// Locks that are patient with a busy machine.
+    fn patient(&self) -> Builder {
+        self.builder().ttl(30 * SEC).node_timeout(3 * SEC)
     }
 
     /// The address of the first node leads to the second server, and the third
@@ -121,6 +130,103 @@ async fn a_client_without_the_guard_heeds_the_name_under_which_others_know_a_ser
     let votes = in_time(out(&off)).await;
 
     assert_eq!(cause(&votes), Some(site.other_node()));
+}
+
+/// A holder at work, while an address is led to the server of another node and
+/// back. Nothing closes the connection to the wrong one: a corrected DNS record
+/// or forward does not.
+async fn finds_its_way_back(site: &Site, locks: Builder) {
+    let locks = locks.connect().await.unwrap();
+    let guard = locks.lock(NAME).renew_every(500 * MS).await.unwrap();
+    let route = &site.network[0];
+    route.lead_to(&site.fleet.servers[1]);
+    soon("it is connected to the wrong server", || route.open_connections() > 0).await;
+    site.fleet.remove(0, NAME);
+
+    route.lead_next_to(&site.fleet.servers[0]);
+
+    soon("its key is back", || site.fleet.value(0, NAME).is_some()).await;
+    guard.release().await.unwrap();
+    site.fleet.is_tidy_soon().await;
+}
+
+#[tokio::test]
+async fn a_holder_finds_the_server_of_an_address_that_is_led_back() {
+    let site = Site::new().await;
+
+    finds_its_way_back(&site, site.patient()).await;
+}
+
+#[tokio::test]
+async fn a_holder_without_the_guard_finds_the_server_of_an_address_that_is_led_back() {
+    let site = Site::new().await;
+
+    finds_its_way_back(&site, site.patient().restart_guard(RestartGuard::Off)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_turns_a_holder_away_is_dialled_once_a_second_at_most() {
+    let site = Site::new().await;
+    let locks = site.patient().connect().await.unwrap();
+    let _guard = locks.lock(NAME).renew_every(200 * MS).await.unwrap();
+    let (route, since) = (&site.network[0], Instant::now());
+    route.lead_to(&site.fleet.servers[1]);
+    let before = route.connections();
+
+    soon("it was dialled three times", || route.connections() >= before + 3).await;
+
+    assert!(since.elapsed() >= 2 * SEC, "{:?}", since.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_may_have_forgotten_locks_is_not_dialled_again() {
+    let site = Site::new().await;
+    let locks = site.patient().connect().await.unwrap();
+    locks.lock(NAME).await.unwrap().release().await.unwrap();
+    site.fleet.servers[0].run(&["FLUSHALL"]);
+    let (route, since) = (&site.network[0], Instant::now());
+    let before = route.connections();
+
+    while since.elapsed() < 2 * SEC {
+        locks.lock(NAME).await.unwrap().release().await.unwrap();
+    }
+
+    assert_eq!(route.connections(), before);
+}
+
+/// Two of three refuse, so every attempt shows its votes. They are spread over
+/// the time that an answer takes, so some are always under way.
+#[tokio::test]
+async fn no_command_is_cut_off_by_dialling_again() {
+    let site = Site::new().await;
+    let locks = site.patient().connect().await.unwrap();
+    let route = &site.network[0];
+    route.lead_to(&site.fleet.servers[1]);
+    site.network[2].lead_to(&site.fleet.servers[1]);
+    in_time(out(&locks)).await;
+    let enough = route.connections() + 2;
+
+    let mut attempts = JoinSet::new();
+    let attempt = |attempts: &mut JoinSet<_>, number: u32| {
+        let locks = locks.clone();
+        attempts.spawn(async move {
+            tokio::time::sleep(MS * (number % 32)).await;
+            locks.lock(format!("{NAME}:{number}")).await
+        });
+    };
+    route.delay(Direction::Replies, 30 * MS);
+    (0..32).for_each(|number| attempt(&mut attempts, number));
+    let all_answered = async {
+        for number in 32.. {
+            let Some(attempted) = attempts.join_next().await else { break };
+            let votes = no_quorum(attempted.unwrap());
+            assert_eq!(cause(&votes), Some(site.other_node()), "{votes}");
+            if route.connections() < enough {
+                attempt(&mut attempts, number);
+            }
+        }
+    };
+    in_time(all_answered).await;
 }
 
 /// An operator who does not see that the address is wrong changes nothing.

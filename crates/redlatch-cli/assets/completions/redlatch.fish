@@ -52,7 +52,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l skew -d 'How f
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-wait -d 'Does not wait, whatever the config file says'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l pass-secrets -d 'Lets the command see the nodes\' passwords in its environment'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
@@ -69,7 +69,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l skew -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l no-wait -d 'Does not wait, whatever the config file says'
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -s v -l verbose -d 'Says what is going on'
@@ -83,7 +83,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s v -l verbose -d 'Says what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -96,7 +96,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l skew -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l yes -d 'Does not ask'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s v -l verbose -d 'Says what is going on'
@@ -110,7 +110,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l watch -d 'Looks again and again until interrupted'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s v -l verbose -d 'Says what is going on'
@@ -123,7 +123,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l skew -d 'How fa
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s v -l verbose -d 'Says what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -137,7 +137,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s q -l quiet -d 'Says nothing but failures of redlatch itself'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s v -l verbose -d 'Says what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -150,10 +150,10 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l skew -d 'How
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks are over: for --max-ttl and --skew'
 strict\t'The same, and their own clocks are not trusted'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes, all if none is named, vote again by themselves, and have the locks back that are held'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All of them'
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Vouches without asking, whatever locks are still to be seen'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Does it without asking, whatever locks are still to be seen'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: all clients with the other list are stopped, so that it may differ by more'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s q -l quiet -d 'Says nothing but failures of redlatch itself'

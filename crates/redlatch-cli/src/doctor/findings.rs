@@ -158,7 +158,8 @@ fn guarded(facts: &Facts, name: &str, stands: &Standing, place: &Place<'_>) -> O
             in_a_line(place.agreement)
         );
         let fix = format!(
-            "give all clients the same; or, if ours are the new ones: redlatch admit --replace {name}"
+            "give all clients the same settings; if the change is meant for all clients: \
+             redlatch admit --replace {name}"
         );
         return Some(Finding::problem(words).fix(fix));
     }

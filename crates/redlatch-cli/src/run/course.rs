@@ -42,7 +42,7 @@ pub(super) enum Cause {
     Lost,
     MaxHold,
     FrontDied,
-    /// A signal asked it to end, and it did, like this.
+    /// A signal ended it, or asked it to end, and it did, like this.
     Told(Exit),
 }
 
@@ -55,6 +55,8 @@ pub(super) enum Act {
     Terminate,
     /// The signal went to the group: ask those outside, and start the grace.
     AwaitOthers,
+    /// The signal went to the command alone: ask all others, and start the grace.
+    EndOthers,
     /// Kill every process of the command; come back until none is left.
     Kill,
     /// The lock does not end by itself: give the killing a time of its own.
@@ -102,11 +104,18 @@ impl Course {
             (Event::Ending(cause), None | Some(Cause::Told(_))) => self.end(cause),
             (Event::GraceOver, Some(Cause::Told(_))) => vec![Act::Kill, Act::LimitKilling],
             (Event::GraceOver, Some(_)) => vec![Act::Kill],
-            (Event::Ended(exit), None) if self.told_to_end || is_told(exit) => {
-                self.ending = Some(Cause::Told(self.verdict.unwrap_or(exit)));
-                vec![Act::AwaitOthers]
+            (Event::Ended(exit), None) => {
+                let verdict = self.verdict.unwrap_or(exit);
+                let act = if self.told_to_end || is_told(exit) {
+                    Act::AwaitOthers
+                } else if matches!(exit, Exit::Signal(_)) {
+                    Act::EndOthers
+                } else {
+                    return vec![Act::Finish(verdict)];
+                };
+                self.ending = Some(Cause::Told(verdict));
+                vec![act]
             }
-            (Event::Ended(exit), None) => vec![Act::Finish(self.verdict.unwrap_or(exit))],
             (Event::AllGone, Some(cause)) => vec![Act::Finish(cause.exit())],
             (Event::TimeOver, Some(_)) => vec![Act::GiveUp],
             // Whatever the reason was, the command has outlived its lock.
@@ -206,6 +215,8 @@ mod tests {
         assert_eq!(acts, [&rest[..], &[Act::Finish(Exit::Code(3))]].concat());
         let interrupted = Event::Ended(Exit::Signal(Signal::SIGINT as i32));
         assert_eq!(after(OnLost::Warn, &[interrupted]), [Act::AwaitOthers]);
+        let crashed = Event::Ended(Exit::Signal(Signal::SIGSEGV as i32));
+        assert_eq!(after(OnLost::Warn, &[crashed]), [Act::EndOthers]);
         let usr1 = after(OnLost::Term, &[Event::Told(Signal::SIGUSR1), ended]);
         assert_eq!(usr1.last(), Some(&Act::Finish(Exit::Code(3))));
     }

@@ -15,6 +15,7 @@ use super::{
     wire::{LENGTH, News, Order},
 };
 use crate::{
+    background::given_descriptors,
     exit::Exit,
     fork::fork,
     say::{Event, Say},
@@ -40,6 +41,7 @@ use std::{
 /// Starts the holder, watches it and returns how it ended.
 pub(super) fn run(plan: &Plan) -> Exit {
     let say = plan.say;
+    let given = given_descriptors();
     let started = signals::block().and_then(|original| {
         signals::expect_children()?;
         prctl::set_child_subreaper(true)?;
@@ -53,7 +55,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
         match split()? {
             ForkResult::Child => {
                 drop((ours, signals));
-                let exit = holder::run(plan, theirs, original);
+                let exit = holder::run(plan, theirs, original, given);
                 process::exit(exit.code().into());
             }
             ForkResult::Parent { child } => {
@@ -94,25 +96,28 @@ struct Front {
 impl Front {
     fn watch(mut self) -> Exit {
         let mut interrupted = None;
-        let hangs = loop {
+        let exit = loop {
             match self.wait() {
                 Ok(Some(News::GoodFor(time))) => self.good_until = Instant::now().checked_add(time),
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
                 Ok(Some(News::Interrupted { lent })) => interrupted = Some(lent),
-                Ok(None) => break false,
-                Err(Hangs) => break true,
+                Ok(Some(News::CleansUp { code })) => break Exit::Code(code),
+                Ok(None) => {
+                    break match self.bury() {
+                        WaitStatus::Exited(_, code) => {
+                            Exit::Code(u8::try_from(code).unwrap_or(u8::MAX))
+                        }
+                        _ => self.clear_up(false),
+                    };
+                }
+                Err(Hangs) => {
+                    // It may be stopped, and so may be the command.
+                    let _ = kill(self.holder, Signal::SIGKILL);
+                    self.bury();
+                    break self.clear_up(true);
+                }
             }
-        };
-        if hangs {
-            // It may be stopped, and so may be the command.
-            let _ = kill(self.holder, Signal::SIGKILL);
-        }
-        let exit = match self.bury() {
-            WaitStatus::Exited(_, code) if !hangs => {
-                Exit::Code(u8::try_from(code).unwrap_or(u8::MAX))
-            }
-            _ => self.clear_up(hangs),
         };
         if let Some(lent) = interrupted {
             self.die_of_interrupt(lent);

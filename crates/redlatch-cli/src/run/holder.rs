@@ -3,6 +3,9 @@
 //! In:  orders from the front, news of the command, the end of the lease.
 //! Out: an exit status, after the lock was given back.
 //!
+//! What cannot be undone at once, because nodes are silent, the holder goes on
+//! undoing in the background while the caller has its exit status already.
+//!
 //! Promise: the kill lands before the lease ends, whatever the command does.
 
 use super::{
@@ -17,6 +20,7 @@ use super::{
     wire::{News, Order},
 };
 use crate::{
+    background::{let_go, undo},
     cli::OnLost,
     exit::Exit,
     say::{Event, millis},
@@ -30,7 +34,10 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     io,
-    os::unix::{ffi::OsStringExt, net::UnixStream},
+    os::{
+        fd::RawFd,
+        unix::{ffi::OsStringExt, net::UnixStream},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -42,7 +49,8 @@ const AT_WORK: Duration = Duration::from_millis(500);
 const WORD_PER_TTL: u32 = 10;
 
 /// Takes the lock, runs the command and returns how to end.
-pub(super) fn run(plan: &Plan, line: UnixStream, original: Original) -> Exit {
+pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<RawFd>) -> Exit {
+    let finished = |exit: Exit| plan.say.say(&Event::Finished { code: exit.code() });
     let work = || -> io::Result<Exit> {
         prctl::set_child_subreaper(true)?;
         // Of this process group is the terminal while the front has it.
@@ -51,18 +59,27 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original) -> Exit {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let exit = runtime.block_on(async {
             let mut line = Line::new(line)?;
-            Ok::<_, io::Error>(hold(plan, &mut line, original, terminal).await)
+            let mut locks = None;
+            let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
+            let is_clean = waiting::settle(locks.as_ref()).await;
+            finished(exit);
+            if let Some(locks) = locks.filter(|_| !is_clean)
+                && let_go(given).is_ok()
+            {
+                line.tell(News::CleansUp { code: exit.code() });
+                undo(&locks, plan.settings.max_ttl()).await;
+            }
+            Ok(exit)
         });
         // Dropping the runtime would wait for nodes that are mute.
         std::mem::forget(runtime);
         exit
     };
-    let exit = work().unwrap_or_else(|error| {
+    work().unwrap_or_else(|error| {
         plan.say.say(&Event::failed(&error, Exit::Failed));
+        finished(Exit::Failed);
         Exit::Failed
-    });
-    plan.say.say(&Event::Finished { code: exit.code() });
-    exit
+    })
 }
 
 async fn hold(
@@ -70,9 +87,10 @@ async fn hold(
     line: &mut Line,
     original: Original,
     terminal: Option<Terminal>,
+    locks: &mut Option<Locks>,
 ) -> Exit {
-    let (locks, guard) = match waiting::take(plan, line).await {
-        Ok(taken) => taken,
+    let guard = match waiting::take(plan, line, locks).await {
+        Ok(guard) => guard,
         Err(NoLock::Failed(failure)) => {
             let failure = failure.for_nodes(plan.settings.are_typed());
             plan.say.say(&Event::failed(&failure.message, failure.exit));
@@ -109,7 +127,7 @@ async fn hold(
             not_started.say(plan)
         }
     };
-    give_back(plan, &locks, guard, exit).await
+    give_back(plan, guard, exit).await
 }
 
 /// Starts the command, unless the lease was lost before. The front may have been
@@ -251,6 +269,10 @@ async fn watch(
                     job.terminate_others();
                     watch.kill_at = Instant::now().checked_add(plan.farewell);
                 }
+                Act::EndOthers => {
+                    job.terminate();
+                    watch.kill_at = Instant::now().checked_add(plan.farewell);
+                }
                 Act::LimitKilling => {
                     watch.over_at.get_or_insert_with(|| Instant::now() + PATIENCE);
                 }
@@ -368,7 +390,7 @@ async fn linger(plan: &Plan, line: &mut Line, lease: &Lease, taken: Instant) {
 
 /// Gives the lock back, or what is left of it. How to end then: a command whose
 /// lock was gone too soon has run without it, even if no renewal came to see it.
-async fn give_back(plan: &Plan, locks: &Locks, guard: Guard, exit: Exit) -> Exit {
+async fn give_back(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
     let has_run = matches!(exit, Exit::Code(_) | Exit::Signal(_));
     let too_soon = has_run && !guard.ends_in().is_zero();
     let outcome = match guard.release().await {
@@ -378,16 +400,20 @@ async fn give_back(plan: &Plan, locks: &Locks, guard: Guard, exit: Exit) -> Exit
             "the lock is over"
         }
         Ok(Released::AlreadyGone) if too_soon => {
-            waiting::settle(Some(locks)).await;
             let words = "the lock was gone before it was given back: it was taken away, or nodes \
                          forgot it; another may have had it meanwhile";
             plan.say.say(&Event::failed(words, Exit::Lost));
             return Exit::Lost;
         }
         Ok(Released::AlreadyGone) => "the lock was gone already",
-        Err(_) => "it is not known whether the lock is released; its TTL ends it",
+        Err(_) if exit == Exit::Lost => "it is not known whether the lock is released",
+        Err(_) => {
+            // A renewal that nobody answered may have been the last to set it.
+            let most_ms = millis(plan.settings.ttl());
+            plan.say.say(&Event::Unreleased { most_ms });
+            return exit;
+        }
     };
-    waiting::settle(Some(locks)).await;
     plan.say.say(&Event::Released { outcome });
     exit
 }

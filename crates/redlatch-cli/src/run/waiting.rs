@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the undo of an attempt may take before redlatch ends without it.
-/// What is sent by then is done, even by a server that is frozen now.
+/// How long the caller waits for what is left to undo. The rest is undone in
+/// the background.
 const UNDO: Duration = Duration::from_millis(500);
 /// How often unreachable nodes are tried again while waiting.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -38,29 +38,26 @@ enum Interruption {
     FrontDied,
 }
 
-/// Takes the lock. Whatever comes in between, nothing is left locked.
-pub(super) async fn take(plan: &Plan, line: &mut Line) -> Result<(Locks, Guard), NoLock> {
+/// Takes the lock. What an attempt may have left behind is undone by what is in
+/// the slot.
+pub(super) async fn take(
+    plan: &Plan,
+    line: &mut Line,
+    locks: &mut Option<Locks>,
+) -> Result<Guard, NoLock> {
     let deadline = Instant::now().checked_add(plan.settings.wait());
-    let mut locks = None;
     loop {
-        let attempt = attempt(plan, &mut locks, deadline);
+        let attempt = attempt(plan, locks, deadline);
         let interruption = match unless_told(line, attempt).await {
-            Ok(Ok(guard)) => {
-                let locks = locks.take().ok_or(NoLock::FrontDied)?;
-                return Ok((locks, guard));
-            }
-            Ok(Err(failure)) => {
-                settle(locks.as_ref()).await;
-                return Err(NoLock::Failed(failure));
-            }
+            Ok(result) => return result.map_err(NoLock::Failed),
             Err(interruption) => interruption,
         };
         plan.say.end_progress();
-        settle(locks.as_ref()).await;
         match interruption {
             Interruption::Signal(signal) => return Err(NoLock::Signal(signal)),
             Interruption::FrontDied => return Err(NoLock::FrontDied),
             Interruption::Suspended => {
+                settle(locks.as_ref()).await;
                 line.tell(News::Stop { wants_terminal: false });
                 continued(line).await?;
             }
@@ -116,10 +113,11 @@ async fn connect(plan: &Plan, deadline: Option<Instant>) -> Result<Locks, Failur
     }
 }
 
-/// Waits until nothing is left of what was tried, for a little.
-pub(super) async fn settle(locks: Option<&Locks>) {
-    if let Some(locks) = locks {
-        let _ = tokio::time::timeout(UNDO, locks.settled()).await;
+/// Waits until nothing is left of what was tried, for a little. Whether it is so.
+pub(super) async fn settle(locks: Option<&Locks>) -> bool {
+    match locks {
+        Some(locks) => tokio::time::timeout(UNDO, locks.settled()).await.is_ok(),
+        None => true,
     }
 }
 

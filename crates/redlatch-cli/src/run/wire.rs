@@ -29,6 +29,8 @@ pub(super) enum News {
     /// Ctrl-C in the terminal ended it: end the same way. The terminal was lent
     /// to the command, so nobody else has seen the signal, or it was not.
     Interrupted { lent: bool },
+    /// End with this code and do not wait: the holder stays to undo the rest.
+    CleansUp { code: u8 },
 }
 
 impl Order {
@@ -60,6 +62,7 @@ impl News {
             News::NothingToGuard => message(b'n', 0),
             News::Stop { wants_terminal } => message(b's', u64::from(wants_terminal)),
             News::Interrupted { lent } => message(b'i', u64::from(lent)),
+            News::CleansUp { code } => message(b'u', u64::from(code)),
         }
     }
 
@@ -69,6 +72,9 @@ impl News {
             (b'n', _) => Ok(News::NothingToGuard),
             (b's', wants) => Ok(News::Stop { wants_terminal: wants != 0 }),
             (b'i', lent) => Ok(News::Interrupted { lent: lent != 0 }),
+            (b'u', code) => {
+                Ok(News::CleansUp { code: u8::try_from(code).map_err(|_| nonsense())? })
+            }
             _ => Err(nonsense()),
         }
     }
@@ -107,6 +113,7 @@ mod tests {
             News::Stop { wants_terminal: true },
             News::Stop { wants_terminal: false },
             News::Interrupted { lent: true },
+            News::CleansUp { code: 255 },
         ] {
             assert_eq!(News::from_bytes(news.to_bytes()).unwrap(), news);
         }

@@ -197,7 +197,8 @@ impl Link for Heeding {
     }
 }
 
-fn is_vote(command: &Command) -> bool {
+/// Whether a node that grants it counts towards a majority.
+pub(super) fn is_vote(command: &Command) -> bool {
     matches!(
         command,
         Command::Take { .. }

@@ -205,6 +205,7 @@ mod tests {
             Mutex,
             atomic::{AtomicUsize, Ordering},
         },
+        task::{Wake, Waker},
         time::Duration,
     };
 
@@ -351,20 +352,41 @@ mod tests {
         assert_eq!(replies[1], (tag(1), Reply::Vote(Vote::Granted)));
     }
 
-    #[tokio::test]
-    async fn a_link_at_rest_is_not_polled_again() {
+    /// Counts how often a task would be polled again.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The test plays the thread: a real one wakes the link a moment after its
+    /// reply can be read, which is late if the machine is busy.
+    #[test]
+    fn a_link_at_rest_is_not_polled_again() {
         let (_, _, mut link) = diary();
+        let (commands, _inbox) = mpsc::channel();
+        let (outbox, replies_of_thread) = wakeful::unbounded_channel();
+        link.thread = Some(Ends { commands, replies: replies_of_thread });
+        let count = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&count));
+        let poll = |link: &mut Threaded| {
+            let mut replies = Vec::new();
+            link.poll(&mut Context::from_waker(&waker), &mut replies);
+            replies
+        };
+        let granted = Reply::Vote(Vote::Granted);
+
         link.send(tag(0), release("a"));
-        replies(&mut link, 1).await;
-        let mut polls = 0;
+        assert_eq!(poll(&mut link), []);
+        assert_eq!(count.0.load(Ordering::SeqCst), 0, "there is no reply yet");
+        outbox.send((tag(0), granted.clone())).unwrap();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1, "the reply is there");
+        assert_eq!(poll(&mut link), [(tag(0), granted)]);
 
-        let rest = poll_fn(|cx| {
-            polls += 1;
-            link.poll(cx, &mut Vec::new());
-            Poll::<()>::Pending
-        });
-        let _ = tokio::time::timeout(Duration::from_millis(50), rest).await;
-
-        assert_eq!(polls, 2, "once at the start and once at the time-out");
+        assert_eq!(poll(&mut link), []);
+        assert_eq!(count.0.load(Ordering::SeqCst), 1, "there is nothing to wait for");
     }
 }

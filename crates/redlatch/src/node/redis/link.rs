@@ -6,6 +6,9 @@
 //! an unknown outcome. After a failed connect, commands fail at once for a
 //! while that grows to a second. A vote under the restart guard is cast by the
 //! server that was greeted: one that was a replica in between is found out.
+//! When a server turns us away because it is another node or serves others, the
+//! link dials again, at most once a second and with nothing under way: by then
+//! the address may lead to the right server.
 
 use super::{
     Address,
@@ -14,8 +17,8 @@ use super::{
     resp::{LARGEST, Nonsense, Progress, Value, write_command},
     translate::{self, MarkerText, Naming},
 };
-use crate::node::Link;
-use redlatch_core::{Command, Fault, Reply, Tag};
+use crate::node::{Link, heeding::is_vote};
+use redlatch_core::{Agreement, Command, Fault, Reply, Tag, Vote};
 use std::{
     collections::VecDeque,
     future::Future,
@@ -48,6 +51,8 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 /// may have been a replica in between, and its marker is the old one if it
 /// followed its own copy. While it is one, it refuses votes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long a connection to a server that turns us away is kept.
+const REDIAL: Duration = Duration::from_secs(1);
 /// How much is read at once.
 const READ: usize = 16 * 1024;
 /// How often it is read in one turn: a server that sends without end does not
@@ -76,7 +81,13 @@ enum State {
 }
 
 struct Ready {
+    address: Arc<Address>,
     connection: Connection,
+    connected_at: Instant,
+    /// Its last word was that it is not this node, or not for us.
+    turns_us_away: bool,
+    /// Whether it has voted on this connection.
+    voted: bool,
     marker: MarkerText,
     under_way: VecDeque<Sent>,
     /// How many takes are among them.
@@ -115,9 +126,10 @@ impl RedisLink {
 
     /// Why there is no room for one command more, if there is none.
     fn no_room_for(&self, command: &Command) -> Option<String> {
+        let waiting = self.waiting.len();
         let (takes, all) = match &self.state {
-            State::Ready(ready) => (ready.takes, ready.under_way.len()),
-            _ => (self.waiting.len(), self.waiting.len()),
+            State::Ready(ready) => (ready.takes + waiting, ready.under_way.len() + waiting),
+            _ => (waiting, waiting),
         };
         match command {
             Command::Release { .. } => None,
@@ -133,12 +145,38 @@ impl RedisLink {
         self.refused.push((tag, Reply::failed(fault)));
     }
 
+    /// Moves what a connection has to move, and answers for one that has ended.
+    fn poll_ready(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+        if let State::Ready(ready) = &mut self.state
+            && let Poll::Ready(fault) = ready.poll(cx, replies)
+        {
+            for sent in ready.under_way.drain(..) {
+                if let Sent::Command(tag, ..) = sent {
+                    replies.push((tag, Reply::failed(fault.clone())));
+                }
+            }
+            self.state = State::Idle;
+        }
+    }
+
+    /// Dials if a command waits, but not while the old connection owes answers.
+    fn dial_if_needed(&mut self) {
+        let is_free = match &self.state {
+            State::Idle | State::Resting { .. } => true,
+            State::Ready(ready) => ready.under_way.is_empty(),
+            State::Connecting(_) => false,
+        };
+        if is_free && !self.waiting.is_empty() {
+            self.state = State::Connecting(Box::pin(connect(self.address.clone())));
+        }
+    }
+
     /// The connect came to an end: write what waits, or fail it.
     fn connected(&mut self, result: Result<Connection, Fault>) {
         match result {
             Ok(connection) => {
                 self.rest = FIRST_REST;
-                let mut ready = Box::new(Ready::new(connection));
+                let mut ready = Box::new(Ready::new(self.address.clone(), connection));
                 for (tag, command) in self.waiting.drain(..) {
                     ready.send(tag, command);
                 }
@@ -162,44 +200,39 @@ impl Link for RedisLink {
             return self.refuse(tag, Fault::Unreachable(reason.into()));
         }
         match &mut self.state {
-            State::Ready(ready) => ready.send(tag, command),
+            State::Ready(ready) if self.waiting.is_empty() && !ready.is_to_be_left() => {
+                ready.send(tag, command);
+            }
             State::Resting { until, fault } if Instant::now() < *until => {
                 let fault = fault.clone();
                 self.refuse(tag, fault);
             }
-            State::Connecting(_) => self.waiting.push_back((tag, command)),
-            State::Idle | State::Resting { .. } => {
-                self.waiting.push_back((tag, command));
-                self.state = State::Connecting(Box::pin(connect(self.address.clone())));
-            }
+            _ => self.waiting.push_back((tag, command)),
         }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+        self.poll_ready(cx, replies);
+        self.dial_if_needed();
         if let State::Connecting(connecting) = &mut self.state
             && let Poll::Ready(result) = connecting.as_mut().poll(cx)
         {
             self.connected(result);
+            self.poll_ready(cx, replies);
         }
         replies.append(&mut self.refused);
-        if let State::Ready(ready) = &mut self.state
-            && let Poll::Ready(fault) = ready.poll(cx, replies)
-        {
-            for sent in ready.under_way.drain(..) {
-                if let Sent::Command(tag, ..) = sent {
-                    replies.push((tag, Reply::failed(fault.clone())));
-                }
-            }
-            self.state = State::Idle;
-        }
     }
 }
 
 impl Ready {
-    fn new(connection: Connection) -> Self {
+    fn new(address: Arc<Address>, connection: Connection) -> Self {
         let now = Instant::now();
         Ready {
+            address,
             connection,
+            connected_at: now,
+            turns_us_away: false,
+            voted: false,
             marker: MarkerText::default(),
             under_way: VecDeque::new(),
             takes: 0,
@@ -320,6 +353,7 @@ impl Ready {
             }
             let reply = translate::read(&command, &value, &self.connection.identity);
             let another = is_read_only(&value) || self.is_another(&reply);
+            self.heed(&command, &reply);
             replies.push((tag, reply));
             if another {
                 // Who it is must be asked again.
@@ -342,6 +376,43 @@ impl Ready {
         };
         translate::write(&mut self.out, &command, marker, naming);
         self.under_way.push_back(Sent::Command(tag, command, named));
+    }
+
+    /// Whether the next command should go out on a new connection.
+    fn is_to_be_left(&self) -> bool {
+        self.turns_us_away && self.connected_at.elapsed() >= REDIAL
+    }
+
+    /// Notes whether the server votes as this node or turns us away.
+    fn heed(&mut self, command: &Command, reply: &Reply) {
+        let turns_us_away = match reply {
+            Reply::Vote(Vote::Quarantined(quarantine)) => quarantine.cause.is_conflict(),
+            // An unguarded vote does not count once the server has named another node.
+            Reply::Vote(Vote::Granted | Vote::Numbered(_))
+                if is_vote(command) && (command.guard().is_some() || !self.turns_us_away) =>
+            {
+                if !self.voted {
+                    self.voted = true;
+                    self.address.runs.voted(&self.connection.identity.run);
+                }
+                false
+            }
+            Reply::Facts(facts) if self.is_another_node(facts.agreement.as_deref()) => true,
+            Reply::Ledger(ledger) => self.is_another_node(ledger.agreement.as_deref()),
+            _ => return,
+        };
+        if turns_us_away && !self.turns_us_away {
+            self.address.runs.refused(&self.connection.identity.run);
+        }
+        self.turns_us_away = turns_us_away;
+    }
+
+    /// Whether a server with this agreement is another node of our list.
+    fn is_another_node(&self, agreement: Option<&str>) -> bool {
+        let Some(agreement) = agreement.and_then(Agreement::parse) else { return false };
+        let name = self.address.to_string();
+        let is_other = agreement.here().is_some_and(|here| **here != *name);
+        is_other && agreement.nodes().iter().any(|node| **node == *name)
     }
 
     /// Whether the server tells that it is no longer the one that was connected

@@ -4,7 +4,9 @@
 //! if it were the node. A server that was restarted is another one for good;
 //! behind a balancer the first comes back. So does one after a failover and a
 //! fallback: it may vote again when nobody else has answered for [`QUIET`], which
-//! is longer than what was granted meanwhile is likely to be held.
+//! is longer than what was granted meanwhile is likely to be held. A server that
+//! never voted here, because it is another node, does not count: the address was
+//! wrong for a while.
 
 use redlatch_core::Fault;
 use std::{
@@ -24,8 +26,9 @@ pub(super) struct Runs(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Those that could be one server, the last one last.
-    runs: Vec<Arc<str>>,
+    /// Those that could be one server, the last one last, and whether they have
+    /// voted.
+    runs: Vec<(Arc<str>, bool)>,
     /// Who answered last, once one has come back, and since when only that one.
     in_turn: Option<(Arc<str>, Instant)>,
 }
@@ -51,18 +54,44 @@ impl Runs {
             }
             None => {}
         }
-        if seen.runs.last() == Some(run) {
-            return Ok(());
-        }
-        if seen.runs.contains(run) {
-            seen.in_turn = Some((run.clone(), Instant::now()));
-            return Err(in_turn());
-        }
-        seen.runs.push(run.clone());
-        if seen.runs.len() > MOST {
-            seen.runs.remove(0);
+        match seen.position(run) {
+            Some(at) if at + 1 == seen.runs.len() => return Ok(()),
+            Some(_) => {
+                seen.in_turn = Some((run.clone(), Instant::now()));
+                return Err(in_turn());
+            }
+            None => seen.push(run, false),
         }
         Ok(())
+    }
+
+    /// It has voted as this node.
+    pub(super) fn voted(&self, run: &Arc<str>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.position(run) {
+            Some(at) => seen.runs[at].1 = true,
+            None => seen.push(run, true),
+        }
+    }
+
+    /// It refuses to be this node. If it has never voted as this node, the one that
+    /// answered before it may come back.
+    pub(super) fn refused(&self, run: &Arc<str>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.runs.retain(|(seen, voted)| seen != run || *voted);
+    }
+}
+
+impl Seen {
+    fn position(&self, run: &Arc<str>) -> Option<usize> {
+        self.runs.iter().position(|(seen, _)| seen == run)
+    }
+
+    fn push(&mut self, run: &Arc<str>, voted: bool) {
+        self.runs.push((run.clone(), voted));
+        if self.runs.len() > MOST {
+            self.runs.remove(0);
+        }
     }
 }
 
@@ -105,6 +134,43 @@ mod tests {
 
         assert!(runs.is_empty(), "it is asked twice again");
         assert_eq!(runs.note(&one), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_comes_back_after_one_that_refused_to_be_this_node() {
+        let (runs, [one, two]) = (Runs::default(), servers());
+        runs.note(&one).unwrap();
+        runs.voted(&one);
+
+        for _ in 0..2 {
+            runs.note(&two).unwrap();
+            runs.refused(&two);
+            assert_eq!(runs.note(&one), Ok(()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_does_not_come_back_after_one_that_voted_and_then_refused() {
+        let (runs, [one, two]) = (Runs::default(), servers());
+        runs.note(&one).unwrap();
+        runs.note(&two).unwrap();
+
+        runs.voted(&two);
+        runs.refused(&two);
+
+        assert!(matches!(runs.note(&one), Err(Fault::WrongAddress(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_votes_after_all_is_remembered() {
+        let (runs, [one, two]) = (Runs::default(), servers());
+        runs.note(&one).unwrap();
+        runs.note(&two).unwrap();
+
+        runs.refused(&two);
+        runs.voted(&two);
+
+        assert!(matches!(runs.note(&one), Err(Fault::WrongAddress(_))));
     }
 
     #[tokio::test(start_paused = true)]
