@@ -38,8 +38,9 @@ use std::{sync::Arc, time::Duration};
 pub enum RestartGuard {
     /// Every node votes at any time. The default for one node.
     Off,
-    /// Nodes that may have forgotten locks do not vote. New nodes that have been
-    /// up for long enough do at once. The default for several nodes.
+    /// Nodes that may have forgotten locks do not vote. New nodes do at once if
+    /// all nodes of the list are new, and have been up for `max_ttl + skew`. The
+    /// default for several nodes.
     On,
     /// The same, and what a server says of its uptime and its clock is not
     /// trusted: somebody must have watched it for the whole time.
