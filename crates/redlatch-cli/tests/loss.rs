@@ -7,6 +7,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use redlatch_testbed::{Server, Servers};
 use std::{
     io::{PipeReader, Read, Write},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 use support::{PATIENCE, Place, Running, child_of, dies, eventually, is_alive, send, start};
@@ -77,10 +78,11 @@ fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hang
 
     let began = Instant::now();
     send("STOP", child_of(running.pid()));
+    let alive = last_alive(family);
 
     running.end().exits_with(123);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    assert!(!family.iter().any(|pid| is_alive(*pid)));
+    let lived = alive.join().unwrap().saturating_duration_since(began);
+    assert!(lived < Duration::from_secs(2), "{lived:?}");
 }
 
 /// A wrapper that takes the lock and then hangs, before it starts the command:
@@ -114,8 +116,30 @@ fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
     assert!(!place.path("up").exists(), "the command was started");
 }
 
+/// When one of the processes was last seen alive; it ends when none is.
+fn last_alive(family: [u32; 4]) -> JoinHandle<Instant> {
+    std::thread::spawn(move || {
+        let mut last = Instant::now();
+        loop {
+            let now = Instant::now();
+            if !family.iter().any(|pid| is_alive(*pid)) {
+                return last;
+            }
+            last = now;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    })
+}
+
 #[test]
 fn a_wrapper_that_was_stopped_past_its_lease_does_not_start_the_command() {
+    // Where the machine is busy, it may be stopped before it knows of its keys.
+    let stopped = (0..20).any(|_| stopped_past_its_lease());
+    assert!(stopped, "it never had the lock when it was stopped");
+}
+
+/// Whether it had the lock.
+fn stopped_past_its_lease() -> bool {
     let servers = Servers::start(3).unwrap();
     let place = Place::on(&servers);
     let (running, mut stderr) = speechless(&place, &servers);
@@ -130,10 +154,15 @@ fn a_wrapper_that_was_stopped_past_its_lease_does_not_start_the_command() {
     dies(holder);
     running.signal("CONT");
 
-    running.end().exits_with(123);
+    let ended = running.end();
     let said = reading.join().unwrap().unwrap();
-    assert!(said.contains("was lost before the command could start"), "{said}");
     assert!(!place.path("up").exists(), "the command was started");
+    if ended.status.code() == Some(122) {
+        return false;
+    }
+    ended.exits_with(123);
+    assert!(said.contains("was lost before the command could start"), "{said}");
+    true
 }
 
 #[test]
@@ -145,11 +174,12 @@ fn everything_is_dead_before_the_lease_ends_when_all_servers_freeze() {
 
     servers.freeze(&[0, 1, 2]);
     let began = Instant::now();
+    let alive = last_alive(family);
 
     let ended = running.end().exits_with(123);
     // The lease was renewed before the freeze at the latest: it is over 3 s later.
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    assert!(!family.iter().any(|pid| is_alive(*pid)));
+    let lived = alive.join().unwrap().saturating_duration_since(began);
+    assert!(lived < Duration::from_secs(3), "{lived:?}");
     assert!(ended.stderr.contains(r#"{"event":"ending""#), "{}", ended.stderr);
     assert!(ended.stderr.contains(r#"{"event":"killed"}"#), "{}", ended.stderr);
     // The keys are still there: nobody else can have had it meanwhile.
