@@ -19,7 +19,6 @@ fn planted_mistakes_of_the_core_are_found() {
         (Mutant::NoSecondRound, 100),
         (Mutant::QuarantineTooShort, 100),
         (Mutant::WindowWithoutSkew, 50),
-        (Mutant::UptimeAfterFlush, 50),
         (Mutant::AdmitsThoughRefused, 100),
         (Mutant::NumberNotCarried, 20),
         (Mutant::ValidityNotRechecked, 100),

@@ -8,7 +8,7 @@ use super::{
     schedule::{Schedule, Span, resources},
 };
 use crate::node;
-use redlatch_core::{Command, Moment, Reply, Tag};
+use redlatch_core::{Command, Moment, Reply, Tag, Vote};
 use std::{collections::VecDeque, time::Duration};
 
 /// The wall clock at the true time zero: the year 2026, in nanoseconds.
@@ -35,6 +35,11 @@ pub struct Server {
     pub garbled: u64,
     /// What it has forgotten.
     pub memory: Memory,
+    /// Nobody has admitted it yet.
+    is_new: bool,
+    /// How many troubles have swapped its databases: the first swaps them, the
+    /// last swaps them back.
+    pub swaps: u32,
     /// What it had forgotten when its databases were swapped.
     hidden: Option<Memory>,
     dice: Dice,
@@ -79,6 +84,8 @@ impl Server {
             backlog: VecDeque::new(),
             garbled: 0,
             memory: Memory::default(),
+            is_new: schedule.fresh && first.guard().is_some(),
+            swaps: 0,
             hidden: None,
             dice: Dice::of(schedule.seed, &[3, u64::try_from(number).unwrap_or(0)]),
             habits,
@@ -95,7 +102,10 @@ impl Server {
     pub fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
         let reading = self.clock.read(now);
         let clock = node::Clock { now: reading, wall: reading.as_nanos() / 1000 };
-        self.node.carry_out(clock, command, self.habits)
+        let reply = self.node.carry_out(clock, command, self.habits);
+        let admitted = matches!(command, Command::Admit { .. });
+        self.is_new &= !(admitted && reply == Reply::Vote(Vote::Granted));
+        reply
     }
 
     /// Whether the reply to what it has just done makes no sense.
@@ -103,8 +113,12 @@ impl Server {
         self.garbled > 0 && self.dice.percent(self.garbled)
     }
 
-    /// Loses all that it has, at that true time; or is about to.
+    /// Loses all that it has, at that true time; or is about to. One that nobody
+    /// has admitted yet has nothing to lose.
     pub fn forgets(&mut self, now: Moment) {
+        if self.is_new {
+            return;
+        }
         let lost = self.keys(now).map(|(name, key)| Lost {
             name: name.clone(),
             value: key.value.clone(),

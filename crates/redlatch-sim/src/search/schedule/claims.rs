@@ -69,6 +69,7 @@ impl Schedule {
         let forward = any(&|wrong| matches!(wrong, Wrong::StepNode { by: 0.., .. }));
         let back = any(&|wrong| matches!(wrong, Wrong::StepNode { by: ..0, .. }));
         let swapped = any(&|wrong| matches!(wrong, Wrong::Swap { .. }));
+        let rerouted = any(&|wrong| matches!(wrong, Wrong::Reroute { .. }));
         let guard = self.parties[0].guard;
         // A mark's age and uptime are counted by the wall clock: where that was
         // set they prove nothing.
@@ -87,7 +88,8 @@ impl Schedule {
             windows: guard != Guard::Off && guarded,
             liveness: true,
             keys_stay: !forgets && !forward,
-            keys_go: !back && !swapped,
+            // Nothing can be undone on a server that an address has led away from.
+            keys_go: !back && !swapped && !rerouted,
         }
     }
 

@@ -48,7 +48,10 @@ impl World<'_> {
                 }
             }
             Wrong::Swap { node, lasts } => {
-                self.swap(node);
+                self.servers[node].swaps += 1;
+                if self.servers[node].swaps == 1 {
+                    self.swap(node);
+                }
                 self.ends_after(number, lasts);
             }
             Wrong::Garble { node, percent, lasts } => {
@@ -102,7 +105,10 @@ impl World<'_> {
             Wrong::Reroute { client, node, .. } => self.reroute(client, node, node),
             Wrong::Slow { node, by, .. } => self.servers[node].speed_up(by),
             Wrong::Swap { node, .. } => {
-                self.swap(node);
+                self.servers[node].swaps -= 1;
+                if self.servers[node].swaps == 0 {
+                    self.swap(node);
+                }
             }
             Wrong::Garble { node, .. } => self.servers[node].garbled = 0,
             Wrong::CrashNode { node, forgets, spare, silent, .. } => {
