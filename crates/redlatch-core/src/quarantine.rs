@@ -103,10 +103,11 @@ impl Agreement {
         &self.nodes
     }
 
-    /// Which of the nodes it was written down for.
+    /// Whether it is kept by another node of the list than this one.
     #[must_use]
-    pub fn here(&self) -> Option<&Arc<str>> {
-        self.here.as_ref()
+    pub fn is_of_another(&self, node: &str) -> bool {
+        let is_other = self.here.as_deref().is_some_and(|here| here != node);
+        is_other && self.nodes.iter().any(|listed| **listed == *node)
     }
 
     /// The longest TTL that any lock may have.

@@ -409,10 +409,8 @@ impl Ready {
 
     /// Whether a server with this agreement is another node of our list.
     fn is_another_node(&self, agreement: Option<&str>) -> bool {
-        let Some(agreement) = agreement.and_then(Agreement::parse) else { return false };
-        let name = self.address.to_string();
-        let is_other = agreement.here().is_some_and(|here| **here != *name);
-        is_other && agreement.nodes().iter().any(|node| **node == *name)
+        let agreement = agreement.and_then(Agreement::parse);
+        agreement.is_some_and(|agreement| agreement.is_of_another(&self.address.to_string()))
     }
 
     /// Whether the server tells that it is no longer the one that was connected
