@@ -1,11 +1,7 @@
 //! Installing packages of the distribution, where that is allowed.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
-
 use crate::shell::{self, Outcome};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 /// What Debian's tools ask before they start a service: 101 means no.
 const POLICY: &str = "/usr/sbin/policy-rc.d";

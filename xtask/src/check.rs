@@ -1,13 +1,8 @@
 //! `cargo xtask check`: everything that can be said without running the code.
 //! Changes nothing.
 
+use crate::{deny, features, msrv, no_std, packages, shell, stages::Stages};
 use std::process::ExitCode;
-
-use crate::deny;
-use crate::msrv;
-use crate::no_std;
-use crate::shell;
-use crate::stages::Stages;
 
 /// Whether to ask the advisory database, which is not part of the registry and
 /// cannot be reached from everywhere.
@@ -17,7 +12,6 @@ pub(crate) enum Advisories {
     Skip,
 }
 
-/// The command.
 pub(crate) fn run(advisories: Advisories) -> ExitCode {
     let mut stages = Stages::default();
     let _ = stages.run("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"])));
@@ -30,6 +24,8 @@ pub(crate) fn run(advisories: Advisories) -> ExitCode {
         let everything = ["--no-deps", "--workspace", "--lib", "--all-features", "--locked"];
         shell::run(shell::cargo(["doc"]).args(everything).env("RUSTDOCFLAGS", "-D warnings"))
     });
+    let _ = stages.run("each feature alone", features::check);
+    let _ = stages.run("packages", packages::check);
     let _ = stages.run("core without std", no_std::check);
     let _ = stages.run("oldest Rust", msrv::check);
     let _ = stages.run("licences, bans, sources", || deny::check(&["licenses", "bans", "sources"]));

@@ -1,11 +1,14 @@
 //! cargo-deny: licences, bans, sources and advisories, as `deny.toml` says.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use crate::metadata::Metadata;
-use crate::shell::{self, Outcome};
+use crate::{
+    metadata::Metadata,
+    shell::{self, Outcome},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The version that is built when none is installed.
 const VERSION: &str = "0.20.2";

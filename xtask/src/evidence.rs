@@ -4,13 +4,16 @@
 //! The page has a block for each command, between two marks; the words around
 //! them are written by hand.
 
-use std::fs;
-use std::process::{Command, ExitCode};
-
-use crate::metadata::Metadata;
-use crate::servers;
-use crate::shell::{self, Outcome};
-use crate::stages::Stages;
+use crate::{
+    metadata::Metadata,
+    servers,
+    shell::{self, Outcome},
+    stages::Stages,
+};
+use std::{
+    fs,
+    process::{Command, ExitCode},
+};
 
 const PAGE: &str = "docs/evidence.md";
 

@@ -1,12 +1,13 @@
 //! `cargo xtask faults`: breaks real servers under load, row by row of the table
 //! of faults, and checks what the locks did. The work is `redlatch-faults`.
 
+use crate::{
+    metadata::Metadata,
+    servers,
+    shell::{self, Outcome},
+    stages::Stages,
+};
 use std::process::{Command, ExitCode};
-
-use crate::metadata::Metadata;
-use crate::servers;
-use crate::shell::{self, Outcome};
-use crate::stages::Stages;
 
 const HARNESS: &str = "redlatch-faults";
 

@@ -1,11 +1,8 @@
 //! `cargo xtask fix`: what a machine can put right.
 
+use crate::{shell, stages::Stages};
 use std::process::ExitCode;
 
-use crate::shell;
-use crate::stages::Stages;
-
-/// The command.
 pub(crate) fn run() -> ExitCode {
     let mut stages = Stages::default();
     let _ = stages.run("clippy", || {

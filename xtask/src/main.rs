@@ -1,23 +1,26 @@
 //! The commands of this project: `cargo xtask test`, `check`, `fix`, `faults`,
-//! `servers`.
+//! `evidence`, `package`, `servers`.
 
 mod apt;
 mod check;
 mod deny;
 mod evidence;
 mod faults;
+mod features;
 mod fix;
+mod lowest;
 mod metadata;
 mod msrv;
+mod neighbours;
 mod no_std;
+mod packages;
 mod servers;
 mod shell;
 mod stages;
 mod test;
 mod wheel;
 
-use std::env;
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 const HELP: &str = "\
 Checks, tests and tidies this project.
@@ -32,6 +35,9 @@ Commands:
            check what the locks did; evidence goes to target/evidence/faults
   evidence Run all of the evidence at full length, and put the figures into
            docs/evidence.md; with names, only those blocks
+  package  Build the crates as they would be published, beside others that
+           bring SQLite, and with the lowest versions of their dependencies;
+           publish nothing
   servers  Find the servers that the tests need, and install what is missing
 
 Options:
@@ -66,6 +72,7 @@ fn main() -> ExitCode {
         ["fix"] => fix::run(),
         ["faults", ref arguments @ ..] => faults::run(arguments),
         ["evidence", ref blocks @ ..] => evidence::run(blocks),
+        ["package"] => packages::run(),
         ["servers"] => servers::run(),
         [] => usage("no command given"),
         _ => usage(&format!("cannot make sense of `{}`", words.join(" "))),

@@ -1,10 +1,8 @@
 //! What cargo knows about the workspace.
 
-use std::path::PathBuf;
-
-use serde_json::Value;
-
 use crate::shell::{self, Outcome};
+use serde_json::Value;
+use std::path::PathBuf;
 
 /// The answer of `cargo metadata`.
 pub(crate) struct Metadata {
@@ -28,9 +26,13 @@ impl Metadata {
         dir.map(PathBuf::from).ok_or_else(|| "cargo metadata: no target directory".to_owned())
     }
 
-    /// All packages.
     pub(crate) fn packages(&self) -> &[Value] {
         self.root["packages"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// The packages that are published.
+    pub(crate) fn published(&self) -> impl Iterator<Item = &Value> {
+        self.packages().iter().filter(|package| package["publish"].is_null())
     }
 
     /// The names of the examples of a package.

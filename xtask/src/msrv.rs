@@ -2,15 +2,15 @@
 //! ask for a newer Rust. (That our own code does not is clippy's
 //! `incompatible_msrv`.)
 
+use crate::{
+    metadata::Metadata,
+    shell::{self, Outcome},
+};
 use serde_json::Value;
-
-use crate::metadata::Metadata;
-use crate::shell::{self, Outcome};
 
 /// The package whose promise counts; all others inherit the same.
 const LIBRARY: &str = "redlatch";
 
-/// The check.
 pub(crate) fn check() -> Outcome {
     let host = host()?;
     let metadata = Metadata::of(&["--all-features", "--filter-platform", &host])?;

@@ -5,20 +5,17 @@
 //! to be installed first. A sysroot with `core` and `alloc` alone is made from
 //! what every toolchain has.
 
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
-
-use crate::metadata::Metadata;
-use crate::msrv;
-use crate::shell::{self, Outcome};
+use crate::{
+    metadata::Metadata,
+    msrv,
+    shell::{self, Outcome},
+};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 const CORE: &str = "redlatch-core";
 /// All that a crate without `std` may see.
 const LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
 
-/// The check.
 pub(crate) fn check() -> Outcome {
     let host = msrv::host()?;
     let real = shell::output(Command::new("rustc").args(["--print", "sysroot"]))?;

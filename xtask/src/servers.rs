@@ -4,20 +4,15 @@
 //! distribution (with the right to install), or is unpacked into
 //! `target/servers`. The second time there is nothing left to do.
 
-use std::process::ExitCode;
-
+use crate::{apt, shell::Outcome, wheel};
 use redlatch_testbed::{Flavour, Found, Postgres, faketime_library};
-
-use crate::apt;
-use crate::shell::Outcome;
-use crate::wheel;
+use std::process::ExitCode;
 
 /// Debian's package for each thing it has.
 const REDIS_PACKAGE: &str = "redis-server";
 const FAKETIME_PACKAGE: &str = "faketime";
 const POSTGRES_PACKAGE: &str = "postgresql";
 
-/// The command.
 pub(crate) fn run() -> ExitCode {
     match provide() {
         Ok(()) => ExitCode::SUCCESS,

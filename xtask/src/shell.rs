@@ -1,15 +1,15 @@
 //! Running other programs.
 
-use std::env;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
 
 /// Why a step failed, in words for the person at the terminal.
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
-/// The root of the workspace.
 pub(crate) fn workspace() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)

@@ -1,10 +1,11 @@
 //! A row of stages, each run whatever became of the others, and the summary.
 
-use std::fmt::Write;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
 use crate::shell::Outcome;
+use std::{
+    fmt::Write,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 /// Runs stages one after the other and remembers how they went.
 #[derive(Debug, Default)]
@@ -26,7 +27,6 @@ enum Ran {
 }
 
 impl Stages {
-    /// Runs one stage.
     pub(crate) fn run(&mut self, name: &str, stage: impl FnOnce() -> Outcome) -> Outcome {
         eprintln!("==> {name}");
         let begin = Instant::now();

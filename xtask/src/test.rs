@@ -1,18 +1,24 @@
 //! `cargo xtask test`: everything that is executed to see whether it works.
 
-use std::process::{Command, ExitCode};
-use std::time::Duration;
-
-use crate::metadata::Metadata;
-use crate::servers;
-use crate::shell::{self, Outcome};
-use crate::stages::Stages;
+use crate::{
+    metadata::Metadata,
+    neighbours, servers,
+    shell::{self, Outcome},
+    stages::Stages,
+};
+use std::{
+    process::{Command, ExitCode},
+    time::Duration,
+};
 
 const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
 /// The package whose examples are run.
 const LIBRARY: &str = "redlatch";
 /// An example shows something; it does not make its reader wait.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Examples that need servers of their own: a transcript of the command runs them.
+const RUN_BY_TESTS: [&str; 2] = ["first_lock", "readme"];
 
 /// The evidence in its short form: what it is called, the program, its arguments.
 const EVIDENCE: [(&str, &str, &[&str]); 4] = [
@@ -23,7 +29,6 @@ const EVIDENCE: [(&str, &str, &[&str]); 4] = [
     ("faults --short", "redlatch-faults", &["run", "--short", "--without-tests"]),
 ];
 
-/// The command.
 pub(crate) fn run() -> ExitCode {
     let mut stages = Stages::default();
     let servers = stages.run("servers", servers::provide);
@@ -33,10 +38,15 @@ pub(crate) fn run() -> ExitCode {
     }
     let _ = stages.run("tests", tests);
     let _ = stages.run("doctests", doctests);
+    neighbours::stages(&mut stages);
     match built_examples() {
         Ok(examples) if examples.is_empty() => stages.skip("examples", "there are none"),
         Ok(examples) => {
             for (name, mut command) in examples {
+                if RUN_BY_TESTS.contains(&name.as_str()) {
+                    stages.skip(&format!("example {name}"), "the transcript new_servers runs it");
+                    continue;
+                }
                 let _ = stages.run(&format!("example {name}"), || {
                     shell::run_within(EXAMPLE_LIMIT, &mut command)
                 });
@@ -80,14 +90,8 @@ fn built_examples() -> Outcome<Vec<(String, Command)>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    shell::run(&mut shell::cargo([
-        "build",
-        "--examples",
-        "--package",
-        LIBRARY,
-        "--all-features",
-        "--locked",
-    ]))?;
+    let build = ["build", "--examples", "--package", LIBRARY, "--all-features", "--locked"];
+    shell::run(&mut shell::cargo(build))?;
     let dir = metadata.target_dir()?.join("debug/examples");
     let command = |name: &str| {
         let mut command = Command::new(dir.join(name));

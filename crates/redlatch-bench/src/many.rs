@@ -1,19 +1,19 @@
 //! Very many requests at once: all are granted within their wait, in bounded
 //! memory, and nothing is left behind.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
+use crate::{cli::ManyPlan, contender::redlatch::guarded, exit::Exit};
 use anyhow::{Context as _, ensure};
 use redlatch::{Locks, RestartGuard};
 use redlatch_testbed::Servers;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 use tokio::task::JoinSet;
-
-use crate::cli::ManyPlan;
-use crate::contender::redlatch::guarded;
-use crate::exit::Exit;
 
 pub(crate) fn run(plan: &ManyPlan) -> anyhow::Result<Exit> {
     ensure!(plan.names > 0, "nothing to lock");

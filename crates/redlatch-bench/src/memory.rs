@@ -1,13 +1,10 @@
 //! How much memory a server needs for names that were locked once: the fencing
 //! registers are bounded, however many names there were.
 
+use crate::{cli::MemoryPlan, contender::redlatch::guarded, exit::Exit};
 use anyhow::{Context as _, ensure};
 use redlatch_testbed::{Server, Servers};
 use tokio::task::JoinSet;
-
-use crate::cli::MemoryPlan;
-use crate::contender::redlatch::guarded;
-use crate::exit::Exit;
 
 const CALLERS: usize = 256;
 

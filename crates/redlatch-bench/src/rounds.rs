@@ -1,18 +1,14 @@
 //! How many grants agree on their fencing token only in a second round trip:
 //! with a lock for each caller, and with one lock for all.
 
-use std::fmt;
-
+use crate::{cli::RoundsPlan, contender::redlatch::guarded, exit::Exit};
 use ::redlatch::Locks;
 use anyhow::ensure;
 use redlatch_testbed::Servers;
 use serde::Serialize;
 use serde_json::json;
+use std::fmt;
 use tokio::task::JoinSet;
-
-use crate::cli::RoundsPlan;
-use crate::contender::redlatch::guarded;
-use crate::exit::Exit;
 
 /// How many clients, each with connections of its own, and callers in each.
 const CLIENTS: usize = 4;

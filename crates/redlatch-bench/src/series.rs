@@ -1,12 +1,10 @@
 //! All slices of one contender under one load.
 
-use std::time::Duration;
-
+use crate::contender::{Contender, Load, Sample};
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::contender::{Contender, Load, Sample};
+use std::time::Duration;
 
 /// What is kept of one slice.
 #[derive(Debug, Clone, Copy)]

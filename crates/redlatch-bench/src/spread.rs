@@ -1,8 +1,7 @@
 //! Many noisy figures as three: the median, and where the middle 80 % lie.
 
-use std::fmt;
-
 use serde::Serialize;
+use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Spread {

@@ -9,11 +9,10 @@
 //!
 //! `cargo bench -p redlatch-cli --bench added`
 
-use redlatch_testbed::Servers;
+use redlatch_testbed::{Scratch, Servers};
 use std::{
     env,
     error::Error,
-    fs,
     path::Path,
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
@@ -77,11 +76,7 @@ impl Way {
 fn main() -> Result<ExitCode, Failure> {
     // `cargo test` runs benches, too, to see whether they still work.
     let rounds = if env::args().any(|arg| arg == "--bench") { ROUNDS } else { 3 };
-    let dir = env::temp_dir().join(format!("redlatch-added-{}", std::process::id()));
-    fs::create_dir_all(&dir)?;
-    let result = compare(rounds, &dir);
-    fs::remove_dir_all(&dir)?;
-    result
+    compare(rounds, Scratch::new()?.path())
 }
 
 fn compare(rounds: usize, dir: &Path) -> Result<ExitCode, Failure> {

@@ -1,17 +1,20 @@
-//! `admit`: which nodes may vote, and an operator's word for them.
+//! `admit`: shows which nodes may vote, waits for them, or vouches for them.
 
 mod doubts;
 mod planted;
 
 use crate::{
     cli::AdmitArgs,
-    duration::show,
+    duration::{readable, show},
     exit::Exit,
     failure::Failure,
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
 };
-use redlatch::{NodeStanding, Quarantine, ReplaceError, Standing, node, observer::Observer};
+use redlatch::{
+    Cause, NodeStanding, Quarantine, ReplaceError, Standing, node,
+    observer::{Observer, advice},
+};
 use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
@@ -21,6 +24,11 @@ use std::{
 };
 
 pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Result<Exit, Failure> {
+    if args.which.is_empty() && !args.all && !args.wait {
+        let words = "which nodes? name them, or say --all, to vouch for them; `redlatch admit --wait` \
+                     waits for all of them instead, and is always safe";
+        return Err(Failure::new(Exit::Failed, words));
+    }
     let observer = settings.builder().observer()?;
     let named = named(&args, &settings, &observer)?;
     let watcher = Watcher { observer: &observer, say, until: until(args.timeout) };
@@ -34,9 +42,9 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         }
         watcher.replace(&named).await?
     } else if args.wait {
-        // Who is refused by one node admits no other: any that refuses us ends it.
+        // A client that one node refuses admits no other, so any refusal ends the wait.
         let all: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
-        let standings = watcher.wait_for(&named, &all).await?;
+        let standings = watcher.wait_for(&named, &all, disagrees).await?;
         if named.iter().all(|name| may_vote(&standings, name)) {
             missing = watcher.wait_for_leases(&named, settings.max_ttl()).await;
         }
@@ -47,7 +55,7 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         }
         observer.admit(&named).await?
     };
-    let exit = report(&standings, &named, args.words.json, say)?;
+    let exit = report(&observer, &standings, &named, settings.typed(), args.words.json, say)?;
     if missing.is_empty() {
         return Ok(exit);
     }
@@ -60,7 +68,7 @@ fn until(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-/// The names of the nodes that were meant; all of them if none was typed.
+/// The names of the nodes that were typed; all nodes if none was.
 fn named(
     args: &AdmitArgs,
     settings: &Settings,
@@ -71,19 +79,27 @@ fn named(
         return Ok(names.into_iter().map(Arc::from).collect());
     }
     let find = |typed: &String| {
-        let address = node::parse(typed).ok();
-        let meant = address.as_ref().map(|node| node.name());
-        let given = settings.nodes().iter().position(|url| url == typed);
-        let known = names.iter().position(|name| name == typed || Some(*name) == meant);
-        given.or(known).map(|at| Arc::from(names[at])).ok_or_else(|| {
-            // What is no address of ours may still hold a password.
-            let shown = meant.unwrap_or(if typed.contains('@') { "that" } else { typed });
-            let words = format!("{shown} is none of the nodes; they are {}", names.join(", "));
+        let parsed = node::parse(typed).ok();
+        let (name, address) = parsed.as_ref().map(|node| (node.name(), node.address())).unzip();
+        let given = || settings.nodes().iter().position(|url| url == typed);
+        let known = || names.iter().position(|of_node| of_node == typed || Some(*of_node) == name);
+        let placed = || names.iter().position(|of_node| observer.address(of_node) == address);
+        // An address typed with a different `?name=` means a different node.
+        let bare = address.filter(|_| name == address);
+        let at = given().or_else(known).or_else(|| bare.and_then(|_| placed()));
+        at.map(|at| Arc::from(names[at])).ok_or_else(|| {
+            // Text that is none of our addresses may still contain a password.
+            let shown = name.unwrap_or(if typed.contains('@') { "that" } else { typed });
+            let labels: Vec<_> = names.iter().map(|name| observer.label(name)).collect();
+            let words = format!("{shown} is not one of the nodes: {}", labels.join(", "));
             Failure::new(Exit::Failed, words)
         })
     };
     args.which.iter().map(find).collect()
 }
+
+/// How long to wait before a node that has forgotten is taken again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 struct Watcher<'a> {
     observer: &'a Observer,
@@ -92,19 +108,24 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Where all nodes stand when these may vote, or the time is over, or one of
-    /// those that are `needed` for it serves clients with other settings.
+    /// Waits until the `named` nodes may vote, the time is up, or waiting for one of
+    /// the `needed` nodes is in `vain`. Returns all standings.
     async fn wait_for(
         &self,
         named: &[Arc<str>],
         needed: &[Arc<str>],
+        vain: impl Fn(&Standing) -> bool,
     ) -> Result<Vec<NodeStanding>, Failure> {
-        let mut seen = Vec::new();
+        let (mut seen, mut told) = (Vec::new(), Vec::new());
         let watching = self.observer.watch(|nodes| {
             seen = nodes.to_vec();
-            self.say.progress(&waiting_line(nodes, named));
-            named.iter().all(|name| may_vote(nodes, name))
-                || nodes.iter().any(|node| needed.contains(&node.node) && disagrees(&node.standing))
+            let out = out(nodes, named);
+            let is_over = out.is_empty()
+                || nodes.iter().any(|node| needed.contains(&node.node) && vain(&node.standing));
+            if !is_over {
+                self.tell(&out, named.len(), &mut told);
+            }
+            is_over
         });
         let left = self
             .until
@@ -118,24 +139,57 @@ impl Watcher<'_> {
         }
     }
 
-    /// Takes the nodes from their clients, each after the one before votes for
-    /// ours; where all stand when that is done, or cannot be.
+    /// Says which nodes we wait for: continuously on a terminal, elsewhere once and
+    /// again on every change.
+    fn tell(&self, out: &[&NodeStanding], nodes: usize, told: &mut Vec<(Arc<str>, Option<bool>)>) {
+        let words = waiting_line(out, nodes);
+        self.say.progress(&words);
+        let is_timed = |node: &NodeStanding| match &node.standing {
+            Standing::Quarantined(quarantine) => Some(quarantine.remaining.is_some()),
+            _ => None,
+        };
+        let news: Vec<_> = out.iter().map(|node| (node.node.clone(), is_timed(node))).collect();
+        if news != *told && !self.say.has_progress() {
+            let nodes = out.iter().map(|node| node_json(self.observer, node)).collect();
+            self.say.say(&Event::Awaited { nodes, words });
+            *told = news;
+        }
+    }
+
+    /// Takes a node from its clients and waits until it votes for ours, the time is
+    /// up, or waiting is in vain. Returns all standings.
+    async fn take(&self, name: &Arc<str>) -> Result<Vec<NodeStanding>, Failure> {
+        let node = std::slice::from_ref(name);
+        let standings = self.observer.replace(node).await?;
+        if stands(&standings, name, is_down) {
+            return Ok(standings);
+        }
+        self.say.say(&Event::Replaced { node: name.to_string() });
+        let vain = |standing: &Standing| disagrees(standing) || is_left(standing);
+        self.wait_for(node, node, vain).await
+    }
+
+    fn is_time_left(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// Takes the nodes from their clients one by one, each once the one before
+    /// votes for our clients. Returns all standings when that is done or has failed.
     async fn replace(&self, named: &[Arc<str>]) -> Result<Vec<NodeStanding>, Failure> {
         let mut standings = self.observer.standings().await;
         for name in named {
             if may_vote(&standings, name) {
                 continue;
             }
-            let node = std::slice::from_ref(name);
-            standings = self.observer.replace(node).await?;
-            let stands = |standing: fn(&Standing) -> bool| {
-                standings.iter().any(|node| node.node == *name && standing(&node.standing))
-            };
-            if stands(|standing| matches!(standing, Standing::Failed(_))) {
-                break;
+            standings = self.take(name).await?;
+            // It has forgotten that it was taken, or is about to: nobody else would
+            // admit it.
+            let mut forgot = stands(&standings, name, |node| is_left(node) || is_cut_off(node));
+            while forgot && self.is_time_left() {
+                tokio::time::sleep(AGAIN).await;
+                standings = self.take(name).await?;
+                forgot = stands(&standings, name, |node| is_left(node) || is_down(node));
             }
-            self.say.say(&Event::Replaced { node: name.to_string() });
-            standings = self.wait_for(node, node).await?;
             if !may_vote(&standings, name) {
                 break;
             }
@@ -152,22 +206,42 @@ fn disagrees(standing: &Standing) -> bool {
     matches!(standing, Standing::Quarantined(quarantine) if quarantine.cause.is_conflict())
 }
 
-/// What a person sees while waiting.
-fn waiting_line(nodes: &[NodeStanding], named: &[Arc<str>]) -> String {
-    let ours = nodes.iter().filter(|node| named.contains(&node.node));
-    let out: Vec<String> = ours
-        .filter_map(|node| match &node.standing {
-            Standing::Admitted => None,
-            Standing::Quarantined(quarantine) => {
-                Some(format!("{} {}", node.node, for_another(quarantine)))
-            }
-            _ => Some(format!("{} down", node.node)),
-        })
-        .collect();
-    format!("waiting for {} of {} nodes: {}", out.len(), named.len(), out.join(", "))
+/// Whether the node has forgotten its locks, and neither list would admit it.
+fn is_left(standing: &Standing) -> bool {
+    let Standing::Quarantined(quarantine) = standing else { return false };
+    quarantine.cause == Cause::Forgot && quarantine.remaining.is_none()
 }
 
-/// For people: that a node is out, and for how long still.
+fn is_down(standing: &Standing) -> bool {
+    matches!(standing, Standing::Failed(_))
+}
+
+/// Whether the connection broke while the node was being taken: it may have been.
+fn is_cut_off(standing: &Standing) -> bool {
+    matches!(standing, Standing::Failed(fault) if !fault.never_sent())
+}
+
+fn stands(nodes: &[NodeStanding], name: &Arc<str>, standing: fn(&Standing) -> bool) -> bool {
+    nodes.iter().any(|node| node.node == *name && standing(&node.standing))
+}
+
+/// The named nodes that may not vote.
+fn out<'a>(nodes: &'a [NodeStanding], named: &[Arc<str>]) -> Vec<&'a NodeStanding> {
+    let ours = nodes.iter().filter(|node| named.contains(&node.node));
+    ours.filter(|node| node.standing != Standing::Admitted).collect()
+}
+
+/// The progress line.
+fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
+    let told = out.iter().map(|node| match &node.standing {
+        Standing::Quarantined(quarantine) => format!("{} {}", node.node, for_another(quarantine)),
+        _ => format!("{} down", node.node),
+    });
+    let told: Vec<String> = told.collect();
+    format!("waiting for {} of {nodes} nodes: {}", out.len(), told.join(", "))
+}
+
+/// Says that a node is quarantined, and for how much longer.
 pub(crate) fn for_another(quarantine: &Quarantine) -> String {
     match quarantine.remaining {
         Some(left) => format!("quarantined for another {}", show(left)),
@@ -176,63 +250,82 @@ pub(crate) fn for_another(quarantine: &Quarantine) -> String {
 }
 
 fn report(
+    observer: &Observer,
     standings: &[NodeStanding],
     named: &[Arc<str>],
+    typed: &str,
     as_json: bool,
     say: Say,
 ) -> Result<Exit, Failure> {
     if as_json {
-        let nodes: Vec<Value> = standings.iter().map(node_json).collect();
+        let nodes: Vec<Value> = standings.iter().map(|node| node_json(observer, node)).collect();
         print_json(&json!({ "nodes": nodes }))?;
     } else {
-        io::stdout().write_all(text(standings, Paint::stdout()).as_bytes())?;
+        io::stdout().write_all(text(observer, standings, Paint::stdout()).as_bytes())?;
     }
     let out = named.iter().filter(|name| !may_vote(standings, name)).count();
     if out == 0 {
         return Ok(Exit::Done);
     }
-    let elsewhere = |node: &NodeStanding| !named.contains(&node.node) && disagrees(&node.standing);
-    let why = if standings.iter().any(elsewhere) {
-        "; other nodes serve clients with another list, or other times: waiting does not help"
-    } else {
-        ""
-    };
-    let words = format!("{out} of {} nodes may not vote{why}", named.len());
+    let mut words = format!("{out} of {} nodes may not vote", named.len());
+    let conflicts = || standings.iter().filter(|node| disagrees(&node.standing));
+    if conflicts().any(|node| !named.contains(&node.node)) {
+        words.push_str("; other nodes serve clients with another list, or other times");
+    }
+    if let Some(quarantine) = conflicts().find_map(|node| node.standing.quarantine()) {
+        let advice = advice(&quarantine.cause, "", typed);
+        let _ = write!(words, "; waiting does not help: {advice}");
+    }
     say.say(&Event::failed(words, Exit::TooFewNodes));
     Ok(Exit::TooFewNodes)
 }
 
-fn text(standings: &[NodeStanding], paint: Paint) -> String {
-    let widest = standings.iter().map(|node| node.node.len()).max().unwrap_or(0);
+fn text(observer: &Observer, standings: &[NodeStanding], paint: Paint) -> String {
+    let label = |node: &NodeStanding| observer.label(&node.node).into_owned();
+    let widest = standings.iter().map(|node| label(node).len()).max().unwrap_or(0);
     let mut text = String::new();
     for node in standings {
         let stands = match &node.standing {
             Standing::Admitted => paint.green("admitted"),
             Standing::Quarantined(quarantine) => {
-                paint.yellow(&format!("{}: {}", for_another(quarantine), quarantine.cause))
+                let other = observer.other_name(&node.node, &node.standing);
+                let other = other.map_or(String::new(), |other| format!("; {other}"));
+                let cause = readable(&quarantine.cause.to_string());
+                paint.yellow(&format!("{}: {cause}{other}", for_another(quarantine)))
             }
             Standing::Failed(fault) => paint.red(&format!("down: {fault}")),
             _ => "not known".into(),
         };
-        let _ = writeln!(text, "{:widest$}  {stands}", node.node);
+        let _ = writeln!(text, "{:widest$}  {stands}", label(node));
     }
     text
 }
 
-fn node_json(node: &NodeStanding) -> Value {
+fn node_json(observer: &Observer, node: &NodeStanding) -> Value {
     let mut json = standing_json(&node.standing);
     json["node"] = (*node.node).into();
+    tell_address(&mut json, observer.address(&node.node));
+    if let Some(other) = observer.other_name(&node.node, &node.standing) {
+        json["admitted_as"] = (*other.is).into();
+    }
     json
 }
 
-/// Where a node stands, for scripts.
+/// Adds a node's address to its JSON, unless the address is its name.
+pub(crate) fn tell_address(node: &mut Value, address: Option<&str>) {
+    if let Some(address) = address.filter(|address| node["node"] != **address) {
+        node["address"] = address.into();
+    }
+}
+
+/// A node's standing as JSON.
 pub(crate) fn standing_json(standing: &Standing) -> Value {
     match standing {
         Standing::Admitted => json!({ "standing": "admitted" }),
         Standing::Quarantined(quarantine) => json!({
             "standing": "quarantined",
             "remaining_ms": quarantine.remaining.map(millis),
-            "reason": quarantine.cause.to_string(),
+            "reason": readable(&quarantine.cause.to_string()),
         }),
         Standing::Failed(fault) => json!({ "standing": "down", "reason": fault.to_string() }),
         _ => json!({ "standing": null }),
@@ -249,9 +342,12 @@ impl From<ReplaceError> for Failure {
                 (Exit::Failed, "change the list one node at a time, and replace after each change")
             }
             ReplaceError::UnderWay { .. } => (Exit::Failed, "let that end first"),
+            ReplaceError::Forgot { .. } => {
+                (Exit::TooFewNodes, "wait for that with their settings first")
+            }
             _ => return Failure::new(Exit::Failed, error),
         };
         let words = format!("{error}; {first}; or stop all other clients and add --all-stopped");
-        Failure::new(exit, words)
+        Failure::new(exit, readable(&words))
     }
 }

@@ -1,25 +1,27 @@
-//! Work that answers first and cleans up behind the caller's back.
+//! Tasks that answer first and clean up in the background.
 //!
 //! In:  a task that may leave something to undo on the nodes.
 //! Out: its exit status, as soon as there is one.
 //!
-//! A script that says `lock=$(redlatch acquire …)` goes on when stdout is closed
-//! *and* the process has ended. So the task runs in a child, the *worker*. The
-//! process that the caller started, the *front*, passes signals on and ends as
-//! soon as the worker has told it how. The worker lets go of everything the
-//! caller gave it and stays until nothing is left to undo.
+//! A script with `lock=$(redlatch acquire …)` continues when stdout is closed *and*
+//! the process has exited. So the task runs in a child, the *worker*. The process
+//! that the caller started, the *front*, forwards signals and exits as soon as the
+//! worker sends it the exit status. The worker closes every descriptor it inherited
+//! and stays until nothing is left to undo.
 //!
 //! Promise: a signal at any time, or the death of the front, leaves nothing
-//! locked. The worker ends by itself, when no key of its can be left at the
-//! latest.
+//! locked. The worker exits on its own, at the latest when all of its keys must
+//! have expired.
 
 use crate::{
     exit::Exit,
     failure::Failure,
     fork::fork,
     run::signals::{Original, unless_ignored},
+    runtime,
     say::{Event, Say},
     settings::Settings,
+    trace::Trace,
 };
 use nix::{
     errno::Errno,
@@ -27,6 +29,7 @@ use nix::{
     sys::{
         signal::{Signal, kill},
         signalfd::{SfdFlags, SignalFd},
+        wait::{WaitStatus, waitpid},
     },
     unistd::{ForkResult, Pid, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid},
 };
@@ -47,17 +50,24 @@ use tokio::{
     signal::unix::{self as tokio_signal, SignalKind},
 };
 
-/// What ends the task.
+/// The signals that end the task.
 const ENDING: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
-/// How long after the longest lease the worker gives up.
+/// How long after the end of the longest possible lease the worker gives up.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Runs the task and returns how to end. What it leaves in the slot is waited
-/// for in the background, until nothing of it is left on the nodes.
+/// What a task leaves behind.
+pub(crate) struct Work {
+    /// The worker stays in the background until nothing of these is left on the nodes.
+    pub(crate) rest: Option<Locks>,
+    pub(crate) trace: Trace,
+}
+
+/// Runs the task and returns its exit status.
 pub(crate) fn answer_first(
     settings: Settings,
     say: Say,
-    task: impl AsyncFnOnce(Settings, Say, &mut Option<Locks>) -> Result<Exit, Failure>,
+    trace: Trace,
+    task: impl AsyncFnOnce(Settings, Say, &mut Work) -> Result<Exit, Failure>,
 ) -> Exit {
     let given = given_descriptors();
     let split = || -> io::Result<(Front, Original)> {
@@ -71,8 +81,9 @@ pub(crate) fn answer_first(
             }
             ForkResult::Child => {
                 drop((ours, signals));
-                let exit =
-                    work(settings, say, task, theirs, original, given).unwrap_or_else(|error| {
+                let begun = Work { rest: None, trace };
+                let exit = work(settings, say, task, begun, theirs, original, given)
+                    .unwrap_or_else(|error| {
                         say.say(&Event::failed(error, Exit::Failed));
                         Exit::Failed
                     });
@@ -97,7 +108,7 @@ struct Front {
 }
 
 impl Front {
-    /// How the worker says to end.
+    /// Forwards signals until the worker sends its exit status.
     fn wait(mut self, say: Say) -> Exit {
         loop {
             let mut ready = [
@@ -106,7 +117,7 @@ impl Front {
             ];
             match poll(&mut ready, PollTimeout::NONE) {
                 Ok(_) | Err(Errno::EINTR) => {}
-                // Then waiting is all that is left to do.
+                // Without poll, all we can do is wait for the worker.
                 Err(_) => return self.told(say),
             }
             let [signals, line] = ready.map(|fd| fd.any().unwrap_or(true));
@@ -123,7 +134,7 @@ impl Front {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let number = i32::try_from(info.ssi_signo).unwrap_or(0);
             if let Ok(signal) = Signal::try_from(number) {
-                // One that is gone is noticed when its end of the line closes.
+                // If the worker is gone, its end of the socket closes, and we notice there.
                 let _ = kill(self.worker, signal);
             }
         }
@@ -134,6 +145,10 @@ impl Front {
         if self.line.read_exact(&mut code).is_ok() {
             return Exit::Code(code[0]);
         }
+        if let Ok(WaitStatus::Exited(_, code)) = waitpid(self.worker, None) {
+            // The worker has printed the reason.
+            return Exit::Code(u8::try_from(code).unwrap_or(u8::MAX));
+        }
         let words = "the process that did the work was killed; \
                      what it locked is free after its TTL";
         say.say(&Event::failed(words, Exit::Failed));
@@ -141,46 +156,48 @@ impl Front {
     }
 }
 
-/// The worker.
+/// Runs the worker.
 fn work(
     settings: Settings,
     say: Say,
-    task: impl AsyncFnOnce(Settings, Say, &mut Option<Locks>) -> Result<Exit, Failure>,
+    task: impl AsyncFnOnce(Settings, Say, &mut Work) -> Result<Exit, Failure>,
+    mut begun: Work,
     line: UnixStream,
     original: Original,
     given: Vec<RawFd>,
 ) -> io::Result<Exit> {
-    // Ctrl-C comes by way of the front alone.
+    // Ctrl-C must reach us through the front only.
     setsid()?;
     line.set_nonblocking(true)?;
     let max_ttl = settings.max_ttl();
-    let are_typed = settings.are_typed();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let typed = settings.typed().to_owned();
+    let runtime = runtime::new()?;
     let exit = runtime.block_on(async {
         let mut line = tokio::net::UnixStream::from_std(line)?;
         let mut signals = Signals::listen()?;
         original.restore()?;
-        let mut rest = None;
         let result = {
-            let task = pin!(task(settings, say, &mut rest));
+            let task = pin!(task(settings, say, &mut begun));
             tokio::select! {
                 biased;
                 number = signals.next() => Ok(Exit::Signal(number)),
-                // Nothing is ever sent this way: the front is dead.
+                // The front never sends anything, so this means it is dead.
                 _ = line.read_u8() => Ok(Exit::Failed),
                 result = task => result,
             }
         };
         say.end_progress();
         let exit = result.unwrap_or_else(|failure| {
-            let failure = failure.for_nodes(are_typed);
+            let failure = failure.with_options(&typed);
             say.say(&Event::failed(&failure.message, failure.exit));
+            begun.trace.failed(&failure);
             failure.exit
         });
+        begun.trace.write_end(exit, say);
         let_go(given)?;
         let _ = line.write_u8(exit.code()).await;
         drop(line);
-        if let Some(locks) = rest {
+        if let Some(locks) = begun.rest {
             tokio::select! {
                 () = undo(&locks, max_ttl) => {}
                 _ = signals.next() => {}
@@ -188,29 +205,29 @@ fn work(
         }
         Ok(exit)
     });
-    // Dropping the runtime would wait for nodes that are mute.
+    // Dropping the runtime would wait for silent nodes.
     std::mem::forget(runtime);
     exit
 }
 
-/// Waits until nothing is left to undo, or no key can be left.
+/// Waits until nothing is left to undo, or every key must have expired.
 pub(crate) async fn undo(locks: &Locks, max_ttl: Duration) {
     let _ = tokio::time::timeout(max_ttl + LAST, locks.settled()).await;
 }
 
-/// The descriptors that the caller gave us, but for the three streams. Another
-/// program may wait for one of them to be closed, or for a lock on it.
+/// The descriptors we inherited, except for the three standard streams. Another
+/// program may be waiting for one of them to be closed, or for a lock on it.
 pub(crate) fn given_descriptors() -> Vec<RawFd> {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
     let open: Vec<RawFd> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    // The directory that was just read is closed by now.
+    // One of them was the directory we just read, which is closed by now.
     open.into_iter()
         .filter(|fd| *fd > 2 && fs::exists(format!("/proc/self/fd/{fd}")).unwrap_or(false))
         .collect()
 }
 
-/// Closes all of them, and the three streams.
+/// Closes them, and points the three standard streams at `/dev/null`.
 pub(crate) fn let_go(given: Vec<RawFd>) -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nothing)?;
@@ -222,7 +239,7 @@ pub(crate) fn let_go(given: Vec<RawFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// Signals that end the task.
+/// Listens for the signals that end the task.
 struct Signals([tokio_signal::Signal; 3]);
 
 impl Signals {
@@ -232,7 +249,7 @@ impl Signals {
         Ok(Signals([hup?, int?, term?]))
     }
 
-    /// The number of the next one.
+    /// Waits for the next signal and returns its number.
     async fn next(&mut self) -> i32 {
         let [hup, int, term] = &mut self.0;
         tokio::select! {

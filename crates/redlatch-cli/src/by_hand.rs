@@ -1,36 +1,43 @@
 //! `acquire`, `extend` and `release`: locks for shell scripts, step by step.
 
 use crate::{
+    background::Work,
     cli::{AcquireArgs, ExtendArgs},
     confirm::confirm,
+    connecting::connect,
     duration::show,
     exit::Exit,
     failure::Failure,
     handle::Handle,
+    plain::plain,
     progress,
     say::{Event, Say, print_json},
     settings::Settings,
+    stdout,
+    trace::Trace,
 };
 use redlatch::{
-    FencingToken, Guard, LeaseParts, LockError, LockState, Locks, Released, observer::Forced,
+    FencingToken, GiveBackError, Guard, LeaseParts, LockState, Locks, ReleaseError, Released,
+    ResumeError, Status, Votes, observer::Forced,
 };
 use serde_json::json;
 use std::{
     ffi::OsStr,
     io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 pub(crate) async fn acquire(
     args: AcquireArgs,
     settings: Settings,
     say: Say,
-    rest: &mut Option<Locks>,
+    work: &mut Work,
 ) -> Result<Exit, Failure> {
     let settings = settings.with(&args.waiting);
-    let locks = rest.insert(settings.builder().connect().await?);
     let deadline = Instant::now().checked_add(settings.wait());
+    let connected = connect(&settings, say, deadline).await;
+    let locks = work.rest.insert(connected.map_err(|failure| failure.after(settings.wait()))?);
     let request = locks
         .lock_all(args.names.iter().map(|name| name.as_bytes()))
         .no_renewal()
@@ -44,13 +51,25 @@ pub(crate) async fn acquire(
     match result {
         Ok(guard) => {
             freshen(&guard, settings.ttl()).await?;
-            leave(locks, guard, args.words.json).await
+            let lease = guard.lease();
+            let handle = Handle(guard.into_parts());
+            if let Err(error) = print_handle(&handle, args.words.json) {
+                // Without the handle, nobody could ever release it.
+                let _ = locks.give_back(&handle.0).await;
+                let words = format!("the handle cannot be printed: {error}; the lock is released");
+                return Err(Failure::new(Exit::Failed, words));
+            }
+            work.trace.granted(&lease);
+            Ok(Exit::Done)
         }
-        Err(error) => Err(Failure::about(&args.names, locks, error).await),
+        Err(error) => {
+            let failure = Failure::about(&args.names, locks, error).await;
+            Err(failure.after(settings.wait()))
+        }
     }
 }
 
-/// Sees to it that what is handed over has half of its time before it.
+/// Makes sure that the lease has at least half of its TTL left when we hand it out.
 async fn freshen(guard: &Guard, ttl: Duration) -> Result<(), Failure> {
     let extended = guard.ensure(ttl / 2).await;
     let left = guard.remaining();
@@ -66,7 +85,7 @@ async fn freshen(guard: &Guard, ttl: Duration) -> Result<(), Failure> {
     Err(Failure::new(Exit::TooFewNodes, words))
 }
 
-/// Reads the handle before anything else: stdin may take its time.
+/// Reads the handle. Called before anything else, because stdin may be slow.
 pub(crate) fn read_handle(typed: &str) -> Result<Handle, Failure> {
     let mut text = typed.to_string();
     if typed == "-" {
@@ -80,14 +99,15 @@ pub(crate) async fn extend(
     Handle(parts): Handle,
     args: ExtendArgs,
     settings: Settings,
-    rest: &mut Option<Locks>,
+    work: &mut Work,
 ) -> Result<Exit, Failure> {
     let ttl = args.ttl.unwrap_or(parts.ttl);
-    let locks = rest.insert(settings.builder().connect().await?);
+    let good_until = parts.usable_until;
+    let locks = work.rest.insert(settings.with_ttl(ttl).builder().connect().await?);
     let mut guard = resume(locks, &LeaseParts { ttl, ..parts }).await?;
     if guard.remaining() < ttl / 2 {
-        // The nodes were slow to answer. The lock is the caller's: whatever comes
-        // in between, it is not ours to give back.
+        // The nodes were slow to answer. The lock belongs to the caller: into_parts
+        // keeps us from releasing it, whatever happens next.
         let parts = guard.into_parts();
         guard = resume(locks, &parts).await?;
     }
@@ -95,16 +115,26 @@ pub(crate) async fn extend(
         let left = show(guard.remaining());
         let _ = guard.into_parts();
         let words = format!(
-            "the nodes answer too slowly: the lock is yours for another {left} only; release it"
+            "the nodes answer too slowly: the lock is yours for only another {left}; release it"
         );
         return Err(Failure::new(Exit::TooFewNodes, words));
     }
-    leave(locks, guard, args.words.json).await
+    work.trace.granted(&guard.lease());
+    print_handle(&Handle(guard.into_parts()), args.words.json).map_err(|error| {
+        let left = good_until.duration_since(SystemTime::now()).unwrap_or_default();
+        let words = format!(
+            "the lock is extended, but its new handle cannot be printed: {error}; the handle you \
+             have still releases it, and extends it for another {}",
+            show(left)
+        );
+        Failure::new(Exit::Failed, words)
+    })?;
+    Ok(Exit::Done)
 }
 
 async fn resume(locks: &Locks, parts: &LeaseParts) -> Result<Guard, Failure> {
     locks.resume(parts).await.map_err(|error| match error {
-        LockError::Lost(_) => not_yours(),
+        ResumeError::Lost(_) => not_yours(),
         error => error.into(),
     })
 }
@@ -114,47 +144,58 @@ pub(crate) async fn release(
     as_json: bool,
     settings: Settings,
     say: Say,
-    rest: &mut Option<Locks>,
+    work: &mut Work,
 ) -> Result<Exit, Failure> {
-    let locks = rest.insert(settings.builder().connect().await?);
-    match locks.give_back(&parts).await? {
+    // Release on the nodes that answer; retry the others in the background.
+    let ttl = parts.ttl.min(settings.max_ttl());
+    let locks = work.rest.insert(settings.with_ttl(ttl).builder().connect_lazy()?);
+    let released = match locks.give_back(&parts).await {
+        Err(GiveBackError::Release(ReleaseError::Unknown { votes })) => {
+            return Err(unknown(&votes, parts.ttl));
+        }
+        released => released?,
+    };
+    match released {
         Released::Now => {
             if as_json {
                 print_json(&json!({ "released": true }))?;
             }
             say.say(&Event::Released { outcome: "the lock is released" });
+            work.trace.succeeded();
             Ok(Exit::Done)
         }
         Released::AlreadyGone => Err(not_yours()),
     }
 }
 
-/// Leaves the lock on the nodes and prints what is needed to go on with it.
-async fn leave(locks: &Locks, guard: Guard, as_json: bool) -> Result<Exit, Failure> {
-    let handle = Handle(guard.into_parts());
-    let print = || {
-        if as_json {
-            print_json(&as_value(&handle))?;
-        } else {
-            writeln!(io::stdout(), "{handle}")?;
-        }
-        io::stdout().flush()
-    };
-    if let Err(error) = print() {
-        // Nobody could ever release it.
-        let _ = locks.give_back(&handle.0).await;
-        return Err(error.into());
+/// Too few nodes answered to know whether the lock is released.
+fn unknown(votes: &Votes, ttl: Duration) -> Failure {
+    let words = format!(
+        "it is not known whether the lock is released: {votes}; the release continues in the \
+         background, and the lock expires within {} at the latest",
+        show(ttl)
+    );
+    Failure::new(Exit::TooFewNodes, words)
+}
+
+/// Prints the handle, which is all the caller needs to extend or release the lock.
+fn print_handle(handle: &Handle, as_json: bool) -> io::Result<()> {
+    stdout::is_open()?;
+    if as_json {
+        print_json(&as_value(handle))?;
+    } else {
+        writeln!(io::stdout(), "{handle}")?;
     }
-    Ok(Exit::Done)
+    io::stdout().flush()
 }
 
 fn as_value(handle: &Handle) -> serde_json::Value {
-    let LeaseParts { resources, token, ttl, .. } = &handle.0;
+    let LeaseParts { resources, lock_token, ttl, .. } = &handle.0;
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     json!({
         "handle": handle.to_string(),
         "resources": resources.iter().map(text).collect::<Vec<_>>(),
-        "token": text(token),
+        "lock_token": text(lock_token),
         "fencing_token": handle.0.fencing_token.map(FencingToken::get),
         "ttl_ms": ttl.as_millis(),
         "usable_until_ms": handle.until_ms(),
@@ -162,7 +203,7 @@ fn as_value(handle: &Handle) -> serde_json::Value {
 }
 
 fn not_yours() -> Failure {
-    let words = "the lock is no longer yours: its time was over, or the handle is not its latest; \
+    let words = "the lock is no longer yours: it has expired, or this is not its latest handle; \
                  nothing was changed";
     Failure::new(Exit::Lost, words)
 }
@@ -174,10 +215,12 @@ pub(crate) async fn force(
     as_json: bool,
     settings: Settings,
     say: Say,
+    trace: &mut Trace,
 ) -> Result<Exit, Failure> {
     let observer = settings.builder().observer()?;
     let shown = name.to_string_lossy();
     let status = observer.status(name.as_bytes()).await?;
+    refuse_another_list(&status)?;
     if !sure && status.state != LockState::Free {
         let whose = match &status.state {
             LockState::Held { owner: Some(owner), .. } => format!("It is held by {owner}. "),
@@ -190,18 +233,37 @@ pub(crate) async fn force(
     }
     let forced = observer.force_release(name.as_bytes()).await?;
     let (words, exit) = outcome(&shown, &forced);
+    if exit == Exit::Done {
+        trace.succeeded();
+    }
+    trace.note(&words);
     if as_json {
         print_forced(&forced)?;
     }
     match exit {
-        Exit::Done if !as_json => writeln!(io::stdout(), "{words}")?,
+        Exit::Done if !as_json => writeln!(io::stdout(), "{}", plain(&words))?,
         Exit::Done => {}
         exit => say.say(&Event::failed(words, exit)),
     }
     Ok(exit)
 }
 
-/// What it amounts to.
+/// Refuses if the nodes serve clients with another list: with a different list than
+/// the holder's, we would remove its lock from some of its nodes and call it free.
+fn refuse_another_list(status: &Status) -> Result<(), Failure> {
+    let conflict = status.nodes.iter().find_map(|node| {
+        let cause = &node.quarantine.as_ref()?.cause;
+        cause.is_conflict().then(|| format!("{}: {cause}", node.node))
+    });
+    match conflict {
+        Some(words) => {
+            Err(Failure::new(Exit::TooFewNodes, format!("nothing was changed: {words}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Sums up the nodes' outcomes in words and an exit status.
 fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
     let count = |wanted: fn(&Forced) -> bool| forced.iter().filter(|node| wanted(node)).count();
     let removed = count(|node| node.outcome == Ok(true));
@@ -248,9 +310,9 @@ fn print_forced(forced: &[Forced]) -> io::Result<()> {
     print_json(&json!({ "nodes": nodes }))
 }
 
-/// For people: how long a lock is still there.
+/// How long a lock stays if its holder stops now, in words.
 pub(crate) fn remaining(left: Option<Duration>) -> String {
-    left.map_or("for ever".into(), |left| format!("for another {}", show(left)))
+    left.map_or("forever".into(), |left| format!("for another {} unless renewed", show(left)))
 }
 
 #[cfg(test)]
@@ -260,7 +322,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(10);
 
-    /// A lease of which 6 s of 10 are over.
+    /// A lease that has used up 6 s of its 10 s.
     async fn old_lease(nodes: &Nodes) -> (Locks, Guard) {
         let locks = nodes.locks();
         let guard = locks.lock("x").ttl(TTL).no_renewal().await.unwrap();

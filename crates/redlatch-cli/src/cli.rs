@@ -1,16 +1,21 @@
-//! What was typed.
+//! The command line, as parsed. The doc comments are the `--help` texts.
 #![expect(clippy::doc_markdown, reason = "these comments are the help, which is plain text")]
 
-use crate::{duration, exit};
+use crate::{duration, exit, local_time, manual::Page, trace::TraceArgs};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Deserialize;
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 /// Runs commands under a distributed lock.
 ///
-/// Locks live on N independent Redis or Valkey servers (1, 3 or 5 of them), or,
-/// if none is named, in a file on this machine.
+/// Locks live on independent Redis or Valkey servers (1, 3 or 5 of them) or, if
+/// you name none, in a file on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "redlatch", version, after_help = exit::HELP, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -28,24 +33,44 @@ pub(crate) enum Task {
     Ls(LsArgs),
     Doctor(DoctorArgs),
     Admit(AdmitArgs),
+    Log(LogArgs),
+    Exporter(ExporterArgs),
     /// Prints completions for a shell.
+    ///
+    /// For bash: redlatch completions bash > ~/.local/share/bash-completion/completions/redlatch
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: Shell,
+    },
+    /// Prints a man page, or writes all of them.
+    ///
+    /// To read one: redlatch man run | man -l -
+    ///
+    /// To install them all: redlatch man --into ~/.local/share/man/man1
+    Man {
+        /// The page: `redlatch`, or the name of a command.
+        #[arg(default_value = "redlatch", value_parser = Page::named)]
+        page: Page,
+        /// Writes all pages into this directory.
+        #[arg(long, value_name = "DIR", conflicts_with = "page")]
+        into: Option<PathBuf>,
     },
 }
 
 /// Runs a command while holding a lock.
 ///
-/// The command gets the terminal, stdin and the signals. Before the lock can be
-/// lost it is ended, with everything it has started; it also ends with redlatch.
-/// It finds REDLATCH_RESOURCE, REDLATCH_TOKEN, REDLATCH_FENCING_TOKEN and
-/// REDLATCH_USABLE_UNTIL (ms since 1970, when it started) in its environment.
+/// The command gets the terminal, stdin and the signals. If the lock is about to
+/// be lost, the command and everything it has started are ended first; they also
+/// end with redlatch. Its environment has REDLATCH_RESOURCE, REDLATCH_LOCK_TOKEN,
+/// REDLATCH_FENCING_TOKEN and REDLATCH_USABLE_UNTIL (ms since 1970, as of its start).
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP, override_usage = "redlatch run [OPTIONS] <NAME>... -- <COMMAND>...")]
 pub(crate) struct RunArgs {
     /// What to lock; several names are taken together, all or none.
-    #[arg(required = true, value_name = "NAME")]
+    ///
+    /// Put an extra `--` before names that start with a dash:
+    /// redlatch run -- -x -- COMMAND
+    #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -53,25 +78,30 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) waiting: Waiting,
     /// Ends the command after this long, or `forever`.
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration::parse_or_forever)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration::parse_some_or_forever)]
     pub(crate) max_hold: Duration,
-    /// Keeps the lock for at least this long, also if the command is done sooner.
+    /// Keeps the lock for at least this long, even if the command is done sooner; must be shorter than --max-hold.
     ///
     /// For the same cron job on many hosts: their clocks differ, and a short job
-    /// would be over before the others look.
+    /// could be over before the others try.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     pub(crate) at_least: Duration,
-    /// How long the command has after SIGTERM, before SIGKILL [default: 5s, at most TTL/6].
+    /// How long the command has between SIGTERM and SIGKILL [default: 5s, at most TTL/6].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
     /// What to do with the command when its lock is about to be lost.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
+    #[command(flatten)]
+    pub(crate) hooks: HookArgs,
+    /// Writes metrics of all runs into this directory, for node_exporter's textfile collector [default: REDLATCH_METRICS_DIR, or none].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) metrics_dir: Option<PathBuf>,
     /// Lets the command see the nodes' passwords in its environment.
     ///
-    /// For one that calls redlatch itself. Otherwise variables that the config
-    /// file names as password_env are taken away, and REDLATCH_NODES is withheld
-    /// if it holds a password.
+    /// For a command that calls redlatch itself. Otherwise, variables that the
+    /// config file names as password_env are removed, and REDLATCH_NODES is
+    /// withheld if it contains a password.
     #[arg(long)]
     pub(crate) pass_secrets: bool,
     /// The exit status if another owner has the lock, instead of 121.
@@ -80,23 +110,25 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) words: Words,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
-    /// SIGTERM, and SIGKILL after the grace.
+    /// SIGTERM, then SIGKILL after --grace.
     Term,
     /// SIGKILL at once.
     Kill,
-    /// Say so and let it run on, without the lock.
+    /// Print a warning and let it run on, without the lock.
     Warn,
 }
 
 /// Takes a lock and leaves it behind for `extend` and `release`
 ///
-/// Prints a handle: keep it, it is needed to extend and release the lock. There
-/// is no renewal: the lock is gone after its TTL unless it is extended.
+/// Prints a handle: you need it to extend and release the lock. Nothing renews
+/// the lock: it expires after its TTL unless you extend it.
 ///
 ///   lock=$(redlatch acquire deploy --ttl 30s) || exit
 ///   step one
@@ -115,12 +147,14 @@ pub(crate) struct AcquireArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) words: Words,
 }
 
 /// Extends a lock that `acquire` took, and prints its new handle.
 ///
-/// The handle knows until when the lock was known to be held: use the new one
+/// The handle records until when the lock is known to be held: use the new one
 /// from then on.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
@@ -128,16 +162,18 @@ pub(crate) struct ExtendArgs {
     /// What `acquire` printed; `-` reads it from stdin.
     #[arg(env = "REDLATCH_LOCK", hide_env_values = true)]
     pub(crate) handle: String,
-    /// For how long, from now [default: the TTL it was taken with].
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    /// The new TTL, from now [default: the TTL it was taken with].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Option<Duration>,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) words: Words,
 }
 
-/// Releases a lock that `acquire` took; with --force, anybody's.
+/// Releases a lock that `acquire` took; with --force, anyone's.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct ReleaseArgs {
@@ -146,34 +182,36 @@ pub(crate) struct ReleaseArgs {
     pub(crate) handle: Option<String>,
     /// Takes this lock away from whoever holds it, after asking.
     ///
-    /// Its holder notices with its next renewal: what it does until then, it
-    /// does without the lock.
+    /// Its holder notices at its next renewal, and works without the lock until
+    /// then.
     #[arg(long, value_name = "NAME")]
     pub(crate) force: Option<OsString>,
-    /// Does not ask.
+    /// Doesn't ask for confirmation.
     #[arg(long, requires = "force")]
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) words: Words,
 }
 
-/// Says who holds a lock, by every node, without taking it.
+/// Shows who holds a lock, node by node, without taking it.
 ///
 /// Exits with 0 if all locks are free, 121 if one is held, 122 if too few nodes
-/// say the same.
+/// agree.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct StatusArgs {
-    /// Which locks.
+    /// The locks to look at.
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
-    /// Looks again and again until interrupted.
+    /// Keeps looking until interrupted.
     #[arg(long)]
     pub(crate) watch: bool,
     /// How often --watch looks.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_some)]
     pub(crate) every: Duration,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
@@ -183,12 +221,12 @@ pub(crate) struct StatusArgs {
 
 /// Lists the locks that are held.
 ///
-/// Locks of other libraries are not listed: their keys look like any other.
-/// Servers are read in small steps (SCAN), so that they are not held up.
+/// Locks of other libraries are not listed: their keys look like any other key.
+/// Servers are read in small steps (SCAN), so that nothing blocks them.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct LsArgs {
-    /// Only names like this: * any text, ? one byte, [a-z] one of these.
+    /// Only names that match: * is any text, ? one byte, [a-z] one of these.
     #[arg(default_value = "*", hide_default_value = true)]
     pub(crate) pattern: OsString,
     #[command(flatten)]
@@ -197,20 +235,20 @@ pub(crate) struct LsArgs {
     pub(crate) words: Words,
 }
 
-/// Reads every node and says what would hurt.
+/// Checks every node and reports what could cause trouble.
 ///
 /// Takes and releases one lock with a random name on each node, to see whether
 /// that is allowed.
 #[derive(Debug, Args)]
 #[command(after_help = exit::DOCTOR_HELP)]
 pub(crate) struct DoctorArgs {
-    /// The start of the name of the lock that is tried.
+    /// How the name of the test lock starts.
     ///
-    /// Where a user may only lock `deploy:*`, give `deploy:`.
+    /// If your user may only lock `deploy:*`, use `deploy:`.
     #[arg(long, value_name = "TEXT", default_value = "redlatch:doctor:")]
     pub(crate) prefix: OsString,
-    /// The TTL that the round trips must suit.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    /// The TTL to judge response times by.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Option<Duration>,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
@@ -221,7 +259,8 @@ pub(crate) struct DoctorArgs {
 /// Waits for nodes that are quarantined, or vouches for them
 ///
 /// A node that may have forgotten locks (restarted, flushed, promoted, or new)
-/// does not vote for --max-ttl and --skew, one minute, and then does by itself.
+/// does not vote for --max-ttl plus --skew, one minute by default. After that, it
+/// votes again without your help.
 ///
 ///   redlatch admit --wait         waits for all nodes; always safe
 ///   redlatch admit --wait NODE    the same for one, between two restarts
@@ -229,37 +268,37 @@ pub(crate) struct DoctorArgs {
 ///   redlatch admit --all          the same for all, as for new servers
 ///
 /// Vouch for a node only if no lock that it held can still be in use: nothing
-/// was locked, or all who held locks are stopped. If locks are still to be seen
-/// on any node, they are shown, and you are asked.
+/// was locked, or all holders are stopped. If any node still has locks, they are
+/// shown, and you are asked.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = exit::ADMIT_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word on the command line")]
 pub(crate) struct AdmitArgs {
-    /// Which nodes: as they are named in errors, or by their address.
-    #[arg(value_name = "NODE", required_unless_present_any = ["all", "wait"])]
+    /// The nodes, by name or by address.
+    #[arg(value_name = "NODE")]
     pub(crate) which: Vec<String>,
-    /// Waits until the nodes, all if none is named, vote again by themselves, and have the locks back that are held.
+    /// Waits until the nodes (all, if you name none) may vote again and have the locks back that are held.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// All of them.
+    /// All nodes.
     #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
-    /// Does it without asking, whatever locks are still to be seen.
+    /// Doesn't ask for confirmation, even if there are locks on the nodes.
     #[arg(long, conflicts_with = "wait")]
     pub(crate) yes: bool,
     /// Takes the nodes from clients with another list of nodes or other times, one by one.
     ///
-    /// Each is out until the locks of those clients are over, and votes for ours
-    /// then. If locks are still to be seen, you are asked: those clients lose
-    /// theirs when too few nodes are left to them. Refused if the lists differ by
-    /// more than one node: a majority of the old one and one of the new could
-    /// grant the same lock.
+    /// Each node stays out until the locks of those clients have expired, then
+    /// votes for ours. If there are locks on the nodes, or those clients know the
+    /// nodes by other names, you are asked: they lose their locks when too few
+    /// nodes are left to them. Refused if the lists differ by more than one server:
+    /// majorities of the old and the new list could grant the same lock.
     #[arg(long, conflicts_with = "wait")]
     pub(crate) replace: bool,
-    /// With --replace: all clients with the other list are stopped, so that it may differ by more.
+    /// With --replace: says that all clients with the other list are stopped, so the lists may differ by more.
     #[arg(long, requires = "replace")]
     pub(crate) all_stopped: bool,
-    /// How long to wait with --wait or --replace [default: until it is done].
+    /// How long --wait or --replace may take [default: until it is done].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
@@ -268,16 +307,87 @@ pub(crate) struct AdmitArgs {
     pub(crate) words: Words,
 }
 
+/// Says what came of every attempt: why a job did not run last night.
+///
+/// Each `run`, `acquire`, `extend` and `release` of this user leaves a line in a
+/// log on this machine. Without a NAME, all locks are shown.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Only attempts on these locks.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<OsString>,
+    /// Only attempts since then: 8h (ago), 01:00 or "2026-11-17 01:00".
+    #[arg(long, value_name = "TIME", value_parser = local_time::parse_past)]
+    pub(crate) since: Option<SystemTime>,
+    /// Only those that did not run their command to a successful end.
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// Only the last N of them.
+    #[arg(long, value_name = "N")]
+    pub(crate) last: Option<usize>,
+    /// The log, as for `run`; another user's, if you may read it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// The config file, which may name the log [default: as for `run`].
+    #[arg(long, value_name = "FILE", env = "REDLATCH_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Prints JSON: one object per attempt.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Serves metrics of the nodes and their locks to Prometheus.
+///
+/// At /metrics: locks held, how long the oldest has been seen, which nodes are
+/// admitted, quarantined or down, and how far their clocks are off. It takes no
+/// lock and changes nothing.
+#[derive(Debug, Args)]
+pub(crate) struct ExporterArgs {
+    /// The address to listen at.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9734")]
+    pub(crate) listen: SocketAddr,
+    /// A host name by which Prometheus may ask, besides localhost and IP addresses; repeat it for each.
+    ///
+    /// Other names are refused, so that no web page can have a browser read this.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// How long an answer is good for: the nodes are not asked more often than this.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
+    pub(crate) every: Duration,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) words: Words,
+}
+
+/// Commands to run when something happens.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HookArgs {
+    /// A shell command to run if there is no lock, so that COMMAND is not run.
+    ///
+    /// It finds the facts in its environment: REDLATCH_EVENT (skipped or lost),
+    /// REDLATCH_RESOURCE, REDLATCH_REASON, REDLATCH_EXIT, REDLATCH_WAITED_MS,
+    /// REDLATCH_VOTES, REDLATCH_FENCING_TOKEN. Its output goes to stderr.
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_skip_run: Option<OsString>,
+    /// A shell command to run when the lock is lost, at once and beside COMMAND.
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_lost_run: Option<OsString>,
+    /// How long these may take before they are killed.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_some)]
+    pub(crate) hook_timeout: Duration,
+}
+
 /// How to ask for a lock.
 #[derive(Debug, Args)]
 pub(crate) struct Waiting {
-    /// How long the lock outlives a holder that crashed [default: 30s, at most --max-ttl].
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    /// How long the lock outlives a crashed holder [default: 30s, at most --max-ttl].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ttl)]
     pub(crate) ttl: Option<Duration>,
     /// How long to wait for the lock, or `forever` [default: 0s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse_or_forever)]
     pub(crate) wait: Option<Duration>,
-    /// Does not wait, whatever the config file says.
+    /// Doesn't wait, whatever the config file says.
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
     /// The label that others see on the lock [default: HOST/PID].
@@ -289,27 +399,35 @@ pub(crate) struct Waiting {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct PlaceArgs {
-    /// A server that votes; repeat it for each of them.
+    /// A server that votes; repeat this option for each server.
     ///
     /// redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss://… for TLS,
-    /// redis+unix:///SOCKET, file:PATH. Without any: REDLATCH_NODES (separated by
-    /// commas), then the config file, then a file on this machine.
+    /// redis+unix:///SOCKET, file:PATH. Append ?name=NAME to set the name that all
+    /// clients use for the node, whichever address they reach it by. Without this
+    /// option, redlatch uses REDLATCH_NODES (separated by commas or blanks), then the
+    /// config file, then a file on this machine.
     #[arg(long = "node", value_name = "URL")]
     pub(crate) nodes: Vec<String>,
+    /// Fails if fewer nodes than this are named [default: REDLATCH_NODES_REQUIRED, or any number].
+    ///
+    /// For hosts that must never lock on their own: the file on this machine,
+    /// used if no node is named, doesn't count.
+    #[arg(long, value_name = "N")]
+    pub(crate) nodes_required: Option<usize>,
     /// The config file [default: redlatch.toml here, or in the user's or the system's config directory].
     #[arg(long, value_name = "FILE", env = "REDLATCH_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The longest TTL that may be asked for [default: REDLATCH_MAX_TTL, or 30s]. All who share the nodes must agree on it.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    /// The longest TTL allowed [default: REDLATCH_MAX_TTL, or 30s]. Must be the same for everyone who shares the nodes.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ttl)]
     pub(crate) max_ttl: Option<Duration>,
-    /// How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. All must agree on it.
+    /// How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. Must be the same for everyone.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) skew: Option<Duration>,
-    /// What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on, and off for one node].
+    /// What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node].
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) restart_guard: Option<GuardMode>,
-    /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms; with files alone TTL/6, at most 5s].
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_some)]
     pub(crate) node_timeout: Option<Duration>,
 }
 
@@ -319,20 +437,20 @@ pub(crate) struct PlaceArgs {
 pub(crate) enum GuardMode {
     /// They vote.
     Off,
-    /// They do not vote until those locks are over: for --max-ttl and --skew.
+    /// They do not vote until those locks have expired: for --max-ttl plus --skew.
     On,
-    /// The same, and their own clocks are not trusted.
+    /// The same, without trusting the nodes' own clocks.
     Strict,
 }
 
-/// How much to say, and how.
+/// How much to print, and how.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Words {
-    /// Says nothing but failures of redlatch itself.
+    /// Prints only failures. A lock that another owner holds is not one.
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Says what is going on.
+    /// Prints what is going on.
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
     /// Prints JSON: answers on stdout, events on stderr, one per line.

@@ -1,7 +1,7 @@
 //! The config file.
 //!
-//! In:  a path, or the places where one may be.
-//! Out: settings with gaps, or an error with file and line.
+//! In:  a path, or the usual places to look.
+//! Out: the settings it has, or an error with file and line.
 
 use crate::{cli::GuardMode, duration};
 use serde::{Deserialize, Deserializer};
@@ -16,30 +16,46 @@ use std::{
 
 const NAME: &str = "redlatch.toml";
 
-/// What may stand in the file.
+/// The contents of the file.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    #[serde(default)]
-    pub(crate) nodes: Vec<NodeEntry>,
-    /// For every node without one of its own.
+    /// The path of the file, if there is one.
+    #[serde(skip)]
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) nodes: Option<Vec<NodeEntry>>,
+    /// The least number of nodes that must be named.
+    pub(crate) nodes_required: Option<usize>,
+    /// For every node that doesn't set its own password.
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) password_env: Option<String>,
     pub(crate) owner: Option<String>,
     #[serde(default, deserialize_with = "duration_or_forever")]
     pub(crate) wait: Option<Duration>,
-    #[serde(default, deserialize_with = "plain_duration")]
+    #[serde(default, deserialize_with = "ttl")]
     pub(crate) ttl: Option<Duration>,
-    #[serde(default, deserialize_with = "plain_duration")]
+    #[serde(default, deserialize_with = "ttl")]
     pub(crate) max_ttl: Option<Duration>,
     #[serde(default, deserialize_with = "plain_duration")]
     pub(crate) skew: Option<Duration>,
     pub(crate) restart_guard: Option<GuardMode>,
     #[serde(default, deserialize_with = "plain_duration")]
     pub(crate) node_timeout: Option<Duration>,
+    /// The directory for the locks of the whole machine, or `off`.
+    pub(crate) shared: Option<PathBuf>,
+    /// Where to write metrics of runs.
+    pub(crate) metrics_dir: Option<PathBuf>,
+    /// Where traces go: a path, or `off`.
+    pub(crate) log: Option<PathBuf>,
+    #[serde(default, deserialize_with = "size")]
+    pub(crate) log_size: Option<u64>,
+    /// Whether they name the command.
+    pub(crate) log_command: Option<bool>,
+    /// The socket of syslog, or `off`.
+    pub(crate) syslog: Option<PathBuf>,
 }
 
-/// A node: its address, or that and where its password is.
+/// A node: its address, with or without where to find its password.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(
     untagged,
@@ -73,16 +89,16 @@ pub(crate) enum ConfigError {
 }
 
 impl Config {
-    /// The variables that hold passwords.
+    /// The environment variables that contain passwords.
     pub(crate) fn password_variables(&self) -> impl Iterator<Item = &str> {
-        let of_nodes = self.nodes.iter().filter_map(|node| match node {
+        let of_nodes = self.nodes.iter().flatten().filter_map(|node| match node {
             NodeEntry::Table(table) => table.password_env.as_deref(),
             NodeEntry::Url(_) => None,
         });
         self.password_env.as_deref().into_iter().chain(of_nodes)
     }
 
-    /// The file that was named, or the first of the usual ones that is there.
+    /// Loads the given file, or the first of the usual ones that exists.
     pub(crate) fn load(named: Option<&Path>) -> Result<Self, ConfigError> {
         if let Some(path) = named {
             let file = File::open(path).map_err(|error| unreadable(path, error))?;
@@ -90,7 +106,7 @@ impl Config {
         }
         let here = Path::new(NAME);
         if let Some(file) = open(here)? {
-            // Of the very file that is read: a path may lead elsewhere by then.
+            // Check the open file, not the path, which may lead elsewhere by now.
             let found = file.metadata().map_err(|error| unreadable(here, error))?;
             let owner = found.uid();
             if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
@@ -109,8 +125,8 @@ impl Config {
     }
 }
 
-/// Opens a file that need not be there. One that is there and cannot be opened is
-/// an error: without it the locks would be elsewhere.
+/// Opens a file if it exists. A file that exists but cannot be opened is an error:
+/// without its settings, the locks would be elsewhere.
 fn open(path: &Path) -> Result<Option<File>, ConfigError> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
@@ -125,7 +141,7 @@ fn unreadable(path: &Path, error: io::Error) -> ConfigError {
     ConfigError::Unreadable { path: path.into(), error }
 }
 
-/// The user's and the system's config file.
+/// The paths of the user's and the system's config file.
 fn usual_places() -> Vec<PathBuf> {
     let home = || env::home_dir().map(|home| home.join(".config"));
     let user = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
@@ -135,17 +151,28 @@ fn usual_places() -> Vec<PathBuf> {
 
 fn read(path: &Path, file: File) -> Result<Config, ConfigError> {
     let text = io::read_to_string(file).map_err(|error| unreadable(path, error))?;
-    toml::from_str(&text).map_err(|error| {
+    let config = toml::from_str(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = 1 + text.get(..start).unwrap_or_default().matches('\n').count();
         let message = error.message().lines().collect::<Vec<_>>().join(" ");
         ConfigError::Invalid { path: path.into(), line, message }
-    })
+    })?;
+    Ok(Config { path: Some(path.into()), ..config })
 }
 
 fn plain_duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(input)?;
     duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn ttl<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(input)?;
+    duration::parse_ttl(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn size<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(input)?;
+    crate::size::parse(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
 fn duration_or_forever<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
@@ -156,18 +183,16 @@ fn duration_or_forever<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Dur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use redlatch_testbed::Scratch;
     use std::fs;
 
     fn parsed(text: &str) -> Result<Config, String> {
-        let dir = env::temp_dir().join(format!("redlatch-config-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let path = dir.join(format!("{:?}.toml", std::thread::current().id()));
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.file("redlatch.toml");
         fs::write(&path, text).unwrap();
         let shown = path.display().to_string();
         let file = File::open(&path).unwrap();
-        let config = read(&path, file).map_err(|error| error.to_string().replace(&shown, "FILE"));
-        fs::remove_file(&path).unwrap();
-        config
+        read(&path, file).map_err(|error| error.to_string().replace(&shown, "FILE"))
     }
 
     #[test]
@@ -189,7 +214,10 @@ mod tests {
             password_file: None,
             password_env: Some("B".into()),
         };
-        assert_eq!(config.nodes, [NodeEntry::Url("redis://a".into()), NodeEntry::Table(b)]);
+        assert_eq!(
+            config.nodes.unwrap(),
+            [NodeEntry::Url("redis://a".into()), NodeEntry::Table(b)]
+        );
         assert_eq!(config.ttl, Some(Duration::from_secs(20)));
         assert_eq!(config.wait, Some(Duration::MAX));
         assert_eq!(config.skew, Some(Duration::from_secs(5)));

@@ -1,20 +1,20 @@
-//! Questions to a person.
+//! Asks the user for confirmation.
 
-use crate::{exit::Exit, failure::Failure};
+use crate::{exit::Exit, failure::Failure, plain::plain};
 use std::io::{self, IsTerminal, Write};
 
-/// Whether somebody can answer.
+/// Whether there is someone to ask: stdin is a terminal.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Asks; anything but yes is an error. Where nobody can answer, so is `unasked`.
+/// Asks. Any answer but yes is an error; without a terminal, the error is `unasked`.
 pub(crate) fn confirm(question: &str, unasked: &str) -> Result<(), Failure> {
     if !can_ask() {
         return Err(Failure::new(Exit::Failed, unasked));
     }
     let mut stderr = io::stderr();
-    write!(stderr, "{question} [y/N] ")?;
+    write!(stderr, "{} [y/N] ", plain(question))?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

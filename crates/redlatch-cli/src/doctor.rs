@@ -1,19 +1,22 @@
-//! `doctor`: reads every node and says what would hurt.
+//! `doctor`: checks every node and reports what could cause trouble.
 
 mod findings;
+mod probe;
 
 use crate::{
-    admit::standing_json,
+    admit::{standing_json, tell_address},
     cli::DoctorArgs,
     exit::Exit,
     failure::Failure,
+    plain::plain,
     say::{Paint, Say, millis, print_json},
     settings::Settings,
 };
-use findings::{Finding, Level, Place, examine_all};
+use findings::{Evidence, Finding, Level, endless, examine_all, outage, unlisted};
+use probe::{Listener, probe};
 use redlatch::{
-    Fault, LockState, NodeKey, Standing,
-    observer::{Examined, Observer},
+    LockState, NodeKey, Standing,
+    observer::{Examined, Listing, Observer},
 };
 use serde_json::{Value, json};
 use std::{
@@ -23,9 +26,11 @@ use std::{
     time::Duration,
 };
 
-/// An attempt that is under way is over after this time.
+/// An attempt that is in progress has ended after this time.
 const SETTLED: Duration = Duration::from_millis(500);
-/// How many locks that look wrong are looked at twice.
+/// How long listing all locks may take.
+const LISTING: Duration = Duration::from_secs(5);
+/// How many suspicious locks get a second look.
 const SECOND_LOOKS: usize = 8;
 
 pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Result<Exit, Failure> {
@@ -33,7 +38,7 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         Ok(observer) => observer,
         Err(error) => {
             let finding = Finding::problem(error.to_string());
-            return report(&[], &[], &[finding], false, args.words.json);
+            return report(&[], &[], &[finding], args.words.json);
         }
     };
     let examined = observer.examine(args.prefix.as_bytes()).await?;
@@ -44,33 +49,56 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         Err(fault) => Standing::Failed(fault.clone()),
     };
     let standings: Vec<Standing> = examined.iter().enumerate().map(stands).collect();
-    let place = Place {
+    let other_name =
+        |(node, standing): (&Examined, &Standing)| observer.other_name(&node.node, standing);
+    let other_names: Vec<_> = examined.iter().zip(&standings).map(other_name).collect();
+    let listeners = probed(&examined).await;
+    let evidence = Evidence {
         examined: &examined,
+        listeners: &listeners,
         standings: &standings,
+        other_names: &other_names,
         guard: observer.restart_guard(),
         agreement: observer.agreement(),
         users: &users,
         prefix: &prefix,
+        scope: settings.scope(),
+        typed: settings.typed(),
         ttl: args.ttl.unwrap_or(settings.ttl()),
         node_timeout: settings.node_timeout(),
     };
-    let mut findings = examine_all(&place);
-    // Where the nodes tell what their clients agree on, there is no need to guess.
-    if !place.is_told() {
-        findings.extend(strays(&observer, examined.len()).await);
+    let mut findings = examine_all(&evidence);
+    // A server with many keys takes long to list its locks, and says at once if it may not.
+    let listing = tokio::time::timeout(LISTING, observer.list("*")).await.ok();
+    for (node, fault) in listing.iter().flat_map(|listing| &listing.failed) {
+        let at = examined.iter().position(|examined| examined.node == *node);
+        findings.extend(
+            at.and_then(|at| unlisted(fault, &users[at]))
+                .map(|finding| Finding { node: Some(node.to_string()), ..finding }),
+        );
     }
-    // A server that is unfit does answer: that is a problem, not an outage.
-    let is_up = |node: &&Examined| {
-        matches!(node.facts, Ok(_) | Err(Fault::Unfit(_) | Fault::WrongAddress(_)))
-    };
-    let up = examined.iter().filter(is_up).count();
-    report(&examined, &standings, &findings, up <= examined.len() / 2, args.words.json)
+    if let Some(listing) = &listing {
+        findings.extend(endless(listing));
+        // If the nodes say what their clients agree on, there is no need to guess.
+        if !evidence.is_told() {
+            findings.extend(strays(&observer, listing, examined.len()).await);
+        }
+    }
+    report(&examined, &standings, &findings, args.words.json)
 }
 
-/// Locks on fewer than a majority of the nodes, for longer than an attempt
-/// takes: somebody counts other nodes than these.
-async fn strays(observer: &Observer, nodes: usize) -> Option<Finding> {
-    let listing = observer.list("*").await;
+/// What else is at the addresses where no node answers.
+async fn probed(examined: &[Examined]) -> Vec<Option<Listener>> {
+    let mut found = Vec::new();
+    for node in examined {
+        found.push(if node.facts.is_err() { probe(&node.address).await } else { None });
+    }
+    found
+}
+
+/// Looks for locks that stay on a minority of the nodes for longer than an attempt
+/// takes: their holder must be using another list of nodes.
+async fn strays(observer: &Observer, listing: &Listing, nodes: usize) -> Option<Finding> {
     let suspects = listing.locks.iter().filter(|lock| lock.state == LockState::Unclear);
     let suspects: Vec<_> = suspects.take(SECOND_LOOKS).collect();
     if suspects.is_empty() || !listing.failed.is_empty() {
@@ -92,10 +120,10 @@ async fn strays(observer: &Observer, nodes: usize) -> Option<Finding> {
     None
 }
 
-/// The user in an address; the server's default user if it names none.
+/// The user in an address; `default`, the server's default user, if there is none.
 fn user_in(url: &str) -> String {
-    let (place, query) = url.split_once('?').unwrap_or((url, ""));
-    let login = place.rsplit_once('@').map_or("", |(login, _)| login);
+    let (evidence, query) = url.split_once('?').unwrap_or((url, ""));
+    let login = evidence.rsplit_once('@').map_or("", |(login, _)| login);
     let login = login.split_once("//").map_or("", |(_, login)| login);
     let named = query.split('&').find_map(|option| option.strip_prefix("user="));
     match named.unwrap_or(login.split(':').next().unwrap_or_default()) {
@@ -108,7 +136,6 @@ fn report(
     examined: &[Examined],
     standings: &[Standing],
     findings: &[Finding],
-    too_few: bool,
     as_json: bool,
 ) -> Result<Exit, Failure> {
     if as_json {
@@ -118,8 +145,7 @@ fn report(
     } else {
         io::stdout().write_all(text(examined, findings, Paint::stdout()).as_bytes())?;
     }
-    let worst = findings.iter().map(|finding| finding.level.exit()).fold(Exit::Done, Exit::worse);
-    Ok(if too_few { Exit::TooFewNodes } else { worst })
+    Ok(findings.iter().map(|finding| finding.level.exit()).fold(Exit::Done, Exit::worse))
 }
 
 fn node_json(node: &Examined, stands: &Standing) -> Value {
@@ -132,6 +158,7 @@ fn node_json(node: &Examined, stands: &Standing) -> Value {
         "uptime_ms": facts.and_then(|facts| facts.uptime).map(millis),
         "reason": null,
     });
+    tell_address(&mut json, Some(&node.address));
     if let (Value::Object(told), Value::Object(stands)) = (&mut json, standing_json(stands)) {
         told.extend(stands);
     }
@@ -140,6 +167,11 @@ fn node_json(node: &Examined, stands: &Standing) -> Value {
 
 fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
     let mut text = String::new();
+    if let Some(useless) = outage(examined) {
+        let nodes = examined.len();
+        let words = format!("No lock can be taken: {useless} of {nodes} nodes cannot be used.");
+        let _ = writeln!(text, "{}", paint.red(&words));
+    }
     for node in examined {
         text.push_str(&node_line(node));
         for finding in
@@ -150,21 +182,21 @@ fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
     }
     let general: Vec<&Finding> = findings.iter().filter(|finding| finding.node.is_none()).collect();
     if !general.is_empty() {
-        text.push_str("all together\n");
+        text.push_str("all nodes\n");
         for finding in general {
             finding_lines(&mut text, finding, paint);
         }
     }
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let _ = match (count(Level::Problem), count(Level::Warning)) {
-        (0, 0) => writeln!(text, "{}", paint.green("Nothing that would hurt.")),
+        (0, 0) => writeln!(text, "{}", paint.green("No problems or warnings.")),
         (problems, warnings) => writeln!(text, "Problems: {problems}, warnings: {warnings}."),
     };
     text
 }
 
 fn node_line(node: &Examined) -> String {
-    let name = &node.node;
+    let name = node.label();
     let Ok(facts) = &node.facts else { return format!("{name}\n") };
     let mut line =
         format!("{name}: {}, answers in {}", facts.identity.version, precise(node.round_trip));
@@ -185,7 +217,7 @@ fn finding_lines(text: &mut String, finding: &Finding, paint: Paint) {
         Level::Warning => paint.yellow("warning"),
         Level::Note => "note   ".into(),
     };
-    let _ = writeln!(text, "  {level}  {}", finding.words);
+    let _ = writeln!(text, "  {level}  {}", plain(&finding.words));
     if let Some(fix) = &finding.fix {
         let _ = writeln!(text, "           fix: {fix}");
     }

@@ -2,13 +2,28 @@
 
 use std::time::Duration;
 
-/// Reads a duration.
+/// Parses a duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text.trim())
         .map_err(|_| format!("`{text}` is not a duration; write it like 30s, 1h30m or 200ms"))
 }
 
-/// Reads a duration that may have no end.
+/// Parses a duration greater than zero.
+pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
+    some(text, parse(text)?)
+}
+
+/// Parses a TTL of at least 100 ms. A shorter one would expire before a command starts.
+pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    let ttl = parse_some(text)?;
+    if ttl < LEAST {
+        return Err(format!("`{text}` is too short for a lock; use at least {LEAST:?}"));
+    }
+    Ok(ttl)
+}
+
+/// Parses a duration or `forever`.
 pub(crate) fn parse_or_forever(text: &str) -> Result<Duration, String> {
     match text.trim() {
         "forever" => Ok(Duration::MAX),
@@ -16,7 +31,19 @@ pub(crate) fn parse_or_forever(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A duration for people: whole seconds from ten on, tenths below.
+/// Parses a duration greater than zero, or `forever`.
+pub(crate) fn parse_some_or_forever(text: &str) -> Result<Duration, String> {
+    some(text, parse_or_forever(text)?)
+}
+
+fn some(text: &str, duration: Duration) -> Result<Duration, String> {
+    if duration.is_zero() {
+        return Err(format!("`{text}` is no time at all; use more"));
+    }
+    Ok(duration)
+}
+
+/// Formats a duration for people: whole seconds from ten up, tenths below.
 pub(crate) fn show(duration: Duration) -> String {
     if duration == Duration::MAX {
         return "forever".into();
@@ -28,9 +55,43 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
+/// Rewrites the times of an agreement: `max_ttl 30000ms` becomes `max_ttl 30s`.
+pub(crate) fn readable(text: &str) -> String {
+    let is_time = |at: usize, word: &str| {
+        let before = text[..at].trim_end();
+        let is_named = before.ends_with("max_ttl") || before.ends_with("skew");
+        is_named && word.strip_suffix("ms").is_some_and(|digits| digits.parse::<u64>().is_ok())
+    };
+    let mut shown = String::with_capacity(text.len());
+    let mut at = 0;
+    for piece in text.split_inclusive([' ', ',', ')', ';', ':']) {
+        let word = piece.trim_end_matches([' ', ',', ')', ';', ':']);
+        if is_time(at, word) {
+            let ms = word.trim_end_matches("ms").parse().unwrap_or_default();
+            let time = humantime::format_duration(Duration::from_millis(ms)).to_string();
+            shown.push_str(&time.replace(' ', ""));
+            shown.push_str(&piece[word.len()..]);
+        } else {
+            shown.push_str(piece);
+        }
+        at += piece.len();
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_times_of_an_agreement_are_told_as_they_are_typed() {
+        let told =
+            "they have max_ttl 30000ms, skew 1500ms, A (after 2000ms); max_ttl 90000ms, and ours";
+
+        let shown =
+            "they have max_ttl 30s, skew 1s500ms, A (after 2000ms); max_ttl 1m30s, and ours";
+        assert_eq!(readable(told), shown);
+    }
 
     #[test]
     fn durations_need_a_unit() {
@@ -42,6 +103,9 @@ mod tests {
         }
         assert_eq!(parse_or_forever("forever"), Ok(Duration::MAX));
         assert!(parse_or_forever("for ever").is_err());
+        assert!(parse_some("0s").unwrap_err().contains("no time at all"));
+        assert!(parse_some_or_forever("0ms").is_err());
+        assert_eq!(parse_some_or_forever("forever"), Ok(Duration::MAX));
     }
 
     #[test]

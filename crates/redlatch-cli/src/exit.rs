@@ -1,38 +1,41 @@
-//! How `redlatch` ends. The numbers stand here and nowhere else.
+//! The exit status of `redlatch`. The only place with the numbers.
 
+use serde::{Serialize, Serializer};
 use std::process::{ExitCode, Termination};
 
-/// One way to end.
+/// How `redlatch` ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done; of `doctor`: nothing that would hurt.
+    /// Done; for `doctor`: no problems or warnings.
     Done,
-    /// `doctor` found something to know about.
+    /// `doctor` found something worth a warning.
     Warned,
     /// `doctor` found something that breaks locks.
     Broken,
     /// Another owner has the lock.
     Held,
+    /// The same, with the status given by `-E`.
+    HeldAs(u8),
     /// Too few nodes answered, or may vote.
     TooFewNodes,
     /// The lock was lost, or is no longer ours.
     Lost,
     /// `--max-hold` was reached.
     MaxHold,
-    /// `redlatch` itself failed, or was called wrongly.
+    /// `redlatch` itself failed, or was used incorrectly.
     Failed,
     /// The command cannot be executed.
     NotExecutable,
     /// The command was not found.
     NotFound,
-    /// What the command, or `-E`, says.
+    /// The command's own status.
     Code(u8),
-    /// The signal of that number ended the command, or the waiting.
+    /// The signal with this number ended the command, or the wait.
     Signal(i32),
 }
 
 impl Exit {
-    /// The number that the caller sees.
+    /// The exit status that the caller sees.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -45,15 +48,21 @@ impl Exit {
             Exit::Failed => 125,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
-            Exit::Code(code) => code,
-            // Signals have numbers up to 64.
+            Exit::HeldAs(code) | Exit::Code(code) => code,
+            // Signal numbers go up to 64.
             Exit::Signal(number) => 128 + u8::try_from(number).unwrap_or(0) % 128,
         }
     }
 
-    /// The worse of two, where several things were looked at.
+    /// The worse of two, when several things were checked.
     pub(crate) fn worse(self, other: Exit) -> Exit {
         if other.code() > self.code() { other } else { self }
+    }
+}
+
+impl Serialize for Exit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.code())
     }
 }
 
@@ -71,27 +80,26 @@ Exit status:
   122  too few nodes answered, or may vote
   123  the lock was lost, or is no longer yours
   124  --max-hold was reached
-  125  redlatch itself failed, or was called wrongly
+  125  redlatch itself failed, or was used incorrectly
   126  the command cannot be executed
   127  the command was not found
-  128+n  signal n ended the command, or the waiting
-  Anything else is the command's own.";
+  128+n  signal n ended the command, or the wait
+  Anything else is the command's own status.";
 
 /// The part of `--help` for `doctor`.
 pub(crate) const DOCTOR_HELP: &str = "\
 Exit status, by the worst finding:
-  0    nothing that would hurt
-  1    warnings
-  2    problems that break locks
-  122  too few nodes answered
-  125  redlatch itself failed, or was called wrongly";
+  0    no problems or warnings
+  1    warnings: locks work, but something is wrong or missing
+  2    problems: no lock can be taken, or locks are not safe
+  125  redlatch itself failed, or was used incorrectly";
 
 /// The part of `--help` for `admit`.
 pub(crate) const ADMIT_HELP: &str = "\
 Exit status:
   0    the nodes may vote
-  122  some may not, do not answer, or lack locks that are held (--wait)
-  125  redlatch itself failed, or was called wrongly";
+  122  some may not vote, do not answer, or lack locks that are held (--wait)
+  125  redlatch itself failed, or was used incorrectly";
 
 #[cfg(test)]
 mod tests {
@@ -104,6 +112,7 @@ mod tests {
             (Exit::Warned, 1),
             (Exit::Broken, 2),
             (Exit::Held, 121),
+            (Exit::HeldAs(75), 75),
             (Exit::TooFewNodes, 122),
             (Exit::Lost, 123),
             (Exit::MaxHold, 124),
@@ -128,7 +137,7 @@ mod tests {
             firsts.filter_map(|word| word.parse().ok()).collect()
         };
         assert_eq!(codes(HELP), [0, 121, 122, 123, 124, 125, 126, 127]);
-        assert_eq!(codes(DOCTOR_HELP), [0, 1, 2, 122, 125]);
+        assert_eq!(codes(DOCTOR_HELP), [0, 1, 2, 125]);
         assert_eq!(codes(ADMIT_HELP), [0, 122, 125]);
     }
 

@@ -1,35 +1,67 @@
-//! What went wrong, in one sentence, and how to end because of it.
+//! What went wrong, in one sentence, and the exit status for it.
 
-use crate::{duration::show, exit::Exit};
-use redlatch::{
-    Agreement, Cause, ConnectError, ExtendError, Fault, InvalidRequest, LockError, LockState,
-    Locks, NodeVote, ReleaseError, StatusError, TermsError, Vote, Votes,
+use crate::{
+    around,
+    duration::{readable, show},
+    exit::Exit,
+    settings::quoted,
+    share,
+    trace::in_short,
 };
-use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration};
+use nix::sys::signal::Signal;
+use redlatch::{
+    AdmitError, Agreement, Cause, ConnectError, ExtendError, Fault, GiveBackError, InvalidRequest,
+    LazyError, LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ResumeError,
+    StatusError, TermsError, Vote, Votes, node::OtherName, observer::advice,
+};
+use std::{
+    ffi::OsString, fmt, fmt::Write as _, os::unix::ffi::OsStrExt, path::Path, time::Duration,
+};
 
 /// A sentence and an exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) exit: Exit,
+    /// How many nodes voted which way, if they did.
+    pub(crate) votes: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        Failure { message: message.to_string(), exit }
+        Failure { message: message.to_string(), exit, votes: None }
     }
 
-    /// The same, with advice that can be followed: other commands find no nodes
-    /// that were typed for this one.
-    pub(crate) fn for_nodes(mut self, are_typed: bool) -> Self {
-        if are_typed && self.message.contains("`redlatch admit") {
-            self.message.push_str("; call `redlatch admit` with the same --node options");
+    fn voted(self, votes: &Votes) -> Self {
+        Failure { votes: Some(in_short(votes)), ..self }
+    }
+
+    /// Makes the commands in the message ready to paste, by adding the options that
+    /// say where the nodes are, if any were typed.
+    pub(crate) fn with_options(self, typed: &str) -> Self {
+        if typed.is_empty() {
+            return self;
+        }
+        let mut parts = self.message.split(ADMIT);
+        let mut message = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (command, rest) = part.split_once('`').unwrap_or((part, ""));
+            let _ = write!(message, "{ADMIT}{command} {typed}`{rest}");
+        }
+        Failure { message, ..self }
+    }
+
+    /// Adds how long the caller waited in vain.
+    pub(crate) fn after(mut self, wait: Duration) -> Self {
+        let in_vain = matches!(self.exit, Exit::Held | Exit::HeldAs(_) | Exit::TooFewNodes);
+        if in_vain && !wait.is_zero() {
+            let _ = write!(self.message, "; gave up after {}", humantime::format_duration(wait));
         }
         self
     }
 
-    /// Why these were not locked. Who has them is asked for: a plain Redis
-    /// answer does not tell.
+    /// Why these were not locked. Asks the nodes who holds them, since a plain Redis
+    /// reply doesn't say.
     pub(crate) async fn about(names: &[OsString], locks: &Locks, error: LockError) -> Self {
         match error {
             LockError::Held { votes } => {
@@ -38,47 +70,125 @@ impl Failure {
                     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
                     format!("{}: held by {}", names.join(", "), holders(&votes))
                 });
-                Failure::new(Exit::Held, message)
+                Failure::new(Exit::Held, message).voted(&votes)
             }
             error => error.into(),
         }
     }
 }
 
-/// How long to ask who has a lock.
+/// Added if the `redlatch run` around this one holds the lock.
+pub(crate) const OWN: &str =
+    ", the `redlatch run` that this command runs under: it would wait for itself";
+
+/// How a command in our advice starts.
+const ADMIT: &str = "`redlatch admit";
+
+/// How long to ask who holds a lock.
 const ASKING: Duration = Duration::from_millis(300);
 
-/// Who has the first of them that is held.
+/// Who holds the first of them that is held.
 async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
     for name in names {
         let status = locks.status(name.as_bytes()).await.ok()?;
-        if let LockState::Held { owner, .. } = status.state {
+        if let LockState::Held { owner, remaining, .. } = status.state {
             let owner = owner.as_deref().unwrap_or("another client");
-            return Some(format!("{} is held by {owner}", name.to_string_lossy()));
+            let own = if around::holds(name, owner) { OWN } else { "" };
+            let name = name.to_string_lossy();
+            let endless = if remaining.is_none() { endless(&name) } else { String::new() };
+            return Some(format!("{name} is held by {owner}{own}{endless}"));
         }
     }
     None
 }
 
+/// Added if the key has no TTL.
+fn endless(name: &str) -> String {
+    format!(
+        ", and never expires: its key has no TTL, so it may be no lock at all; if nobody needs it, \
+         delete it on every node: `redis-cli DEL {}`",
+        quoted(name)
+    )
+}
+
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match error {
-            ConnectError::NoQuorum(votes) | ConnectError::Disagree(votes) => too_few(&votes),
+            ConnectError::NoQuorum(votes) | ConnectError::Disagree(votes) => too_few(&votes, None),
             ConnectError::Invalid(error) => error.into(),
+            ConnectError::Unfit(votes) => unfit(&votes),
             error => Failure::new(Exit::Failed, error),
         }
     }
 }
 
+/// Says which addresses cannot be used, and why.
+fn unfit(votes: &Votes) -> Failure {
+    let told = votes.iter().filter_map(|node| match &node.vote {
+        Vote::Failed(Fault::Unfit(why) | Fault::WrongAddress(why)) => {
+            let why = if is_sentinel(why) { SENTINEL } else { why };
+            let path = node.address.strip_prefix("file:").map(Path::new);
+            let obstacle = path.and_then(share::obstacle);
+            Some(format!("{} cannot be used: {}", node.label(), obstacle.as_deref().unwrap_or(why)))
+        }
+        _ => None,
+    });
+    let told = told.collect::<Vec<_>>().join("; ");
+    Failure::new(Exit::Failed, told).voted(votes)
+}
+
+/// Every server that can be a node knows scripts; a Sentinel does not.
+fn is_sentinel(why: &str) -> bool {
+    why.contains("unknown command 'SCRIPT'") || why.contains("unknown command `SCRIPT`")
+}
+
+const SENTINEL: &str = "it knows no scripts, so it may be a Sentinel; name the servers themselves \
+                        (`redlatch doctor` tells more)";
+
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match &error {
-            LockError::Held { .. } => Failure::new(Exit::Held, error),
-            LockError::NoQuorum { votes } => too_few(votes),
-            LockError::TooSlow { .. } => Failure::new(Exit::TooFewNodes, error),
+            LockError::Held { votes } => Failure::new(Exit::Held, &error).voted(votes),
+            LockError::NoQuorum { votes } => too_few(votes, None),
+            LockError::Quarantined { votes, remaining, .. } => too_few(votes, *remaining),
+            LockError::TooSlow { .. } => {
+                Failure::new(Exit::TooFewNodes, format!("{error}; use a longer --ttl"))
+            }
             LockError::Invalid(error) => error.clone().into(),
             _ => Failure::new(Exit::Failed, error),
         }
+    }
+}
+
+impl From<ResumeError> for Failure {
+    fn from(error: ResumeError) -> Self {
+        match &error {
+            ResumeError::Lost(_) => Failure::new(Exit::Lost, error),
+            ResumeError::NoQuorum { votes } => too_few(votes, None),
+            ResumeError::Invalid(error) => error.clone().into(),
+            _ => Failure::new(Exit::Failed, error),
+        }
+    }
+}
+
+impl From<LazyError> for Failure {
+    fn from(error: LazyError) -> Self {
+        match error {
+            LazyError::Invalid(error) => error.into(),
+            error => Failure::new(Exit::Failed, error),
+        }
+    }
+}
+
+impl From<NodesError> for Failure {
+    fn from(error: NodesError) -> Self {
+        Failure::new(Exit::Failed, error)
+    }
+}
+
+impl From<AdmitError> for Failure {
+    fn from(error: AdmitError) -> Self {
+        Failure::new(Exit::Failed, error)
     }
 }
 
@@ -90,6 +200,10 @@ impl From<InvalidRequest> for Failure {
             }
             InvalidRequest::Terms(TermsError::Renewal { .. } | TermsError::Notice { .. }) => {
                 "; use a longer --ttl, or a shorter --grace"
+            }
+            InvalidRequest::Terms(TermsError::TtlTooShort { .. }) => " for --ttl",
+            InvalidRequest::Terms(TermsError::NodeTimeout { .. }) => {
+                "; use a longer --ttl, or a shorter --node-timeout"
             }
             _ => "",
         };
@@ -118,6 +232,16 @@ impl From<ReleaseError> for Failure {
     }
 }
 
+impl From<GiveBackError> for Failure {
+    fn from(error: GiveBackError) -> Self {
+        match error {
+            GiveBackError::Invalid(error) => error.into(),
+            GiveBackError::Release(error) => error.into(),
+            error => Failure::new(Exit::Failed, error),
+        }
+    }
+}
+
 impl From<StatusError> for Failure {
     fn from(error: StatusError) -> Self {
         match error {
@@ -128,96 +252,138 @@ impl From<StatusError> for Failure {
 }
 
 impl From<std::io::Error> for Failure {
+    /// If the reader is gone (`| head`), we exit silently, with the status for
+    /// `SIGPIPE`.
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Failure::new(Exit::Signal(Signal::SIGPIPE as i32), "");
+        }
         Failure::new(Exit::Failed, error)
     }
 }
 
-/// Says of each node that failed or may not vote why, and what to do; the others
-/// do not matter.
-fn too_few(votes: &Votes) -> Failure {
-    let (mut silent, mut refuse) = (Vec::new(), Vec::new());
-    let (mut forgot, mut disagree, mut mistaken) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut theirs, mut out) = (Vec::new(), String::new());
-    for NodeVote { node, vote, .. } in votes {
+/// Says why each node failed or may not vote, and what to do; leaves out the
+/// others.
+fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
+    let (mut silent, mut refuse) = (Kind::default(), Kind::default());
+    let (mut forgot, mut disagree, mut mistaken) =
+        (Kind::default(), Kind::default(), Kind::default());
+    for voted in votes {
+        let (NodeVote { node, vote, .. }, label) = (voted, voted.label());
         match vote {
             Vote::Failed(Fault::Refused(_) | Fault::Nonsense(_) | Fault::Unfit(_)) => {
-                refuse.push(format!("{node}: {vote}"));
+                refuse.push(format!("{label}: {vote}"), None);
             }
-            Vote::Failed(_) => silent.push(format!("{node}: {vote}")),
-            Vote::Quarantined(quarantine) => match &quarantine.cause {
-                Cause::Disagrees(other) => {
-                    disagree.push(node.to_string());
-                    theirs.extend(other.as_deref().map(Agreement::in_one_line));
+            Vote::Failed(_) => silent.push(format!("{label}: {vote}"), None),
+            Vote::Quarantined(quarantine) => {
+                let cause = &quarantine.cause;
+                match cause {
+                    Cause::Disagrees(_) | Cause::Watched => {
+                        disagree.push(&label, Some(cause));
+                        disagree.others.extend(voted.other_name());
+                    }
+                    Cause::OtherNode { is, .. } => {
+                        mistaken.push(format!("{label} (it is {is})"), Some(cause));
+                    }
+                    _ => forgot.push(node, Some(cause)),
                 }
-                Cause::OtherNode { is, .. } => mistaken.push(format!("{node} (it is {is})")),
-                Cause::Watched => disagree.push(node.to_string()),
-                _ => {
-                    let left =
-                        quarantine.remaining.map(|left| format!(" for another {}", show(left)));
-                    forgot.push(format!("{node}{}", left.unwrap_or_default()));
-                    out = format!("{out} {node}");
-                }
-            },
+            }
             _ => {}
         }
     }
-    let nodes = votes.tally().nodes;
-    theirs.dedup();
-    let theirs = if theirs.is_empty() {
-        String::new()
-    } else {
-        format!("; they have {}", theirs.join("; "))
-    };
+    let to_go = to_go.map_or(String::new(), |left| format!(", {} to go", show(left)));
     let kinds = [
-        (silent, ["does not answer", "do not answer"], "; ", String::new()),
-        (refuse, ["answers with an error", "answer with errors"], "; ", String::new()),
+        (silent, "does not answer", "do not answer", ""),
+        (refuse, "answers with an error", "answer with errors", ""),
         (
             forgot,
-            [
-                "is quarantined, since it may have forgotten locks",
-                "are quarantined, since they may have forgotten locks",
-            ],
-            ", ",
-            format!(
-                "; `redlatch admit --wait` waits for them; if no lock of theirs can still be in \
-                 use, `redlatch admit{out}` lets them vote at once"
-            ),
+            "is new or restarted and may not vote yet",
+            "are new or restarted and may not vote yet",
+            &*to_go,
         ),
         (
             mistaken,
-            [
-                "answers at an address that should lead to another",
-                "answer at addresses that should lead to others",
-            ],
-            ", ",
-            "; point each address back to a server of its own (DNS, NAT, proxy, port forward), \
-             `redlatch doctor` says more"
-                .into(),
+            "answers at an address that should lead to another",
+            "answer at addresses that should lead to others",
+            "",
         ),
         (
             disagree,
-            [
-                "serves clients with another list of nodes, or other times",
-                "serve clients with another list of nodes, or other times",
-            ],
-            ", ",
-            format!(
-                "{theirs}; give all clients the same settings; if the change is meant for all \
-                 clients: `redlatch admit --replace --all`"
-            ),
+            "serves clients with another list of nodes, or other times",
+            "serve clients with another list of nodes, or other times",
+            "",
         ),
     ];
-    let kinds = kinds.into_iter().filter(|(which, ..)| !which.is_empty());
-    let told = kinds.map(|(which, what, separator, hint)| {
-        let what = what[usize::from(which.len() > 1)];
-        format!("{} of {nodes} nodes {what}: {}{hint}", which.len(), which.join(separator))
+    let kinds = kinds.into_iter().filter(|(kind, ..)| !kind.which.is_empty());
+    let told = kinds.map(|(kind, one, more, to_go)| {
+        let what = if kind.which.len() > 1 { more } else { one };
+        kind.told(votes.tally().nodes, &format!("{what}{to_go}"))
     });
     let message = told.collect::<Vec<_>>().join("; ");
-    Failure::new(Exit::TooFewNodes, message)
+    Failure::new(Exit::TooFewNodes, message).voted(votes)
 }
 
-/// Who has it; every vote only where the nodes do not agree.
+/// The nodes that did not vote for one kind of reason.
+#[derive(Default)]
+struct Kind<'a> {
+    which: Vec<String>,
+    causes: Vec<&'a Cause>,
+    /// What the clients of these nodes call them.
+    others: Vec<OtherName>,
+}
+
+impl<'a> Kind<'a> {
+    fn push(&mut self, node: impl fmt::Display, cause: Option<&'a Cause>) {
+        self.which.push(node.to_string());
+        self.causes.extend(cause);
+    }
+
+    /// Says how many nodes, which ones, and what to do about them.
+    fn told(&self, nodes: usize, what: &str) -> String {
+        let separator = if self.causes.is_empty() { "; " } else { ", " };
+        let (count, which) = (self.which.len(), self.which.join(separator));
+        let mut told = format!("{count} of {nodes} nodes {what}: {which}");
+        let theirs = self.causes.iter().filter_map(|cause| match cause {
+            Cause::Disagrees(theirs) => {
+                theirs.as_deref().map(|theirs| readable(&Agreement::in_one_line(theirs)))
+            }
+            _ => None,
+        });
+        let mut theirs: Vec<String> = theirs.collect();
+        theirs.dedup();
+        if !theirs.is_empty() {
+            let _ = write!(told, "; they have {}", theirs.join("; "));
+        }
+        if let Some(others) = in_words(&self.others) {
+            let _ = write!(told, "; {others}");
+        }
+        if let Some(cause) = self.causes.first() {
+            let which = if count == nodes { "--all".into() } else { self.which.join(" ") };
+            let _ = write!(told, "; {}", advice(cause, &which, ""));
+        }
+        told
+    }
+}
+
+/// What to write for servers that are admitted under other names, if any, as a
+/// list to paste into the settings.
+pub(crate) fn in_words(others: &[OtherName]) -> Option<String> {
+    match others {
+        [] => None,
+        [other] => Some(other.to_string()),
+        others => {
+            let known: Vec<&str> = others.iter().map(|other| &*other.is).collect();
+            let urls: Vec<String> = others.iter().map(OtherName::url).collect();
+            Some(format!(
+                "these servers are admitted as {}; if your addresses lead to them, write {}",
+                known.join(", "),
+                urls.join(",")
+            ))
+        }
+    }
+}
+
+/// Who holds it; all votes, if the nodes disagree.
 fn holders(votes: &Votes) -> String {
     let mut known = votes.iter().filter_map(|node| match &node.vote {
         Vote::Held(holder) => holder.owner.as_deref(),
@@ -227,5 +393,24 @@ fn holders(votes: &Votes) -> String {
         Some(first) if known.all(|other| other == first) => first.into(),
         Some(_) => format!("others: {votes}"),
         None => "another owner".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_in_the_words_gets_the_options_that_were_typed() {
+        let words =
+            "wait: `redlatch admit --wait`; or `redlatch admit A` lets it vote (`redlatch doctor`)";
+        let failure = || Failure::new(Exit::TooFewNodes, words);
+
+        assert_eq!(failure().with_options("").message, words);
+        assert_eq!(
+            failure().with_options("--node B").message,
+            "wait: `redlatch admit --wait --node B`; or `redlatch admit A --node B` lets it vote \
+             (`redlatch doctor`)"
+        );
     }
 }

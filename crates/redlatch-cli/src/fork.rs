@@ -1,10 +1,10 @@
-//! One process becomes two.
+//! `fork`.
 
 use nix::unistd::{self, ForkResult};
 
-/// Forks. Only while this process has one thread.
+/// Forks. Call it only while this process has one thread.
 #[expect(unsafe_code, reason = "there is no safe way to fork")]
 pub(crate) fn fork() -> nix::Result<ForkResult> {
-    // SAFETY: this process has one thread, so the child may do as it likes.
+    // SAFETY: this process has one thread, so the child may run any code.
     unsafe { unistd::fork() }
 }

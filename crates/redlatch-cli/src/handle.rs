@@ -1,4 +1,4 @@
-//! What `acquire` prints and `extend` and `release` need: a lease as one word.
+//! The handle, a lease as one word: `acquire` prints it, `extend` and `release` need it.
 //!
 //! `rl1:TTL:UNTIL:FENCE:TOKEN:NAME[:NAME…]`, times in milliseconds, `UNTIL` since
 //! 1970, `FENCE` the fencing token or 0.
@@ -6,24 +6,30 @@
 use crate::percent;
 use redlatch::{FencingToken, LeaseParts};
 use std::{
+    ffi::OsString,
     fmt,
+    os::unix::ffi::OsStringExt as _,
     str::FromStr,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 const KIND: &str = "rl1";
 
-/// A lease that no process looks after.
+/// A lease that no process renews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handle(pub(crate) LeaseParts);
 
-/// A text that is not what `acquire` printed. It is not shown: it may hold what
-/// signs a lock.
+/// Text that is not a handle. The error doesn't show it: it may contain a lock token.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not a handle; it is what `redlatch acquire` prints, and starts with rl1:")]
 pub(crate) struct NotAHandle;
 
 impl Handle {
+    /// The names of the locks.
+    pub(crate) fn names(&self) -> Vec<OsString> {
+        self.0.resources.iter().map(|name| OsString::from_vec(name.clone())).collect()
+    }
+
     pub(crate) fn until_ms(&self) -> u128 {
         self.0.usable_until.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
     }
@@ -33,7 +39,7 @@ impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fence = self.0.fencing_token.map_or(0, FencingToken::get);
         let mut text = format!("{KIND}:{}:{}:{fence}", self.0.ttl.as_millis(), self.until_ms());
-        for part in [&self.0.token].into_iter().chain(&self.0.resources) {
+        for part in [&self.0.lock_token].into_iter().chain(&self.0.resources) {
             text.push(':');
             percent::encode(&mut text, part);
         }
@@ -56,12 +62,12 @@ impl FromStr for Handle {
         let usable_until: SystemTime = until.ok_or(NotAHandle)?;
         let fencing_token = FencingToken::new(fence);
         let mut bytes = parts.map(|part| percent::decode(part).ok_or(NotAHandle));
-        let token = bytes.next().ok_or(NotAHandle)??;
+        let lock_token = bytes.next().ok_or(NotAHandle)??;
         let resources = bytes.collect::<Result<Vec<_>, _>>()?;
         if resources.is_empty() {
             return Err(NotAHandle);
         }
-        Ok(Handle(LeaseParts { resources, token, ttl, usable_until, fencing_token }))
+        Ok(Handle(LeaseParts { resources, lock_token, ttl, usable_until, fencing_token }))
     }
 }
 
@@ -73,7 +79,7 @@ mod tests {
     fn a_handle_survives_the_shell() {
         let handle = Handle(LeaseParts {
             resources: vec![b"deploy:web".to_vec(), b"\xff 'x'".to_vec()],
-            token: b"0123@host/1".to_vec(),
+            lock_token: b"0123@host/1".to_vec(),
             ttl: Duration::from_secs(30),
             usable_until: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
             fencing_token: FencingToken::new(77),

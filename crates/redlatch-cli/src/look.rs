@@ -1,17 +1,18 @@
 //! `status` and `ls`: who holds what.
 
 use crate::{
-    admit::for_another,
+    admit::{for_another, tell_address},
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
-    duration::show,
+    duration::{readable, show},
     exit::Exit,
     failure::Failure,
+    plain::plain,
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
 };
 use redlatch::{
-    Cause, Fault, FencingToken, LockState, NodeKey, NodeStatus, Status,
+    Cause, Fault, FencingToken, LockState, NodeKey, NodeStanding, NodeStatus, Standing, Status,
     observer::{Listed, Listing, Observer},
 };
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ pub(crate) async fn status(
         let (text, exit) = look_once(&args, &observer, settings.max_ttl(), say).await?;
         let mut stdout = io::stdout().lock();
         if args.watch && stdout.is_terminal() {
-            // From the top, and nothing below.
+            // Redraw from the top, and clear what is below.
             write!(stdout, "\x1b[H\x1b[2J{text}")?;
         } else {
             write!(stdout, "{text}")?;
@@ -58,9 +59,9 @@ async fn look_once(
         let status = observer.status(name.as_bytes()).await?;
         let shown = name.to_string_lossy();
         if args.words.json {
-            let _ = writeln!(text, "{}", status_json(&shown, &status, max_ttl));
+            let _ = writeln!(text, "{}", status_json(&shown, &status, observer, max_ttl));
         } else {
-            text.push_str(&status_text(&shown, &status, max_ttl, paint));
+            text.push_str(&status_text(&shown, &status, observer, max_ttl, paint));
         }
         exit = exit.worse(verdict(&status));
         if status.state == LockState::Unclear && !args.words.json {
@@ -71,7 +72,7 @@ async fn look_once(
     Ok((text, exit))
 }
 
-/// That nodes may have forgotten the lock.
+/// Says how many nodes are quarantined, and so may have forgotten the lock.
 fn out_of(status: &Status) -> String {
     match status.nodes.iter().filter(|node| node.quarantine.is_some()).count() {
         0 => String::new(),
@@ -88,19 +89,26 @@ fn verdict(status: &Status) -> Exit {
     }
 }
 
-/// Whether the key lives on for longer than any client may ask for: the node's
-/// clock was set back, or some client has other settings.
+/// Whether the key lives longer than any client may ask for: the node's clock was
+/// set back, or some client has other settings.
 fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
     matches!(key, NodeKey::Held { owner: Some(_), remaining: Some(left) } if *left > max_ttl)
 }
 
-fn status_text(name: &str, status: &Status, max_ttl: Duration, paint: Paint) -> String {
-    let mut text = format!("{name}: {}", state_text(&status.state, paint));
+fn status_text(
+    name: &str,
+    status: &Status,
+    observer: &Observer,
+    max_ttl: Duration,
+    paint: Paint,
+) -> String {
+    let mut text = format!("{}: {}", plain(name), state_text(&status.state, paint));
     if let LockState::Held { fencing_token: Some(number), .. } = &status.state {
         let _ = write!(text, ", fencing token {number}");
     }
     text.push('\n');
-    let widest = status.nodes.iter().map(|node| node.node.len()).max().unwrap_or(0);
+    let label = |node: &NodeStatus| observer.label(&node.node).into_owned();
+    let widest = status.nodes.iter().map(|node| label(node).len()).max().unwrap_or(0);
     for node in &status.nodes {
         let key = match &node.key {
             NodeKey::Free => paint.green("free"),
@@ -117,10 +125,11 @@ fn status_text(name: &str, status: &Status, max_ttl: Duration, paint: Paint) -> 
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
         if is_too_long(&node.key, max_ttl) {
-            let note = format!("longer than max_ttl, {max_ttl:?}: was its clock set back?");
+            let max_ttl = show(max_ttl);
+            let note = format!("longer than max_ttl, {max_ttl}: was its clock set back?");
             let _ = write!(notes, ", {}", paint.red(&note));
         }
-        let _ = writeln!(text, "  {:widest$}  {key}{notes}", node.node);
+        let _ = writeln!(text, "  {:widest$}  {key}{notes}", label(node));
     }
     text
 }
@@ -138,17 +147,18 @@ fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> Strin
     paint.yellow(&format!("held by {owner} {}", remaining(left)))
 }
 
-fn status_json(name: &str, status: &Status, max_ttl: Duration) -> Value {
+fn status_json(name: &str, status: &Status, observer: &Observer, max_ttl: Duration) -> Value {
     let mut json = state_json(&status.state);
     if let LockState::Held { fencing_token, .. } = &status.state {
         json["fencing_token"] = fencing_token.map(FencingToken::get).into();
     }
     json["name"] = name.into();
-    json["nodes"] = status.nodes.iter().map(|node| node_json(node, max_ttl)).collect();
+    let nodes = status.nodes.iter().map(|node| node_json(node, observer, max_ttl));
+    json["nodes"] = nodes.collect();
     json
 }
 
-fn node_json(node: &NodeStatus, max_ttl: Duration) -> Value {
+fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value {
     let mut json = match &node.key {
         NodeKey::Free => json!({ "state": "free" }),
         NodeKey::Held { owner, remaining } => {
@@ -157,13 +167,14 @@ fn node_json(node: &NodeStatus, max_ttl: Duration) -> Value {
         NodeKey::Failed(fault) => json!({ "state": "down", "reason": fault.to_string() }),
     };
     json["node"] = (*node.node).into();
+    tell_address(&mut json, observer.address(&node.node));
     if is_too_long(&node.key, max_ttl) {
         json["above_max_ttl"] = true.into();
     }
     if let Some(quarantine) = &node.quarantine {
         json["quarantine"] = json!({
             "remaining_ms": quarantine.remaining.map(millis),
-            "reason": quarantine.cause.to_string(),
+            "reason": readable(&quarantine.cause.to_string()),
         });
     }
     json
@@ -181,7 +192,8 @@ fn state_json(state: &LockState) -> Value {
 
 pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exit, Failure> {
     let observer = settings.builder().observer()?;
-    let listing = observer.list(args.pattern.as_bytes()).await;
+    let (listing, standings) =
+        tokio::join!(observer.list(args.pattern.as_bytes()), observer.standings());
     let nodes = settings.nodes().len();
     if args.words.json {
         for lock in &listing.locks {
@@ -193,17 +205,17 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     } else {
         io::stdout().write_all(table(&listing.locks, nodes).as_bytes())?;
     }
-    Ok(complain(&listing, nodes, say))
+    Ok(complain(&listing, &standings, &observer, say))
 }
 
-/// Locks for people, in columns.
+/// Formats locks in columns.
 pub(crate) fn table(locks: &[Listed], nodes: usize) -> String {
     let rows: Vec<[String; 4]> = locks
         .iter()
         .map(|lock| {
             let (owner, left) = match &lock.state {
                 LockState::Held { owner, remaining, .. } => {
-                    (owner.clone().unwrap_or_default(), remaining.map_or("for ever".into(), show))
+                    (owner.clone().unwrap_or_default(), remaining.map_or("never".into(), show))
                 }
                 _ => (
                     lock.owner
@@ -218,7 +230,7 @@ pub(crate) fn table(locks: &[Listed], nodes: usize) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head = ["NAME", "HELD BY", "FOR ANOTHER", "NODES"].map(String::from);
+    let head = ["NAME", "HELD BY", "EXPIRES IN", "NODES"].map(String::from);
     let mut text = String::new();
     let widths: [usize; 4] = std::array::from_fn(|column| {
         rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
@@ -230,17 +242,34 @@ pub(crate) fn table(locks: &[Listed], nodes: usize) -> String {
     text
 }
 
-fn complain(listing: &Listing, nodes: usize, say: Say) -> Exit {
-    let too_few = nodes - listing.failed.len() <= nodes / 2;
+/// Says which nodes may be missing locks, or could not list them.
+fn complain(listing: &Listing, standings: &[NodeStanding], observer: &Observer, say: Say) -> Exit {
+    let nodes = standings.len();
+    let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
+    let out: Vec<_> = standings
+        .iter()
+        .filter_map(|node| match &node.standing {
+            Standing::Quarantined(out) if !has_failed(&node.node) => Some((&node.node, out)),
+            _ => None,
+        })
+        .collect();
+    let too_few = nodes - listing.failed.len() - out.len() <= nodes / 2;
     let exit = if too_few { Exit::TooFewNodes } else { Exit::Done };
+    for (node, out) in out {
+        let node = observer.label(node);
+        let cause = readable(&out.cause.to_string());
+        let words = format!("{node} does not count: {}, {cause}", for_another(out));
+        say.say(&Event::failed(words, exit));
+    }
     for (node, fault) in &listing.failed {
-        say.say(&Event::failed(format!("{node}: {}", why_unlisted(fault)), exit));
+        let words = format!("{}: {}", observer.label(node), why_unlisted(fault));
+        say.say(&Event::failed(words, exit));
     }
     exit
 }
 
-/// Why a node does not list its locks. That takes a permission that locking does
-/// not, and the servers' own words for it, three so far, do not name it.
+/// Why a node does not list its locks. Listing needs a permission that locking
+/// doesn't, and the servers' messages (three variants so far) don't name it.
 pub(crate) fn why_unlisted(fault: &Fault) -> String {
     let fault = fault.to_string();
     let denials = ["NOPERM", "ACL failure", "can't run this command"];

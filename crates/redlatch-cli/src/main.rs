@@ -1,39 +1,61 @@
-//! `redlatch`: commands under a distributed lock.
+//! `redlatch`: runs commands under a distributed lock.
 //!
-//! In:  what was typed, the environment, a config file.
+//! In:  the command line, the environment, a config file.
 //! Out: data on stdout, words on stderr, an exit status ([`exit::Exit`]).
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the command needs Linux: signalfd, child subreapers and death signals");
 
 mod admit;
+mod around;
+mod attempt;
 mod background;
 mod by_hand;
 mod cli;
 mod config;
 mod confirm;
+mod connecting;
 mod doctor;
 mod duration;
+mod environment;
+mod event;
 mod exit;
+mod exporter;
+mod facts;
 mod failure;
 mod fork;
 mod handle;
+mod local_time;
+mod log;
 mod look;
+mod manual;
+mod metrics;
 mod percent;
+mod plain;
 mod progress;
+mod reminder;
 mod run;
+mod runtime;
 mod say;
 mod secrets;
 mod settings;
+mod share;
+mod size;
+mod stdout;
+mod trace;
 
+use attempt::Attempt;
 use background::answer_first;
 use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, PlaceArgs, ReleaseArgs, Task, Words};
+use config::Config;
 use exit::Exit;
 use failure::Failure;
+use handle::Handle;
 use say::{Event, Say};
 use settings::Settings;
 use std::io::{self, Write as _};
+use trace::About;
 
 fn main() -> Exit {
     let cli = match Cli::try_parse() {
@@ -41,31 +63,72 @@ fn main() -> Exit {
         Err(error) => return refuse(&error),
     };
     match cli.task {
-        Task::Run(args) => with(args.words, settings(&args.place), |settings, say| {
-            Ok(run::run(args, settings, say))
+        Task::Run(args) => {
+            let args = run::with_names(args);
+            let about = About::new(trace::Task::Run, &args.names).command(&args.command);
+            let words = args.words;
+            Attempt::new(about, &args.place, &args.trace, args.metrics_dir.as_deref())
+                .run(words, |settings, say, trace| run::run(args, settings, say, trace))
+        }
+        Task::Acquire(args) => {
+            let about = About::new(trace::Task::Acquire, &args.names);
+            let words = args.words;
+            Attempt::new(about, &args.place, &args.trace, None).run(
+                words,
+                |settings, say, trace| {
+                    answer_first(settings, say, trace, async |settings, say, work| {
+                        by_hand::acquire(args, settings, say, work).await
+                    })
+                },
+            )
+        }
+        Task::Extend(args) => with_handle(&args.handle.clone(), args.words, |handle| {
+            let about = About::new(trace::Task::Extend, &handle.names());
+            let words = args.words;
+            Attempt::new(about, &args.place, &args.trace, None).run(
+                words,
+                |settings, say, trace| {
+                    answer_first(settings, say, trace, async |settings, _, work| {
+                        by_hand::extend(handle, args, settings, work).await
+                    })
+                },
+            )
         }),
-        Task::Acquire(args) => with(args.words, settings(&args.place), |settings, say| {
-            Ok(answer_first(settings, say, async |settings, say, rest| {
-                by_hand::acquire(args, settings, say, rest).await
-            }))
-        }),
-        Task::Extend(args) => with(args.words, settings(&args.place), |settings, say| {
-            let handle = by_hand::read_handle(&args.handle)?;
-            Ok(answer_first(settings, say, async |settings, _, rest| {
-                by_hand::extend(handle, args, settings, rest).await
-            }))
-        }),
-        Task::Release(ReleaseArgs { force: Some(name), yes, place, words, .. }) => {
-            ask(words, settings(&place), async |settings, say| {
-                by_hand::force(&name, yes, words.json, settings, say).await
+        Task::Release(ReleaseArgs { force: Some(name), yes, place, trace, words, .. }) => {
+            let about = About::new(trace::Task::ForceRelease, std::slice::from_ref(&name));
+            Attempt::new(about, &place, &trace, None).run(words, |settings, say, mut trace| {
+                let done = block_on(async {
+                    by_hand::force(&name, yes, words.json, settings, say, &mut trace).await
+                });
+                let exit = done.unwrap_or_else(|failure| {
+                    trace.failed(&failure);
+                    failed(say, &failure)
+                });
+                trace.write_end(exit, say);
+                exit
             })
         }
-        Task::Release(args) => with(args.words, settings(&args.place), |settings, say| {
-            let handle = by_hand::read_handle(args.handle.as_deref().unwrap_or_default())?;
-            Ok(answer_first(settings, say, async |settings, say, rest| {
-                by_hand::release(handle, args.words.json, settings, say, rest).await
-            }))
+        Task::Release(args) => {
+            let typed = args.handle.clone().unwrap_or_default();
+            with_handle(&typed, args.words, |handle| {
+                let about = About::new(trace::Task::Release, &handle.names());
+                let words = args.words;
+                Attempt::new(about, &args.place, &args.trace, None).run(
+                    words,
+                    |settings, say, trace| {
+                        answer_first(settings, say, trace, async |settings, say, work| {
+                            by_hand::release(handle, args.words.json, settings, say, work).await
+                        })
+                    },
+                )
+            })
+        }
+        Task::Exporter(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            exporter::exporter(args, settings, say).await
         }),
+        Task::Log(args) => {
+            log::log(&args).unwrap_or_else(|failure| failed(Say::new(Words::default()), &failure))
+        }
         Task::Status(args) => ask(args.words, settings(&args.place), async |settings, say| {
             look::status(args, settings, say).await
         }),
@@ -79,13 +142,19 @@ fn main() -> Exit {
             admit::admit(args, settings, say).await
         }),
         Task::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "redlatch", &mut io::stdout());
-            Exit::Done
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "redlatch", &mut text);
+            print(&text)
         }
+        Task::Man { into: Some(dir), .. } => match manual::install(&dir) {
+            Ok(()) => Exit::Done,
+            Err(failure) => failed(Say::new(Words::default()), &failure),
+        },
+        Task::Man { page, into: None } => print(&page.text()),
     }
 }
 
-/// Says what cannot be understood, or the help that was asked for.
+/// Prints a usage error, or the help that was asked for.
 fn refuse(error: &clap::Error) -> Exit {
     if error.use_stderr() {
         let plain = error.render().to_string();
@@ -94,12 +163,23 @@ fn refuse(error: &clap::Error) -> Exit {
             if hidden == plain { error.print() } else { io::stderr().write_all(hidden.as_bytes()) };
         return Exit::Failed;
     }
-    // A pipe that is closed must not turn `--help` into a failure.
+    // A closed pipe must not turn `--help` into a failure.
     let _ = error.print();
     Exit::Done
 }
 
-/// Runs a task with its settings, if they are of use.
+/// Prints the text, or as much of it as the reader reads.
+fn print(text: &[u8]) -> Exit {
+    match io::stdout().write_all(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let message = format!("could not write to stdout: {error}");
+            failed(Say::new(Words::default()), &Failure::new(Exit::Failed, message))
+        }
+        _ => Exit::Done,
+    }
+}
+
+/// Runs a task with its settings, if those are valid.
 fn with(
     words: Words,
     settings: Result<Settings, Failure>,
@@ -107,8 +187,13 @@ fn with(
 ) -> Exit {
     let say = Say::new(words);
     let done = settings.and_then(|settings| {
-        let are_typed = settings.are_typed();
-        task(settings, say).map_err(|failure| failure.for_nodes(are_typed))
+        say.say(&Event::Using {
+            nodes: settings.names(),
+            by: settings.named_by().to_owned(),
+            scope: settings.scope(),
+        });
+        let typed = settings.typed().to_owned();
+        task(settings, say).map_err(|failure| failure.with_options(&typed))
     });
     done.unwrap_or_else(|failure| failed(say, &failure))
 }
@@ -119,20 +204,34 @@ fn ask(
     settings: Result<Settings, Failure>,
     task: impl AsyncFnOnce(Settings, Say) -> Result<Exit, Failure>,
 ) -> Exit {
-    with(words, settings, |settings, say| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let exit = runtime.block_on(task(settings, say));
-        // Dropping the runtime would wait for nodes that are mute.
-        std::mem::forget(runtime);
-        exit
-    })
+    with(words, settings, |settings, say| block_on(task(settings, say)))
+}
+
+fn block_on(task: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = runtime::new()?;
+    let exit = runtime.block_on(task);
+    // Dropping the runtime would wait for silent nodes.
+    std::mem::forget(runtime);
+    exit
+}
+
+/// Reads the handle first: stdin may be slow.
+fn with_handle(typed: &str, words: Words, task: impl FnOnce(Handle) -> Exit) -> Exit {
+    match by_hand::read_handle(typed) {
+        Ok(handle) => task(handle),
+        Err(failure) => failed(Say::new(words), &failure),
+    }
 }
 
 fn settings(place: &PlaceArgs) -> Result<Settings, Failure> {
-    Settings::new(place).map_err(|error| Failure::new(Exit::Failed, error))
+    let config = Config::load(place.config.as_deref()).map_err(Into::into);
+    let settings = config.and_then(|config| Settings::new(place, config));
+    settings.map_err(|error| Failure::new(Exit::Failed, error))
 }
 
 fn failed(say: Say, failure: &Failure) -> Exit {
-    say.say(&Event::failed(&failure.message, failure.exit));
+    if !failure.message.is_empty() {
+        say.say(&Event::failed(&failure.message, failure.exit));
+    }
     failure.exit
 }

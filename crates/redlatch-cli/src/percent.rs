@@ -1,8 +1,8 @@
-//! Any bytes as plain text, and back.
+//! Percent-encodes any bytes as plain text, and decodes them.
 
 use std::fmt::Write;
 
-/// Appends `bytes`, with everything but plain characters as `%xx`.
+/// Appends `bytes`, with all but plain characters written as `%xx`.
 pub(crate) fn encode(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         match byte {
@@ -16,7 +16,7 @@ pub(crate) fn encode(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// The bytes behind the text; none if it was not made by [`encode`].
+/// Decodes the text; `None` if [`encode`] did not produce it.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,6 +1,8 @@
-//! What a person sees while waiting for a lock.
+//! The progress line while waiting for a lock.
 
-use crate::{admit::for_another, duration::show as time, say::Say};
+use crate::{
+    admit::for_another, around, duration::show as time, failure::OWN, reminder::Reminder, say::Say,
+};
 use redlatch::{LockState, Locks, NodeKey, Status};
 use std::{
     ffi::OsString,
@@ -8,17 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nobody needs to know about a wait shorter than this.
+/// A shorter wait is not shown.
 const FIRST: Duration = Duration::from_millis(400);
-const EVERY: Duration = Duration::from_secs(1);
+/// The shortest pause between two looks at the nodes.
+const LEAST: Duration = Duration::from_millis(200);
 
-/// Shows who holds the lock, for how long already and which nodes are down,
-/// until it is dropped. Only on a terminal.
+/// Shows who holds the lock, how long we have waited, and which nodes are down,
+/// until it is dropped.
 pub(crate) async fn show(say: Say, locks: &Locks, names: &[OsString], deadline: Option<Instant>) {
-    if !say.has_progress() {
-        return std::future::pending().await;
-    }
-    let since = Instant::now();
+    let mut reminder = Reminder::new(say);
+    let since = reminder.since();
     tokio::time::sleep(FIRST).await;
     loop {
         for name in names {
@@ -26,19 +27,32 @@ pub(crate) async fn show(say: Say, locks: &Locks, names: &[OsString], deadline: 
                 && status.state != LockState::Free
             {
                 let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-                say.progress(&line(&name.to_string_lossy(), &status, since.elapsed(), left));
+                let is_own = matches!(
+                    &status.state,
+                    LockState::Held { owner: Some(owner), .. } if around::holds(name, owner)
+                );
+                reminder.tell(is_own || status.state == LockState::Unclear, || {
+                    line(&name.to_string_lossy(), &status, is_own, since.elapsed(), left)
+                });
                 break;
             }
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(reminder.pause().max(LEAST)).await;
     }
 }
 
-fn line(name: &str, status: &Status, waited: Duration, left: Option<Duration>) -> String {
+fn line(
+    name: &str,
+    status: &Status,
+    is_own: bool,
+    waited: Duration,
+    left: Option<Duration>,
+) -> String {
+    let own = if is_own { OWN } else { "" };
     let who = match &status.state {
         LockState::Held { owner: Some(owner), .. } => format!("held by {owner}"),
         LockState::Held { owner: None, .. } => "held by another client".into(),
-        LockState::Free | LockState::Unclear => "not to be had".into(),
+        LockState::Free | LockState::Unclear => "not available".into(),
     };
     let down: Vec<&str> = status
         .nodes
@@ -52,5 +66,5 @@ fn line(name: &str, status: &Status, waited: Duration, left: Option<Duration>) -
     });
     let out = out.collect::<Vec<_>>().concat();
     let left = left.map_or(String::new(), |left| format!(" of {}", time(waited + left)));
-    format!("{name} is {who}; waiting for {}{left}{down}{out}", time(waited))
+    format!("{name} is {who}{own}; waiting for {}{left}{down}{out}", time(waited))
 }

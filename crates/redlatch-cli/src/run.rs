@@ -1,26 +1,29 @@
-//! `redlatch run`: a command under a lock.
+//! `redlatch run`: runs a command under a lock.
 //!
-//! Two processes look after the command. The *front* is the one that the caller
-//! started: it has the terminal, gets the signals and passes the exit status
-//! on. The *holder* is its child: it holds and renews the lock and is the
-//! command's parent. Each watches the other, so that the command, and all it
-//! has started, never runs on without its lock:
+//! Two processes supervise the command. The *front* is the one that the caller
+//! started: it has the terminal, receives the signals and returns the exit status.
+//! The *holder* is its child: it holds and renews the lock and is the command's
+//! parent. Each watches the other, so that neither the command nor anything it has
+//! started keeps running without the lock:
 //!
-//! - the front dies: the holder kills them and gives the lock back;
-//! - the holder dies, or hangs for as long as the lease lasts: the front kills
+//! - if the front dies, the holder kills them and releases the lock;
+//! - if the holder dies, or hangs until the lease is about to end, the front kills
 //!   them;
-//! - both die at once: the kernel kills the command itself.
+//! - if both die at once, the kernel kills the command itself.
 //!
-//! Stopping the front (Ctrl-Z) stops the command, not the holder: the lock is
-//! renewed on and on, up to `--max-hold`.
+//! Stopping the front (Ctrl-Z) stops the command, but not the holder, which keeps
+//! renewing the lock, up to `--max-hold`.
 
 mod cage;
 mod course;
+mod ending;
 mod family;
 mod front;
+mod front_link;
+mod health;
 mod holder;
+mod hooks;
 mod job;
-mod line;
 pub(crate) mod signals;
 mod terminal;
 mod waiting;
@@ -31,8 +34,12 @@ use crate::{
     exit::Exit,
     say::{Event, Say},
     settings::Settings,
+    trace::Trace,
 };
+use hooks::Hooks;
+use humantime::format_duration;
 use std::{
+    cell::RefCell,
     env,
     ffi::{OsStr, OsString},
     fs::Metadata,
@@ -41,7 +48,7 @@ use std::{
     time::Duration,
 };
 
-/// What `redlatch run` shall do.
+/// What `redlatch run` has to do.
 #[derive(Debug)]
 struct Plan {
     names: Vec<OsString>,
@@ -50,34 +57,49 @@ struct Plan {
     owner: String,
     max_hold: Duration,
     at_least: Duration,
-    /// From SIGTERM to SIGKILL, before the lock is lost.
+    /// From SIGTERM to SIGKILL when the lock is about to be lost.
     grace: Duration,
-    /// The same for what is left of a command that a signal ended. The lock is
-    /// renewed meanwhile: no TTL limits it.
+    /// The same, for what is left of a command that a signal ended. Meanwhile the lock
+    /// is renewed, so the TTL doesn't limit this time.
     farewell: Duration,
     on_lost: OnLost,
     pass_secrets: bool,
     held: Exit,
     say: Say,
+    trace: RefCell<Trace>,
+    hooks: Hooks,
 }
 
-/// The longest grace unless asked for.
+/// The longest default grace.
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
-/// The kill lands this long before the lease ends, at most.
+/// The kill comes this long before the lease ends, at most.
 const MARGIN: Duration = Duration::from_millis(300);
 
-/// Runs the command and returns how to end.
-pub(crate) fn run(args: RunArgs, settings: Settings, say: Say) -> Exit {
-    let plan = Plan::new(args, settings, say);
-    if let Err((message, exit)) = find_command(&plan.command[0]) {
-        say.say(&Event::failed(message, exit));
+/// Runs the command and returns the exit status.
+pub(crate) fn run(args: RunArgs, settings: Settings, say: Say, trace: Trace) -> Exit {
+    let plan = Plan::new(args, settings, say, trace);
+    let refused = plan.check().map_err(|message| (message, Exit::Failed));
+    if let Err((message, exit)) = refused.and_then(|()| find_command(&plan.command[0])) {
+        plan.tell(&Event::failed(message, exit));
+        plan.trace.borrow_mut().write_end(exit, say);
         return exit;
     }
     front::run(&plan)
 }
 
+/// Moves names that start with a dash from the command: `run -- -x -- COMMAND`.
+pub(crate) fn with_names(mut args: RunArgs) -> RunArgs {
+    let second = args.command.iter().position(|word| word == "--");
+    if let Some(at) = second.filter(|_| args.names.is_empty()) {
+        let command = args.command.split_off(at + 1);
+        args.names = std::mem::replace(&mut args.command, command);
+        args.names.pop();
+    }
+    args
+}
+
 impl Plan {
-    fn new(args: RunArgs, settings: Settings, say: Say) -> Self {
+    fn new(args: RunArgs, settings: Settings, say: Say, trace: Trace) -> Self {
         let settings = settings.with(&args.waiting);
         let most = DEFAULT_GRACE.min(settings.ttl() / 6);
         let grace = match args.on_lost {
@@ -94,9 +116,45 @@ impl Plan {
             at_least: args.at_least,
             on_lost: args.on_lost,
             pass_secrets: args.pass_secrets,
-            held: args.conflict_exit_code.map_or(Exit::Held, Exit::Code),
+            held: args.conflict_exit_code.map_or(Exit::Held, Exit::HeldAs),
+            trace: RefCell::new(trace.on(&settings)),
+            hooks: Hooks::new(args.hooks),
             settings,
             say,
+        }
+    }
+
+    /// Reports an event, and keeps it for the trace.
+    fn tell(&self, event: &Event) {
+        self.trace.borrow_mut().see(event);
+        self.hooks.see(self, event);
+        self.say.say(event);
+    }
+
+    /// Refuses an impossible plan before taking the lock.
+    fn check(&self) -> Result<(), String> {
+        for (is_missing, what) in
+            [(self.names.is_empty(), "name of the lock"), (self.command.is_empty(), "command")]
+        {
+            if is_missing {
+                return Err(format!("the {what} is missing: redlatch run NAME -- COMMAND"));
+            }
+        }
+        if self.at_least >= self.max_hold {
+            return Err(format!(
+                "--at-least {} does not fit into --max-hold {}: nobody could keep the lock for \
+                 that long; use a shorter --at-least, or a longer --max-hold",
+                format_duration(self.at_least),
+                format_duration(self.max_hold)
+            ));
+        }
+        match self.names.iter().find(|name| name.as_bytes().contains(&b'\n')) {
+            Some(name) => Err(format!(
+                "the name \"{}\" holds a newline, which separates names in REDLATCH_RESOURCE; \
+                 use one without",
+                name.to_string_lossy()
+            )),
+            None => Ok(()),
         }
     }
 
@@ -105,14 +163,14 @@ impl Plan {
         MARGIN.min(self.settings.ttl() / 20)
     }
 
-    /// How long before the end of the lease the command is asked to end.
+    /// How long before the end of the lease the command is asked to stop.
     fn notice(&self) -> Duration {
         self.grace.saturating_add(self.margin())
     }
 }
 
-/// Looks for the command before the lock is taken. Whether it can really be
-/// executed, only executing it tells.
+/// Looks for the command before taking the lock. Only executing it shows whether
+/// that really works.
 fn find_command(program: &OsStr) -> Result<(), (String, Exit)> {
     let shown = program.to_string_lossy();
     let not_executable =

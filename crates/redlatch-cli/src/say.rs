@@ -1,125 +1,18 @@
-//! Words for people and lines for scripts, from one definition.
+//! Prints events: messages for people, JSON lines for scripts.
 
-use crate::{cli::Words, duration::show, exit::Exit, secrets::hide};
+pub(crate) use crate::event::{Event, Killed, Survivor, Then};
+
+use crate::{cli::Words, event::Level, facts, plain::plain};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::{
-    fmt,
+    borrow::Cow,
     io::{self, IsTerminal, Write},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-/// Something worth saying. `--json` prints it as it is defined here.
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-pub(crate) enum Event {
-    /// The lock was taken.
-    Taken { resources: Vec<String>, owner: String, usable_ms: u64 },
-    /// The command was started.
-    Started { pid: i32 },
-    /// The lock is about to be lost, or has reached its end.
-    Ending { reason: String, left_ms: Option<u64> },
-    /// Whatever was left of the command was killed.
-    Killed,
-    /// These could not be stopped before the lock ended.
-    Survived { processes: Vec<Survivor> },
-    /// The command is done, but the lock stays for a while.
-    Lingering { left_ms: u64 },
-    /// The lock was given back, or not.
-    Released { outcome: &'static str },
-    /// Whether it was is not known; it cannot stay for longer than this.
-    Unreleased { most_ms: u64 },
-    /// A node was taken from clients with other settings.
-    Replaced { node: String },
-    /// It did not work.
-    Failed { message: String, code: u8 },
-    /// `redlatch` ends.
-    Finished { code: u8 },
-}
-
-/// A process that works on without the lock.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Survivor {
-    pub(crate) pid: i32,
-    pub(crate) name: String,
-    pub(crate) user: String,
-}
-
-impl fmt::Display for Survivor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {} ({}, user {})", self.pid, self.name, self.user)
-    }
-}
-
-/// How loud an event is.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
-    Detail,
-    Notice,
-    Failure,
-}
-
-impl Event {
-    pub(crate) fn failed(message: impl fmt::Display, exit: Exit) -> Self {
-        Event::Failed { message: hide(&message.to_string()), code: exit.code() }
-    }
-
-    fn level(&self) -> Level {
-        match self {
-            Event::Failed { code, .. } => match code {
-                125..=127 => Level::Failure,
-                _ => Level::Notice,
-            },
-            Event::Ending { .. } | Event::Killed | Event::Unreleased { .. } => Level::Notice,
-            Event::Survived { .. } => Level::Failure,
-            _ => Level::Detail,
-        }
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |ms: &u64| show(Duration::from_millis(*ms));
-        match self {
-            Event::Taken { resources, owner, usable_ms } => {
-                let names = resources.join(", ");
-                write!(f, "{names} taken by {owner}, renewed within {}", time(usable_ms))
-            }
-            Event::Started { pid } => write!(f, "the command runs as process {pid}"),
-            Event::Ending { reason, left_ms: Some(left_ms) } => {
-                write!(f, "{reason}; the command has to end within {}", time(left_ms))
-            }
-            Event::Ending { reason, left_ms: None } => {
-                write!(f, "{reason}; the command runs on without the lock")
-            }
-            Event::Killed => write!(f, "the command did not end in time and was killed"),
-            Event::Survived { processes } => {
-                let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
-                write!(
-                    f,
-                    "could not be stopped in time, and may still be at work without the lock: {}",
-                    processes.join(", ")
-                )
-            }
-            Event::Lingering { left_ms } => {
-                write!(f, "the command is done; the lock is kept for another {}", time(left_ms))
-            }
-            Event::Released { outcome } => write!(f, "{outcome}"),
-            Event::Unreleased { most_ms } => write!(
-                f,
-                "it is not known whether the lock is released; if it is not, it ends within {}",
-                time(most_ms)
-            ),
-            Event::Replaced { node } => {
-                write!(f, "{node} is taken from its clients; it votes when their locks are over")
-            }
-            Event::Failed { message, .. } => write!(f, "{message}"),
-            Event::Finished { code } => write!(f, "ends with {code}"),
-        }
-    }
-}
-
-/// Says events on stderr.
+/// Prints events on stderr.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Say {
     words: Words,
@@ -133,13 +26,13 @@ impl Say {
     }
 
     pub(crate) fn say(self, event: &Event) {
-        // A stderr that is closed must not end the command.
+        // A closed stderr must not end the command.
         let mut stderr = io::stderr().lock();
         if self.words.json {
-            let line = serde_json::to_string(event).unwrap_or_default();
+            let line = serde_json::to_string(&facts::line(event)).unwrap_or_default();
             let _ = writeln!(stderr, "{line}");
         } else if event.level() >= self.threshold() {
-            let _ = writeln!(stderr, "redlatch: {event}");
+            let _ = writeln!(stderr, "redlatch: {}", plain(&event.to_string()));
         }
     }
 
@@ -151,7 +44,12 @@ impl Say {
         }
     }
 
-    /// Whether somebody watches: stderr is a terminal.
+    /// Whether details are wanted.
+    pub(crate) fn has_details(self) -> bool {
+        self.words.json || self.words.verbose
+    }
+
+    /// Whether to show progress: stderr is a terminal, without `--quiet` or `--json`.
     pub(crate) fn has_progress(self) -> bool {
         self.progress
     }
@@ -160,11 +58,11 @@ impl Say {
     pub(crate) fn progress(self, line: &str) {
         if self.progress {
             IS_SHOWN.store(true, Ordering::Relaxed);
-            replace_line(line);
+            replace_line(&fitting(&plain(line), columns()));
         }
     }
 
-    /// Wipes that line away, if there is one.
+    /// Clears that line, if there is one.
     pub(crate) fn end_progress(self) {
         if self.progress && IS_SHOWN.swap(false, Ordering::Relaxed) {
             replace_line("");
@@ -172,8 +70,24 @@ impl Say {
     }
 }
 
-/// There is one terminal, and one line to replace.
+/// Whether a progress line is shown. There is one terminal, so one flag.
 static IS_SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// The width of the terminal, if known.
+fn columns() -> Option<usize> {
+    let size = tcgetwinsize(io::stderr()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
+}
+
+/// Cuts a line to one row: if it wrapped, we could replace only its last row.
+fn fitting(line: &str, columns: Option<usize>) -> Cow<'_, str> {
+    let Some(columns) = columns.filter(|columns| line.chars().count() >= *columns) else {
+        return line.into();
+    };
+    let mut cut: String = line.chars().take(columns.saturating_sub(2)).collect();
+    cut.push('…');
+    cut.into()
+}
 
 fn replace_line(line: &str) {
     let mut stderr = io::stderr().lock();
@@ -181,12 +95,12 @@ fn replace_line(line: &str) {
     let _ = stderr.flush();
 }
 
-/// Colours, for people who want them.
+/// Colours, if wanted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// For stdout: only a terminal, and not with `NO_COLOR`.
+    /// For stdout: colours on a terminal, unless `NO_COLOR` is set.
     pub(crate) fn stdout() -> Self {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Paint(io::stdout().is_terminal() && !unwanted)
@@ -205,11 +119,12 @@ impl Paint {
     }
 
     fn with(self, colour: u8, text: &str) -> String {
-        if self.0 { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.into() }
+        let text = plain(text);
+        if self.0 { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.into_owned() }
     }
 }
 
-/// Milliseconds as they stand in JSON.
+/// Milliseconds, as JSON has them.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -219,4 +134,16 @@ pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     serde_json::to_writer(&mut stdout, value)?;
     stdout.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_replaced_has_room_in_one_row() {
+        assert_eq!(fitting("Grüße an alle", Some(8)), "Grüße …");
+        assert_eq!(fitting("Grüße", Some(6)), "Grüße");
+        assert_eq!(fitting("Grüße", None), "Grüße");
+    }
 }

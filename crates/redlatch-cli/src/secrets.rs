@@ -1,19 +1,18 @@
-//! What of our own environment a command shall not see unless asked for, and
-//! what nobody shall see in our words.
+//! Keeps passwords out of the command's environment and out of our messages.
 //!
-//! The addresses of the nodes and their passwords are ours: a command that
-//! prints its environment, or sends it along with an error report, would give
-//! them away. A `redlatch` that it calls must not look elsewhere for its nodes
-//! instead, so it finds a word in their place that makes it fail.
+//! A command that prints its environment, or attaches it to an error report, would
+//! leak the nodes' passwords, so it gets them only on request. A nested `redlatch`
+//! must not fall back to other nodes, so `REDLATCH_NODES` is replaced with a word
+//! that makes it fail.
 
 use crate::config::Config;
 use std::env;
 
 pub(crate) const NODES: &str = "REDLATCH_NODES";
-/// Stands in the place of addresses with passwords.
+/// Replaces addresses with passwords.
 pub(crate) const WITHHELD: &str = "withheld";
 
-/// The variables that hold secrets.
+/// The variables that contain secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Secrets {
     passwords: Vec<String>,
@@ -29,23 +28,22 @@ impl Secrets {
         }
     }
 
-    /// What becomes of each variable: none if it is taken away.
+    /// The new value of each variable; `None` if it is removed.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         let nodes = self.in_nodes.then_some((NODES, Some(WITHHELD)));
         self.passwords.iter().map(|name| (&**name, None)).chain(nodes)
     }
 }
 
-/// Whether there may be a password in these addresses; one that is written in an
-/// odd way counts, too.
+/// Whether these addresses may contain a password, however oddly it is written.
 fn may_hold_password(nodes: &str) -> bool {
     let login = nodes.rsplit_once('@').map_or("", |(before, _)| before);
     login.replace("://", "").contains(':') || nodes.contains("password=")
 }
 
-/// The text without what may be a password: the login of anything that looks like
-/// an address, and what follows `password=`. All words that may quote what a user
-/// typed come past here.
+/// Removes whatever may be a password: the login of anything that looks like an
+/// address, and what follows `password=`. Every message that may quote user input
+/// goes through here.
 pub(crate) fn hide(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -61,7 +59,7 @@ pub(crate) fn hide(text: &str) -> String {
     hide_options(&shown)
 }
 
-/// How long an address is: up to a space, or to the quote that ends it.
+/// The length of an address: up to a space, or to the quote that ends it.
 fn length(before: &str, address: &str) -> usize {
     let word = address.find(char::is_whitespace).unwrap_or(address.len());
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.:/".contains(c);
@@ -94,6 +92,8 @@ mod tests {
             ("\"redis://:p w@a\", expected", "\"redis://…@a\", expected"),
             ("`redis://:p`w@a`", "`redis://…@a`"),
             ("'redis://:p@w@a'", "'redis://…@a'"),
+            ("redis://:pw@a?name=redis://b:1, c", "redis://…@a?name=redis://b:1, c"),
+            ("redis://a?name=b&password=x", "redis://a?name=b&password=…"),
             ("redis://a?db=1&password=x&tls=no", "redis://a?db=1&password=…&tls=no"),
             ("://@", "://@"),
         ] {

@@ -1,34 +1,43 @@
-//! What was typed, what stands in the environment and in the config file: what
-//! it all means.
+//! The settings, from the command line, the environment and the config file.
 
 use crate::{
     cli::{GuardMode, PlaceArgs, Waiting},
     config::{Config, ConfigError, NodeEntry, NodeTable},
-    duration, percent,
-    secrets::{self, Secrets},
+    duration, environment,
+    event::Scope,
+    percent,
+    secrets::{self, Secrets, hide},
+    share::{self, Shared},
 };
 use clap::ValueEnum as _;
 use redlatch::{Builder, Locks, RestartGuard, node};
 use std::{
     env,
+    ffi::OsString,
+    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-/// The TTL unless asked for another: the longest that is allowed by default, so
-/// that a job survives an outage of that length.
+/// The default TTL: the longest that is allowed by default, so that a job survives
+/// an outage of up to that length.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// The longest that a file on this machine may take to answer.
+/// The longest default node timeout for files on this machine.
 const LONGEST_LOCAL: Duration = Duration::from_secs(5);
 
-/// Where the locks are, and what holds for all of them.
+/// Where the locks are, and the settings for all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     nodes: Vec<String>,
-    /// Whether they stand on the command line, so that the next command needs them, too.
-    are_typed: bool,
+    /// What named them, for messages.
+    named_by: String,
+    /// Whether the default file is that of the whole machine.
+    is_shared: bool,
+    /// The typed options that say where the locks are: the next command needs them,
+    /// too.
+    typed: String,
     max_ttl: Option<Duration>,
     skew: Option<Duration>,
     restart_guard: Option<GuardMode>,
@@ -39,7 +48,7 @@ pub(crate) struct Settings {
     secrets: Secrets,
 }
 
-/// Settings that cannot be used.
+/// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SettingsError {
     #[error(transparent)]
@@ -55,25 +64,57 @@ pub(crate) enum SettingsError {
          add --pass-secrets to the `redlatch run` around it"
     )]
     Withheld,
+    #[error(
+        "{variable} names no node; name the nodes there, or remove it to lock in a file on this \
+         machine"
+    )]
+    Empty { variable: String },
+    #[error(
+        "unknown environment variable {}; did you mean {}? if not, unset it", .0.name, .0.nearest
+    )]
+    Unknown(environment::Unknown),
+    #[error(
+        "nodes required: {required} (--nodes-required, REDLATCH_NODES_REQUIRED or nodes_required), \
+         but {named_by} names {}", match .named { 0 => "any".into(), named => named.to_string() }
+    )]
+    TooFew { required: usize, named: usize, named_by: String },
+    #[error(
+        "the locks of this machine are in {}, for the group {group}, and this user is not in it: \
+         join the group; or name other nodes, or set REDLATCH_SHARED=off for locks that exclude \
+         nobody else", .dir.display()
+    )]
+    Denied { dir: PathBuf, group: String },
     #[error("there is no place for the embedded node: HOME is not set; name a node with --node")]
     NoHome,
 }
 
 impl Settings {
-    pub(crate) fn new(place: &PlaceArgs) -> Result<Self, SettingsError> {
-        let config = Config::load(place.config.as_deref())?;
+    pub(crate) fn new(place: &PlaceArgs, config: Config) -> Result<Self, SettingsError> {
+        if let Some(unknown) = environment::unknown(config.password_variables()) {
+            return Err(SettingsError::Unknown(unknown));
+        }
+        let (nodes, named_by) = addresses(place, &config)?;
+        let required = place
+            .nodes_required
+            .or(from_env("REDLATCH_NODES_REQUIRED", number)?)
+            .or(config.nodes_required);
+        check_count(required.unwrap_or(0), &nodes, &named_by)?;
+        nodes.iter().filter_map(|url| file(url)).for_each(|path| share::make(&path));
+        let is_shared = named_by == DEFAULT && matches!(shared(&config), Shared::Yes(_));
         let of_env = (
-            from_env("REDLATCH_MAX_TTL", duration::parse)?,
+            from_env("REDLATCH_MAX_TTL", duration::parse_ttl)?,
             from_env("REDLATCH_SKEW", duration::parse)?,
             from_env("REDLATCH_RESTART_GUARD", guard_mode)?,
         );
         let max_ttl = place.max_ttl.or(of_env.0).or(config.max_ttl);
-        // Who allows no more has not asked for more.
+        // A lower --max-ttl also lowers the default TTL.
         let ttl = max_ttl.map_or(DEFAULT_TTL, |most| DEFAULT_TTL.min(most));
         Ok(Settings {
             secrets: Secrets::of(&config),
-            nodes: addresses(place, &config)?,
-            are_typed: !place.nodes.is_empty(),
+            nodes,
+            named_by,
+            is_shared,
+            typed: typed(place),
             max_ttl,
             skew: place.skew.or(of_env.1).or(config.skew),
             restart_guard: place.restart_guard.or(of_env.2).or(config.restart_guard),
@@ -84,7 +125,7 @@ impl Settings {
         })
     }
 
-    /// The same, with what one lock asks for.
+    /// The same settings, with the options for one lock.
     pub(crate) fn with(mut self, waiting: &Waiting) -> Self {
         self.ttl = waiting.ttl.unwrap_or(self.ttl);
         self.owner = waiting.owner.clone().or(self.owner);
@@ -93,11 +134,17 @@ impl Settings {
         self
     }
 
+    /// The same settings, for a lock that already has this TTL.
+    pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
     pub(crate) fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// The longest that any client may let a lock live without renewal.
+    /// The longest TTL that any client may ask for.
     pub(crate) fn max_ttl(&self) -> Duration {
         self.max_ttl.unwrap_or(DEFAULT_TTL)
     }
@@ -106,31 +153,55 @@ impl Settings {
         self.wait
     }
 
-    /// How long a node may take to answer; none for the library's default. A
-    /// file has no network in between: it answers late where the machine is
-    /// busy, which is no reason to give up.
+    /// How long a node may take to answer; `None` for the library's default. Files
+    /// get longer: with no network in between, a late answer only means that the
+    /// machine is busy, which is no reason to give up.
     pub(crate) fn node_timeout(&self) -> Option<Duration> {
         let is_local = |url: &String| url.starts_with(EMBEDDED) || url.starts_with("file:");
         let patient = || self.nodes.iter().all(is_local).then(|| LONGEST_LOCAL.min(self.ttl / 6));
         self.node_timeout.or_else(patient)
     }
 
-    /// The addresses of the nodes, with secrets.
+    /// The addresses of the nodes, including passwords.
     pub(crate) fn nodes(&self) -> &[String] {
         &self.nodes
     }
 
-    /// Whether another command needs `--node` in order to find the same nodes.
-    pub(crate) fn are_typed(&self) -> bool {
-        self.are_typed
+    /// The names of the nodes, as errors show them.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |url: &String| match url.strip_prefix(EMBEDDED) {
+            Some(path) => format!("file:{path}"),
+            None => node::parse(url).map_or_else(|_| hide(url), |node| node.name().to_owned()),
+        };
+        self.nodes.iter().map(name).collect()
     }
 
-    /// What a command shall not see in its environment unless asked for.
+    /// What named the nodes, for messages.
+    pub(crate) fn named_by(&self) -> &str {
+        &self.named_by
+    }
+
+    /// Who shares the locks.
+    pub(crate) fn scope(&self) -> Scope {
+        match self.is_shared {
+            _ if self.named_by != DEFAULT => Scope::Nodes,
+            true => Scope::Machine,
+            false => Scope::User,
+        }
+    }
+
+    /// The options that `redlatch admit` needs to find the same nodes, as typed but
+    /// without logins; empty if it needs none.
+    pub(crate) fn typed(&self) -> &str {
+        &self.typed
+    }
+
+    /// What to hide from the command's environment, unless `--pass-secrets` is given.
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Whose the locks are: the label asked for, or this host and process.
+    /// The owner's label: the one asked for, or this host and process id.
     pub(crate) fn owner(&self) -> String {
         self.owner.clone().unwrap_or_else(|| {
             let host = nix::unistd::gethostname().unwrap_or_default();
@@ -140,7 +211,7 @@ impl Settings {
         })
     }
 
-    /// All but the connecting.
+    /// A builder with these settings.
     pub(crate) fn builder(&self) -> Builder {
         let mut builder = Locks::builder().ttl(self.ttl).owner(self.owner());
         for url in &self.nodes {
@@ -169,7 +240,32 @@ impl Settings {
     }
 }
 
-/// What stands in a variable; one that is empty says nothing.
+/// The options that make up `place`, to paste after `redlatch admit`, without logins.
+fn typed(place: &PlaceArgs) -> String {
+    let time = |option: &str, time: Option<Duration>| {
+        let shown = |time| humantime::format_duration(time).to_string().replace(' ', "");
+        time.map(|time| format!("{option} {}", shown(time)))
+    };
+    let mut typed: Vec<String> =
+        place.nodes.iter().map(|node| format!("--node {}", quoted(&hide(node)))).collect();
+    let config = place.config.as_ref().map(|file| file.to_string_lossy());
+    typed.extend(config.map(|file| format!("--config {}", quoted(&file))));
+    typed.extend(time("--max-ttl", place.max_ttl));
+    typed.extend(time("--skew", place.skew));
+    // These are for `admit`, which has nothing to do without the guard.
+    let on = |guard| if guard == GuardMode::Off { GuardMode::On } else { guard };
+    let guard = place.restart_guard.and_then(|guard| on(guard).to_possible_value());
+    typed.extend(guard.map(|guard| format!("--restart-guard {}", guard.get_name())));
+    typed.join(" ")
+}
+
+/// Quotes a word for the shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/:.,_-@%+=…".contains(c);
+    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Reads a variable; an empty one counts as not set.
 fn from_env<T>(
     variable: &'static str,
     read: fn(&str) -> Result<T, String>,
@@ -183,34 +279,82 @@ fn guard_mode(text: &str) -> Result<GuardMode, String> {
     GuardMode::from_str(text.trim(), true).map_err(|_| format!("`{text}` is not off, on or strict"))
 }
 
-/// Marks the path of the embedded node, which is no address: it may hold `%`.
+/// Marks the path of the embedded node, which is not an address: it may contain `%`.
 const EMBEDDED: &str = "embedded:";
 
-fn addresses(place: &PlaceArgs, config: &Config) -> Result<Vec<String>, SettingsError> {
+/// The addresses of the nodes, and what named them. The file on this machine is the
+/// default if no list is given at all; an empty list is an error.
+fn addresses(place: &PlaceArgs, config: &Config) -> Result<(Vec<String>, String), SettingsError> {
     if !place.nodes.is_empty() {
-        return Ok(place.nodes.clone());
+        return Ok((place.nodes.clone(), "--node".into()));
     }
-    let from_env = env::var(secrets::NODES).unwrap_or_default();
-    if from_env == secrets::WITHHELD {
-        return Err(SettingsError::Withheld);
+    if let Some(list) = env::var_os(secrets::NODES) {
+        let list = list.to_string_lossy();
+        if list == secrets::WITHHELD {
+            return Err(SettingsError::Withheld);
+        }
+        return some(listed(&list)?, secrets::NODES.into());
     }
-    let from_env = listed(&from_env)?;
-    if !from_env.is_empty() {
-        return Ok(from_env);
+    if let Some(nodes) = &config.nodes {
+        let nodes = nodes.iter().map(|node| address(node, config)).collect::<Result<_, _>>()?;
+        let path = config.path.as_deref().unwrap_or(Path::new("the config file"));
+        return some(nodes, path.display().to_string());
     }
-    if !config.nodes.is_empty() {
-        return config.nodes.iter().map(|node| address(node, config)).collect();
-    }
-    let path = embedded_path(
-        nix::unistd::geteuid().is_root(),
-        env::var_os("XDG_STATE_HOME").map(PathBuf::from).as_deref(),
-        env::home_dir().as_deref(),
-    );
-    Ok(vec![format!("{EMBEDDED}{}", path.ok_or(SettingsError::NoHome)?.display())])
+    let path = match shared(config) {
+        Shared::Yes(path) => path,
+        Shared::Denied { dir, group } => return Err(SettingsError::Denied { dir, group }),
+        Shared::No => embedded_path(
+            nix::unistd::geteuid().is_root(),
+            env::var_os("XDG_STATE_HOME").map(PathBuf::from).as_deref(),
+            env::home_dir().as_deref(),
+        )
+        .ok_or(SettingsError::NoHome)?,
+    };
+    Ok((vec![format!("{EMBEDDED}{}", path.display())], DEFAULT.into()))
 }
 
-/// The addresses of a list. A piece that is none may be a part of a password,
-/// torn apart where it holds a separator: then nothing of the list is shown.
+/// What named the nodes, if nothing did.
+const DEFAULT: &str = "default";
+
+/// The file that the users of this machine share, if there is one.
+fn shared(config: &Config) -> Shared {
+    let typed = env::var_os("REDLATCH_SHARED").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let dir = typed.or(config.shared.clone()).unwrap_or_else(|| share::PLACE.into());
+    if dir.as_os_str() == "off" { Shared::No } else { share::look(&dir) }
+}
+
+/// The path of a node that is a file.
+fn file(url: &str) -> Option<PathBuf> {
+    if let Some(path) = url.strip_prefix(EMBEDDED) {
+        return Some(path.into());
+    }
+    let path = url.strip_prefix("file:")?;
+    let path = percent::decode(path.split('?').next().unwrap_or(path))?;
+    Some(OsString::from_vec(path).into())
+}
+
+fn some(nodes: Vec<String>, variable: String) -> Result<(Vec<String>, String), SettingsError> {
+    if nodes.is_empty() {
+        return Err(SettingsError::Empty { variable });
+    }
+    Ok((nodes, variable))
+}
+
+fn check_count(required: usize, nodes: &[String], named_by: &str) -> Result<(), SettingsError> {
+    let named = nodes.iter().filter(|url| !url.starts_with(EMBEDDED)).count();
+    if named < required {
+        let named_by = if named == 0 { "nothing" } else { named_by };
+        return Err(SettingsError::TooFew { required, named, named_by: named_by.into() });
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is not a number"))
+}
+
+/// Splits a list into addresses. A piece that is not an address may be part of a
+/// password that contains a separator, so the error quotes nothing of the list.
 fn listed(list: &str) -> Result<Vec<String>, SettingsError> {
     let is_address = |piece: &str| SCHEMES.iter().any(|scheme| piece.starts_with(scheme));
     let wrong = split_list(list).position(|piece| !is_address(piece));
@@ -228,14 +372,14 @@ fn listed(list: &str) -> Result<Vec<String>, SettingsError> {
     Err(SettingsError::Variable { variable: secrets::NODES, reason })
 }
 
-/// What an address starts with.
+/// How an address starts.
 const SCHEMES: [&str; 6] = ["redis://", "rediss://", "redis+unix:", "unix:", "file:", "memory:"];
 
 fn split_list(list: &str) -> impl Iterator<Item = &str> {
     list.split(|c: char| c == ',' || c.is_whitespace()).filter(|url| !url.is_empty())
 }
 
-/// Where the embedded node of this user is.
+/// The path of this user's embedded node.
 fn embedded_path(is_root: bool, state: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
     let state = state.filter(|dir| dir.is_absolute()).map(|dir| dir.join("redlatch"));
     let usual = || match home {
@@ -243,7 +387,7 @@ fn embedded_path(is_root: bool, state: Option<&Path>, home: Option<&Path>) -> Op
         Some(home) if home.is_absolute() => Some(home.join(".local/state/redlatch")),
         _ => None,
     };
-    state.or_else(usual).map(|dir| dir.join("locks.db"))
+    state.or_else(usual).map(|dir| dir.join(share::FILE))
 }
 
 /// The address of a node in the config file, with its password.
@@ -255,7 +399,7 @@ fn address(node: &NodeEntry, config: &Config) -> Result<String, SettingsError> {
         }
     };
     let own = own_file.is_some() || own_variable.is_some();
-    // One that has a password already, or cannot have one, is left alone.
+    // Leave an address alone if it has a password, or cannot have one.
     let bare = url.starts_with("redis") && !has_password(url);
     if !own && !bare {
         return Ok(url.clone());
@@ -276,7 +420,11 @@ fn has_password(url: &str) -> bool {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let login = place.rsplit_once('@').map_or("", |(login, _)| login);
     let login = login.split_once("//").map_or("", |(_, login)| login);
-    login.contains(':') || query.contains("password")
+    let is_password = |option: &str| {
+        let (key, _) = option.split_once('=').unwrap_or((option, ""));
+        ["password", "password_file"].contains(&key)
+    };
+    login.contains(':') || query.split('&').any(is_password)
 }
 
 fn with_option(url: &str, key: &str, value: &str) -> String {
@@ -306,6 +454,21 @@ mod tests {
     }
 
     #[test]
+    fn options_to_type_again_can_be_pasted_and_show_no_login() {
+        let place = PlaceArgs {
+            nodes: vec!["redis://ada:secret@a?db=1&x=y".into(), "redis://b:1".into()],
+            config: Some("/etc/it's.toml".into()),
+            max_ttl: Some(Duration::from_secs(90)),
+            restart_guard: Some(GuardMode::Strict),
+            ..PlaceArgs::default()
+        };
+
+        let words = "--node 'redis://…@a?db=1&x=y' --node redis://b:1 --config '/etc/it'\\''s.toml' \
+                     --max-ttl 1m30s --restart-guard strict";
+        assert_eq!(typed(&place), words);
+    }
+
+    #[test]
     fn lists_are_separated_by_commas_or_blanks() {
         let list: Vec<_> = split_list("redis://a, redis://b\nredis://c,").collect();
 
@@ -319,6 +482,9 @@ mod tests {
 
         assert_eq!(of("redis://a"), "redis://a?password_file=/etc/a%20b");
         assert_eq!(of("redis://a?db=1"), "redis://a?db=1&password_file=/etc/a%20b");
+        let named = "redis://a?name=password-node";
+        assert_eq!(of(named), format!("{named}&password_file=/etc/a%20b"));
+        assert_eq!(of("redis://a?name=a&password=x"), "redis://a?name=a&password=x");
         assert_eq!(of("redis://ada@a"), "redis://ada@a?password_file=/etc/a%20b");
         assert_eq!(of("redis://:secret@a"), "redis://:secret@a");
         assert_eq!(of("file:/x"), "file:/x");

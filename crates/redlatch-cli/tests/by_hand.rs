@@ -8,7 +8,7 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use support::{Ended, PATIENCE, Place, eventually, start};
+use support::{Ended, PATIENCE, Sandbox, eventually, start};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -19,55 +19,54 @@ fn left(handle: &str) -> Duration {
     until.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH).unwrap())
 }
 
-fn redlatch(place: &Place, args: &[&str]) -> Ended {
-    start(place.redlatch(args)).end()
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
 }
 
 /// Servers of which the last one is mute, and a lock that somebody holds.
-fn held_while_one_is_mute() -> (Servers, Place, String) {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
+fn held_while_one_is_mute() -> (Servers, Sandbox, String) {
+    let (servers, sandbox) = Sandbox::with_servers(3);
     servers.freeze(&[2]);
-    let first = redlatch(&place, &["acquire", "x"]).exits_with(0).stdout;
-    (servers, place, first)
+    let first = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    (servers, sandbox, first)
 }
 
 #[test]
 fn a_mute_node_does_not_use_up_the_lease_before_its_handle_is_printed() {
-    let (servers, place, first) = held_while_one_is_mute();
+    let (servers, sandbox, first) = held_while_one_is_mute();
     let script = "lock=$(redlatch acquire x --ttl 10s --wait 1m) && echo \"$lock\"";
-    let waiting = start(place.shell(script));
+    let waiting = start(sandbox.shell(script));
     // Attempts were made, and have to be undone on the mute node.
     thread::sleep(Duration::from_secs(2));
 
-    redlatch(&place, &["release", first.trim()]).exits_with(0);
+    redlatch(&sandbox, &["release", first.trim()]).exits_with(0);
     let released = Instant::now();
 
     let handle = waiting.end().exits_with(0).stdout;
     assert!(left(&handle) >= TTL / 2, "{:?} left after {:?}", left(&handle), released.elapsed());
     // What is left of those attempts is cleaned up behind the script's back.
     servers.thaw(&[2]);
-    redlatch(&place, &["release", handle.trim()]).exits_with(0);
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
     eventually(PATIENCE, || servers.keys_everywhere() == [[""; 0]; 3]);
 }
 
 #[test]
 fn releasing_and_extending_do_not_wait_for_a_mute_node() {
-    let (_servers, place, first) = held_while_one_is_mute();
+    let (_servers, sandbox, first) = held_while_one_is_mute();
     let began = Instant::now();
 
-    let longer = redlatch(&place, &["extend", first.trim()]).exits_with(0).stdout;
-    redlatch(&place, &["release", longer.trim()]).exits_with(0);
+    let longer = redlatch(&sandbox, &["extend", first.trim()]).exits_with(0).stdout;
+    redlatch(&sandbox, &["release", longer.trim()]).exits_with(0);
 
     assert!(began.elapsed() < TTL, "{:?}", began.elapsed());
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn a_signal_ends_acquire_at_any_time_and_leaves_no_key() {
-    let (servers, place, _) = held_while_one_is_mute();
+    let (servers, sandbox, _) = held_while_one_is_mute();
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
-        let waiting = start(place.redlatch(["acquire", "x", "y", "--wait", "1m"]));
+        let waiting = start(sandbox.redlatch(["acquire", "x", "y", "--wait", "1m"]));
         thread::sleep(Duration::from_millis(300));
 
         waiting.signal(signal);
@@ -80,29 +79,28 @@ fn a_signal_ends_acquire_at_any_time_and_leaves_no_key() {
 
 #[test]
 fn acquire_that_is_killed_while_it_waits_takes_nothing_later() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
-    let first = redlatch(&place, &["acquire", "x"]).exits_with(0).stdout;
-    let waiting = start(place.redlatch(["acquire", "x", "--wait", "1m"]));
+    let (_servers, sandbox) = Sandbox::with_servers(3);
+    let first = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    let waiting = start(sandbox.redlatch(["acquire", "x", "--wait", "1m"]));
     thread::sleep(Duration::from_millis(300));
 
     waiting.signal("KILL");
     let _ = waiting.end();
-    redlatch(&place, &["release", first.trim()]).exits_with(0);
+    redlatch(&sandbox, &["release", first.trim()]).exits_with(0);
 
     // Longer than any pause between two attempts.
     thread::sleep(Duration::from_secs(1));
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn a_handle_that_cannot_be_printed_leaves_nothing_locked() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
 
-    let ended = place.shell("redlatch acquire x > /dev/full").output().unwrap();
+    let ended = sandbox.shell("redlatch acquire x > /dev/full").output().unwrap();
 
     Ended::of(&ended).exits_with(125);
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
@@ -111,16 +109,16 @@ fn the_script_of_the_guide_gives_the_lock_back_whatever_fails() {
     let script = guide.split("```sh\n").find(|script| script.contains("redlatch acquire deploy"));
     let script = script.unwrap().split("```").next().unwrap();
     for (failing, code) in [("extend", 122), ("nothing", 0)] {
-        let place = Place::embedded();
+        let sandbox = Sandbox::embedded();
         // Stands in for nodes that answer again by the time of the release.
         let setup = format!(
             "redlatch() {{ [ $1 = {failing} ] && return 122; command redlatch \"$@\"; }}; \
              for step in build upload; do echo > $step.sh; chmod +x $step.sh; done"
         );
 
-        let ended = start(place.shell(&format!("{setup}\n{script}"))).end();
+        let ended = start(sandbox.shell(&format!("{setup}\n{script}"))).end();
 
         ended.exits_with(code);
-        assert!(place.is_free("deploy"), "{failing}");
+        assert!(sandbox.is_free("deploy"), "{failing}");
     }
 }

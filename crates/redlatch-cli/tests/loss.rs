@@ -10,7 +10,7 @@ use std::{
     thread::JoinHandle,
     time::{Duration, Instant},
 };
-use support::{PATIENCE, Place, Running, child_of, dies, eventually, is_alive, send, start};
+use support::{PATIENCE, Running, Sandbox, child_of, dies, eventually, is_alive, send, start};
 
 /// A command that does not want to die: it ignores SIGTERM, and so do a child
 /// in its group, one in a session of its own, and an orphan.
@@ -24,10 +24,10 @@ const STUBBORN: &str = "
 
 const FAMILY: [&str; 4] = ["command", "child", "apart", "orphan"];
 
-fn stubborn(place: &Place, options: &[&str]) -> (Running, [u32; 4]) {
+fn stubborn(sandbox: &Sandbox, options: &[&str]) -> (Running, [u32; 4]) {
     let command = ["--", "sh", "-c", STUBBORN];
-    let running = start(place.redlatch(["run", "x"].iter().chain(options).chain(&command)));
-    let family = FAMILY.map(|name| place.read_pid(name));
+    let running = start(sandbox.redlatch(["run", "x"].iter().chain(options).chain(&command)));
+    let family = FAMILY.map(|name| sandbox.read_pid(name));
     for pid in family {
         assert!(is_alive(pid));
     }
@@ -36,19 +36,19 @@ fn stubborn(place: &Place, options: &[&str]) -> (Running, [u32; 4]) {
 
 #[test]
 fn everything_dies_with_the_wrapper_and_the_lock_is_free() {
-    let place = Place::embedded();
-    let (running, family) = stubborn(&place, &[]);
+    let sandbox = Sandbox::embedded();
+    let (running, family) = stubborn(&sandbox, &[]);
 
     running.signal("KILL");
 
     family.into_iter().for_each(dies);
-    eventually(PATIENCE, || place.is_free("x"));
+    eventually(PATIENCE, || sandbox.is_free("x"));
 }
 
 #[test]
 fn everything_dies_with_the_process_that_holds_the_lock() {
-    let place = Place::embedded();
-    let (running, family) = stubborn(&place, &[]);
+    let sandbox = Sandbox::embedded();
+    let (running, family) = stubborn(&sandbox, &[]);
 
     send("KILL", child_of(running.pid()));
 
@@ -59,10 +59,10 @@ fn everything_dies_with_the_process_that_holds_the_lock() {
 
 #[test]
 fn the_command_dies_even_if_both_that_look_after_it_are_killed_at_once() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let script = "echo $$ > command; exec sleep 1000";
-    let running = start(place.redlatch(["run", "x", "--", "sh", "-c", script]));
-    let command = place.read_pid("command");
+    let running = sandbox.run("x", script);
+    let command = sandbox.read_pid("command");
     let holder = child_of(running.pid());
 
     send("KILL", holder);
@@ -73,8 +73,8 @@ fn the_command_dies_even_if_both_that_look_after_it_are_killed_at_once() {
 
 #[test]
 fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hangs() {
-    let place = Place::embedded();
-    let (running, family) = stubborn(&place, &["--ttl", "2s"]);
+    let sandbox = Sandbox::embedded();
+    let (running, family) = stubborn(&sandbox, &["--ttl", "2s"]);
 
     let began = Instant::now();
     send("STOP", child_of(running.pid()));
@@ -87,13 +87,16 @@ fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hang
 
 /// A wrapper that takes the lock and then hangs, before it starts the command:
 /// it cannot say that it has the lock, because nobody reads what it says.
-fn speechless(place: &Place, servers: &Servers) -> (Running, PipeReader) {
+fn speechless(sandbox: &Sandbox, servers: &Servers) -> (Running, PipeReader) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
-    writer.write_all(&[b'\n'; 4096]).unwrap();
+    // It says which nodes it uses before it takes the lock.
+    let nodes = servers.urls().join(", ");
+    let first = format!("redlatch: nodes, by REDLATCH_NODES: {nodes}\n");
+    writer.write_all(&vec![b'\n'; 4096 - first.len()]).unwrap();
     let script = "echo up > up; exec sleep 1000";
     let mut command =
-        place.redlatch(["run", "x", "--ttl", "2s", "--verbose", "--", "sh", "-c", script]);
+        sandbox.redlatch(["run", "x", "--ttl", "2s", "--verbose", "--", "sh", "-c", script]);
     let running = Running::of(command.stderr(writer).spawn().unwrap());
     eventually(PATIENCE, || servers.keys_everywhere().iter().all(|keys| !keys.is_empty()));
     (running, reader)
@@ -101,9 +104,8 @@ fn speechless(place: &Place, servers: &Servers) -> (Running, PipeReader) {
 
 #[test]
 fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
-    let (running, mut stderr) = speechless(&place, &servers);
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let (running, mut stderr) = speechless(&sandbox, &servers);
     let holder = child_of(running.pid());
 
     dies(holder);
@@ -113,7 +115,7 @@ fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
     running.end().exits_with(123);
     let said = reading.join().unwrap().unwrap();
     assert!(said.contains("redlatch was stopped"), "{said}");
-    assert!(!place.path("up").exists(), "the command was started");
+    assert!(!sandbox.path("up").exists(), "the command was started");
 }
 
 /// When one of the processes was last seen alive; it ends when none is.
@@ -140,9 +142,8 @@ fn a_wrapper_that_was_stopped_past_its_lease_does_not_start_the_command() {
 
 /// Whether it had the lock.
 fn stopped_past_its_lease() -> bool {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
-    let (running, mut stderr) = speechless(&place, &servers);
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let (running, mut stderr) = speechless(&sandbox, &servers);
     let holder = child_of(running.pid());
 
     running.signal("STOP");
@@ -156,7 +157,7 @@ fn stopped_past_its_lease() -> bool {
 
     let ended = running.end();
     let said = reading.join().unwrap().unwrap();
-    assert!(!place.path("up").exists(), "the command was started");
+    assert!(!sandbox.path("up").exists(), "the command was started");
     if ended.status.code() == Some(122) {
         return false;
     }
@@ -167,9 +168,8 @@ fn stopped_past_its_lease() -> bool {
 
 #[test]
 fn everything_is_dead_before_the_lease_ends_when_all_servers_freeze() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
-    let (running, family) = stubborn(&place, &["--ttl", "3s", "--json"]);
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let (running, family) = stubborn(&sandbox, &["--ttl", "3s", "--json"]);
     std::thread::sleep(Duration::from_millis(1500)); // renewed at least once
 
     servers.freeze(&[0, 1, 2]);
@@ -180,47 +180,48 @@ fn everything_is_dead_before_the_lease_ends_when_all_servers_freeze() {
     // The lease was renewed before the freeze at the latest: it is over 3 s later.
     let lived = alive.join().unwrap().saturating_duration_since(began);
     assert!(lived < Duration::from_secs(3), "{lived:?}");
-    assert!(ended.stderr.contains(r#"{"event":"ending""#), "{}", ended.stderr);
-    assert!(ended.stderr.contains(r#"{"event":"killed"}"#), "{}", ended.stderr);
+    assert!(ended.stderr.contains(r#""event":"lost""#), "{}", ended.stderr);
+    for url in servers.urls() {
+        assert!(ended.stderr.contains(&format!("{url}: no answer within")), "{}", ended.stderr);
+    }
+    assert!(ended.stderr.contains(r#""how":"too-late""#), "{}", ended.stderr);
     // The keys are still there: nobody else can have had it meanwhile.
     servers.thaw(&[0, 1, 2]);
 }
 
 #[test]
 fn a_command_that_obeys_ends_by_itself() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let script = "trap 'echo bye; exit 0' TERM; echo up > up; while :; do sleep 0.01; done";
-    let running =
-        start(place.redlatch(["run", "x", "--max-hold", "500ms", "--", "sh", "-c", script]));
+    let running = sandbox.run("x --max-hold 500ms", script);
 
     let ended = running.end().exits_with(124);
 
     assert_eq!(ended.stdout, "bye\n");
     assert!(ended.stderr.contains("--max-hold is reached"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("killed"), "{}", ended.stderr);
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn max_hold_ends_a_command_that_does_not_obey() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let began = Instant::now();
-    let (running, family) = stubborn(&place, &["--max-hold", "1s", "--grace", "300ms"]);
+    let (running, family) = stubborn(&sandbox, &["--max-hold", "1s", "--grace", "300ms"]);
 
     running.end().exits_with(124);
 
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert!(!family.iter().any(|pid| is_alive(*pid)));
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn a_lock_taken_away_by_force_ends_the_command() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
-    let (running, family) = stubborn(&place, &["--ttl", "2s", "--grace", "200ms"]);
+    let (_servers, sandbox) = Sandbox::with_servers(3);
+    let (running, family) = stubborn(&sandbox, &["--ttl", "2s", "--grace", "200ms"]);
 
-    start(place.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
+    start(sandbox.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
 
     let ended = running.end().exits_with(123);
     assert!(ended.stderr.contains("the lock is lost"), "{}", ended.stderr);
@@ -229,15 +230,14 @@ fn a_lock_taken_away_by_force_ends_the_command() {
 
 #[test]
 fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
+    let (_servers, sandbox) = Sandbox::with_servers(3);
     // Renewed after 10 s at the earliest; the command is done as soon as it is told.
     let script = "echo up > up; while ! [ -e go ]; do sleep 0.01; done";
-    let running = start(place.redlatch(["run", "x", "--ttl", "30s", "--", "sh", "-c", script]));
-    place.read("up");
+    let running = sandbox.run("x --ttl 30s", script);
+    sandbox.read("up");
 
-    start(place.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
-    std::fs::write(place.path("go"), "").unwrap();
+    start(sandbox.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
+    std::fs::write(sandbox.path("go"), "").unwrap();
 
     let ended = running.end().exits_with(123);
     assert!(ended.stderr.contains("was taken away"), "{}", ended.stderr);
@@ -246,20 +246,20 @@ fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
 #[test]
 fn a_lock_that_cannot_be_given_back_yet_is_said_and_given_back_in_the_background() {
     let text = "not known whether the lock is released; if it is not, it ends within 2m";
-    let json = r#"{"event":"unreleased","most_ms":120000}"#;
+    let json = r#""most_ms":120000"#;
     for (option, words) in [(None, text), (Some("--json"), json)] {
         let servers = Servers::start_with(3, &Server::options().appendonly()).unwrap();
-        let place = Place::on(&servers);
+        let sandbox = Sandbox::on(&servers);
         let script = "echo up > up; while ! [ -e go ]; do sleep 0.01; done; exit 3";
         let command = ["--", "sh", "-c", script];
         let args = ["run", "x", "--max-ttl", "2m", "--ttl", "2m"];
         let args = args.into_iter().chain(option).chain(command);
-        let running = start(place.redlatch(args));
-        place.read("up");
+        let running = start(sandbox.redlatch(args));
+        sandbox.read("up");
         let holder = child_of(running.pid());
 
         servers.kill(&[0, 1, 2]);
-        std::fs::write(place.path("go"), "").unwrap();
+        std::fs::write(sandbox.path("go"), "").unwrap();
 
         let ended = running.end().exits_with(3);
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
@@ -271,44 +271,44 @@ fn a_lock_that_cannot_be_given_back_yet_is_said_and_given_back_in_the_background
 
 #[test]
 fn what_cleans_up_after_a_signal_does_so_under_the_lock() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     // The command itself ends at once; a step of it cleans up when told to end.
     let step = "trap 'sleep 1.5; echo clean > clean; exit 0' TERM; echo up > up; \
                 while :; do sleep 0.01; done";
     let script = format!("sh -c \"{step}\" > /dev/null 2>&1 & wait");
-    let running = start(place.redlatch(["run", "x", "--ttl", "2s", "--", "sh", "-c", &script]));
-    place.read("up");
+    let running = sandbox.run("x --ttl 2s", &script);
+    sandbox.read("up");
 
     running.signal("TERM");
 
     let ended = running.end().exits_with(143);
-    assert!(place.path("clean").exists(), "the lock was given back before");
+    assert!(sandbox.path("clean").exists(), "the lock was given back before");
     assert!(!ended.stderr.contains("killed"), "{}", ended.stderr);
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn what_does_not_obey_a_signal_is_dead_before_the_lock_is_given_back() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let script = "
         (trap '' TERM; sh -c 'echo $$ > child; exec sleep 20' > /dev/null 2>&1) &
         (trap '' TERM; exec setsid sh -c 'echo $$ > apart; exec sleep 20' > /dev/null 2>&1) &
         wait";
     let args = ["run", "x", "--grace", "300ms", "--", "sh", "-c", script];
-    let running = start(place.redlatch(args));
-    let family = ["child", "apart"].map(|name| place.read_pid(name));
+    let running = start(sandbox.redlatch(args));
+    let family = ["child", "apart"].map(|name| sandbox.read_pid(name));
 
     running.signal("TERM");
 
     let ended = running.end().exits_with(143);
     assert!(!family.iter().any(|pid| is_alive(*pid)));
-    assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("and were killed"), "{}", ended.stderr);
 }
 
 #[test]
 fn what_a_command_that_crashes_has_started_is_gone_before_the_lock_is_given_back() {
     for (signal, code) in [("SEGV", 139), ("KILL", 137), ("ABRT", 134)] {
-        let place = Place::embedded();
+        let sandbox = Sandbox::embedded();
         let step = "trap 'echo clean > clean; exit 0' TERM; echo up > up; \
                     while :; do sleep 0.01; done";
         let script = format!(
@@ -320,52 +320,39 @@ fn what_a_command_that_crashes_has_started_is_gone_before_the_lock_is_given_back
         );
         let args = ["run", "x", "--grace", "1s", "--", "sh", "-c", &script];
 
-        let ended = start(place.redlatch(args)).end().exits_with(code);
+        let ended = start(sandbox.redlatch(args)).end().exits_with(code);
 
-        assert!(!is_alive(place.read_pid("apart")), "{signal}");
-        assert!(place.path("clean").exists(), "{signal}: nobody asked it to end");
-        assert!(ended.stderr.contains("was killed"), "{}", ended.stderr);
+        assert!(!is_alive(sandbox.read_pid("apart")), "{signal}");
+        assert!(sandbox.path("clean").exists(), "{signal}: nobody asked it to end");
+        assert!(ended.stderr.contains("and were killed"), "{}", ended.stderr);
     }
 }
 
 #[test]
 fn what_a_command_that_catches_a_signal_has_started_is_gone_before_the_lock_is_given_back() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let script = "
         trap 'exit 3' TERM
         (trap '' TERM; exec setsid sh -c 'echo $$ > apart; exec sleep 20' > /dev/null 2>&1) &
         until [ -s apart ]; do sleep 0.01; done
         echo up > up
         while :; do sleep 0.01; done";
-    let running = start(place.redlatch(["run", "x", "--grace", "1s", "--", "sh", "-c", script]));
-    place.read("up");
+    let running = sandbox.run("x --grace 1s", script);
+    sandbox.read("up");
 
     running.signal("TERM");
 
     running.end().exits_with(3);
-    assert!(!is_alive(place.read_pid("apart")));
-}
-
-#[test]
-fn what_a_command_leaves_behind_on_purpose_lives_on() {
-    let place = Place::embedded();
-    let script = "sleep 20 > /dev/null 2>&1 & echo $! > daemon";
-
-    start(place.redlatch(["run", "x", "--", "sh", "-c", script])).end().exits_with(0);
-
-    let daemon = place.read_pid("daemon");
-    assert!(is_alive(daemon));
-    send("KILL", daemon);
+    assert!(!is_alive(sandbox.read_pid("apart")));
 }
 
 #[test]
 fn a_warning_lets_the_command_run_on_but_not_as_if_nothing_were() {
-    let servers = Servers::start(1).unwrap();
-    let place = Place::on(&servers);
+    let (servers, sandbox) = Sandbox::with_servers(1);
     let script = "echo up > up; sleep 3; echo done";
     let args = ["run", "x", "--ttl", "1s", "--on-lost", "warn", "--", "sh", "-c", script];
-    let running = start(place.redlatch(args));
-    place.read("up");
+    let running = start(sandbox.redlatch(args));
+    sandbox.read("up");
 
     servers.kill(&[0]);
 
@@ -376,15 +363,14 @@ fn a_warning_lets_the_command_run_on_but_not_as_if_nothing_were() {
 
 #[test]
 fn a_long_command_keeps_its_lock_over_many_ttls() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
+    let (_servers, sandbox) = Sandbox::with_servers(3);
     let args = ["run", "x", "--ttl", "1s", "--", "sh", "-c", "echo up > up; sleep 5"];
-    let running = start(place.redlatch(args));
-    place.read("up");
+    let running = start(sandbox.redlatch(args));
+    sandbox.read("up");
 
     for _ in 0..5 {
         std::thread::sleep(Duration::from_millis(700));
-        start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
+        start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
     }
 
     running.end().exits_with(0);

@@ -10,14 +10,14 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Ended, PATIENCE, Place, dies, eventually, is_alive, start, with_input};
+use support::{Ended, PATIENCE, Sandbox, dies, eventually, is_alive, start, with_input};
 
 #[test]
 fn the_command_gets_stdin_and_its_output_is_its_own() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
 
     let ended =
-        with_input(place.redlatch(["run", "x", "--", "sh", "-c", "cat; echo err >&2"]), "in\n");
+        with_input(sandbox.redlatch(["run", "x", "--", "sh", "-c", "cat; echo err >&2"]), "in\n");
 
     let ended = ended.exits_with(0);
     assert_eq!((&*ended.stdout, &*ended.stderr), ("in\n", "err\n"));
@@ -25,34 +25,35 @@ fn the_command_gets_stdin_and_its_output_is_its_own() {
 
 #[test]
 fn a_pipe_that_closes_early_does_no_harm() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
 
-    let ended = place.shell("redlatch run x -- yes | head -n 1").output().unwrap();
+    let ended = sandbox.shell("redlatch run x -- yes | head -n 1").output().unwrap();
 
     assert_eq!(Ended::of(&ended).exits_with(0).stdout, "y\n");
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn the_exit_status_of_the_command_is_passed_on() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
 
     for code in [0, 1, 7, 42, 121, 255] {
         let script = format!("exit {code}");
-        start(place.redlatch(["run", "x", "--", "sh", "-c", &script])).end().exits_with(code);
+        sandbox.run("x", &script).end().exits_with(code);
     }
     for (signal, code) in [("KILL", 137), ("TERM", 143), ("SEGV", 139), ("35", 163)] {
         let script = format!("kill -{signal} $$");
-        start(place.redlatch(["run", "x", "--", "bash", "-c", &script])).end().exits_with(code);
+        start(sandbox.redlatch(["run", "x", "--", "bash", "-c", &script])).end().exits_with(code);
     }
 }
 
 #[test]
 fn the_command_knows_its_lock() {
-    let place = Place::embedded();
-    let script = "echo \"$REDLATCH_RESOURCE|$REDLATCH_TOKEN|$REDLATCH_USABLE_UNTIL\"; date +%s%3N";
+    let sandbox = Sandbox::embedded();
+    let script =
+        "echo \"$REDLATCH_RESOURCE|$REDLATCH_LOCK_TOKEN|$REDLATCH_USABLE_UNTIL\"; date +%s%3N";
 
-    let ended = start(place.redlatch(["run", "a", "b", "--owner", "me", "--", "sh", "-c", script]));
+    let ended = sandbox.run("a b --owner me", script);
 
     let ended = ended.end().exits_with(0);
     let (names, rest) = ended.stdout.split_once('|').unwrap();
@@ -66,32 +67,30 @@ fn the_command_knows_its_lock() {
 #[test]
 fn signals_are_forwarded_to_the_command_and_what_it_started() {
     for signal in ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH"] {
-        let place = Place::embedded();
+        let sandbox = Sandbox::embedded();
         // The grandchild writes down what came; the command ends after it.
         let trap = format!("trap 'echo {signal} > got; exit 0' {signal}; echo up > up");
         let script =
             format!("trap : {signal}; sh -c \"{trap}; while :; do sleep 0.01; done\"; exit 9");
-        let running = start(place.redlatch(["run", "x", "--", "sh", "-c", &script]));
-        place.read("up");
+        let running = sandbox.run("x", &script);
+        sandbox.read("up");
 
         running.signal(signal);
 
-        assert_eq!(place.read("got"), signal);
+        assert_eq!(sandbox.read("got"), signal);
         running.end().exits_with(9);
-        assert!(place.is_free("x"));
+        assert!(sandbox.is_free("x"));
     }
 }
 
 #[test]
 fn a_signal_ends_waiting_at_once_and_leaves_nothing_locked() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
-    let holder = start(place.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; sleep 100"]));
-    place.read("up");
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let holder = sandbox.hold("x");
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
         // What a take of several does first.
         let asked = calls(&servers[0], "exists");
-        let waiting = start(place.redlatch(["run", "x", "y", "--wait", "1m", "--", "true"]));
+        let waiting = start(sandbox.redlatch(["run", "x", "y", "--wait", "1m", "--", "true"]));
         eventually(PATIENCE, || calls(&servers[0], "exists") > asked);
 
         let began = Instant::now();
@@ -112,12 +111,12 @@ fn a_signal_in_the_middle_of_a_take_leaves_no_key() {
     let servers = Servers::start(3).unwrap();
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::to(server).unwrap()).collect();
     let nodes: Vec<_> = proxies.iter().map(Proxy::url).collect();
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     for proxy in &proxies {
         proxy.delay(Direction::Replies, Duration::from_millis(150));
     }
     // The command would not end by itself, should the signal come late.
-    let mut command = place.redlatch(["run", "x", "--", "sleep", "100"]);
+    let mut command = sandbox.redlatch(["run", "x", "--", "sleep", "100"]);
     let waiting = start({
         command.env("REDLATCH_NODES", nodes.join(","));
         command
@@ -133,11 +132,10 @@ fn a_signal_in_the_middle_of_a_take_leaves_no_key() {
 
 #[test]
 fn ignored_signals_stay_ignored() {
-    let place = Place::embedded();
-    let holder = start(place.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; sleep 100"]));
-    place.read("up");
+    let sandbox = Sandbox::embedded();
+    let holder = sandbox.hold("x");
     let waiting = "trap '' HUP; exec redlatch run x --wait 1m -- sh -c 'kill -HUP $$; echo on'";
-    let waiting = start(place.shell(waiting));
+    let waiting = start(sandbox.shell(waiting));
     eventually(PATIENCE, || heeds(waiting.pid(), Signal::SIGTERM));
 
     waiting.signal("HUP");
@@ -150,96 +148,77 @@ fn ignored_signals_stay_ignored() {
 
 #[test]
 fn the_command_finds_signals_as_the_caller_left_them() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let look = "grep -E 'Sig(Blk|Ign)' /proc/self/status";
 
-    let without = Ended::of(&place.shell(look).output().unwrap());
-    let with = Ended::of(&place.shell(&format!("redlatch run x -- {look}")).output().unwrap());
+    let without = Ended::of(&sandbox.shell(look).output().unwrap());
+    let with = Ended::of(&sandbox.shell(&format!("redlatch run x -- {look}")).output().unwrap());
 
     assert_eq!(with.exits_with(0).stdout, without.exits_with(0).stdout);
 }
 
 #[test]
 fn a_caller_that_ignores_its_children_gets_the_status_too() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
 
-    let ended =
-        place.shell("env --ignore-signal=CHLD redlatch run x -- sh -c 'exit 7'").output().unwrap();
+    let ended = sandbox
+        .shell("env --ignore-signal=CHLD redlatch run x -- sh -c 'exit 7'")
+        .output()
+        .unwrap();
 
     Ended::of(&ended).exits_with(7);
 }
 
 #[test]
 fn a_second_run_waits_for_the_first_or_says_who_holds_it() {
-    let place = Place::embedded();
-    let first = start(place.redlatch([
-        "run",
-        "x",
-        "--owner",
-        "first",
-        "--",
-        "sh",
-        "-c",
-        "echo up > up; cat go; sleep 0.3; echo 1 >> order",
-    ]));
-    place.read("up");
+    let sandbox = Sandbox::embedded();
+    let first = sandbox.run("x --owner first", "echo up > up; cat go; sleep 0.3; echo 1 >> order");
+    sandbox.read("up");
 
-    let refused = start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
+    let refused = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
     assert_eq!(refused.stderr, "redlatch: x is held by first\n");
-    start(place.redlatch(["run", "x", "-E", "3", "--", "true"])).end().exits_with(3);
+    start(sandbox.redlatch(["run", "x", "-E", "3", "--", "true"])).end().exits_with(3);
 
-    start(place.redlatch(["run", "x", "--wait", "20s", "--", "sh", "-c", "echo 2 >> order"]))
-        .end()
-        .exits_with(0);
+    sandbox.run("x --wait 20s", "echo 2 >> order").end().exits_with(0);
     first.end().exits_with(0);
-    assert_eq!(place.read("order"), "1\n2");
+    assert_eq!(sandbox.read("order"), "1\n2");
 }
 
 #[test]
 fn several_names_are_taken_together_or_not_at_all() {
-    let place = Place::embedded();
-    let first = start(place.redlatch(["run", "b", "--", "sh", "-c", "echo up > up; sleep 100"]));
-    place.read("up");
+    let sandbox = Sandbox::embedded();
+    let first = sandbox.hold("b");
 
-    start(place.redlatch(["run", "a", "b", "--", "true"])).end().exits_with(121);
+    start(sandbox.redlatch(["run", "a", "b", "--", "true"])).end().exits_with(121);
 
-    assert!(place.is_free("a"));
+    assert!(sandbox.is_free("a"));
     first.signal("TERM");
     first.end().exits_with(143);
-    start(place.redlatch(["run", "a", "b", "--", "true"])).end().exits_with(0);
+    start(sandbox.redlatch(["run", "a", "b", "--", "true"])).end().exits_with(0);
 }
 
 #[test]
 fn the_lock_is_kept_for_at_least_as_long_as_was_asked() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let began = Instant::now();
-    let first = start(place.redlatch([
-        "run",
-        "x",
-        "--at-least",
-        "1500ms",
-        "--",
-        "sh",
-        "-c",
-        "echo up > up; exit 3",
-    ]));
-    place.read("up");
+    let first = sandbox.run("x --at-least 1500ms", "echo up > up; exit 3");
+    sandbox.read("up");
 
-    start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
+    start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
 
     first.end().exits_with(3);
     assert!(began.elapsed() >= Duration::from_millis(1500));
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn what_a_command_leaves_behind_on_purpose_lives_on() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let script = "sleep 100 > /dev/null 2>&1 & echo $! > daemon";
 
-    start(place.redlatch(["run", "x", "--", "sh", "-c", script])).end().exits_with(0);
+    sandbox.run("x", script).end().exits_with(0);
 
-    let daemon = place.read_pid("daemon");
+    let daemon = sandbox.read_pid("daemon");
     assert!(is_alive(daemon));
     support::send("KILL", daemon);
     dies(daemon);
@@ -247,8 +226,8 @@ fn what_a_command_leaves_behind_on_purpose_lives_on() {
 
 #[test]
 fn a_stderr_that_is_closed_ends_nothing() {
-    let place = Place::embedded();
-    let mut command = place.redlatch(["run", "-v", "x", "--", "sh", "-c", "exit 5"]);
+    let sandbox = Sandbox::embedded();
+    let mut command = sandbox.redlatch(["run", "-v", "x", "--", "sh", "-c", "exit 5"]);
 
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stderr.take());
@@ -259,45 +238,44 @@ fn a_stderr_that_is_closed_ends_nothing() {
 /// Increments a plain file, badly: reads, waits a little, writes.
 const COUNT: &str = "n=$(cat count); sleep 0.002; echo $((n + 1)) > count";
 
-fn fifty_commands_count_to_fifty(place: &Place) {
-    fs::write(place.path("count"), "0\n").expect("a file");
+fn fifty_commands_count_to_fifty(sandbox: &Sandbox) {
+    fs::write(sandbox.path("count"), "0\n").expect("a file");
     let script = format!(
         "i=0; while [ $i -lt 50 ]; do redlatch run count --wait 2m -- sh -c '{COUNT}' & i=$((i + 1)); done; wait"
     );
 
-    let ended = Ended::of(&place.shell(&script).output().expect("a shell"));
+    let ended = Ended::of(&sandbox.shell(&script).output().expect("a shell"));
 
-    assert_eq!(place.read("count"), "50", "{ended:?}");
+    assert_eq!(sandbox.read("count"), "50", "{ended:?}");
 }
 
 #[test]
 fn fifty_commands_at_once_count_to_fifty_on_the_embedded_node() {
-    fifty_commands_count_to_fifty(&Place::embedded());
+    fifty_commands_count_to_fifty(&Sandbox::embedded());
 }
 
 #[test]
 fn fifty_commands_at_once_count_to_fifty_on_five_servers() {
     let servers = Servers::start(5).unwrap();
 
-    fifty_commands_count_to_fifty(&Place::on(&servers));
+    fifty_commands_count_to_fifty(&Sandbox::on(&servers));
 
     assert_eq!(servers.keys_everywhere(), [[""; 0]; 5]);
 }
 
 #[test]
 fn too_few_nodes_have_an_exit_status_of_their_own() {
-    let servers = Servers::start(3).unwrap();
-    let place = Place::on(&servers);
+    let (servers, sandbox) = Sandbox::with_servers(3);
     servers.kill(&[1]);
-    start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(0);
+    start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(0);
 
     servers.kill(&[2]);
 
-    let ended = start(place.redlatch(["run", "x", "--", "true"])).end().exits_with(122);
+    let ended = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(122);
     assert!(ended.stderr.contains("2 of 3 nodes do not answer"), "{}", ended.stderr);
     // Waiting also waits for servers that come back.
     let greeted = calls(&servers[0], "evalsha");
-    let waiting = start(place.redlatch(["run", "x", "--wait", "20s", "--", "true"]));
+    let waiting = start(sandbox.redlatch(["run", "x", "--wait", "20s", "--", "true"]));
     eventually(PATIENCE, || calls(&servers[0], "evalsha") > greeted);
     servers.restart(&[2]);
     waiting.end().exits_with(0);
@@ -323,13 +301,13 @@ fn heeds(pid: u32, signal: Signal) -> bool {
 #[test]
 fn the_command_does_not_see_the_passwords_of_the_nodes_unless_asked_for() {
     let servers = Servers::start(1).unwrap();
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let config = format!("nodes = [{:?}]\npassword_env = \"PW\"\n", "redis://127.0.0.1:1");
-    fs::write(place.path("redlatch.toml"), config).unwrap();
+    fs::write(sandbox.path("redlatch.toml"), config).unwrap();
     let with_password = format!("{}?password=", servers[0].url());
     let run = |options: &[&str], script: &str| {
         let mut command =
-            place.redlatch([&["run", "x"], options, &["--", "sh", "-c", script]].concat());
+            sandbox.redlatch([&["run", "x"], options, &["--", "sh", "-c", script]].concat());
         command.env("REDLATCH_NODES", &with_password).env("PW", "hunter2");
         start(command).end().exits_with(0).stdout
     };
@@ -345,11 +323,10 @@ fn the_command_does_not_see_the_passwords_of_the_nodes_unless_asked_for() {
 
 #[test]
 fn addresses_without_passwords_are_passed_on() {
-    let servers = Servers::start(1).unwrap();
-    let place = Place::on(&servers);
+    let (servers, sandbox) = Sandbox::with_servers(1);
 
     let args = ["run", "x", "--", "sh", "-c", "echo $REDLATCH_NODES"];
-    let ended = start(place.redlatch(args)).end();
+    let ended = start(sandbox.redlatch(args)).end();
 
     assert_eq!(ended.exits_with(0).stdout, format!("{}\n", servers[0].url()));
 }
@@ -359,7 +336,7 @@ fn a_server_that_answers_with_an_error_is_not_called_silent() {
     let full = ServerOptions::default().config("maxmemory 1");
     let servers = Servers::start_with(1, &full).unwrap();
 
-    let ended = start(Place::on(&servers).redlatch(["run", "x", "--", "true"])).end();
+    let ended = start(Sandbox::on(&servers).redlatch(["run", "x", "--", "true"])).end();
 
     let said = ended.exits_with(122).stderr;
     assert!(said.contains("1 of 1 nodes answers with an error: "), "{said}");

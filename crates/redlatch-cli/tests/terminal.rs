@@ -2,16 +2,16 @@
 
 mod support;
 
-use support::{PATIENCE, Place, dies, eventually, pty::Terminal, start};
+use support::{PATIENCE, Sandbox, dies, eventually, pty::Terminal};
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 
 #[test]
 fn ctrl_c_ends_the_command_and_the_script_around_it() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let script = "redlatch run x -- sh -c 'echo $$ > pid; exec cat'; echo not reached";
-    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
     // Not before `cat` answers: a shell that is about to execute it may miss it.
     terminal.press("up\n");
     terminal.shows("up\r\nup");
@@ -19,18 +19,18 @@ fn ctrl_c_ends_the_command_and_the_script_around_it() {
     terminal.press(CTRL_C);
 
     terminal.end();
-    dies(place.read_pid("pid"));
-    assert!(place.is_free("x"));
+    dies(sandbox.read_pid("pid"));
+    assert!(sandbox.is_free("x"));
     terminal.press("");
     assert!(!terminal.has_shown("not reached"));
 }
 
 #[test]
 fn a_command_that_catches_ctrl_c_goes_on() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let command = "trap 'echo caught; exit 7' INT; echo up; while :; do sleep 0.01; done";
     let script = format!("redlatch run x -- sh -c \"{command}\"; echo status $?");
-    let mut terminal = Terminal::with(&place, &["bash", "-c", &script]);
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
     terminal.shows("up");
 
     terminal.press(CTRL_C);
@@ -41,9 +41,9 @@ fn a_command_that_catches_ctrl_c_goes_on() {
 
 #[test]
 fn the_command_reads_from_the_terminal() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let script = "redlatch run x -- sh -c 'echo name?; read name; echo hello $name'; read back; echo got $back";
-    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
     terminal.shows("name?");
 
     terminal.press("ada\n");
@@ -57,8 +57,8 @@ fn the_command_reads_from_the_terminal() {
 
 #[test]
 fn the_command_is_in_the_foreground_from_the_start() {
-    let place = Place::embedded();
-    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
     terminal.shows("$ ");
     terminal.press("redlatch run x -- sh -c 'echo na\"\"me; read name; echo hello $name'\n");
     terminal.shows("name\r\n");
@@ -73,20 +73,10 @@ fn the_command_is_in_the_foreground_from_the_start() {
 
 #[test]
 fn ctrl_c_ends_the_waiting() {
-    let place = Place::embedded();
-    let holder = start(place.redlatch([
-        "run",
-        "x",
-        "--owner",
-        "ada",
-        "--",
-        "sh",
-        "-c",
-        "echo up > up; sleep 100",
-    ]));
-    place.read("up");
+    let sandbox = Sandbox::embedded();
+    let holder = sandbox.hold("x --owner ada");
     let script = "redlatch run x --wait 1m -- true; echo not reached";
-    let mut terminal = Terminal::with(&place, &["bash", "-c", script]);
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
     terminal.shows("x is held by ada; waiting for");
 
     terminal.press(CTRL_C);
@@ -95,13 +85,13 @@ fn ctrl_c_ends_the_waiting() {
     assert!(!terminal.has_shown("not reached"));
     holder.signal("TERM");
     holder.end().exits_with(143);
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn ctrl_z_stops_the_command_and_fg_goes_on_with_it() {
-    let place = Place::embedded();
-    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
     let command = "echo $$ > pid; echo up; read line; echo line $line";
     terminal.shows("$ ");
     terminal.press(&format!("redlatch run x --ttl 1s -- sh -c '{command}'\n"));
@@ -109,11 +99,11 @@ fn ctrl_z_stops_the_command_and_fg_goes_on_with_it() {
 
     terminal.press(CTRL_Z);
     terminal.shows("Stopped");
-    let pid = place.read_pid("pid");
+    let pid = sandbox.read_pid("pid");
     eventually(PATIENCE, || is_stopped(pid));
     // The lock outlives its TTL, because it is renewed all the time.
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    assert!(!place.is_free("x"));
+    assert!(!sandbox.is_free("x"));
     terminal.press("fg\n");
     eventually(PATIENCE, || !is_stopped(pid));
     terminal.press("again\n");
@@ -121,24 +111,14 @@ fn ctrl_z_stops_the_command_and_fg_goes_on_with_it() {
     terminal.shows("line again");
     terminal.press("echo status $?\n");
     terminal.shows("status 0");
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn ctrl_z_while_waiting_waits_no_longer_until_fg() {
-    let place = Place::embedded();
-    let holder = start(place.redlatch([
-        "run",
-        "x",
-        "--owner",
-        "ada",
-        "--",
-        "sh",
-        "-c",
-        "echo up > up; sleep 100",
-    ]));
-    place.read("up");
-    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    let sandbox = Sandbox::embedded();
+    let holder = sandbox.hold("x --owner ada");
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
     terminal.shows("$ ");
     terminal.press("redlatch run x --wait 1m -- expr 40 + 2\n");
     terminal.shows("x is held by ada");
@@ -148,7 +128,7 @@ fn ctrl_z_while_waiting_waits_no_longer_until_fg() {
     holder.signal("TERM");
     holder.end().exits_with(143);
     std::thread::sleep(std::time::Duration::from_millis(1200));
-    assert!(place.is_free("x"), "nobody is there to use it");
+    assert!(sandbox.is_free("x"), "nobody is there to use it");
 
     terminal.press("fg\n");
     terminal.shows("42\r\n");
@@ -156,11 +136,11 @@ fn ctrl_z_while_waiting_waits_no_longer_until_fg() {
 
 #[test]
 fn a_command_in_the_background_may_not_take_the_terminal() {
-    let place = Place::embedded();
-    let mut terminal = Terminal::with(&place, &["bash", "--norc", "--noprofile", "-i"]);
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
     terminal.shows("$ ");
     terminal.press("redlatch run x -- sh -c 'echo $$ > pid; read line; echo line $line' &\n");
-    let pid = place.read_pid("pid");
+    let pid = sandbox.read_pid("pid");
     // All of it, or the shell would not know yet that there is something to continue.
     let front = parent(parent(pid));
     eventually(PATIENCE, || is_stopped(pid) && is_stopped(front));
@@ -177,33 +157,33 @@ fn a_command_in_the_background_may_not_take_the_terminal() {
 
 #[test]
 fn force_asks_and_takes_no_for_an_answer() {
-    let place = Place::embedded();
-    let taken = place.redlatch(["acquire", "x", "--owner", "ada"]).output().unwrap();
+    let sandbox = Sandbox::embedded();
+    let taken = sandbox.redlatch(["acquire", "x", "--owner", "ada"]).output().unwrap();
     assert!(taken.status.success());
 
     let ask = ["redlatch", "release", "--force", "x"];
-    let mut terminal = Terminal::with(&place, &ask);
+    let mut terminal = Terminal::with(&sandbox, &ask);
     terminal.shows("It is held by ada. Take x away? Its holder may still be at work. [y/N]");
     terminal.press("n\n");
     assert_eq!(terminal.end(), Some(125));
-    assert!(!place.is_free("x"));
+    assert!(!sandbox.is_free("x"));
 
-    let mut terminal = Terminal::with(&place, &ask);
+    let mut terminal = Terminal::with(&sandbox, &ask);
     terminal.shows("[y/N]");
     terminal.press("y\n");
     terminal.shows("x was held by ada; taken away on 1 of 1 nodes");
     assert_eq!(terminal.end(), Some(0));
-    assert!(place.is_free("x"));
+    assert!(sandbox.is_free("x"));
 }
 
 #[test]
 fn status_is_drawn_again_and_again() {
-    let place = Place::embedded();
+    let sandbox = Sandbox::embedded();
     let mut terminal =
-        Terminal::with(&place, &["redlatch", "status", "x", "--watch", "--every", "50ms"]);
+        Terminal::with(&sandbox, &["redlatch", "status", "x", "--watch", "--every", "50ms"]);
     terminal.shows("free");
 
-    let taken = place.redlatch(["acquire", "x", "--owner", "ada"]).output().unwrap();
+    let taken = sandbox.redlatch(["acquire", "x", "--owner", "ada"]).output().unwrap();
 
     assert!(taken.status.success());
     terminal.shows("held by ada");
@@ -227,4 +207,18 @@ fn is_stopped(pid: u32) -> bool {
 
 fn parent(pid: u32) -> u32 {
     state_and_parent(pid).1
+}
+
+#[test]
+fn a_line_of_progress_never_wraps() {
+    let sandbox = Sandbox::embedded();
+    let owner = "somebody-with-a-long-name-that-does-not-fit-into-forty-columns";
+    let take = format!("redlatch acquire x --ttl 5s --owner {owner} > /dev/null");
+    let script = format!("stty cols 40; {take}; redlatch run x --wait 10s -- echo done");
+    let mut terminal = Terminal::with(&sandbox, &["sh", "-c", &script]);
+
+    terminal.shows("\r\u{1b}[Kx is held by somebody-with-a-long-name…");
+
+    terminal.shows("done");
+    assert_eq!(terminal.end(), Some(0));
 }

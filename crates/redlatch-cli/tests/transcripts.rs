@@ -5,6 +5,7 @@
 //! ```text
 //! # Words for the reader. `nodes: 3` starts servers A, B and C; `guard: on`
 //! # turns the restart guard on, `guard: short` with a window of 3 s.
+//! # `programs: a b` are examples of the library that can be typed as well.
 //! $ what is typed
 //! > what it prints on stdout
 //! ! what it prints on stderr
@@ -20,8 +21,8 @@ mod support;
 
 use redlatch_testbed::{Server, ServerOptions, Servers};
 use regex_lite::{Captures, Regex};
-use std::{fmt::Write, fs, path::Path};
-use support::{Ended, Place};
+use std::{fmt::Write, fs, path::Path, process::Command};
+use support::{Ended, Sandbox};
 
 fn session(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/transcripts/{name}.txt"));
@@ -47,7 +48,7 @@ fn session(name: &str) {
 }
 
 struct Session {
-    place: Place,
+    sandbox: Sandbox,
     servers: Option<Servers>,
 }
 
@@ -55,21 +56,24 @@ impl Session {
     fn of(text: &str) -> Self {
         let wanted =
             |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        if let Some(programs) = wanted("# programs") {
+            build(programs.split(' '));
+        }
         let mut options = ServerOptions::default();
         for line in text.lines().filter_map(|line| line.strip_prefix("# server: ")) {
             options = options.config(line);
         }
         let Some(count) = wanted("# nodes") else {
-            return Session { place: Place::embedded(), servers: None };
+            return Session { sandbox: Sandbox::embedded(), servers: None };
         };
         let servers = Servers::start_with(count.parse().unwrap(), &options).unwrap();
-        let place = match wanted("# guard") {
-            None => Place::on(&servers),
-            Some("on") => Place::guarded_long(&servers),
-            Some("short") => Place::guarded(&servers),
+        let sandbox = match wanted("# guard") {
+            None => Sandbox::on(&servers),
+            Some("on") => Sandbox::guarded_long(&servers),
+            Some("short") => Sandbox::guarded(&servers),
             Some(other) => panic!("`{other}` is not known"),
         };
-        Session { place, servers: Some(servers) }
+        Session { sandbox, servers: Some(servers) }
     }
 
     fn named(&self) -> impl Iterator<Item = (char, &Server)> {
@@ -77,7 +81,7 @@ impl Session {
     }
 
     fn run(&self, command: &str, seen: &mut String) {
-        let mut shell = self.place.shell(command);
+        let mut shell = self.sandbox.shell(command);
         for (name, server) in self.named() {
             shell.env(name.to_string(), server.url());
         }
@@ -111,11 +115,12 @@ impl Session {
 
     /// What differs from run to run, in capitals.
     fn settle(&self, text: &str) -> String {
-        let mut text = text.replace(&*self.place.dir().to_string_lossy(), "DIR");
+        let mut text = text.replace(&*self.sandbox.dir().to_string_lossy(), "DIR");
         for (name, server) in self.named() {
             text = text.replace(&format!("redis://127.0.0.1:{}", server.port()), &name.to_string());
             text =
                 text.replace(&format!("localhost:{}", server.port()), &format!("localhost:{name}"));
+            text = text.replace(&format!("…@127.0.0.1:{}", server.port()), &format!("…@{name}"));
         }
         let mut settled = |pattern: &str, replacement: &str| {
             let pattern = Regex::new(pattern).unwrap();
@@ -128,12 +133,21 @@ impl Session {
         settled(r"rl1:\d+:\d+:\d+:[0-9a-f]{40}@[^:\s]+:[^\s\x22]+", "HANDLE");
         settled(r"[0-9a-f]{40}@", "TOKEN@");
         settled(&format!(r"{}/\d+", hostname()), "HOST/PID");
+        settled(
+            &format!(r#""host":"{}","user":"[^"]+""#, hostname()),
+            r#""host":"HOST","user":"USER""#,
+        );
         settled(r#"("\w+_ms"):[0-9.]+"#, "$1:N");
         settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
-        settled(r#"("pid"|"fencing_token"):\d+"#, "$1:N");
+        // Which nodes were waited for differs.
+        settled(r#""votes":"[^"]+""#, r#""votes":"VOTES""#);
+        settled(r#"("pid"|"token"|"fencing_token"):\d+"#, "$1:N");
         settled(r"(fencing token) \d+", "$1 N");
+        settled(r"(fencing token) Some\(FencingToken\(\d+\)\)", "$1 N");
+        settled(r"\d+( )?s to go", "TIME to go");
         settled(r"(up for) \d+[a-z]+( \d+[a-z]+)*", "$1 TIME");
-        settled(r"(for another|within|answers in|after) [0-9.]+(ms|µs|ns|s|m)", "$1 TIME");
+        settled(r"(for another|within|answers in|after|ran for) [0-9.]+(ms|µs|ns|s|m)", "$1 TIME");
+        settled(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z)?", "WHEN");
         settled(r"(process) \d+", "$1 PID");
         settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");
         settled(r"  [0-9.]+m?s  +(\d of)", "  TIME  $1");
@@ -147,6 +161,20 @@ impl Session {
         };
         list.replace_all(&text, sorted).into_owned()
     }
+}
+
+/// Builds examples of the library, with the features that all tests have.
+fn build<'a>(programs: impl Iterator<Item = &'a str>) {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    // What Cargo tells a test about its package would have build scripts run again.
+    let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    std::env::vars().filter(|(name, _)| told(name)).for_each(|(name, _)| {
+        cargo.env_remove(name);
+    });
+    cargo.args(["build", "--quiet", "--workspace", "--all-features", "--locked"]);
+    cargo.args(programs.flat_map(|program| ["--example", program]));
+    assert!(cargo.status().unwrap().success(), "{cargo:?}");
 }
 
 fn hostname() -> String {
@@ -204,4 +232,7 @@ sessions! {
     help
     admit
     quarantine
+    which_nodes
+    new_servers
+    night
 }

@@ -1,11 +1,11 @@
-//! Decides one attempt to take a lock on N nodes.
+//! Decides one attempt to acquire a lock on N nodes.
 //!
-//! In:  votes and the time, both handed over.
+//! In:  votes and the time, both passed in.
 //! Out: exactly one result, as soon as the votes allow.
 //!
-//! Promise: a grant is only a grant while it can be used: validity is checked
-//! when the majority is complete, not when it began. A lost attempt is undone
-//! on every node by whoever drives this (see [`crate::machine`]).
+//! Promise: a grant is usable. Validity is checked when the majority is complete,
+//! not when the attempt began. The caller undoes a lost attempt on every node
+//! (see [`crate::machine`]).
 
 use crate::{
     config::Terms,
@@ -13,7 +13,7 @@ use crate::{
     lease,
     moment::Moment,
     mutant::{self, Mutant},
-    quorum::{Ballot, Fault, Verdict, Vote},
+    quorum::{Ballot, Fault, Tally, Verdict, Vote},
 };
 use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
 use core::time::Duration;
@@ -28,12 +28,12 @@ pub struct Attempt {
     ballot: Ballot,
     decided: bool,
     node_timeout: Duration,
-    /// With fencing: which number each node was asked to raise its register to.
+    /// With fencing: the number that each node was asked to raise its register to.
     raising: Option<Box<[Option<FencingToken>]>>,
 }
 
 impl Attempt {
-    /// An attempt whose commands will be sent after `started`, never before.
+    /// Creates an attempt whose commands are sent after `started`, never before.
     #[must_use]
     pub fn new(started: Moment, nodes: usize, terms: &Terms) -> Self {
         Attempt {
@@ -48,29 +48,29 @@ impl Attempt {
         }
     }
 
-    /// The same attempt with fencing: a majority must also agree on a number.
+    /// Adds fencing: a majority must also agree on a number.
     #[must_use]
     pub fn fenced(mut self) -> Self {
         self.raising = Some(vec![None; self.ballot.casts().len()].into());
         self
     }
 
-    /// The number that a majority agreed on, once the attempt is won.
+    /// Returns the number that a majority agreed on, once the attempt is won.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.raising.as_ref()?;
         self.ballot.greatest_number().map(|(number, _)| number)
     }
 
-    /// Whether registers had to be raised, in a second round trip.
+    /// Returns whether registers had to be raised, in a second round trip.
     #[must_use]
     pub fn took_a_second_round(&self) -> bool {
         self.raising.iter().flatten().any(Option::is_some)
     }
 
-    /// The registers to raise now, and to what: where a majority granted but
-    /// did not answer one and the same number. Each node is asked once for each
-    /// number; its answer is its new vote.
+    /// Returns the registers to raise now, and to what, if a majority granted but
+    /// answered with different numbers. Asks each node once per number; its answer
+    /// becomes its new vote.
     pub fn raise(&mut self, now: Moment) -> Vec<(usize, FencingToken)> {
         let Some(raising) = self.raising.as_mut().filter(|_| !self.decided) else {
             return Vec::new();
@@ -95,25 +95,36 @@ impl Attempt {
         raises
     }
 
-    /// When nodes that have not answered no longer count.
+    /// Records that a node is asked again: its earlier vote no longer counts.
+    pub fn ask_again(&mut self, node: usize) {
+        self.ballot.reopen(node);
+    }
+
+    /// Returns when it began: nothing was sent earlier.
+    #[must_use]
+    pub fn started(&self) -> Moment {
+        self.started
+    }
+
+    /// Returns when nodes that have not answered stop counting.
     #[must_use]
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// How long the attempt has been under way.
+    /// Returns how long the attempt has been in progress.
     #[must_use]
     pub fn elapsed(&self, now: Moment) -> Duration {
         now.since(self.started)
     }
 
-    /// The votes so far.
+    /// Returns the votes so far.
     #[must_use]
     pub fn ballot(&self) -> &Ballot {
         &self.ballot
     }
 
-    /// Takes in one vote. The result comes once, with the vote that decides.
+    /// Records one vote. Returns the result once, with the deciding vote.
     pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
         let after = now.since(self.started);
         let vote = self.as_taken(node, vote);
@@ -121,7 +132,7 @@ impl Attempt {
         self.decide(now)
     }
 
-    /// Ends the waiting for nodes once the deadline has passed.
+    /// Stops waiting for nodes once the deadline has passed.
     pub fn tick(&mut self, now: Moment) -> Option<Decision> {
         if now >= self.deadline {
             let waited = now.since(self.started);
@@ -131,8 +142,8 @@ impl Attempt {
         self.decide(now)
     }
 
-    /// A node that was asked to raise its register has granted the take before:
-    /// if it cannot be reached any more, its key is there all the same.
+    /// Corrects the vote of a node that fails while raising its register: it had
+    /// granted the take, so its key is there even if it can no longer be reached.
     fn as_taken(&self, node: usize, vote: Vote) -> Vote {
         let raised = self.raising.as_ref().is_some_and(|raising| raising[node].is_some());
         match vote {
@@ -143,8 +154,8 @@ impl Attempt {
         }
     }
 
-    /// A node that was asked to raise its register and has not answered has
-    /// taken its vote back: it did not confirm the number.
+    /// Takes back the votes of nodes that were asked to raise their registers and
+    /// have not answered: they did not confirm the number.
     fn give_up_raising(&mut self, waited: Duration) {
         let Some(raising) = &self.raising else { return };
         for (node, asked) in raising.iter().enumerate() {
@@ -154,14 +165,14 @@ impl Attempt {
         }
     }
 
-    /// Whether a majority confirmed one and the same number, where it must.
+    /// Returns whether a majority confirmed the same number, if fencing needs one.
     fn agrees_on_a_number(&self) -> bool {
         let majority = self.ballot.tally().majority();
         let agreed = || self.ballot.greatest_number().is_some_and(|(_, nodes)| nodes >= majority);
         self.raising.is_none() || agreed() || mutant::on(Mutant::NoSecondRound)
     }
 
-    /// Never, but for the proof.
+    /// Only ever true in a mutant build.
     fn skips_validity(&self) -> bool {
         let raised =
             || self.raising.as_ref().is_some_and(|asked| asked.iter().any(Option::is_some));
@@ -174,38 +185,42 @@ impl Attempt {
             return None;
         }
         let tally = self.ballot.tally();
-        let validity = self.usable_until.since(now);
+        let left = self.usable_until.since(now);
         let decision = match tally.verdict() {
             Verdict::Open => return None,
             // Granted, but the numbers differ: the registers are being raised.
             Verdict::Won if !self.agrees_on_a_number() && now < self.usable_until => return None,
-            // Lost, but wait for what to call it: one dead node must not make
-            // a lock that is held look like an outage.
-            Verdict::Lost if !tally.refusals_decide() && tally.refusals_may_decide() => {
-                return None;
-            }
-            Verdict::Won if !validity.is_zero() && validity >= self.min_validity => {
+            // Lost, but wait until the reason is clear: one dead node must not make
+            // a held lock, or new nodes, look like an outage.
+            Verdict::Lost if !is_plain(tally) => return None,
+            Verdict::Won if lease::is_of_use(left, self.min_validity) || self.skips_validity() => {
                 Ok(self.usable_until)
             }
-            Verdict::Won if self.skips_validity() => Ok(self.usable_until),
             Verdict::Won => Err(AcquireError::TooSlow {
-                elapsed: now.since(self.started),
+                elapsed: self.elapsed(now),
                 ballot: self.ballot.clone(),
             }),
             Verdict::Lost if tally.refusals_decide() => {
                 Err(AcquireError::Held(self.ballot.clone()))
             }
-            Verdict::Lost => Err(AcquireError::NoQuorum(self.ballot.clone())),
+            Verdict::Lost => Err(AcquireError::no_majority(self.ballot.clone())),
         };
         self.decided = true;
         Some(decision)
     }
 }
 
+/// Returns whether the missing votes cannot change the error of a lost attempt.
+fn is_plain(tally: Tally) -> bool {
+    tally.refusals_decide()
+        || !tally.refusals_may_decide() && (tally.quarantined == 0 || tally.pending == 0)
+}
+
 /// The end of the lease, or why there is none.
 pub type Decision = Result<Moment, AcquireError>;
 
-/// Why a lock was not taken. It has been, or is being, undone on every node.
+/// Why a lock was not acquired. Whatever the attempt left on the nodes has been,
+/// or is being, undone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -215,16 +230,25 @@ pub enum AcquireError {
     /// Failed nodes tipped the vote. Tell an operator.
     #[error("no majority: {}", .0.tally())]
     NoQuorum(Ballot),
+    /// There would be a majority if new or restarted nodes could vote. Wait for
+    /// them, or vouch for them.
+    #[error("{} of {} nodes may not vote yet", ballot.tally().quarantined, ballot.tally().nodes)]
+    Quarantined {
+        /// Time until a majority is possible, if known.
+        remaining: Option<Duration>,
+        /// The votes.
+        ballot: Ballot,
+    },
     /// A majority granted, but the answers used up the lease. Raise the TTL.
     #[error("granted after {elapsed:?}, too late to be of use")]
     TooSlow {
-        /// From before the first byte was sent to the deciding vote.
+        /// From before the first byte was sent until the deciding vote.
         elapsed: Duration,
         /// The votes.
         ballot: Ballot,
     },
-    /// No node was asked: so many requests of this process were ahead that its
-    /// turn did not come. Ask for fewer at once, or wait longer.
+    /// No node was asked: this process has so many requests ahead of this one that
+    /// its turn never came. Make fewer at once, or wait longer.
     #[error("busy: waited {waited:?} in this process for its turn, {waiting} others still wait")]
     Busy {
         /// How long it waited.
@@ -235,12 +259,27 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// Every node's vote; none if no node was asked.
+    /// Returns the error for a vote that other owners' locks did not decide.
+    pub(crate) fn no_majority(ballot: Ballot) -> Self {
+        if ballot.quarantine_decides() {
+            AcquireError::Quarantined { remaining: ballot.quarantine_ends_in(), ballot }
+        } else {
+            AcquireError::NoQuorum(ballot)
+        }
+    }
+
+    /// Returns whether the condition is known to last longer than `wait`.
+    pub(crate) fn outlasts(&self, wait: Duration) -> bool {
+        matches!(self, AcquireError::Quarantined { remaining: Some(left), .. } if *left > wait)
+    }
+
+    /// Returns every node's vote, or `None` if no node was asked.
     #[must_use]
     pub fn ballot(&self) -> Option<&Ballot> {
         match self {
             AcquireError::Held(ballot)
             | AcquireError::NoQuorum(ballot)
+            | AcquireError::Quarantined { ballot, .. }
             | AcquireError::TooSlow { ballot, .. } => Some(ballot),
             AcquireError::Busy { .. } => None,
         }
@@ -335,8 +374,8 @@ mod tests {
         assert!(matches!(decision, Some(Err(AcquireError::Held(_)))), "{decision:?}");
     }
 
-    /// All votes of up to six nodes, in every order: an attempt is won, held by
-    /// others or without a quorum by what was voted, however the votes come in.
+    /// All votes of up to six nodes, in every order: only the votes, not their
+    /// order, decide whether an attempt is won, held by others or without a quorum.
     #[test]
     fn the_result_depends_on_the_votes_and_not_on_their_order() {
         for nodes in 1..=6_usize {
@@ -379,7 +418,7 @@ mod tests {
         for (node, number) in [(0, 5), (1, 7), (2, 7)] {
             assert_eq!(attempt.vote(at(1), node, numbered(number)), None);
         }
-        // Three granted, but only two answered the same.
+        // Three granted, but only two answered with the same number.
         assert_eq!(attempt.raise(at(1)), [(0, to(7))]);
 
         assert_eq!(attempt.vote(at(2), 3, numbered(9)), None);
@@ -419,8 +458,8 @@ mod tests {
         assert_eq!(*attempt.ballot().vote(2), held());
     }
 
-    /// Every order in which three nodes can grant, refuse, fail or stay silent,
-    /// each answer early, late or after the lease: one result, the right one.
+    /// Every order in which three nodes can grant, refuse, fail or stay silent, with
+    /// each answer early, late or after the lease: one result, and the right one.
     #[test]
     fn every_history_of_three_nodes_ends_in_the_one_right_result() {
         let votes =

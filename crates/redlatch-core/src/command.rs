@@ -1,12 +1,14 @@
-//! What a node is asked, and what it answers.
+//! The commands a node executes, and its answers.
 //!
-//! A node carries out one command at a time, all or nothing, and answers each
-//! once. It never decides and never retries.
+//! A node executes one command at a time, atomically, and answers each once. It
+//! never decides and never retries.
 
 use crate::{
+    agreement::Fingerprint,
     fence::{FencingToken, Proposal},
     ledger::Ledger,
-    quarantine::{Fingerprint, Mark, Marker},
+    line::{Place, Then, Ticket, Wake},
+    quarantine::{Mark, Marker},
     quorum::{Fault, Vote},
     resource::{Resource, Resources},
     token::Token,
@@ -18,8 +20,9 @@ use core::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Command {
-    /// Set every key to the token, to live for `ttl`, if none of them exists.
-    /// Answer: [`Vote::Granted`] or [`Vote::Held`].
+    /// Sets every key to the token, for `ttl`, if none of them exists. Answer:
+    /// [`Vote::Granted`] or [`Vote::Held`]. A key that is reserved for the ticket of
+    /// `place`, or for a later one, does not count; the later one is back in line.
     Take {
         /// What to lock.
         resources: Resources,
@@ -27,30 +30,32 @@ pub enum Command {
         token: Token,
         /// How long the keys live, in whole milliseconds.
         ttl: Duration,
-        /// With fencing: move the registers of the resources to one number (see
-        /// [`Proposal::settle`]) and answer it as [`Vote::Numbered`].
+        /// With fencing: moves the resources' registers to one number (see
+        /// [`Proposal::settle`]) and answers with it as [`Vote::Numbered`].
         fence: Option<Proposal>,
-        /// With the restart guard: vote only if admitted by this agreement, and
-        /// otherwise answer [`Vote::Quarantined`].
-        guard: Option<Fingerprint>,
+        /// With the restart guard: votes only if admitted by this agreement, and
+        /// otherwise answers [`Vote::Quarantined`].
+        fingerprint: Option<Fingerprint>,
+        /// Joins the line for the first key that exists, if it is not granted and the
+        /// key does not hold the token. The answer then says how many are ahead.
+        place: Option<Place>,
     },
-    /// If every key holds the token, move the registers of the resources to at
-    /// least `to`. Answer: [`Vote::Numbered`] with the greatest of them now, or
-    /// [`Vote::Gone`].
+    /// If every key holds the token, moves the resources' registers to at least `to`.
+    /// Answer: [`Vote::Numbered`] with the greatest of them, or [`Vote::Gone`].
     Raise {
         /// What is locked.
         resources: Resources,
         /// The value the keys must have.
         token: Token,
-        /// The number the registers shall reach.
+        /// The number that the registers must reach.
         to: FencingToken,
         /// As for a take.
-        guard: Option<Fingerprint>,
+        fingerprint: Option<Fingerprint>,
     },
-    /// Set every key to the token, to live for `ttl`, if none of them exists:
-    /// puts a lease that was just proved held back on a node that lost it. A
-    /// node that is out does so, too, but not one that serves another agreement.
-    /// Answer: [`Vote::Granted`], [`Vote::Held`] or [`Vote::Quarantined`].
+    /// Sets every key to the token, for `ttl`, if none of them exists: puts a lease
+    /// just proved held back on a node that lost it. A node that is out does so
+    /// too, if it has a mark of this agreement. Answer: [`Vote::Granted`],
+    /// [`Vote::Held`] or [`Vote::Quarantined`].
     Plant {
         /// What is locked.
         resources: Resources,
@@ -58,91 +63,109 @@ pub enum Command {
         token: Token,
         /// How long the keys live, in whole milliseconds.
         ttl: Duration,
-        /// The agreement of the restart guard.
-        guard: Option<Fingerprint>,
+        /// The restart guard's agreement.
+        fingerprint: Option<Fingerprint>,
+        /// A key that is reserved for this ticket does not count.
+        ticket: Option<Ticket>,
     },
-    /// If every key holds the token, let each live for at least `ttl` from now;
-    /// never shorten one. Answer: [`Vote::Granted`] or [`Vote::Gone`]. A node
-    /// that is out grants it as well where the keys are, and is otherwise
-    /// [`Vote::Quarantined`]: it has not forgotten this lock.
+    /// If every key holds the token, lets each live for at least `ttl` from now;
+    /// never shortens one. Answer: [`Vote::Granted`] or [`Vote::Gone`]. A node that
+    /// is out also grants it if it has the keys and a mark of this agreement, because
+    /// it has not forgotten this lock; otherwise it answers [`Vote::Quarantined`].
     Extend {
         /// What is locked.
         resources: Resources,
         /// The value the keys must have.
         token: Token,
-        /// How long the keys shall live, in whole milliseconds.
+        /// How long the keys must live, in whole milliseconds.
         ttl: Duration,
-        /// With fencing: the registers of the resources shall be at least this.
+        /// With fencing: the least that the resources' registers must be at.
         fence: Option<FencingToken>,
         /// As for a take.
-        guard: Option<Fingerprint>,
+        fingerprint: Option<Fingerprint>,
     },
-    /// Delete each key that holds the token, and no other. Answer:
-    /// [`Vote::Granted`] if every key was ours, otherwise [`Vote::Gone`].
+    /// Deletes each key that holds the token, and no other. If somebody waits in
+    /// line, reserves it for the first of them instead, and wakes that client.
+    /// Answer: [`Vote::Granted`] if every key was ours, otherwise [`Vote::Gone`].
     Release {
         /// What to unlock.
         resources: Resources,
         /// The value the keys must have.
         token: Token,
+        /// What becomes of our own place in line.
+        then: Option<Then>,
     },
-    /// Tell what stands under each key. Answer: [`Reply::Keys`].
+    /// Reads each key. Answer: [`Reply::Keys`].
     Inspect {
-        /// What to look at.
+        /// The keys to read.
         resources: Resources,
     },
-    /// Tell who you are. Answer: [`Reply::Identity`].
+    /// Identifies the server. Answer: [`Reply::Identity`].
     Identify,
-    /// Tell some of the locks that are held, in small steps that hold up nobody.
-    /// Answer: [`Reply::Page`].
+    /// Lists some of the locks held, in small steps that block nobody. Answer:
+    /// [`Reply::Page`].
     List {
-        /// What the names must be like: see [`glob`](crate::glob).
+        /// The pattern that names must match: see [`glob`](crate::glob).
         pattern: Arc<[u8]>,
-        /// Where the last page ended; none for the first.
+        /// Where the last page ended; `None` for the first.
         after: Option<Arc<[u8]>>,
     },
-    /// Tell what matters to locks. Answer: [`Reply::Facts`].
+    /// Reports everything that matters to locks. Answer: [`Reply::Facts`].
     Examine,
-    /// The same; and if the node is out, leave a [`Mark`] unless one of its
-    /// present run is there. A node is out if its marker is of another run, or
-    /// if it has none. Another agreement's marker stays, unless it is replaced:
-    /// then the node is out from now on, and reserved for this agreement.
+    /// Does the same and, if the node is out, leaves a [`Mark`] unless there is one
+    /// of its current run. A node is out if it has no marker, or one of another
+    /// run. The marker of another agreement stays unless it is replaced; then the
+    /// node is out from now on, and reserved for this agreement.
     Watch {
-        /// By which agreement.
-        guard: Fingerprint,
-        /// What makes the mark different from every other.
+        /// The agreement of the client.
+        fingerprint: Fingerprint,
+        /// Makes the mark unique.
         nonce: u64,
-        /// Take the node from the clients of another agreement.
+        /// Whether to take the node over from clients of another agreement.
         replace: bool,
     },
-    /// Tell what you keep for the restart guard, and nothing else: clients without
-    /// one ask this often. Answer: [`Reply::Ledger`].
+    /// Reports what the node keeps for the restart guard, and nothing else, because
+    /// clients without one ask often. Answer: [`Reply::Ledger`].
     Ledger,
-    /// If the mark is still there, and of the present run: let every register
-    /// count from `floor` on, and put the marker in the mark's place, all at
-    /// once. Answer: [`Vote::Granted`] or [`Vote::Gone`].
+    /// If the mark is still there, and of the current run: raises every register to
+    /// at least `floor` and replaces the mark by the marker, atomically. Answer:
+    /// [`Vote::Granted`] or [`Vote::Gone`].
     Admit {
-        /// By which agreement.
-        guard: Fingerprint,
-        /// The agreement in words, for those who have another.
+        /// The agreement of the client.
+        fingerprint: Fingerprint,
+        /// The agreement as text, for clients that have another.
         agreement: Arc<str>,
-        /// Which mark.
+        /// The mark that must be there.
         mark: Arc<str>,
-        /// The greatest number that a majority of the other nodes has given: no
-        /// register of the node is below it from now on.
+        /// The greatest number that the other nodes that answered have given: none
+        /// of this node's registers is below it from now on.
         floor: Option<FencingToken>,
     },
 }
 
 impl Command {
-    /// The agreement by which the node must be admitted to carry it out, or at
-    /// least not serve another one.
+    /// Returns the agreement that the node checks before it executes the command.
     #[must_use]
-    pub fn guard(&self) -> Option<Fingerprint> {
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
         match self {
-            Command::Take { guard, .. }
-            | Command::Raise { guard, .. }
-            | Command::Plant { guard, .. }
-            | Command::Extend { guard, .. } => *guard,
+            Command::Take { fingerprint, .. }
+            | Command::Raise { fingerprint, .. }
+            | Command::Plant { fingerprint, .. }
+            | Command::Extend { fingerprint, .. } => *fingerprint,
+            _ => None,
+        }
+    }
+
+    /// Returns the ticket that the command carries. Its client is the one to wake
+    /// over the link that sent it.
+    #[must_use]
+    pub fn ticket(&self) -> Option<Ticket> {
+        match self {
+            Command::Take { place, .. } => place.map(|place| place.ticket),
+            Command::Plant { ticket, .. } => *ticket,
+            Command::Release { then, .. } => then.map(|then| match then {
+                Then::Leave(ticket) | Then::Wait(ticket) | Then::Pass(ticket) => ticket,
+            }),
             _ => None,
         }
     }
@@ -152,9 +175,9 @@ impl Command {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reply {
-    /// To a command that changes something; a fault to any command.
+    /// To a command that changes something; a fault, to any command.
     Vote(Vote),
-    /// To [`Command::Inspect`]: one state per resource, in their order.
+    /// To [`Command::Inspect`]: one state per resource, in order.
     Keys(Box<[KeyState]>),
     /// To [`Command::Identify`].
     Identity(Identity),
@@ -164,51 +187,53 @@ pub enum Reply {
     Facts(Box<Facts>),
     /// To [`Command::Ledger`].
     Ledger(Box<Ledger>),
+    /// To nothing ([`Tag::WAKE`](crate::Tag::WAKE)): a key is reserved for us.
+    Woken(Wake),
 }
 
 impl Reply {
-    /// The reply of a node that could not vote.
+    /// Creates the reply of a node that could not vote.
     #[must_use]
     pub fn failed(fault: Fault) -> Self {
         Reply::Vote(Vote::Failed(fault))
     }
 }
 
-/// What stands under one key of one node.
+/// The state of one key on one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeyState {
-    /// Nothing: the lock is free there.
+    /// No key: the lock is free there.
     Free,
-    /// A value: somebody's lock.
+    /// A value: someone holds the lock.
     Held {
-        /// The value itself; none for a key of another type.
+        /// The value itself; `None` for a key of another type.
         value: Option<Arc<[u8]>>,
-        /// How long the key lives on; none if it never expires.
+        /// How long until the key expires; `None` if it never does.
         remaining: Option<Duration>,
-        /// What the fencing register of the resource stands at; none if it has
-        /// never moved. Names that hash alike share it, so it is the number of
-        /// who holds the key, or a later one.
+        /// The number in the resource's fencing register; `None` if it never moved.
+        /// Names with the same hash share a register, so it is the number of the
+        /// key's holder or a later one.
         number: Option<FencingToken>,
     },
 }
 
-/// What a node says of itself.
+/// How a node identifies itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Different for every server, for every start of one, and for every time it
-    /// was promoted from a replica. Without spaces.
+    /// Unique to each server, each start of it, and each promotion from a replica.
+    /// Contains no spaces.
     pub run: Arc<str>,
     /// Kind and version, for people: `redis 7.0.15`.
     pub version: Arc<str>,
 }
 
-/// Some of the locks that a node holds. Locks of other libraries, whose values
-/// look like any other, are left out.
+/// Some of the locks that a node holds. Other libraries' locks are left out,
+/// since their values look like any other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Page {
-    /// The locks. One may come twice, on two pages.
+    /// The locks. One may appear on two pages.
     pub locks: Box<[HeldKey]>,
-    /// Where this page ended; none if it was the last.
+    /// Where this page ended; `None` for the last.
     pub next: Option<Arc<[u8]>>,
 }
 
@@ -217,53 +242,49 @@ pub struct Page {
 pub struct HeldKey {
     /// What is locked.
     pub name: Resource,
-    /// What signs it.
+    /// Its lock token.
     pub value: Arc<[u8]>,
-    /// How long the key lives on; none if it never expires.
+    /// How long until the key expires; `None` if it never does.
     pub remaining: Option<Duration>,
 }
 
-/// What matters to locks, as a node tells it; none where it does not.
+/// Everything about a node that matters to locks; `None` for what it does not report.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// Who it is.
+    /// The server's identity.
     pub identity: Identity,
-    /// Its wall clock: the time since 1970.
+    /// Its wall clock, as time since 1970.
     pub clock: Option<Duration>,
     /// How long it has been up.
     pub uptime: Option<Duration>,
-    /// What it may do when its memory is full, if that is limited: `noeviction`
-    /// keeps every key.
+    /// Its eviction policy, if its memory is limited; `noeviction` keeps every key.
     pub eviction: Option<Arc<str>>,
-    /// How many keys it has thrown away for want of memory.
+    /// How many keys it has evicted for lack of memory.
     pub evicted: Option<u64>,
     /// Whether every change is written to disk.
     pub journal: Option<bool>,
-    /// How many replicas it has, which will not be asked.
+    /// How many replicas it has. They are not asked.
     pub replicas: Option<u32>,
-    /// It was a replica of another server: what that one did not pass on in
-    /// time is forgotten.
+    /// Whether it was a replica of another server, and so lacks whatever that
+    /// server did not replicate in time.
     pub promoted: bool,
-    /// It can be seen that nothing was flushed, swapped or evicted since it
-    /// started: what it has not got, it has not had in this life.
+    /// Whether it can prove that nothing was flushed, swapped or evicted since it
+    /// started: a key that is missing was not there in this run.
     pub intact: bool,
     /// The greatest number that any of its fencing registers has reached.
     pub highest: Option<FencingToken>,
-    /// Which life of it was admitted to vote, and by which agreement.
+    /// Which run of it was admitted to vote, and by which agreement.
     pub marker: Option<Marker>,
-    /// The last agreement by which it was.
+    /// The last agreement by which it was admitted.
     pub agreement: Option<Arc<str>>,
     /// It is out, and only clients of this agreement may admit it.
     pub reserved: Option<Fingerprint>,
-    /// It is out, and has been seen so.
+    /// It is out, and a client has marked it so.
     pub mark: Option<Mark>,
-    /// It is out for so long still, by what the client that looks has seen: no
-    /// node says so itself.
-    pub remaining: Option<Duration>,
 }
 
 impl Facts {
-    /// Of a node that tells nothing more.
+    /// Creates the facts of a node that reports nothing else.
     #[must_use]
     pub fn of(identity: Identity) -> Self {
         Facts {
@@ -281,7 +302,6 @@ impl Facts {
             agreement: None,
             reserved: None,
             mark: None,
-            remaining: None,
         }
     }
 }

@@ -1,44 +1,45 @@
-//! The times of one lock, checked against each other.
+//! Checks the times of one lock against each other.
 //!
 //! In:  what the caller wants, with gaps.
-//! Out: [`Terms`], which cannot be wrong, or an error that names the value and
-//!      the rule.
+//! Out: [`Terms`], which cannot be wrong, or an error that names the value and the
+//!      rule.
 
 use crate::lease;
 use alloc::sync::Arc;
 use core::{ops::Deref, time::Duration};
 
-/// The longest TTL unless configured: renewal makes long ones needless.
+/// The default limit on the TTL. Renewal makes longer ones unnecessary.
 pub const DEFAULT_MAX_TTL: Duration = Duration::from_secs(30);
-/// The TTL unless asked for another.
+/// The default TTL.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
-/// How long renewal goes on unless asked otherwise.
+/// How long renewal continues by default.
 pub const DEFAULT_MAX_HOLD: Duration = Duration::from_secs(3600);
 
-/// What a caller wants of a lock; `None` takes the default named there.
+/// What a caller wants of a lock; `None` selects the default given for each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// How long a key lives without renewal.
     pub ttl: Duration,
-    /// The bound on `ttl`, the same for all clients of the nodes.
+    /// The limit on `ttl`, the same for all clients of the nodes.
     pub max_ttl: Duration,
-    /// How long one node may take to answer: `ttl / 20` between 5 and 500 ms.
+    /// How long one node may take to answer. Default: `ttl / 20`, at most 500 ms
+    /// and at least 5 ms (or a quarter of the usable time, if that is less).
     pub node_timeout: Option<Duration>,
-    /// The least a fresh lease must have left: half of its usable time.
+    /// The least time that a new lease must have left. Default: half of its usable time.
     pub min_validity: Option<Duration>,
-    /// How long before the end loss is signalled: a tenth of the usable
-    /// time, at most 500 ms.
+    /// How long before the end its loss is signalled. Default: a tenth of the
+    /// usable time, at most 500 ms.
     pub notice: Option<Duration>,
-    /// Whether the lease is extended by itself.
+    /// Whether and how the lease is renewed; `None` is no renewal.
     pub renewal: Option<WantedRenewal>,
 }
 
 /// What a caller wants of renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedRenewal {
-    /// How often: every third of the TTL.
+    /// How often to renew. Default: a third of the TTL, at most half of its usable time.
     pub every: Option<Duration>,
-    /// The cap on the time held; `Duration::MAX` is no cap.
+    /// The longest time the lock may be held; `Duration::MAX` is no limit.
     pub max_hold: Duration,
 }
 
@@ -55,7 +56,7 @@ impl Default for Wanted {
     }
 }
 
-/// The times of one lock, cheap to clone. Only [`Terms::check`] makes them.
+/// The times of one lock, cheap to clone. Only [`Terms::check`] creates them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Terms(Arc<Times>);
 
@@ -67,19 +68,19 @@ pub struct Times {
     pub ttl: Duration,
     /// How long one node may take to answer.
     pub node_timeout: Duration,
-    /// The least a fresh lease must have left.
+    /// The least time that a new lease must have left.
     pub min_validity: Duration,
     /// How long before the end of the lease its loss is signalled.
     pub notice: Duration,
-    /// When the lease is extended by itself, if it is.
+    /// How the lease is renewed, if it is.
     pub renewal: Option<Renewal>,
 }
 
-/// How a lease is extended by itself.
+/// How a lease is renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Renewal {
-    /// The pause from one extension to the next.
+    /// The interval between two extensions.
     pub every: Duration,
     /// The longest time the lock may be held.
     pub max_hold: Duration,
@@ -87,6 +88,10 @@ pub struct Renewal {
 
 impl Terms {
     /// Fills the gaps and checks all values against each other.
+    ///
+    /// # Errors
+    ///
+    /// If a value breaks a rule; the error names both.
     pub fn check(wanted: &Wanted) -> Result<Terms, TermsError> {
         let ttl = check_ttl(wanted.ttl, wanted.max_ttl)?;
         let usable = lease::usable(ttl);
@@ -104,14 +109,7 @@ impl Terms {
         Ok(Terms(Arc::new(times)))
     }
 
-    /// The same times, with extension left to the caller.
-    #[must_use]
-    pub fn without_renewal(mut self) -> Self {
-        Arc::make_mut(&mut self.0).renewal = None;
-        self
-    }
-
-    /// The same times, with this much patience for the nodes.
+    /// Returns the same times with another node timeout, unchecked.
     #[must_use]
     pub fn with_node_timeout(mut self, node_timeout: Duration) -> Self {
         Arc::make_mut(&mut self.0).node_timeout = node_timeout;
@@ -128,7 +126,7 @@ impl Deref for Terms {
 }
 
 impl Times {
-    /// How much of the TTL a lease may be used.
+    /// Returns how much of the TTL a lease may use.
     #[must_use]
     pub fn usable(&self) -> Duration {
         lease::usable(self.ttl)
@@ -160,8 +158,12 @@ impl Times {
     }
 }
 
-/// Checks one TTL, and cuts it to the whole milliseconds that servers count in:
-/// a lease must not count on time its keys do not have.
+/// Checks one TTL and truncates it to the whole milliseconds that servers count
+/// in: a lease must not rely on time that its keys do not have.
+///
+/// # Errors
+///
+/// If the TTL is above `max_ttl`, or clock drift uses it up.
 pub fn check_ttl(ttl: Duration, max_ttl: Duration) -> Result<Duration, TermsError> {
     if ttl > max_ttl {
         return Err(TermsError::TtlTooLong { ttl, max_ttl });
@@ -191,17 +193,17 @@ pub enum TermsError {
     /// The TTL is zero, or clock drift alone uses it up.
     #[error("a TTL of {ttl:?} leaves nothing after {drift:?} for clock drift; use at least 3ms")]
     TtlTooShort {
-        /// What was asked for, in whole milliseconds.
+        /// The TTL asked for, in whole milliseconds.
         ttl: Duration,
-        /// What drift takes of it.
+        /// How much of it drift takes.
         drift: Duration,
     },
-    /// The TTL is above the bound that all clients agreed on.
+    /// The TTL is above the limit that all clients agreed on.
     #[error("a TTL of {ttl:?} is above max_ttl, {max_ttl:?}; let renewal hold the lock for longer")]
     TtlTooLong {
         /// What was asked for.
         ttl: Duration,
-        /// The bound.
+        /// The limit.
         max_ttl: Duration,
     },
     /// Waiting for one node could use up the lease.
@@ -214,7 +216,7 @@ pub enum TermsError {
         /// What the TTL leaves after drift.
         usable: Duration,
     },
-    /// No lease could ever have that much left.
+    /// No lease could ever have that much time left.
     #[error("min_validity is {min_validity:?}; it cannot be above the usable time, {usable:?}")]
     MinValidity {
         /// What was asked for.
@@ -230,7 +232,7 @@ pub enum TermsError {
         /// What the TTL leaves after drift.
         usable: Duration,
     },
-    /// A renewal would come too late, or all the time.
+    /// Renewal would come too late, or without pause.
     #[error(
         "renewing every {every:?} needs {needed:?} with the node timeout; \
          it must be above zero and below the {usable:?} before loss is signalled"
@@ -240,10 +242,10 @@ pub enum TermsError {
         every: Duration,
         /// Interval and node timeout together.
         needed: Duration,
-        /// Usable time less notice.
+        /// Usable time minus notice.
         usable: Duration,
     },
-    /// A cap of nothing.
+    /// The limit is zero.
     #[error("max_hold is zero; leave renewal off instead")]
     MaxHold,
 }
@@ -327,10 +329,11 @@ mod tests {
     }
 
     const NS: Duration = Duration::from_nanos(1);
-    /// A nanosecond less than a TTL of a second leaves for use.
+    /// One nanosecond less than the usable time of a one-second TTL.
     const ALMOST: Duration = Duration::from_nanos(987_999_999);
 
-    /// A second of TTL leaves 988 ms of use; 50 ms for a node, 98.8 ms of notice.
+    /// A TTL of one second leaves 988 ms usable, with a node timeout of 50 ms and
+    /// 98.8 ms notice.
     fn second(change: impl FnOnce(&mut Wanted)) -> Result<Terms, TermsError> {
         let mut wanted = Wanted { renewal: None, ..with_ttl(1000 * MS) };
         change(&mut wanted);
@@ -380,7 +383,7 @@ mod tests {
                 wanted.renewal = Some(WantedRenewal { every, max_hold: Duration::MAX });
             })
         };
-        // What 98.8 ms of notice and 50 ms for a node leave of 988 ms.
+        // 988 ms minus 98.8 ms of notice and 50 ms of node timeout.
         let latest = Duration::from_micros(839_200);
 
         assert!(renewed(NS).is_ok());

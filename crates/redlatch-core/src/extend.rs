@@ -3,12 +3,12 @@
 //! In:  votes and the time.
 //! Out: kept (with the new end), lost, or unknown.
 //!
-//! Promise: kept only if a majority of *all* nodes still had our key and
-//! answered before the *old* end: a later answer proves nothing about the time
-//! in between. Keys are never created to win the vote.
+//! Promise: kept only if a majority of *all* nodes still had our key and answered
+//! before the *old* end; a later answer proves nothing about the time in between.
+//! Keys are never created to win the vote.
 
 use crate::{
-    lease,
+    lease::{self, Deadlines, Loss},
     moment::Moment,
     mutant::{self, Mutant},
     quorum::{Ballot, Verdict, Vote},
@@ -20,73 +20,106 @@ use core::time::Duration;
 pub struct Extension {
     started: Moment,
     ttl: Duration,
-    old_until: Moment,
+    /// The lease without this extension.
+    lease: Deadlines,
     deadline: Moment,
     ballot: Ballot,
+    /// The votes on the previous attempt if it failed, until this one gets a vote.
+    earlier: Option<Ballot>,
     decided: bool,
     kept: bool,
 }
 
 impl Extension {
-    /// Extends by `ttl` a lease that ends at `old_until`; commands are sent
-    /// after `started`, never before.
+    /// Extends `lease` by `ttl`. Its commands are sent after `started`, never before.
     #[must_use]
     pub fn new(
         started: Moment,
         nodes: usize,
         ttl: Duration,
         node_timeout: Duration,
-        old_until: Moment,
+        lease: Deadlines,
     ) -> Self {
         Extension {
             started,
             ttl,
-            old_until,
-            deadline: started.after(node_timeout).min(old_until),
+            lease,
+            deadline: started.after(node_timeout).min(lease.ends_at),
             ballot: Ballot::of(nodes),
+            earlier: None,
             decided: false,
             kept: false,
         }
     }
 
-    /// When nodes that have not answered no longer count.
+    /// Makes this the attempt that follows `last`.
+    #[must_use]
+    pub fn after(mut self, last: Extension) -> Self {
+        self.earlier = (last.decided && !last.kept).then_some(last.ballot);
+        self
+    }
+
+    /// Returns when nodes that have not answered stop counting.
     #[must_use]
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// Somebody else extended the lease meanwhile: answers count until then.
-    pub fn lease_lasts_until(&mut self, until: Moment) {
-        self.old_until = self.old_until.max(until);
+    /// Records that someone else extended the lease: answers count until its new end.
+    pub fn extended_elsewhere(&mut self, lease: Deadlines) {
+        if lease.ends_at > self.lease.ends_at {
+            self.lease = lease;
+        }
     }
 
-    /// Whether there has been a result.
+    /// Returns whether there has been a result.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.decided
     }
 
-    /// Whether the result was that the lease is kept.
+    /// Returns whether the result was that the lease is kept.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.kept
     }
 
-    /// The votes so far.
+    /// Returns the votes so far.
     #[must_use]
     pub fn ballot(&self) -> &Ballot {
         &self.ballot
     }
 
-    /// Takes in one vote. The result comes once, with the vote that decides.
+    /// Returns whether it was kept and every node has voted, so nothing more will come.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.kept && self.ballot.tally().pending == 0
+    }
+
+    /// Returns the votes to report if the lease is lost now, with silent nodes as
+    /// timed out; `None` if it was kept. While nobody has answered this attempt,
+    /// the votes on a failed attempt before it say more.
+    #[must_use]
+    pub fn failure(&self, now: Moment) -> Option<Ballot> {
+        if self.kept {
+            return None;
+        }
+        let mut ballot = self.earlier.as_ref().unwrap_or(&self.ballot).clone();
+        ballot.close(now.since(self.started));
+        Some(ballot)
+    }
+
+    /// Records one vote. Returns the result once, with the deciding vote.
     pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
+        self.earlier = None;
         self.ballot.cast(node, vote, now.since(self.started));
         self.decide(now)
     }
 
-    /// Ends the waiting for nodes once the deadline has passed.
+    /// Stops waiting for nodes once the deadline has passed.
     pub fn tick(&mut self, now: Moment) -> Option<Decision> {
         if now >= self.deadline {
+            self.earlier = None;
             self.ballot.close(now.since(self.started));
         }
         self.decide(now)
@@ -99,18 +132,22 @@ impl Extension {
         let tally = self.ballot.tally();
         let decision = match tally.verdict() {
             Verdict::Open => return None,
-            // Lost, but wait for what to call it: one dead node must not make
-            // a lock that is held look like an outage.
+            // Lost, but wait until the reason is clear: one dead node must not make
+            // a lease that is gone look like an outage.
             Verdict::Lost if !tally.refusals_decide() && tally.refusals_may_decide() => {
                 return None;
             }
-            Verdict::Won if now < self.old_until || mutant::on(Mutant::ExtensionAfterTheEnd) => {
-                Ok(lease::usable_until(self.started, self.ttl).max(self.old_until))
+            Verdict::Won
+                if now < self.lease.ends_at || mutant::on(Mutant::ExtensionAfterTheEnd) =>
+            {
+                Ok(lease::usable_until(self.started, self.ttl).max(self.lease.ends_at))
             }
-            Verdict::Lost if !tally.refusals_decide() && now < self.old_until => {
+            Verdict::Lost if !tally.refusals_decide() && now < self.lease.ends_at => {
                 Err(ExtendError::Unknown(self.ballot.clone()))
             }
-            Verdict::Won | Verdict::Lost => Err(ExtendError::Lost(self.ballot.clone())),
+            Verdict::Won | Verdict::Lost => {
+                Err(ExtendError::Lost(self.lease.loss(Some(self.ballot.clone()))))
+            }
         };
         self.decided = true;
         self.kept = decision.is_ok();
@@ -118,7 +155,7 @@ impl Extension {
     }
 }
 
-/// The new end of the lease, or why it is not known to be longer.
+/// The new end of the lease, or why it is not known to have moved.
 pub type Decision = Result<Moment, ExtendError>;
 
 /// Why a lease was not extended.
@@ -126,27 +163,23 @@ pub type Decision = Result<Moment, ExtendError>;
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lock is no longer ours. Stop.
-    #[error("no longer held: gone from {} of {} nodes, or its time was over", .0.tally().refused, .0.tally().nodes)]
-    Lost(Ballot),
-    /// Too few nodes answered. The lease stands until its old end; try again.
+    #[error("no longer held: {0}")]
+    Lost(Loss),
+    /// The lease was already over: released, or its loss signalled.
+    #[error("the lease was over before")]
+    Over,
+    /// Too few nodes answered. The lease keeps its old end; try again.
     #[error("not known: {}", .0.tally())]
     Unknown(Ballot),
-}
-
-impl ExtendError {
-    /// Every node's vote.
-    #[must_use]
-    pub fn ballot(&self) -> &Ballot {
-        match self {
-            ExtendError::Lost(ballot) | ExtendError::Unknown(ballot) => ballot,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quorum::Fault;
+    use crate::{
+        config::{Terms, Wanted},
+        quorum::Fault,
+    };
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -154,9 +187,13 @@ mod tests {
         Moment::START.after(millis * MS)
     }
 
+    fn lease_until(end: Moment) -> Deadlines {
+        Deadlines::of(&Terms::check(&Wanted::default()).unwrap(), end, Moment::NEVER)
+    }
+
     /// An extension by 1 s, sent at 300 ms, of a lease that ends at 988 ms.
     fn extension(nodes: usize) -> Extension {
-        Extension::new(at(300), nodes, 1000 * MS, 50 * MS, at(988))
+        Extension::new(at(300), nodes, 1000 * MS, 50 * MS, lease_until(at(988)))
     }
 
     #[test]
@@ -169,7 +206,7 @@ mod tests {
 
     #[test]
     fn extended_only_within_the_validity_time() {
-        let mut extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, at(988));
+        let mut extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, lease_until(at(988)));
         extension.vote(at(981), 0, Vote::Granted);
 
         let decision = extension.vote(at(988), 1, Vote::Granted);
@@ -222,14 +259,14 @@ mod tests {
 
     #[test]
     fn no_answer_is_waited_for_beyond_the_end_of_the_lease() {
-        let extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, at(988));
+        let extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, lease_until(at(988)));
 
         assert_eq!(extension.deadline(), at(988));
     }
 
     #[test]
     fn too_few_answers_by_the_end_of_the_lease_are_a_loss() {
-        let mut extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, at(988));
+        let mut extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, lease_until(at(988)));
         extension.vote(at(981), 0, Vote::Granted);
 
         let decision = extension.tick(at(988));
@@ -240,14 +277,14 @@ mod tests {
     #[test]
     fn what_others_extended_by_less_shortens_nothing() {
         let mut extension = extension(1);
-        extension.lease_lasts_until(at(400));
+        extension.extended_elsewhere(lease_until(at(400)));
 
         assert_eq!(extension.vote(at(500), 0, Vote::Granted), Some(Ok(at(1288))));
     }
 
     #[test]
     fn a_shorter_extension_never_shortens() {
-        let mut extension = Extension::new(at(300), 1, 100 * MS, 50 * MS, at(988));
+        let mut extension = Extension::new(at(300), 1, 100 * MS, 50 * MS, lease_until(at(988)));
 
         assert_eq!(extension.vote(at(301), 0, Vote::Granted), Some(Ok(at(988))));
     }

@@ -1,9 +1,13 @@
-//! The number that grows with every grant.
+//! Makes a number that grows with every grant.
 //!
-//! Each node keeps registers; a take that is granted moves the register of its
-//! resource to `max(register + 1, proposed)` and answers it. The greatest
-//! answer of the granting majority is the token, once a majority of the nodes
-//! has exactly that number.
+//! Each node keeps registers. Granting a take moves the register of its resource
+//! to `max(register + 1, proposed)`, which the node answers with. The greatest
+//! answer of the granting majority is the fencing token, once a majority of the
+//! nodes has exactly that number.
+
+mod rule;
+
+pub use rule::{Stale, accept};
 
 use crate::{
     moment::Moment,
@@ -14,13 +18,12 @@ use core::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 
 /// A number that is greater for every later grant of a resource.
 ///
-/// Hand it to the resource with each write, and let the resource refuse what
-/// comes with a smaller number than it has seen: then a holder that was paused
-/// past its lease cannot write late.
+/// Pass it to the resource with each write, and have the resource refuse any
+/// number smaller than one it has seen: then a holder that was paused past its
+/// lease cannot write late.
 ///
-/// In text it is digits and nothing else: what `redlatch run` hands to its
-/// command as `REDLATCH_FENCING_TOKEN`. With the feature `serde` it is a number
-/// in any format.
+/// As text it is digits and nothing else; `redlatch run` passes it to its command as
+/// `REDLATCH_FENCING_TOKEN`. With the feature `serde` it is a number in any format.
 ///
 /// ```
 /// use redlatch_core::FencingToken;
@@ -37,63 +40,77 @@ use core::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(NonZeroU64);
 
-/// What was given is not a fencing token.
+/// Why something is not a fencing token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FencingTokenError {
-    /// Something else than digits: a sign, a space, the end of a line, nothing.
+    /// It is not all digits: there is a sign, a space, a line break, or nothing.
     #[error("a fencing token is written in digits, and nothing else")]
     Digits,
-    /// A number, but not one that a grant can have.
+    /// It is a number, but not one that a grant can have.
     #[error("a fencing token is a number from 1 to {}", FencingToken::MAX)]
     Range,
 }
 
 impl FencingToken {
-    /// The greatest number: what every language's floating point can hold.
+    /// The greatest number: the greatest integer that a double holds exactly.
     pub const MAX: u64 = (1 << 53) - 1;
 
-    /// The token with that number: 1 to [`MAX`](Self::MAX).
+    /// Creates the token with this number: 1 to [`MAX`](Self::MAX).
     #[must_use]
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).filter(|_| number <= Self::MAX).map(FencingToken)
     }
 
-    /// The number itself.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
+
+    /// Returns the number as SQL's `BIGINT` and its drivers expect it. It always
+    /// fits: [`MAX`](Self::MAX) is far below `i64::MAX`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use redlatch_core::FencingToken;
+    /// let token = FencingToken::new(42).unwrap();
+    /// assert_eq!(token.as_i64(), 42_i64);
+    /// ```
+    #[must_use]
+    pub const fn as_i64(self) -> i64 {
+        self.0.get().cast_signed()
+    }
 }
 
-/// How far a proposal may be ahead of a node's clock unless configured: one wrong
-/// clock cannot poison a register.
+/// How far a proposal may be ahead of a node's clock by default, so that one
+/// wrong clock cannot poison a register.
 pub const DEFAULT_SKEW: Duration = Duration::from_secs(30);
 
-/// How many registers a node has: bounded memory however many locks there were.
+/// How many registers a node has, to bound its memory however many locks there were.
 pub const REGISTERS: u32 = 1 << 16;
 
-/// A wall clock, as far as fencing needs one: what it showed at some moment.
+/// A wall clock for fencing: what it showed at some moment.
 ///
-/// It need not be right. A register that was forgotten does not start again at
-/// one, and clocks that agree to within half of `skew` make all nodes answer the
-/// same number.
+/// It need not be right. It keeps a register that was forgotten from starting
+/// again at one, and clocks that agree to within half of `skew` make all nodes
+/// answer with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WallClock {
     /// When it was read.
     pub read_at: Moment,
     /// What it showed, in microseconds since 1970.
     pub micros: u64,
-    /// How far a proposal may be ahead of a node's clock, the same for all
-    /// clients of the nodes.
+    /// How far a proposal may be ahead of a node's clock; the same for all clients.
     pub skew: Duration,
 }
 
 impl WallClock {
-    /// The number to propose to that many nodes for a take that is sent now:
-    /// ahead of every clock that is less than half of `skew` ahead of ours. One
-    /// node needs no proposal to agree with itself: its own clock counts, so
-    /// that clients' clocks apart cannot turn the order around when it forgets.
+    /// Returns the number to propose to this many nodes for a take sent now: ahead
+    /// of every clock that is less than half of `skew` ahead of ours. A single node
+    /// always agrees with itself and uses its own clock, so that clients' differing
+    /// clocks cannot reverse the order when it forgets.
     #[must_use]
     pub fn propose(&self, now: Moment, nodes: usize) -> Proposal {
         if nodes == 1 {
@@ -105,7 +122,7 @@ impl WallClock {
     }
 }
 
-/// The number a client proposes for a grant, in microseconds since 1970.
+/// The number that a client proposes for a grant, in microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Proposal {
     micros: u64,
@@ -113,27 +130,27 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// A proposal of that many microseconds, and how far it may be ahead of a
-    /// node's clock.
+    /// Creates a proposal of this many microseconds, which may be ahead of a node's
+    /// clock by `skew`.
     #[must_use]
     pub const fn new(micros: u64, skew: Duration) -> Self {
         Proposal { micros, skew }
     }
 
-    /// The number itself.
+    /// Returns the number.
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.micros
     }
 
-    /// How many microseconds it may be ahead of a node's clock.
+    /// Returns how many microseconds it may be ahead of a node's clock.
     #[must_use]
     pub fn skew_micros(self) -> u64 {
         micros(self.skew)
     }
 
-    /// What a node makes of it, by its own clock (in microseconds) and the
-    /// greatest number in the registers concerned. None when no number is left.
+    /// Returns the number that a node grants, by its own clock (in microseconds) and the
+    /// greatest number in the registers concerned. `None` when numbers have run out.
     ///
     /// Nodes that run a script do the same there.
     #[must_use]
@@ -147,8 +164,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The registers of some resources, each once, ascending. A register serves
-/// every name that hashes to it (FNV-1a, folded to 16 bits).
+/// Returns the registers of these resources, each once, ascending. A register
+/// serves every name that hashes to it (FNV-1a, folded to 16 bits).
 #[must_use]
 pub fn registers(resources: &Resources) -> Vec<u32> {
     let mut registers: Vec<u32> = resources.iter().map(register).collect();
@@ -157,7 +174,7 @@ pub fn registers(resources: &Resources) -> Vec<u32> {
     registers
 }
 
-/// The register of one resource.
+/// Returns the register of one resource.
 #[must_use]
 pub fn register(resource: &Resource) -> u32 {
     let hash = resource
@@ -176,9 +193,9 @@ impl fmt::Display for FencingToken {
 impl FromStr for FencingToken {
     type Err = FencingTokenError;
 
-    /// From digits; zeros may lead.
+    /// Parses digits; leading zeros are allowed.
     fn from_str(text: &str) -> Result<Self, FencingTokenError> {
-        // Numbers in Rust may have a sign.
+        // Rust's own parser accepts a sign.
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(FencingTokenError::Digits);
         }
@@ -211,6 +228,14 @@ mod tests {
         assert_eq!(FencingToken::new(1).map(FencingToken::get), Some(1));
         assert!(FencingToken::new(FencingToken::MAX).is_some());
         assert_eq!(FencingToken::new(FencingToken::MAX + 1), None);
+    }
+
+    #[test]
+    fn every_token_fits_a_signed_number_of_64_bits() {
+        for number in [1, FencingToken::MAX] {
+            let token = FencingToken::new(number).unwrap();
+            assert_eq!(Ok(token.as_i64()), i64::try_from(number));
+        }
     }
 
     #[test]

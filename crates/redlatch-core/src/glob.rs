@@ -1,14 +1,14 @@
-//! Names by pattern, as Redis does it.
+//! Matches names against patterns, as Redis does.
 
-/// Whether the whole of `name` is like `pattern`: `*` is any text, `?` any byte,
-/// `[abc]`, `[a-z]` and `[^a-z]` one byte of these or of the others, and `\`
-/// takes the special meaning from the byte behind it.
+/// Returns whether `pattern` matches the whole of `name`: `*` matches any text,
+/// `?` any byte, `[abc]`, `[a-z]` and `[^a-z]` one byte in or not in the class,
+/// and `\` escapes the byte after it.
 ///
-/// The time it takes grows with the two lengths multiplied, at most.
+/// Takes at most time proportional to the product of both lengths.
 #[must_use]
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut pattern, mut name) = (pattern, name);
-    // Where the last `*` was, and what of the name it has not eaten yet.
+    // What follows the last `*`, and the part of the name it has not consumed yet.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         if let [b'*', rest @ ..] = pattern {
@@ -23,7 +23,7 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
         };
         (pattern, name) = match (step, star) {
             (Some(next), _) => next,
-            // Let the `*` eat one byte more, and try again.
+            // Let the `*` consume one more byte, and try again.
             (None, Some((behind, [_, uneaten @ ..]))) => {
                 star = Some((behind, uneaten));
                 (behind, uneaten)
@@ -33,7 +33,7 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// What is left of a pattern whose first part, not a `*`, is like `byte`.
+/// Returns the rest of a pattern whose first element, not a `*`, matches `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     let (is_like, rest) = match pattern {
         [b'?', rest @ ..] => (true, rest),
@@ -44,7 +44,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     is_like.then_some(rest)
 }
 
-/// A class behind its `[`: whether `byte` is in it, and what follows it.
+/// Parses a class after its `[`: whether `byte` is in it, and what follows it.
 fn class(inside: &[u8], byte: u8) -> (bool, &[u8]) {
     let (negated, mut rest) = match inside {
         [b'^', rest @ ..] => (true, rest),

@@ -1,24 +1,30 @@
-//! The decisions of the Redlatch lock, and nothing else.
+//! Makes every decision of the Redlatch lock, and does nothing else.
 //!
-//! In:  requests, votes and the time, all handed over by a driver.
-//! Out: what to send to which node, when to be called again, and answers.
+//! In:  requests, votes and the time, all passed in by a driver.
+//! Out: commands for nodes, the time of the next call, and answers.
 //!
-//! There is no clock, no socket, no randomness and no async in this crate: it
-//! is `no_std`, so it cannot reach for any. The library's engine, the simulator
-//! and the model checker drive the very same code, and what is proved is what
-//! ships. People who want a lock add the crate `redlatch`.
+//! This crate has no clock, no socket, no randomness and no async: it is
+//! `no_std`, so it cannot reach for any. The library's engine, the simulator and
+//! the model checker all drive this same code, so what is proved is what ships.
+//! To use a lock, add the crate `redlatch` instead.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 
 pub mod acquire;
+pub mod agreement;
 pub mod command;
 pub mod config;
+#[doc(hidden)]
+pub mod dice;
 pub mod extend;
 pub mod fence;
 pub mod glob;
 pub mod lease;
 pub mod ledger;
+pub mod line;
+pub mod link;
 pub mod machine;
 pub mod moment;
 #[doc(hidden)]
@@ -26,22 +32,28 @@ pub mod mutant;
 pub mod pace;
 pub mod quarantine;
 pub mod quorum;
+pub mod reference;
 pub mod release;
 pub mod resource;
 pub mod retry;
+pub mod standing;
 pub mod survey;
 pub mod token;
+mod watch;
 
 pub use acquire::{AcquireError, Attempt};
+pub use agreement::{Admission, Agreement, Fingerprint};
 pub use command::{Command, Facts, HeldKey, Identity, KeyState, Page, Reply};
 pub use config::{Renewal, Terms, TermsError};
 pub use extend::{ExtendError, Extension};
 pub use fence::{FencingToken, FencingTokenError, Proposal, WallClock};
 pub use ledger::Ledger;
+pub use line::{InLine, Place, Then, Ticket, Waiter, Wake};
 pub use machine::{Input, Machine, OpId, Output, Tag};
 pub use moment::{Moment, Now, Steady};
-pub use quarantine::{Agreement, Cause, Fingerprint, Guard, Mark, Marker, Quarantine};
+pub use quarantine::{Cause, Mark, Marker, Quarantine};
 pub use quorum::{Ballot, Cast, Fault, Holder, Tally, Verdict, Vote};
 pub use release::{ReleaseError, Released};
 pub use resource::{Resource, ResourceError, Resources};
+pub use standing::Standing;
 pub use token::{Entropy, Owner, OwnerError, Token};

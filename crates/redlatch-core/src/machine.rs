@@ -1,68 +1,74 @@
-//! Many locks at once: what to send, to whom, when, and what to answer.
+//! Runs many locks at once: decides what to send to which node, when, and what to
+//! answer.
 //!
-//! In:  requests, replies of nodes and the time ([`Input`]).
-//! Out: commands, answers and changes of leases ([`Output`]), and the moment at
-//!      which it wants to be called again.
+//! In:  requests, node replies and the time ([`Input`]).
+//! Out: commands, answers and lease changes ([`Output`]), and the time at which it
+//!      must be called again.
 //!
-//! Callers whose attempt would be one too many for the nodes wait for their turn
-//! (see [`crate::pace`]); whoever gives something back does not.
+//! Callers wait for their turn while the nodes have all the attempts they can
+//! handle (see [`crate::pace`]). Releases and undos never wait.
 //!
-//! Promise: every attempt that was lost, cancelled or cut off, and every lease
-//! that was released or lost, ends in an undo on every node it may have reached.
-//! Needs: each node carries out and answers its commands in the order they were
+//! Promise: every attempt that is lost, cancelled or cut off, and every lease
+//! that is released or lost, ends in an undo on every node it may have reached.
+//! Needs: each node executes and answers its commands in the order they were
 //! sent, so that an undo cannot overtake its take.
 
 mod acquiring;
-mod guarding;
+mod admitting;
 mod holding;
+mod lines;
 mod turns;
 mod undoing;
 
 use crate::{
     acquire,
+    agreement::{Admission, Fingerprint},
     command::{Command, Reply},
     config::Terms,
     extend,
     fence::{FencingToken, WallClock},
-    lease::Loss,
+    lease::{Deadlines, Loss},
+    line::{InLine, Then, Wake},
     moment::{Moment, Now},
-    quarantine::{Fingerprint, Guard, Quarantine},
+    quarantine::Quarantine,
     quorum::{Ballot, Vote},
     release,
     resource::Resources,
+    standing::Standing,
     survey::Survey,
     token::{Entropy, Owner, Token},
 };
 use acquiring::Acquiring;
+use admitting::Admitting;
 use alloc::{
     boxed::Box,
     collections::{BTreeMap, BTreeSet, VecDeque},
     vec::Vec,
 };
 use core::time::Duration;
-use guarding::Guarding;
 use holding::Holding;
+use lines::Lines;
 use turns::{Load, Turns};
 use undoing::Undoing;
 
-/// One operation. The driver counts them up from zero and never reuses one.
+/// Identifies one operation. The driver counts ids up from zero and never reuses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(u64);
 
 impl OpId {
-    /// Undos of lost attempts are the machine's own; their ids have this bit.
+    /// Marks the ids of undos that the machine starts itself, for lost attempts.
     const INTERNAL: u64 = 1 << 63;
-    /// Watching over quarantined nodes is one operation for all.
-    const GUARD: OpId = OpId(u64::MAX);
+    /// A single operation watches over all quarantined nodes.
+    const ADMISSION: OpId = OpId(u64::MAX);
 
-    /// The id with that number, which must be below 2^63.
+    /// Returns the id with this number, which must be below 2^63.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         OpId(number & !Self::INTERNAL)
     }
 }
 
-/// Says which question a reply answers.
+/// Identifies the command that a reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tag {
     op: OpId,
@@ -70,150 +76,188 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// For a question that a driver asks a node by itself; no machine uses it.
-    pub const DRIVER: Tag = Tag { op: OpId(u64::MAX - 1), round: 0 };
+    /// Returns a tag for a command that the driver sends on its own account,
+    /// numbered by the driver. No machine uses these tags.
+    #[must_use]
+    pub const fn of_driver(number: u32) -> Self {
+        Tag { op: OpId(u64::MAX - 1), round: number }
+    }
+
+    /// The tag of what a node reports unasked ([`Reply::Woken`]).
+    pub const WAKE: Tag = Tag { op: OpId(u64::MAX - 2), round: 0 };
 }
 
-/// What can happen.
+/// An event for the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// Somebody wants a lock.
+    /// Acquire a lock.
     Acquire(OpId, Order),
-    /// A lease from elsewhere shall be looked after here. It counts as held
-    /// until the given moment; extend it to prove more.
+    /// Take charge of a lease that was acquired elsewhere. Its
+    /// [deadlines](Adopted::deadlines) are all that is known of it until it is extended.
     Adopt(OpId, Adopted),
     /// Extend the lease now, by this TTL.
     Extend(OpId, Duration),
-    /// Give the lock back and answer what became of it.
+    /// Release the lock and answer with the outcome.
     Release(OpId),
-    /// The caller is gone: undo whatever there is, answer nothing.
+    /// The caller is gone: undo everything, answer nothing.
     Cancel(OpId),
-    /// Stop looking after the lease, but leave its keys alone.
+    /// Stop managing the lease, but leave its keys alone.
     Forget(OpId),
-    /// Somebody else extended the lease; it now ends at that moment.
+    /// Someone else extended the lease; it now ends at this moment.
     Extended(OpId, Moment),
-    /// Somebody else signalled its loss: let it end, whatever the nodes say.
+    /// Someone else signalled the loss: let the lease end, whatever the nodes say.
     GivenUp(OpId),
-    /// Ask every node the same and answer with all replies.
+    /// Send the same command to every node and answer with all replies.
     Survey(OpId, Command, Duration),
-    /// Look which nodes may vote, admit those that may be admitted, and answer
-    /// once nothing more can be done but wait, or a majority may vote.
-    Guard(OpId, Vouch),
+    /// Check which nodes may vote and admit those that are ready. Answers once a
+    /// majority may vote, or once nothing is left to do but wait.
+    Admit(OpId, Vouch),
     /// A node answered.
     Reply {
-        /// Which node.
+        /// The node's index.
         node: usize,
-        /// Which question.
+        /// The tag of the command it answers.
         tag: Tag,
-        /// What it said.
+        /// The node's answer.
         reply: Reply,
     },
     /// Time has passed.
     Tick,
 }
 
-/// A lock that is wanted.
+/// A request for a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Order {
     /// What to lock.
     pub resources: Resources,
-    /// Its times.
+    /// Its TTL, timeouts and renewal.
     pub terms: Terms,
-    /// Whose it will be.
+    /// The owner's name, which becomes part of the lock token.
     pub owner: Owner,
-    /// Until when to try again, or to wait for a turn. There is one attempt at
-    /// least, unless a turn does not come within the node timeout either.
+    /// How long to retry, or to wait for a turn. At least one attempt is made, unless
+    /// no turn comes up by then or within the node timeout, whichever is later.
     pub wait_until: Moment,
-    /// With fencing: the wall clock that numbers are proposed by.
+    /// With fencing: the wall clock from which numbers are proposed.
     pub fencing: Option<WallClock>,
+    /// Waits in line, first come first served. Otherwise it tries again after random
+    /// pauses.
+    pub line: Option<InLine>,
 }
 
-/// A lease that was taken elsewhere.
+/// A lease that was acquired elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Adopted {
     /// What is locked.
     pub resources: Resources,
-    /// Its times from here on.
+    /// Its terms from here on.
     pub terms: Terms,
-    /// What signs it.
+    /// Its lock token.
     pub token: Token,
-    /// Until when it is known to be held.
+    /// The moment until which it is known to be held.
     pub usable_until: Moment,
-    /// Whether its key is put back on nodes that lost it. Only one place may do
-    /// that, or a key is planted behind its release.
-    pub replants: bool,
-    /// Its fencing token, which extensions carry along.
+    /// When `max_hold` ends it: see [`hold_until`](crate::lease::hold_until).
+    pub hold_until: Moment,
+    /// Whether this machine keeps the lease from now on: renews it, and puts its
+    /// key back on nodes that lost it. Only one machine may, or a key could be
+    /// planted after its release. Any other acts only on request.
+    pub keeps: bool,
+    /// Its fencing token, which every extension carries.
     pub fence: Option<FencingToken>,
 }
 
-/// An operator's word for some nodes.
+impl Adopted {
+    /// Returns the moments at which something must happen to the lease.
+    #[must_use]
+    pub fn deadlines(&self) -> Deadlines {
+        Deadlines::of(&self.terms, self.usable_until, self.hold_until)
+    }
+}
+
+/// What an operator vouches for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Vouch {
-    /// These nodes have forgotten no lock that could still be held: admit them
-    /// at once.
+    /// These nodes have forgotten no lock that could still be held: admit them at once.
     pub remembers: Box<[usize]>,
-    /// Take these nodes from the clients that have another agreement, and admit
-    /// them when all of their locks are over.
+    /// Take these nodes over from clients with another agreement, and admit them
+    /// once all locks of those clients have expired.
     pub replace: Box<[usize]>,
-    /// Answer only when all nodes were looked at, also if a majority may vote.
-    /// Who vouches gets such an answer in any case.
+    /// All nodes are new: admit them at once, provided that all answer and none was
+    /// ever admitted by a client. If even one was, the servers are not new.
+    pub new: bool,
+    /// Answer only after checking all nodes, even if a majority may already vote.
+    /// Callers that vouch always get this answer.
     pub patient: bool,
 }
 
-/// What shall be done.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Send a command to a node.
     Send {
-        /// Which node.
+        /// The node's index.
         node: usize,
-        /// Comes back with the reply.
+        /// Must come back with the reply.
         tag: Tag,
-        /// What to send.
+        /// The command.
         command: Command,
     },
     /// The answer to [`Input::Acquire`].
     Acquired(OpId, Result<Grant, acquire::AcquireError>),
     /// The answer to [`Input::Extend`].
-    Extended(OpId, extend::Decision),
+    Extended(OpId, Result<Kept, extend::ExtendError>),
     /// The answer to [`Input::Release`].
     Released(OpId, release::Decision),
-    /// The answer to [`Input::Survey`], in the order of the nodes.
+    /// The answer to [`Input::Survey`], in node order.
     Surveyed(OpId, Box<[Reply]>),
-    /// The answer to [`Input::Guard`]: what each node says of itself, in their
-    /// order, or that it says nothing.
-    Guarded(OpId, Box<[Reply]>),
+    /// The answer to [`Input::Admit`]: each node's standing, in node order.
+    Standings(OpId, Box<[Standing]>),
     /// This node may vote again.
     Admitted(usize),
-    /// The lease is good until that moment, by these votes.
-    Kept(OpId, Moment, Ballot),
-    /// One attempt failed; another will follow after a pause.
+    /// The lease was extended.
+    Kept(OpId, Kept),
+    /// These votes did not extend the lease. It keeps its old end; if it is
+    /// renewed, another attempt follows.
+    NotKept(OpId, Ballot),
+    /// An attempt failed; the next one follows after this pause.
     Retrying(OpId, acquire::AcquireError, Duration),
     /// The lease is lost, or will be before anything can be done about it.
     Lost(OpId, Loss),
 }
 
-/// A lock that was taken.
+/// A lock that was won: everything its holder needs to know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// What signs it.
+    /// What is locked.
+    pub resources: Resources,
+    /// Its terms, as ordered.
+    pub terms: Terms,
+    /// Its lock token.
     pub token: Token,
-    /// The end of the lease.
-    pub usable_until: Moment,
-    /// The votes when the majority was complete.
+    /// When its lease ends, and when something must happen before that.
+    pub deadlines: Deadlines,
+    /// The votes at the moment a majority was complete.
     pub ballot: Ballot,
-    /// Its number, with fencing.
+    /// Its fencing token, with fencing.
     pub fence: Option<FencingToken>,
-    /// The nodes did not answer one and the same number at once: agreeing on one
-    /// took a second round trip.
+    /// Whether agreeing on one number took a second round trip, because the nodes
+    /// first answered with different ones.
     pub second_round: bool,
 }
 
-/// The state of all operations. Machines that are equal have the same future,
-/// which is what an explorer of all histories needs to know.
+/// A lease that was extended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Kept {
+    /// When it now ends, and when something must happen before that.
+    pub deadlines: Deadlines,
+    /// The votes at the moment a majority was complete.
+    pub ballot: Ballot,
+}
+
+/// The state of all operations. Equal machines have the same future, which an
+/// exhaustive explorer of histories relies on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine<E> {
-    /// Boxed: a map moves its entries about.
+    /// Boxed because the map moves its entries around.
     ops: BTreeMap<OpId, Box<Entry>>,
     timers: BTreeSet<(Moment, OpId)>,
     world: World<E>,
@@ -223,34 +267,36 @@ pub struct Machine<E> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
     op: Op,
-    /// When its timer is set; never later than the operation's own `due`.
+    /// When its timer fires; never later than the operation's own `due`.
     armed: Moment,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Op {
-    Acquiring(Acquiring),
+    /// Boxed because locks are mostly held, not asked for.
+    Acquiring(Box<Acquiring>),
     Holding(Holding),
     Undoing(Undoing),
     Surveying(Survey),
-    Guarding(Guarding),
+    Admitting(Admitting),
 }
 
-/// What an operation may touch besides itself.
+/// Shared state that an operation may change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World<E> {
     nodes: usize,
     entropy: E,
-    guard: Option<Guard>,
-    /// Counts the turns of watching over nodes: a reply to an earlier watch is
-    /// not one to this.
-    guard_round: u32,
+    admission: Option<Admission>,
+    /// Counts the admission rounds, so that replies to an earlier round are
+    /// recognised and ignored.
+    admission_round: u32,
     turns: Turns,
+    lines: Lines,
     outbox: VecDeque<Output>,
     spawned: Vec<Undoing>,
 }
 
-/// What an operation is after an event.
+/// What becomes of an operation after an event.
 enum Next {
     Same,
     Becomes(Op),
@@ -258,7 +304,7 @@ enum Next {
 }
 
 impl<E: Entropy> Machine<E> {
-    /// A machine for that many nodes.
+    /// Creates a machine for this many nodes.
     pub fn new(nodes: usize, entropy: E) -> Self {
         Machine {
             ops: BTreeMap::new(),
@@ -266,9 +312,10 @@ impl<E: Entropy> Machine<E> {
             world: World {
                 nodes,
                 entropy,
-                guard: None,
-                guard_round: 0,
+                admission: None,
+                admission_round: 0,
                 turns: Turns::default(),
+                lines: Lines::default(),
                 outbox: VecDeque::new(),
                 spawned: Vec::new(),
             },
@@ -276,35 +323,37 @@ impl<E: Entropy> Machine<E> {
         }
     }
 
-    /// The same with the restart guard: nodes that may have forgotten locks do
-    /// not vote, and are admitted again when they may.
+    /// Turns on the restart guard: nodes that may have forgotten locks do not vote
+    /// until they are admitted again.
     #[must_use]
-    pub fn guarded(mut self, guard: Guard) -> Self {
-        self.world.guard = Some(guard);
+    pub fn admitting(mut self, admission: Admission) -> Self {
+        self.world.admission = Some(admission);
         self
     }
 
-    /// Takes in what happened. Afterwards [`poll`](Self::poll) until it is empty.
+    /// Processes one event. Call [`poll`](Self::poll) afterwards until it returns
+    /// `None`.
     pub fn handle(&mut self, time: Now, input: Input) {
         let now = time.lease;
         match input {
             Input::Acquire(id, order) => {
-                let op = Op::Acquiring(Acquiring::start(now, id, order, &mut self.world));
-                self.insert(id, op);
+                let op = Acquiring::start(now, id, order, &mut self.world);
+                self.insert(id, Op::Acquiring(Box::new(op)));
             }
             Input::Adopt(id, adopted) => {
-                let op = Op::Holding(Holding::adopt(now, adopted, self.world.nodes));
+                let op = Op::Holding(Holding::adopted(adopted));
                 self.insert(id, op);
             }
             Input::Survey(id, command, timeout) => self.survey(now, id, &command, timeout),
-            Input::Guard(id, vouch) => self.guard(time, id, &vouch),
+            Input::Admit(id, vouch) => self.admit(time, id, &vouch),
+            Input::Reply { node, reply: Reply::Woken(wake), .. } => self.woken(now, node, &wake),
             Input::Reply { node, tag, mut reply } => {
                 if let Reply::Vote(Vote::Quarantined(quarantine)) = &mut reply {
                     self.quarantined(time, node, quarantine);
                 }
                 self.step(tag.op, |id, op, world| match (op, reply) {
                     (Op::Surveying(survey), reply) => finish(id, survey.reply(node, reply), world),
-                    (Op::Guarding(op), reply) => op.reply(time, id, tag, node, reply, world),
+                    (Op::Admitting(op), reply) => op.reply(time, id, tag, node, reply, world),
                     (Op::Acquiring(op), Reply::Vote(vote)) => {
                         op.vote(time, id, tag, node, vote, world)
                     }
@@ -323,79 +372,83 @@ impl<E: Entropy> Machine<E> {
                 _ => Next::Same,
             }),
             Input::GivenUp(id) => self.step(id, |id, op, world| match op {
-                Op::Holding(op) => op.give_up(id, world),
+                Op::Holding(op) => op.give_up(now, id, world),
                 _ => Next::Same,
             }),
             Input::Release(id) => self.release(time, id),
             Input::Cancel(id) => self.step(id, |id, op, world| match op {
                 Op::Acquiring(op) => op.cancel(time, id, world),
                 Op::Holding(op) => op.release(time, id, false, world),
-                Op::Undoing(_) | Op::Guarding(_) => Next::Same,
+                Op::Undoing(_) | Op::Admitting(_) => Next::Same,
                 Op::Surveying(_) => Next::Over,
             }),
-            Input::Forget(id) => self.step(id, |_, op, _| match op {
-                Op::Holding(_) => Next::Over,
+            Input::Forget(id) => self.step(id, |id, op, world| match op {
+                Op::Holding(_) => {
+                    world.lines.forgotten(id);
+                    Next::Over
+                }
                 _ => Next::Same,
             }),
             Input::Tick => self.tick(time),
         }
-        // In this order: what is undone makes way for what is taken.
+        // Undos first: they free locks that the new attempts may want.
         self.adopt_spawned(now);
+        self.pass_on_news(time);
         self.let_in(now);
     }
 
-    /// The next thing to do, if any.
+    /// Returns the next action, if any.
     pub fn poll(&mut self) -> Option<Output> {
         self.world.outbox.pop_front()
     }
 
-    /// When to hand in [`Input::Tick`] at the latest, even if nothing happens.
+    /// Returns the latest moment at which to pass in [`Input::Tick`], even if
+    /// nothing else happens.
     #[must_use]
     pub fn due(&self) -> Option<Moment> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Whether no operation is under way: nothing held, nothing left to undo.
+    /// Returns whether nothing is in progress: no lock held, nothing left to undo.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.ops.keys().all(|id| *id == OpId::GUARD)
+        self.ops.keys().all(|id| *id == OpId::ADMISSION)
     }
 
-    /// How many undos are still under way.
+    /// Returns how many undos are in progress.
     #[must_use]
     pub fn undos(&self) -> usize {
         self.world.turns.undos()
     }
 
-    /// What would stay on the nodes if the machine stopped now: the driver's
-    /// last will, for whoever carries it out.
+    /// Returns the keys that would stay on the nodes if the machine stopped now,
+    /// for someone else to remove.
     pub fn left_behind(&self) -> impl Iterator<Item = (&Resources, &Token)> {
         self.ops.values().filter_map(|entry| match &entry.op {
             Op::Acquiring(op) => op.at_stake(),
             Op::Holding(op) => Some(op.at_stake()),
             Op::Undoing(op) => Some(op.at_stake()),
-            Op::Surveying(_) | Op::Guarding(_) => None,
+            Op::Surveying(_) | Op::Admitting(_) => None,
         })
     }
 
-    /// Extends a lease; one that is over is answered too, whoever ended it.
+    /// Extends a lease. Answers even if the lease is over, whoever ended it.
     fn extend(&mut self, now: Moment, id: OpId, ttl: Duration) {
-        let lost = |ballot| Output::Extended(id, Err(extend::ExtendError::Lost(ballot)));
+        let over = Output::Extended(id, Err(extend::ExtendError::Over));
         if !self.ops.contains_key(&id) {
-            let nobody = Ballot::of(self.world.nodes);
-            return self.world.outbox.push_back(lost(nobody));
+            return self.world.outbox.push_back(over);
         }
         self.step(id, |id, op, world| match op {
             Op::Holding(op) => op.extend(now, id, ttl, world),
-            Op::Undoing(op) => {
-                world.outbox.push_back(lost(op.ballot().clone()));
+            Op::Undoing(_) => {
+                world.outbox.push_back(over);
                 Next::Same
             }
-            Op::Acquiring(_) | Op::Surveying(_) | Op::Guarding(_) => Next::Same,
+            Op::Acquiring(_) | Op::Surveying(_) | Op::Admitting(_) => Next::Same,
         });
     }
 
-    /// Releases a lease; one that is over is answered too, whoever ended it.
+    /// Releases a lease. Answers even if the lease is over, whoever ended it.
     fn release(&mut self, now: Now, id: OpId) {
         if !self.ops.contains_key(&id) {
             let gone = Output::Released(id, Ok(release::Released::AlreadyGone));
@@ -404,7 +457,7 @@ impl<E: Entropy> Machine<E> {
         self.step(id, |id, op, world| match op {
             Op::Holding(op) => op.release(now, id, true, world),
             Op::Undoing(op) => op.answer(now, id, world),
-            Op::Acquiring(_) | Op::Surveying(_) | Op::Guarding(_) => Next::Same,
+            Op::Acquiring(_) | Op::Surveying(_) | Op::Admitting(_) => Next::Same,
         });
     }
 
@@ -423,14 +476,15 @@ impl<E: Entropy> Machine<E> {
                 Op::Holding(op) => op.tick(time, id, world),
                 Op::Undoing(op) => op.tick(time, id, world),
                 Op::Surveying(survey) => finish(id, survey.tick(now), world),
-                Op::Guarding(op) => op.tick(time, id, world),
+                Op::Admitting(op) => op.tick(time, id, world),
             });
-            // At once: an attempt without a pause would overtake the undo of the last.
+            // Now, not later: a retry without a pause would overtake the previous undo.
             self.adopt_spawned(now);
+            self.pass_on_news(time);
         }
     }
 
-    /// Lets one operation react, and sets its timer anew.
+    /// Lets one operation react and resets its timer.
     fn step(&mut self, id: OpId, react: impl FnOnce(OpId, &mut Op, &mut World<E>) -> Next) {
         let Some(entry) = self.ops.get_mut(&id) else {
             return; // a late reply to something that is over
@@ -471,42 +525,103 @@ impl<E: Entropy> Machine<E> {
         self.insert(id, Op::Surveying(survey));
     }
 
-    /// Somebody wants to know which nodes may vote.
-    fn guard(&mut self, now: Now, id: OpId, vouch: &Vouch) {
-        if !self.world.guard.as_ref().is_some_and(|guard| guard.admits) {
-            let nobody = Output::Guarded(id, Box::default());
+    /// Answers a caller that asks which nodes may vote.
+    fn admit(&mut self, now: Now, id: OpId, vouch: &Vouch) {
+        if !self.world.admission.as_ref().is_some_and(|admission| admission.admits) {
+            let nobody = Output::Standings(id, Box::default());
             return self.world.outbox.push_back(nobody);
         }
         self.watch_over(now);
-        self.step(OpId::GUARD, |guard, op, world| match op {
-            Op::Guarding(op) => op.ask(now, guard, id, vouch, world),
+        self.step(OpId::ADMISSION, |watching, op, world| match op {
+            Op::Admitting(op) => op.ask(now, watching, id, vouch, world),
             _ => Next::Same,
         });
     }
 
-    /// A node says that it may not vote: look after it, and tell how long still.
+    /// Handles a vote from a quarantined node: starts watching it, and fills in the
+    /// time left.
     fn quarantined(&mut self, now: Now, node: usize, quarantine: &mut Quarantine) {
-        if !self.world.guard.as_ref().is_some_and(|guard| guard.admits) {
+        if !self.world.admission.as_ref().is_some_and(|admission| admission.admits) {
             return;
         }
         self.watch_over(now);
-        if let Some(Op::Guarding(op)) = self.ops.get(&OpId::GUARD).map(|entry| &entry.op) {
-            quarantine.remaining = op.remaining(now.steady, node);
+        let watching = self.ops.get(&OpId::ADMISSION).map(|entry| &entry.op);
+        if let (Some(Op::Admitting(op)), Some(admission)) = (watching, &self.world.admission) {
+            quarantine.remaining = op.remaining(now.steady, admission, node);
         }
     }
 
     fn watch_over(&mut self, now: Now) {
-        if !self.ops.contains_key(&OpId::GUARD) {
-            let guarding = Guarding::start(now, OpId::GUARD, &mut self.world);
-            self.insert(OpId::GUARD, Op::Guarding(guarding));
+        if !self.ops.contains_key(&OpId::ADMISSION) {
+            let admitting = Admitting::start(now, OpId::ADMISSION, &mut self.world);
+            self.insert(OpId::ADMISSION, Op::Admitting(admitting));
         }
     }
 
-    /// Starts the attempts of those whose turn has come.
+    /// Tells callers in line what has happened to them.
+    fn pass_on_news(&mut self, time: Now) {
+        while let Some((id, news)) = self.world.lines.news() {
+            self.step(id, |id, op, world| match op {
+                Op::Acquiring(op) => op.hear(time, id, &news, world),
+                _ => Next::Same,
+            });
+            self.adopt_spawned(time.lease);
+        }
+    }
+
+    /// A node has reserved a key for one of our lines.
+    fn woken(&mut self, now: Moment, node: usize, wake: &Wake) {
+        let waiter = wake.ticket.waiter;
+        if !self.world.lines.is_ours(waiter) {
+            return;
+        }
+        let (holder, head) = match self.world.lines.served(waiter) {
+            Some(known) => known,
+            None => (None, self.waiting_as(waiter.line())),
+        };
+        // Where the holder's own key is missing, the wake was for its take.
+        let mut is_used = false;
+        if let Some(holder) = holder {
+            self.step(holder, |id, op, world| {
+                if let Op::Holding(op) = op {
+                    is_used = op.woken(id, node, wake.ticket, world);
+                }
+                Next::Same
+            });
+        }
+        if is_used {
+            return;
+        }
+        if let Some(head) = head {
+            return self.step(head, |id, op, world| match op {
+                Op::Acquiring(op) => op.woken(now, id, node, world),
+                _ => Next::Same,
+            });
+        }
+        // Nobody wants it any more: let the next in line have it.
+        let command = Command::Release {
+            resources: wake.resource.clone().into(),
+            token: Token::from_bytes(wake.ticket.reservation().as_bytes()),
+            then: Some(Then::Leave(wake.ticket)),
+        };
+        self.world.send(node, Tag::WAKE, command);
+    }
+
+    /// Returns the request that waits under this number without being in line yet.
+    fn waiting_as(&self, number: u16) -> Option<OpId> {
+        let (last, _) = self.ops.range(..OpId(OpId::INTERNAL)).next_back()?;
+        let ids = (0..=last.0 >> 16).rev().map(|high| OpId(high << 16 | u64::from(number)));
+        ids.into_iter().find(|id| match self.ops.get(id).map(|entry| &entry.op) {
+            Some(Op::Acquiring(op)) => op.is_in_line(),
+            _ => false,
+        })
+    }
+
+    /// Starts the attempts whose turn has come.
     fn let_in(&mut self, now: Moment) {
         while let Some(id) = self.world.turns.next() {
             self.step(id, |id, op, world| match op {
-                Op::Acquiring(op) => op.take(now, id, world),
+                Op::Acquiring(op) => op.take_all(now, id, world),
                 _ => Next::Same,
             });
         }
@@ -514,6 +629,9 @@ impl<E: Entropy> Machine<E> {
 
     fn adopt_spawned(&mut self, now: Moment) {
         while let Some(mut undoing) = self.world.spawned.pop() {
+            if undoing.undo.is_settled() {
+                continue;
+            }
             let id = OpId(self.internal);
             self.internal += 1;
             undoing.ask(now, id, &mut self.world);
@@ -529,7 +647,7 @@ impl Op {
             Op::Holding(op) => op.due(),
             Op::Undoing(op) => op.due(),
             Op::Surveying(survey) => survey.deadline(),
-            Op::Guarding(op) => op.due(),
+            Op::Admitting(op) => op.due(),
         }
     }
 
@@ -537,15 +655,15 @@ impl Op {
         match self {
             Op::Acquiring(op) => op.load(),
             Op::Undoing(op) => op.load(),
-            Op::Holding(_) | Op::Surveying(_) | Op::Guarding(_) => Load::None,
+            Op::Holding(_) | Op::Surveying(_) | Op::Admitting(_) => Load::None,
         }
     }
 }
 
 impl<E> World<E> {
-    /// What votes of this node are cast by.
+    /// Returns the fingerprint that this node's votes must carry.
     fn fingerprint(&self, node: usize) -> Option<Fingerprint> {
-        self.guard.as_ref().map(|guard| guard.fingerprint(node))
+        self.admission.as_ref().map(|admission| admission.fingerprint(node))
     }
 
     fn send(&mut self, node: usize, tag: Tag, command: Command) {

@@ -1,98 +1,100 @@
 //! Points in time, on two clocks.
 //!
-//! Time that is *left* (a lease) is counted by the fastest clock there is, a
-//! [`Moment`]; time that must have *passed* (the restart guard's window) by the
-//! slowest, a [`Steady`]. One cannot be made from the other, so a window cannot
-//! be measured with the clock of leases, which a step of the wall clock moves.
+//! Time *left* (a lease) is measured on the fastest clock there is, as a
+//! [`Moment`]; time that must have *passed* (the restart guard's window) on the
+//! slowest, as a [`Steady`]. Neither converts to the other, so a window cannot be
+//! measured on the lease clock, which a step of the wall clock moves.
 //!
-//! Only differences between moments of the *same* clock mean anything; where
-//! zero lies is the driver's business. All arithmetic saturates: a moment that
-//! cannot be represented is "never" ([`Moment::NEVER`]), not a panic.
+//! Only differences between moments of the *same* clock mean anything; the driver
+//! decides where zero is. All arithmetic saturates: a moment that cannot be
+//! represented is "never" ([`Moment::NEVER`]), not a panic.
 
 use core::time::Duration;
 
-/// The time as a driver hands it over: the same instant, on both clocks.
+/// The time as a driver passes it in: one instant, on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Now {
-    /// On the clock of leases: never slower than a node's clock.
+    /// On the lease clock: never slower than a node's clock.
     pub lease: Moment,
     /// On the slowest clock: never faster than a node's clock.
     pub steady: Steady,
 }
 
-/// A point in time on the slowest clock, in nanoseconds: for time that must
-/// have passed. No step of a wall clock moves it.
+/// A point in time on the slowest clock, in nanoseconds, for time that must have
+/// passed. A step of the wall clock does not move it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Steady(u64);
 
 impl Steady {
-    /// The point that many nanoseconds after the clock's zero.
+    /// Returns the point this many nanoseconds after the clock's zero.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Steady(nanos)
     }
 
-    /// The point `duration` later.
+    /// Returns the point `duration` later.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Steady(self.0.saturating_add(nanos(duration)))
     }
 
-    /// The point `duration` earlier, not before the clock's zero.
+    /// Returns the point `duration` earlier, but not before the clock's zero.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Steady(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// How much time has passed since `earlier`; zero when it is not in the past.
+    /// Returns the time that has passed since `earlier`; zero if that is not in the
+    /// past.
     #[must_use]
     pub const fn since(self, earlier: Steady) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A point in time on the clock of leases, in nanoseconds.
+/// A point in time on the lease clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// Where the clock starts.
+    /// The clock's zero.
     pub const START: Moment = Moment(0);
     /// Later than every moment that will come.
     pub const NEVER: Moment = Moment(u64::MAX);
 
-    /// The moment that many nanoseconds after the clock's zero.
+    /// Returns the moment this many nanoseconds after the clock's zero.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Moment(nanos)
     }
 
-    /// Nanoseconds since the clock's zero.
+    /// Returns the nanoseconds since the clock's zero.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The moment `duration` later.
+    /// Returns the moment `duration` later.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Moment(self.0.saturating_add(nanos(duration)))
     }
 
-    /// The moment `duration` earlier, not before the clock's zero.
+    /// Returns the moment `duration` earlier, but not before the clock's zero.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Moment(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// How long `earlier` is ago; zero when it is not in the past.
+    /// Returns the time that has passed since `earlier`; zero if that is not in the
+    /// past.
     #[must_use]
     pub const fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Nanoseconds, saturating: `u64` holds 584 years of them.
+/// Converts to nanoseconds, saturating: `u64` holds 584 years of them.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

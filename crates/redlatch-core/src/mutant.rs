@@ -1,8 +1,8 @@
-//! The known ways to get it wrong, for the proof alone.
+//! Known mistakes, planted to prove that the checks catch them.
 //!
-//! Without the feature `mutants` none of this exists in the code that ships:
-//! `on` is `false` at compile time. With it, one mistake at a time can be
-//! [`plant`]ed, and the model checker of `redlatch-sim` must catch it.
+//! Without the feature `mutants` none of this is in the code that ships: `on` is
+//! `false` at compile time. With it, one mistake at a time can be [`plant`]ed,
+//! and the model checker of `redlatch-sim` must catch it.
 
 /// One mistake in a decision of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,53 +10,66 @@
 pub enum Mutant {
     /// A majority is a grant, however late it comes.
     ValidityNotRechecked = 1,
-    /// Validity is checked when the takes are answered, not after raising.
+    /// Validity is checked when the takes are answered, not after the registers are
+    /// raised.
     ValidityCheckedEarly,
-    /// The greatest number counts, whoever else has it.
+    /// The greatest number counts, even if no majority has it.
     NoSecondRound,
-    /// Later attempts sign with the token of the first.
+    /// Every attempt uses the same token.
     TokenReused,
-    /// An extension counts whenever its answers come.
+    /// An extension counts whenever its answers arrive.
     ExtensionAfterTheEnd,
     /// Nodes that refused are not asked to undo.
     NoUndoWhereRefused,
-    /// Nodes that failed do not count.
+    /// The majority is counted without the nodes that failed.
     MajorityOfTheReachable,
-    /// A node that forgot is out for half of the window.
+    /// A node that forgot stays out for only half of `max_ttl`.
     QuarantineTooShort,
-    /// The window is as long as the longest lock, and no longer.
+    /// The window is only as long as the longest lock.
     WindowWithoutSkew,
-    /// A window goes on when the mark that it was counted by is another.
+    /// A window continues although the mark it is measured by has changed.
     MarkNotCompared,
-    /// The uptime of a node is believed though others have been admitted: it may
-    /// be a spare that took another server's place.
-    UptimeOfASpare,
-    /// The uptime of a node that was flushed is believed.
-    UptimeAfterFlush,
-    /// A node is admitted by what any one of the others says of numbers.
+    /// A node that has been up for the window is admitted, even if its name was
+    /// another server's a moment ago.
+    UptimeCounts,
+    /// A node is admitted on the numbers that a minority of the others reports.
     FloorOfAMinority,
-    /// A node is admitted without the numbers of the others.
+    /// A node is admitted without the others' numbers.
     NoFloor,
-    /// An extension does not bring the lease's number along.
+    /// An extension does not carry the lease's number.
     NumberNotCarried,
-    /// A client that is refused admits nodes all the same.
+    /// A client that a node refuses still admits nodes.
     AdmitsThoughRefused,
-    /// An operator's word counts for what the node forgets later, too.
+    /// An operator's word still counts after the node forgets again.
     WordOutlives,
-    /// A lease is put back also where a node serves other clients.
+    /// A lease is also put back on nodes that serve other clients.
     PlantsWhereRefused,
-    /// A garbled reply is taken for a command that was never sent.
+    /// A garbled reply is treated as a command that was never sent.
     NonsenseNeverSent,
-    /// A client without a guard counts on every node, whomever it serves.
+    /// A client without the restart guard counts every node, whomever it serves.
     OtherNodesCount,
-    /// The agreement on a node does not say which of the list it is.
+    /// The agreement on a node does not say which node of the list it is.
     NodeNotNamed,
+    /// A wake counts as a vote.
+    WakeIsAVote,
+    /// A wake that overtakes the answer to a take is ignored.
+    EarlyWakeIgnored,
+    /// Whoever waits in line relies on being woken.
+    NeverLooksAgain,
+    /// A waiter whose attempt is lost keeps what it got on some nodes.
+    KeepsItsPart,
+    /// A waiter that gives up leaves its ticket on the nodes.
+    TicketLeft,
+    /// A head that gives up names nobody in its place.
+    NoHeir,
+    /// A client passes the lock on among its own callers without end.
+    BatchWithoutEnd,
 }
 
 #[cfg(feature = "mutants")]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
 
-/// Makes this mistake from now on, in the whole process, and no other.
+/// Makes this mistake, and no other, from now on in the whole process.
 #[cfg(feature = "mutants")]
 pub fn plant(mutant: Option<Mutant>) {
     let number = mutant.map_or(0, |mutant| mutant as u8);

@@ -1,37 +1,37 @@
-//! How many attempts may be under way at once.
+//! Limits how many attempts may be in progress at once.
 //!
-//! In:  how long a majority of the nodes took to answer an attempt, and how long
-//!      it might have taken.
-//! Out: that number, between [`FEWEST`] and [`MOST`].
+//! In:  how long a majority of the nodes took to answer an attempt, and the node
+//!      timeout.
+//! Out: the limit, between [`FEWEST`] and [`MOST`].
 //!
-//! Nodes that are asked too much at once answer too late; the attempts fail,
-//! are undone and repeated, and ask for even more. So the number grows while
-//! answers come well within the node timeout, and is halved as soon as they do
-//! not. Only the time spent in queues counts: nodes that are far away are not
-//! taken for busy ones. Only the majority's speed counts: a minority that is
-//! slow, frozen or down changes nothing.
+//! Overloaded nodes answer too late; the attempts fail, are undone and retried,
+//! and add even more load. So the limit grows while answers come well within the
+//! node timeout, and is halved as soon as they do not. Only time spent in queues
+//! counts, so distant nodes are not mistaken for busy ones. Only the majority's
+//! speed counts: a minority that is slow, frozen or down changes nothing.
 
 use crate::moment::Moment;
 use core::time::Duration;
 
-/// This many attempts may always be under way.
+/// This many attempts may always be in progress.
 pub const FEWEST: usize = 16;
-/// Never more than this: what is under way takes memory, here and on the way.
+/// The greatest limit: each attempt takes memory, here and on the way.
 pub const MOST: usize = 4096;
-/// So many quick answers allow one attempt more: an eighth more in a round trip.
-/// Slower than it shrinks, so that the locks with the shortest timeout decide.
+/// This many quick answers raise the limit by one, so by an eighth per round
+/// trip. It grows more slowly than it shrinks, so that the locks with the
+/// shortest timeout decide.
 const QUICK_ANSWERS: usize = 8;
 
-/// Adapts the number of attempts under way to what the nodes answer.
+/// Adapts the number of attempts in progress to how fast the nodes answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pace {
     limit: usize,
     /// Quick answers since the limit last changed.
     quick: usize,
-    /// A round trip without a queue: the quickest so far.
+    /// The quickest round trip so far, taken as one without queueing.
     least: Duration,
-    /// When the limit was last halved. Attempts that began before say nothing
-    /// about what it is now.
+    /// When the limit was last halved. Attempts that began earlier say nothing
+    /// about the current limit.
     halved_at: Moment,
 }
 
@@ -42,15 +42,15 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How many attempts may be under way.
+    /// Returns how many attempts may be in progress.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A majority has answered an attempt after `took`, of `timeout` at most.
-    /// `in_use` says whether the limit held anyone up: only then do quick
-    /// answers show that more is possible.
+    /// Records that a majority answered an attempt after `took`, with this node
+    /// `timeout`. `in_use` says whether anyone is waiting because of the limit:
+    /// only then do quick answers show that more is possible.
     pub fn answered(&mut self, now: Moment, took: Duration, timeout: Duration, in_use: bool) {
         if in_use {
             self.least = self.least.min(took);
@@ -62,7 +62,7 @@ impl Pace {
         }
         if queued > spare / 4 {
             if in_use && self.limit == FEWEST {
-                // So few cannot be what keeps the nodes busy: the way to them has
+                // So few attempts cannot keep the nodes busy: the round trip has
                 // become longer.
                 self.least += queued / 8;
             }
@@ -71,7 +71,7 @@ impl Pace {
         }
     }
 
-    /// An attempt ended after `took` without the answers of a majority.
+    /// Records that an attempt ended after `took` without answers from a majority.
     pub fn unanswered(&mut self, now: Moment, took: Duration) {
         self.halve(now, took);
     }
@@ -84,7 +84,7 @@ impl Pace {
         }
     }
 
-    /// Once for all attempts that were under way together.
+    /// Halves the limit once for all attempts that were in progress together.
     fn halve(&mut self, now: Moment, took: Duration) {
         if self.limit > FEWEST && now.before(took) >= self.halved_at {
             self.limit = (self.limit / 2).max(FEWEST);
@@ -102,8 +102,8 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const TIMEOUT: Duration = Duration::from_millis(50);
 
-    /// Nodes that need `way` for a round trip and carry out `per_ms` attempts in
-    /// a millisecond, asked by ever so many callers.
+    /// Nodes with a round trip of `way` that execute `per_ms` attempts per
+    /// millisecond, for an unlimited number of callers.
     struct Nodes {
         pace: Pace,
         now: Moment,
@@ -117,7 +117,7 @@ mod tests {
             Nodes { pace: Pace::default(), now, way, per_ms }
         }
 
-        /// As many attempts as may be under way, all sent at once.
+        /// Sends as many attempts as the limit allows, all at once.
         fn round(&mut self) -> Duration {
             let together = u32::try_from(self.pace.limit()).unwrap();
             let began = self.now;
@@ -134,7 +134,7 @@ mod tests {
             took
         }
 
-        /// The longest that an attempt takes once the limit has settled.
+        /// Returns the longest time an attempt takes once the limit has settled.
         fn longest(&mut self) -> Duration {
             let rounds: Vec<_> = (0..250).map(|_| self.round()).collect();
             rounds[200..].iter().copied().max().unwrap()

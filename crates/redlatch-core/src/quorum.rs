@@ -1,32 +1,34 @@
-//! Votes, and what they add up to.
+//! Counts votes and says what they decide.
 //!
 //! In:  one vote per node, in any order.
 //! Out: open, won or lost, decided as early as the votes allow.
 //!
 //! Promise: a majority is ⌊N/2⌋ + 1 of the *configured* nodes, never of those
-//! that answered. "Held" and "failed" are counted apart: the first means wait,
-//! the second means tell an operator.
+//! that answered. "Held" and "failed" are counted separately: the first means
+//! wait, the second means tell an operator.
 
 use crate::{
     fence::FencingToken,
+    line::Ticket,
     mutant::{self, Mutant},
-    quarantine::Quarantine,
+    quarantine::{Cause, Quarantine},
+    token::owner_of,
 };
-use alloc::{boxed::Box, sync::Arc, vec};
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::{fmt, time::Duration};
 
 /// One node's answer to a take, an extension or a release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Vote {
-    /// No answer yet.
+    /// No answer yet. In a decided round: the node was not waited for.
     Pending,
     /// The node did what was asked.
     Granted,
-    /// The same, and its fencing register now stands at this number.
+    /// The node did what was asked, and its fencing register is now at this number.
     Numbered(FencingToken),
-    /// Take: there is a key already. It may even be our own, from a command
-    /// the network repeated: a refusal does not prove another owner.
+    /// Take: the key already exists. It may even be our own, from a command that
+    /// the network repeated, so a refusal does not prove another owner.
     Held(Holder),
     /// Extension or release: our key is not there (any more).
     Gone,
@@ -36,46 +38,51 @@ pub enum Vote {
     Quarantined(Quarantine),
 }
 
-/// What a refusing node told about the lock it holds, as far as it told.
+/// What a refusing node said about the lock it holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The owner's label; none for another library's opaque value.
+    /// The owner's label; `None` for another library's opaque value.
     pub owner: Option<Arc<str>>,
-    /// How long the key lives on, by the node's clock.
+    /// How long until the key expires, by the node's clock.
     pub remaining: Option<Duration>,
+    /// How many wait in line ahead of us, if we are in line.
+    pub ahead: Option<u16>,
+    /// Nobody holds the lock: it is reserved for the next in line.
+    pub reserved: bool,
 }
 
 /// Why a node did not vote.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No answer in time. The command may still be carried out later.
+    /// No answer in time. The command may still be executed later.
     #[error("no answer within {0:.1?}")]
     TimedOut(Duration),
-    /// The connection broke with the command under way: it may have been carried out.
+    /// The connection broke while the command was in progress: it may have been
+    /// executed.
     #[error("connection lost: {0}")]
     Disconnected(Arc<str>),
-    /// There was no connection, so the command never left.
+    /// There was no connection, so the command was never sent.
     #[error("unreachable: {0}")]
     Unreachable(Arc<str>),
-    /// The server answered with an error of its own.
+    /// The server answered with an error.
     #[error("server error: {0}")]
     Refused(Arc<str>),
-    /// The server's answer made no sense.
+    /// The server's answer could not be understood.
     #[error("not understood: {0}")]
     Nonsense(Arc<str>),
-    /// The server answers, but it cannot serve as a node.
+    /// The server answers, but cannot serve as a node.
     #[error("unfit: {0}")]
     Unfit(Arc<str>),
-    /// What is at this address can never be a node: a part of a cluster, or
+    /// Whatever is at this address can never be a node: it is part of a cluster, or
     /// several servers in turn. The list of nodes is wrong.
     #[error("not a node: {0}")]
     WrongAddress(Arc<str>),
 }
 
 impl Fault {
-    /// Whether the command certainly never reached the node.
+    /// Returns whether the command certainly never reached the node.
     #[must_use]
     pub fn never_sent(&self) -> bool {
         let garbled = matches!(self, Fault::Nonsense(_)) && mutant::on(Mutant::NonsenseNeverSent);
@@ -84,7 +91,16 @@ impl Fault {
 }
 
 impl Vote {
-    /// The fencing number that came with a grant.
+    /// Returns what a refusing node said about the lock.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Vote::Held(holder) => Some(holder),
+            _ => None,
+        }
+    }
+
+    /// Returns the fencing number that came with a grant.
     #[must_use]
     pub fn number(&self) -> Option<FencingToken> {
         match self {
@@ -97,7 +113,7 @@ impl Vote {
 impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Vote::Pending => f.write_str("no answer yet"),
+            Vote::Pending => f.write_str("not waited for"),
             Vote::Granted => f.write_str("granted"),
             Vote::Numbered(number) => write!(f, "granted with {number}"),
             Vote::Held(holder) => write!(f, "{holder}"),
@@ -110,6 +126,9 @@ impl fmt::Display for Vote {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reserved {
+            return f.write_str("reserved for the next in line");
+        }
         f.write_str("held")?;
         if let Some(owner) = &self.owner {
             write!(f, " by {owner}")?;
@@ -117,17 +136,21 @@ impl fmt::Display for Holder {
         if let Some(remaining) = self.remaining {
             write!(f, " for another {remaining:.1?}")?;
         }
-        Ok(())
+        match self.ahead {
+            None => Ok(()),
+            Some(0) => f.write_str(", we are next in line"),
+            Some(ahead) => write!(f, ", {ahead} ahead of us in line"),
+        }
     }
 }
 
-/// A vote and how long the node took for it.
+/// A vote and how long the node took to cast it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Cast {
     /// What the node answered.
     pub vote: Vote,
-    /// From sending to the answer; none while there is no answer.
+    /// Time from sending to the answer; `None` while there is no answer.
     pub after: Option<Duration>,
 }
 
@@ -136,38 +159,50 @@ pub struct Cast {
 pub struct Ballot(Box<[Cast]>);
 
 impl Ballot {
-    /// An empty ballot: every vote is pending.
+    /// Creates an empty ballot: every vote is pending.
     #[must_use]
     pub fn of(nodes: usize) -> Self {
         let pending = Cast { vote: Vote::Pending, after: None };
         Ballot(vec![pending; nodes].into())
     }
 
-    /// Writes down one node's answer. A later answer replaces a time-out.
+    /// Creates a ballot on which every node has granted.
+    pub(crate) fn granted(nodes: usize) -> Self {
+        let granted = Cast { vote: Vote::Granted, after: None };
+        Ballot(vec![granted; nodes].into())
+    }
+
+    /// Records one node's answer. A late answer replaces a timeout.
     pub fn cast(&mut self, node: usize, vote: Vote, after: Duration) {
         self.0[node] = Cast { vote, after: Some(after) };
     }
 
-    /// Turns what is still pending into time-outs.
+    /// Waits for another answer of a node.
+    pub(crate) fn reopen(&mut self, node: usize) {
+        self.0[node] = Cast { vote: Vote::Pending, after: None };
+    }
+
+    /// Turns pending votes into timeouts.
     pub fn close(&mut self, waited: Duration) {
         for cast in self.0.iter_mut().filter(|cast| cast.vote == Vote::Pending) {
             cast.vote = Vote::Failed(Fault::TimedOut(waited));
         }
     }
 
-    /// The votes in the order of the nodes.
+    /// Returns the votes in node order.
     #[must_use]
     pub fn casts(&self) -> &[Cast] {
         &self.0
     }
 
-    /// One node's vote.
+    /// Returns one node's vote.
     #[must_use]
     pub fn vote(&self, node: usize) -> &Vote {
         &self.0[node].vote
     }
 
-    /// The greatest fencing number, and how many nodes answered exactly it.
+    /// Returns the greatest fencing number, and how many nodes answered with
+    /// exactly that.
     #[must_use]
     pub fn greatest_number(&self) -> Option<(FencingToken, usize)> {
         let numbers = || self.0.iter().filter_map(|cast| cast.vote.number());
@@ -175,7 +210,35 @@ impl Ballot {
         Some((greatest, numbers().filter(|number| *number == greatest).count()))
     }
 
-    /// The votes, counted.
+    /// Returns whether a majority is missing only because of nodes that may not
+    /// vote yet: once they may, no other node is needed.
+    #[must_use]
+    pub fn quarantine_decides(&self) -> bool {
+        let (tally, returning) = (self.tally(), self.returning().count());
+        // A client that one node refuses for good admits no other node.
+        let conflict = tally.quarantined > returning;
+        returning > 0 && !conflict && tally.granted + returning >= tally.majority()
+    }
+
+    /// Returns how long until enough of them may vote for a majority, if known.
+    #[must_use]
+    pub fn quarantine_ends_in(&self) -> Option<Duration> {
+        let mut returning: Vec<Option<Duration>> = self.returning().collect();
+        returning.sort_unstable_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
+        let tally = self.tally();
+        let missing = tally.majority().checked_sub(tally.granted + 1)?;
+        *returning.get(missing)?
+    }
+
+    /// Yields the time left, if known, for each node that will vote again by itself.
+    fn returning(&self) -> impl Iterator<Item = Option<Duration>> {
+        self.0.iter().filter_map(|cast| match &cast.vote {
+            Vote::Quarantined(out) if out.cause == Cause::Forgot => Some(out.remaining),
+            _ => None,
+        })
+    }
+
+    /// Counts the votes.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let mut tally = Tally { nodes: self.0.len(), ..Tally::default() };
@@ -192,7 +255,7 @@ impl Ballot {
     }
 }
 
-/// How many nodes voted how.
+/// How many nodes cast each kind of vote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tally {
@@ -213,7 +276,7 @@ pub struct Tally {
 /// What the votes amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Votes that are still out can decide either way.
+    /// The missing votes can decide either way.
     Open,
     /// A majority granted.
     Won,
@@ -222,13 +285,13 @@ pub enum Verdict {
 }
 
 impl Tally {
-    /// The smallest number of nodes that is a majority of all configured ones.
+    /// Returns the smallest number of nodes that is a majority of all configured ones.
     #[must_use]
     pub const fn majority(self) -> usize {
         self.nodes / 2 + 1
     }
 
-    /// Won or lost as soon as the outstanding votes cannot change it.
+    /// Returns won or lost as soon as the missing votes cannot change it.
     #[must_use]
     pub fn verdict(self) -> Verdict {
         if mutant::on(Mutant::MajorityOfTheReachable) && self.pending == 0 {
@@ -244,15 +307,15 @@ impl Tally {
         }
     }
 
-    /// Whether the refusals alone rule out a majority, whatever the failed
+    /// Returns whether the refusals alone rule out a majority, whatever the failed
     /// nodes would have said.
     #[must_use]
     pub const fn refusals_decide(self) -> bool {
         self.nodes - self.refused < self.majority()
     }
 
-    /// Whether the refusals may yet come to decide: until that is settled, a
-    /// lost vote is neither "held" nor "failed".
+    /// Returns whether further refusals may still rule out a majority. Until that
+    /// is settled, a lost vote is neither "held" nor "failed".
     #[must_use]
     pub const fn refusals_may_decide(self) -> bool {
         self.nodes - self.refused - self.pending < self.majority()
@@ -260,7 +323,7 @@ impl Tally {
 }
 
 impl fmt::Display for Tally {
-    /// How many nodes did not vote, and how many of all.
+    /// Writes how many of the nodes did not vote.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.failed, self.quarantined) {
             (failed, 0) => write!(f, "{failed} of {} nodes failed", self.nodes),
@@ -273,16 +336,36 @@ impl fmt::Display for Tally {
 }
 
 impl Holder {
-    /// What is known of a holder.
+    /// Creates a holder from what is known.
     #[must_use]
     pub fn new(owner: Option<Arc<str>>, remaining: Option<Duration>) -> Self {
-        Holder { owner, remaining }
+        Holder { owner, remaining, ahead: None, reserved: false }
+    }
+
+    /// Creates what a node says whose key has this value, and expires after `remaining`.
+    #[must_use]
+    pub fn of_value(value: &[u8], remaining: Option<Duration>) -> Self {
+        let reserved = Ticket::reserved_in(value).is_some();
+        Holder { reserved, ..Holder::new(owner_of(value).map(Arc::from), remaining) }
+    }
+
+    /// Adds how many wait in line ahead of us.
+    #[must_use]
+    pub fn with_ahead(self, ahead: Option<usize>) -> Self {
+        let ahead = ahead.map(|ahead| u16::try_from(ahead).unwrap_or(u16::MAX));
+        Holder { ahead, ..self }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_vote_that_is_missing_in_a_result_reads_not_waited_for() {
+        assert_eq!(Vote::Pending.to_string(), "not waited for");
+    }
 
     fn ballot(votes: &[Vote]) -> Tally {
         let mut ballot = Ballot::of(votes.len());
@@ -356,13 +439,13 @@ mod tests {
         }
     }
 
-    /// Every combination of votes of up to five nodes, against a dumb oracle:
-    /// fill the outstanding votes in every way and see what comes out.
+    /// Checks every combination of votes of up to five nodes against a dumb oracle:
+    /// fill in the missing votes in every way and see what comes out.
     #[test]
     fn the_verdict_is_what_every_completion_of_the_votes_agrees_on() {
         for nodes in 1..=5_u32 {
             for code in 0..4_usize.pow(nodes) {
-                let votes: vec::Vec<Vote> = (0..nodes)
+                let votes: Vec<Vote> = (0..nodes)
                     .map(|n| match code / 4_usize.pow(n) % 4 {
                         0 => Vote::Pending,
                         1 => Vote::Granted,

@@ -1,11 +1,11 @@
-//! Takes our keys away from every node, whatever became of the caller.
+//! Removes our keys from every node, whatever became of the caller.
 //!
 //! In:  votes and the time.
 //! Out: which nodes to ask (again), and one answer for the caller, if any.
 //!
-//! Promise: every node that may have seen our key is asked until it has
-//! answered, or until the key has died by itself. Compare-and-delete does
-//! nothing where the key is not ours, so asking once more is harmless.
+//! Promise: every node that may have our key is asked until it has answered, or
+//! until the key has expired. Compare-and-delete does nothing where the key is
+//! not ours, so asking again is harmless.
 
 use crate::{
     lease,
@@ -16,7 +16,7 @@ use crate::{
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
 
-/// The pause before a node that failed is asked again, at first.
+/// The first pause before a failed node is asked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -27,14 +27,14 @@ pub struct Undo {
     started: Moment,
     ballot: Ballot,
     asked: Box<[Asked]>,
-    /// The next pause of each node, should it fail.
+    /// Each node's next pause, should it fail.
     pauses: Box<[Duration]>,
-    /// By then the keys are gone by themselves. That time must have passed: no
-    /// step of a wall clock ends it early.
+    /// When the keys have expired. On the steady clock, so that a wall clock that
+    /// steps cannot end it early.
     expires: Steady,
-    /// When to see whether it has, on the clock that callers are woken by.
+    /// When to check for that, on the clock that wakes callers.
     expires_at: Moment,
-    /// Until when a caller waits for the outcome, if one does.
+    /// How long a caller waits for the outcome, if one does.
     answer_by: Option<Moment>,
 }
 
@@ -46,36 +46,57 @@ enum Asked {
 }
 
 impl Undo {
-    /// Starts the removal. `taken` are the votes on what is to be removed: a
-    /// node that a command never reached has nothing to remove.
+    /// Starts the removal. `taken` holds the votes on what is being removed: a node
+    /// that no command reached has nothing to remove. Without them, any node may
+    /// have the key.
     #[must_use]
-    pub fn new(now: Now, taken: &Ballot, ttl: Duration, answer_by: Option<Moment>) -> Self {
+    pub fn new(
+        now: Now,
+        nodes: usize,
+        taken: Option<&Ballot>,
+        ttl: Duration,
+        answer_by: Option<Moment>,
+    ) -> Self {
         let Now { lease: now, steady } = now;
         let life = lease::longest_life(ttl);
-        let mut ballot = Ballot::of(taken.casts().len());
-        let mut asked = Vec::with_capacity(taken.casts().len());
-        for (node, cast) in taken.casts().iter().enumerate() {
-            asked.push(match &cast.vote {
+        let mut ballot = Ballot::of(nodes);
+        let mut asked = vec![Asked::AgainAt(now); nodes];
+        for (node, cast) in taken.iter().flat_map(|taken| taken.casts()).enumerate() {
+            match &cast.vote {
                 Vote::Failed(fault) if fault.never_sent() => {
                     ballot.cast(node, cast.vote.clone(), Duration::ZERO);
-                    Asked::Done
+                    asked[node] = Asked::Done;
                 }
-                Vote::Held(_) if mutant::on(Mutant::NoUndoWhereRefused) => Asked::Done,
-                _ => Asked::AgainAt(now),
-            });
+                Vote::Held(_) if mutant::on(Mutant::NoUndoWhereRefused) => {
+                    asked[node] = Asked::Done;
+                }
+                _ => {}
+            }
         }
         Undo {
             started: now,
             ballot,
             asked: asked.into(),
-            pauses: vec![FIRST_PAUSE; taken.casts().len()].into(),
+            pauses: vec![FIRST_PAUSE; nodes].into(),
             expires: steady.after(life),
             expires_at: now.after(life),
             answer_by,
         }
     }
 
-    /// The nodes to ask now. Each is asked once until it answers.
+    /// Skips the nodes that have put us in line: they refused the take because of
+    /// another owner's key, so they have none of ours.
+    #[must_use]
+    pub fn skip_joined(mut self, taken: &Ballot) -> Self {
+        for (node, cast) in taken.casts().iter().enumerate() {
+            if cast.vote.holder().is_some_and(|holder| holder.ahead.is_some()) {
+                self.asked[node] = Asked::Done;
+            }
+        }
+        self
+    }
+
+    /// Returns the nodes to ask now. Each is asked once until it answers.
     pub fn ask(&mut self, now: Moment) -> Vec<usize> {
         let mut nodes = Vec::with_capacity(self.asked.len());
         for (node, asked) in self.asked.iter_mut().enumerate() {
@@ -87,7 +108,7 @@ impl Undo {
         nodes
     }
 
-    /// Takes in one node's answer, and answers the caller if that settles it.
+    /// Records one node's answer. Returns the caller's answer if that settles it.
     pub fn vote(&mut self, time: Now, node: usize, vote: Vote) -> Option<Decision> {
         let now = time.lease;
         self.asked[node] = match &vote {
@@ -102,7 +123,7 @@ impl Undo {
         self.decide(time)
     }
 
-    /// Somebody waits for the outcome after all, until `answer_by`.
+    /// Registers a caller that wants the outcome, and waits for it until `answer_by`.
     pub fn answer(&mut self, now: Now, answer_by: Moment) -> Option<Decision> {
         self.answer_by = Some(answer_by);
         self.decide(now)
@@ -114,15 +135,20 @@ impl Undo {
         self.decide(now)
     }
 
-    /// Whether nothing is left to do.
+    /// Returns whether nothing is left to do.
     #[must_use]
     pub fn is_over(&self, now: Now) -> bool {
-        let settled = self.asked.iter().all(|asked| *asked == Asked::Done);
-        self.answer_by.is_none() && (settled || now.steady >= self.expires)
+        self.answer_by.is_none() && (self.is_settled() || now.steady >= self.expires)
     }
 
-    /// When to call [`tick`](Self::tick) and [`ask`](Self::ask) again. Past the
-    /// end of the keys it is over, so that nobody is called for nothing.
+    /// Returns whether no node is left to ask.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.asked.iter().all(|asked| *asked == Asked::Done)
+    }
+
+    /// Returns when to call [`tick`](Self::tick) and [`ask`](Self::ask) again; at
+    /// the latest when the keys expire.
     #[must_use]
     pub fn due(&self) -> Moment {
         let again = self.asked.iter().filter_map(|asked| match asked {
@@ -132,7 +158,7 @@ impl Undo {
         again.chain(self.answer_by).fold(self.expires_at, Moment::min)
     }
 
-    /// The votes so far.
+    /// Returns the votes so far.
     #[must_use]
     pub fn ballot(&self) -> &Ballot {
         &self.ballot
@@ -142,7 +168,7 @@ impl Undo {
         let now = time.lease;
         let answer_by = self.answer_by?;
         let tally = self.ballot.tally();
-        // Once the keys have died by themselves nobody is asked any more.
+        // Once the keys have expired, no node is asked any more.
         let late = now >= answer_by || time.steady >= self.expires;
         let decision = match tally.verdict() {
             Verdict::Won => Ok(Released::Now),
@@ -159,30 +185,30 @@ impl Undo {
     }
 }
 
-/// What became of a release.
+/// The outcome of a release.
 pub type Decision = Result<Released, ReleaseError>;
 
 /// A release that a majority answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Released {
-    /// A majority had the lock and gave it up.
+    /// A majority had the lock and removed it.
     Now,
-    /// The lock was gone already: expired, lost or removed by hand.
+    /// The lock was already gone: expired, lost or removed by hand.
     AlreadyGone,
 }
 
-/// A release whose outcome is not known.
+/// A release whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// Too few nodes answered. The release goes on in the background; at the
-    /// latest the lock is free when its TTL ends.
+    /// Too few nodes answered. The release continues in the background; the lock is
+    /// free at the latest when its TTL ends.
     #[error("not known: {} of {} nodes did not answer the release", .0.tally().failed, .0.tally().nodes)]
     Unknown(Ballot),
 }
 
 impl ReleaseError {
-    /// Every node's vote.
+    /// Returns every node's vote.
     #[must_use]
     pub fn ballot(&self) -> &Ballot {
         let ReleaseError::Unknown(ballot) = self;
@@ -202,7 +228,7 @@ mod tests {
         Moment::START.after(millis * MS)
     }
 
-    /// With both clocks alike.
+    /// Both clocks agree.
     fn now(millis: u32) -> Now {
         Now { lease: at(millis), steady: Steady::from_nanos(at(millis).as_nanos()) }
     }
@@ -216,7 +242,7 @@ mod tests {
         for (node, vote) in votes.into_iter().enumerate() {
             taken.cast(node, vote, MS);
         }
-        Undo::new(now(0), &taken, TTL, Some(at(50)))
+        Undo::new(now(0), 3, Some(&taken), TTL, Some(at(50)))
     }
 
     fn undo() -> Undo {
@@ -291,7 +317,7 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_second_and_no_further() {
         let taken = Ballot::of(1);
-        let mut undo = Undo::new(now(0), &taken, 30 * TTL, None);
+        let mut undo = Undo::new(now(0), taken.casts().len(), Some(&taken), 30 * TTL, None);
         let mut pauses = Vec::new();
         let mut asked = now(0);
         for _ in 0..7 {

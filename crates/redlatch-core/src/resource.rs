@@ -1,27 +1,31 @@
-//! What is locked: names, checked once, cheap to clone.
+//! Names of what is locked: checked once, cheap to clone.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 1024;
-/// The most resources one lock may take together.
+/// The most resources that one lock may cover.
 pub const MAX_RESOURCES: usize = 64;
 
-/// What names of ours on the nodes start with; no lock can have such a name.
+/// The prefix of our own keys on the nodes; no lock may have such a name.
 pub const RESERVED: &[u8] = b"redlatch:";
-/// Where our own tools lock something all the same.
+/// Reserved prefixes that our own tools may lock all the same.
 const TOOLS: [&[u8]; 2] = [b"redlatch:doctor:", b"redlatch:conformance:"];
 
-/// The name of one thing that is locked: 1 to [`MAX_NAME`] bytes, any bytes that
-/// do not start with [`RESERVED`].
+/// The name of one thing to lock: 1 to [`MAX_NAME`] bytes, any bytes that do not
+/// start with [`RESERVED`].
 ///
-/// It is the key on the nodes, exactly as given. Shown, it is escaped.
+/// It is the key on the nodes, exactly as given. `Display` and `Debug` escape it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource(Arc<[u8]>);
 
 impl Resource {
-    /// Checks a name.
+    /// Creates a resource from its name.
+    ///
+    /// # Errors
+    ///
+    /// If the name is empty, too long or reserved.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, ResourceError> {
         let name = name.as_ref();
         if name.starts_with(RESERVED) && !TOOLS.iter().any(|tool| name.starts_with(tool)) {
@@ -35,7 +39,7 @@ impl Resource {
         }
     }
 
-    /// The name as bytes.
+    /// Returns the name as bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -60,12 +64,23 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// One or more resources that are taken together: all or nothing on each node.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Resources(Arc<[Resource]>);
+/// One or more resources that are locked together: all or nothing on each node.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resources(Names);
+
+/// Most locks cover one resource, and there may be very many of them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Names {
+    One(Resource),
+    Several(Arc<[Resource]>),
+}
 
 impl Resources {
-    /// Checks a set of names: at least one, at most [`MAX_RESOURCES`], none twice.
+    /// Creates a set of at least one and at most [`MAX_RESOURCES`] names, all different.
+    ///
+    /// # Errors
+    ///
+    /// If the set breaks these rules, or a name is not allowed (see [`Resource::new`]).
     pub fn new<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> Result<Self, ResourceError> {
         let resources = names.into_iter().map(Resource::new).collect::<Result<Vec<_>, _>>()?;
         if resources.is_empty() {
@@ -80,33 +95,43 @@ impl Resources {
                 return Err(ResourceError::Twice(resource.clone()));
             }
         }
-        Ok(Resources(resources.into()))
+        Ok(match <[Resource; 1]>::try_from(resources) {
+            Ok([only]) => only.into(),
+            Err(several) => Resources(Names::Several(several.into())),
+        })
     }
 
-    /// The resources in the order given.
-    pub fn iter(&self) -> core::slice::Iter<'_, Resource> {
-        self.0.iter()
-    }
-
-    /// The only resource, where there is just one.
-    #[must_use]
-    pub fn single(&self) -> Option<&Resource> {
-        match &*self.0 {
-            [only] => Some(only),
-            _ => None,
+    fn as_slice(&self) -> &[Resource] {
+        match &self.0 {
+            Names::One(only) => core::slice::from_ref(only),
+            Names::Several(several) => several,
         }
     }
 
-    /// How many there are.
+    /// Returns the resources in the order given.
+    pub fn iter(&self) -> core::slice::Iter<'_, Resource> {
+        self.as_slice().iter()
+    }
+
+    /// Returns the resource, if there is only one.
+    #[must_use]
+    pub fn single(&self) -> Option<&Resource> {
+        match &self.0 {
+            Names::One(only) => Some(only),
+            Names::Several(_) => None,
+        }
+    }
+
+    /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.as_slice().len()
     }
 }
 
 impl From<Resource> for Resources {
     fn from(resource: Resource) -> Self {
-        Resources(Arc::new([resource]))
+        Resources(Names::One(resource))
     }
 }
 
@@ -135,32 +160,32 @@ impl fmt::Debug for Resources {
     }
 }
 
-/// A name, or a set of names, that cannot be locked.
+/// Why a name, or a set of names, cannot be locked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// The name has no bytes.
+    /// The name is empty.
     #[error("the name of a resource is empty; give it at least one byte")]
     Empty,
-    /// The name is over the bound.
+    /// The name is too long.
     #[error("the name of a resource has {bytes} bytes; at most {MAX_NAME} are allowed")]
     TooLong {
-        /// How long it was.
+        /// Its length.
         bytes: usize,
     },
-    /// The name is one of those under which the nodes keep what is ours.
+    /// The name starts with the prefix of our own keys.
     #[error("the name \"{0}\" is reserved, as is all that starts with `redlatch:`; use another")]
     Reserved(Resource),
-    /// No name at all.
+    /// There is no name.
     #[error("no resource was named; name at least one")]
     None,
-    /// More names than one lock may take.
+    /// There are more names than one lock may cover.
     #[error("{count} resources were named; one lock takes at most {MAX_RESOURCES}")]
     TooMany {
         /// How many were named.
         count: usize,
     },
-    /// One name stands twice in the set.
+    /// A name appears twice.
     #[error("the resource \"{0}\" was named twice; name each one once")]
     Twice(Resource),
 }

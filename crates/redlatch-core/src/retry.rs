@@ -1,7 +1,7 @@
-//! The pause before the next attempt: random, growing, capped.
+//! Computes the pause before the next attempt: random, growing, capped.
 //!
-//! Full jitter: anything from zero to a bound that doubles. Clients that
-//! collided once are unlikely to collide again, however many there are.
+//! Full jitter: anything from zero to a bound that doubles. Clients that collided
+//! once are unlikely to collide again, however many there are.
 
 use crate::token::Entropy;
 use core::time::Duration;
@@ -13,22 +13,22 @@ pub struct Backoff {
     cap: Duration,
 }
 
-/// The bound of the first pause, in round trips of the attempt that failed.
+/// The bound of the first pause, in round trips of the failed attempt.
 const FIRST_ROUND_TRIPS: u32 = 4;
-/// The bound of the first pause is at least this: timers tick in milliseconds.
+/// The least bound of the first pause, because timers tick in milliseconds.
 const LEAST_BOUND: Duration = Duration::from_millis(2);
-/// No pause is longer than this, so that a freed lock is noticed.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause, so that a freed lock is noticed.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Backoff {
-    /// Pauses for a lock that lives for `ttl`.
+    /// Creates the pauses for a lock with this `ttl`.
     #[must_use]
     pub fn new(ttl: Duration) -> Self {
         let cap = (ttl / 4).clamp(LEAST_BOUND, LONGEST_PAUSE);
         Backoff { bound: Duration::ZERO, cap }
     }
 
-    /// The pause after an attempt that took `elapsed`.
+    /// Returns the pause after an attempt that took `elapsed`.
     pub fn pause(&mut self, elapsed: Duration, entropy: &mut impl Entropy) -> Duration {
         let first = elapsed.saturating_mul(FIRST_ROUND_TRIPS).max(LEAST_BOUND);
         self.bound = self.bound.saturating_mul(2).max(first).min(self.cap);

@@ -1,10 +1,10 @@
-//! Asks every node the same question and waits for all of them, or time.
+//! Sends every node the same command and waits until all have answered or timed out.
 
 use crate::{command::Reply, moment::Moment, quorum::Fault};
 use alloc::{boxed::Box, vec};
 use core::time::Duration;
 
-/// One question to all nodes.
+/// One command to all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Survey {
     started: Moment,
@@ -13,26 +13,26 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// A question asked at `now`.
+    /// Creates a survey that starts at `now`.
     #[must_use]
     pub fn new(now: Moment, nodes: usize, node_timeout: Duration) -> Self {
         let deadline = now.after(node_timeout);
         Survey { started: now, deadline, replies: vec![None; nodes].into() }
     }
 
-    /// When nodes that have not answered no longer count.
+    /// Returns when nodes that have not answered stop counting.
     #[must_use]
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// Takes in one answer; all of them once the last has come.
+    /// Records one answer. Returns all of them once the last has arrived.
     pub fn reply(&mut self, node: usize, reply: Reply) -> Option<Box<[Reply]>> {
         self.replies[node] = Some(reply);
         self.replies.iter().cloned().collect()
     }
 
-    /// All answers, time-outs filled in, once the deadline has passed.
+    /// Returns all answers once the deadline has passed, with silent nodes as timed out.
     pub fn tick(&mut self, now: Moment) -> Option<Box<[Reply]>> {
         let silent = || Reply::failed(Fault::TimedOut(now.since(self.started)));
         let replies = self.replies.iter().cloned();

@@ -1,23 +1,28 @@
-//! The value that signs a lock, and the label that says whose it is.
+//! The lock token, and the label that names the owner.
 
 use alloc::{string::String, sync::Arc};
 use core::fmt;
 
-/// Where fresh randomness comes from. The library hands in the system's CSPRNG.
+/// A source of fresh randomness. The library uses the system's CSPRNG.
 pub trait Entropy {
-    /// Fills `bytes` with randomness no other process can guess or repeat.
+    /// Fills `bytes` with randomness that no other process can guess or repeat.
     fn fill(&mut self, bytes: &mut [u8]);
 }
 
 /// The longest owner label, in bytes.
 pub const MAX_OWNER: usize = 255;
 
-/// Who holds a lock, in words an operator understands: `host/pid` unless set.
+/// Who holds a lock, as a label for operators: `host/pid` by default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// Checks a label: 1 to [`MAX_OWNER`] bytes, printable, no white space.
+    /// Creates an owner from a label of 1 to [`MAX_OWNER`] printable bytes without
+    /// white space.
+    ///
+    /// # Errors
+    ///
+    /// If the label is too short or too long, or has a character that is not allowed.
     pub fn new(label: impl AsRef<str>) -> Result<Self, OwnerError> {
         let label = label.as_ref();
         if label.is_empty() || label.len() > MAX_OWNER {
@@ -29,7 +34,7 @@ impl Owner {
         }
     }
 
-    /// The label as text.
+    /// Returns the label.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -42,33 +47,33 @@ impl fmt::Display for Owner {
     }
 }
 
-/// An owner label that cannot stand in a token.
+/// Why an owner label cannot be part of a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// Empty or over the bound.
+    /// It is empty or too long.
     #[error("the owner label has {bytes} bytes; it needs 1 to {MAX_OWNER}")]
     Length {
-        /// How long it was.
+        /// Its length.
         bytes: usize,
     },
-    /// White space or a control character.
+    /// It contains white space or a control character.
     #[error("the owner label contains {0:?}; use printable characters without white space")]
     Character(char),
 }
 
-/// The random value that signs one attempt: 160 random bits in hex, `@`, owner.
+/// The lock token of one attempt: 160 random bits in hex, `@`, owner.
 ///
-/// Who knows it can release the lock, so `Debug` shows the owner alone.
+/// Anyone who knows it can release the lock, so `Debug` shows only the owner.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(Arc<[u8]>);
 
-/// 20 random bytes as hex digits.
+/// The hex digits of 20 random bytes.
 const RANDOM_DIGITS: usize = 40;
 
 impl Token {
-    /// A token for one attempt. Never reused: a late release of an earlier
-    /// attempt would delete the key of a later one.
+    /// Creates a token for one attempt. Tokens are never reused: a late release of
+    /// an earlier attempt would delete the key of a later one.
     pub fn fresh(entropy: &mut impl Entropy, owner: &Owner) -> Self {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut random = [0; RANDOM_DIGITS / 2];
@@ -84,16 +89,21 @@ impl Token {
         Token(text[..end].into())
     }
 
-    /// A token that came from elsewhere: another process handed its lease over.
+    /// Creates a token from bytes, for a lease that another process handed over.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Token(bytes.into())
     }
 
-    /// The value as it stands on the nodes.
+    /// Returns the value as stored on the nodes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Returns the same without copying.
+    pub(crate) fn to_shared(&self) -> Arc<[u8]> {
+        Arc::clone(&self.0)
     }
 }
 
@@ -104,10 +114,10 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The owner label inside a value found on a node, if the value is one of ours.
+/// Returns the owner label in a value found on a node, if the value is one of ours.
 ///
-/// Other libraries sign with opaque values: those have no label, and showing
-/// them would give away what releases their lock.
+/// Other libraries use opaque values without a label; showing those would give
+/// away what releases their locks.
 #[must_use]
 pub fn owner_of(value: &[u8]) -> Option<String> {
     let (random, rest) = value.split_at_checked(RANDOM_DIGITS)?;

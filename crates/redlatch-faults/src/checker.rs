@@ -1,13 +1,12 @@
-//! Reads a history and says what must not have happened.
+//! Reads a history and finds what must not have happened.
 //!
 //! In:  the tracks of all callers and of the harness.
 //! Out: [`Findings`]: figures, and every breach with who and when.
 //!
-//! Promise: what it reports did happen. A guard counts as believed only from
-//! when its caller had it to the last moment at which `is_held` is known to
-//! have said yes; a token is out of order only if its grant was asked for after
-//! the other one had come. It may miss a breach of a few microseconds, never
-//! invent one.
+//! Promise: what it reports did happen. A guard counts as held only from when its
+//! caller had it to the last moment at which `is_held` is known to have said yes; a
+//! token is out of order only if its lock was requested after the other grant had
+//! arrived. It may miss a breach of a few microseconds, but never invents one.
 //! Pure: no clock, no servers; `redlatch-faults check DIR` runs it on any files.
 
 mod attempts;
@@ -16,41 +15,35 @@ mod overlap;
 mod recovery;
 mod tokens;
 
-use std::time::Duration;
-
 use self::attempts::Attempt;
-use crate::history::{Place, Track, What};
+use crate::history::{Counter, Track, What};
+use std::time::Duration;
 
 pub(crate) use self::counters::Counters;
 pub(crate) use self::overlap::Overlap;
 pub(crate) use self::recovery::Recovery;
 pub(crate) use self::tokens::TokenFault;
 
-/// What a history amounts to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Findings {
-    /// Locks asked for.
     pub(crate) tries: usize,
-    /// Locks granted.
     pub(crate) acquisitions: usize,
-    /// Guards that were lost before they were given back.
+    /// Guards lost before they were released.
     pub(crate) losses: usize,
-    /// Two who both believed to hold one lock.
+    /// Pairs of callers that both believed they held one lock.
     pub(crate) overlaps: Vec<Overlap>,
-    /// Fencing tokens given twice or out of order.
+    /// Fencing tokens granted twice or out of order.
     pub(crate) token_faults: Vec<TokenFault>,
-    /// Writes, lost and refused.
     pub(crate) fenced: Counters,
     pub(crate) unfenced: Counters,
-    /// Keys that were still on a node at the end.
+    /// Keys still on a node at the end.
     pub(crate) left: Vec<String>,
-    /// How the locks came back after each fault.
+    /// How soon locks were granted again after each fault.
     pub(crate) recovery: Recovery,
     /// Why attempts failed, and how often.
     pub(crate) refusals: Vec<(String, usize)>,
 }
 
-/// Checks a history.
 pub(crate) fn check(tracks: &[Track]) -> Findings {
     let attempts = attempts::of(tracks);
     Findings {
@@ -59,8 +52,8 @@ pub(crate) fn check(tracks: &[Track]) -> Findings {
         losses: attempts.iter().filter(|attempt| attempt.lost).count(),
         overlaps: overlap::find(&attempts),
         token_faults: tokens::find(&attempts),
-        fenced: counters::count(Place::Fenced, &attempts, tracks),
-        unfenced: counters::count(Place::Unfenced, &attempts, tracks),
+        fenced: counters::count(Counter::Fenced, &attempts, tracks),
+        unfenced: counters::count(Counter::Unfenced, &attempts, tracks),
         left: left(tracks),
         recovery: recovery::measure(&attempts, tracks),
         refusals: refusals(&attempts),
@@ -68,12 +61,12 @@ pub(crate) fn check(tracks: &[Track]) -> Findings {
 }
 
 impl Findings {
-    /// The worst time from the end of a fault to the next grant.
+    /// The longest time from the end of a fault to the next grant.
     pub(crate) fn slowest_recovery(&self) -> Option<Duration> {
         self.recovery.slowest
     }
 
-    /// All breaches, in words; the first few of each kind.
+    /// The first few breaches of each kind, in words.
     pub(crate) fn breaches(&self) -> Vec<String> {
         const SHOWN: usize = 5;
         let overlaps = self.overlaps.iter().take(SHOWN).map(ToString::to_string);

@@ -1,11 +1,10 @@
-//! What was typed.
-
-use std::path::PathBuf;
+//! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
 
-/// Breaks real servers, networks, clocks and clients under load, and checks
-/// what the locks did.
+/// Break real servers, networks, clocks and clients under load, and check what the
+/// locks did.
 #[derive(Debug, Parser)]
 #[command(after_help = "Exit status: 0 all as it must be, 1 something is not, 2 wrong usage.")]
 pub(crate) struct Cli {
@@ -15,21 +14,22 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
-    /// Plays the rows of the table of faults.
+    /// Play the rows of the table of faults
     Run(RunPlan),
-    /// Lists the rows.
+    /// List the rows
     List,
-    /// Checks the history in a directory.
+    /// Check the history in a directory
     Check {
-        /// Where the `*.log` files are.
+        /// Where the `*.log` files are
         dir: PathBuf,
     },
-    /// Many processes, nodes that forget, clocks that jump: are tokens in order?
+    /// Check the order of tokens: many processes, nodes that forget, clocks that
+    /// jump
     History(HistoryPlan),
-    /// What a worker process runs.
+    /// Run as a worker process
     #[command(hide = true)]
     Worker {
-        /// JSON.
+        /// Orders as JSON
         orders: String,
     },
 }
@@ -37,39 +37,39 @@ pub(crate) enum Task {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
 pub(crate) struct RunPlan {
-    /// Plays each row briefly: all of them in less than three minutes.
+    /// Play each row briefly: all of them in less than three minutes
     #[arg(long)]
     pub(crate) short: bool,
-    /// Plays these rows alone, by number.
+    /// Play only these rows, by number
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<u32>,
-    /// Leaves out what is shown by tests, which `cargo xtask test` runs anyway.
+    /// Leave out rows shown by tests, which `cargo xtask test` runs anyway
     #[arg(long)]
     pub(crate) without_tests: bool,
-    /// Switches the restart guard off: rows about nodes that forget should miss,
-    /// or they are too weak.
+    /// Switch the restart guard off: rows about nodes that forget should then miss,
+    /// or they are too weak
     #[arg(long)]
     pub(crate) without_guard: bool,
-    /// Lists the rows instead.
+    /// List the rows instead
     #[arg(long)]
     pub(crate) list: bool,
-    /// Where the report goes, and the histories of rows that missed.
+    /// Where the report goes, and the histories of rows that missed
     #[arg(long, default_value = "target/evidence/faults")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryPlan {
-    /// How many locks are taken in all.
+    /// How many locks to take in all
     #[arg(long, default_value_t = 100_000)]
     pub(crate) acquires: u64,
-    /// By how many processes.
+    /// How many processes take them
     #[arg(long, default_value_t = 16)]
     pub(crate) processes: u64,
-    /// Keeps the history also if all is as it must be.
+    /// Keep the history even of a clean run
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Where the report goes, and the history if it is not as it must be.
+    /// Where the report goes, and the history if it is kept
     #[arg(long, default_value = "target/evidence/faults")]
     pub(crate) out: PathBuf,
 }

@@ -1,22 +1,20 @@
-//! The workers of a run: started, paused, killed, replaced, and ended.
-
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use anyhow::Context as _;
-use redlatch_testbed::{FakeClock, Process, wait_until};
+//! Starts, pauses, kills, replaces and ends the workers of a run.
 
 use crate::orders::Orders;
+use anyhow::Context as _;
+use redlatch_testbed::{FakeClock, Process, wait_until};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
-/// Worker processes of one directory.
 pub(crate) struct Crew {
     dir: PathBuf,
     workers: Vec<Worker>,
     hired: usize,
-    /// For their fencing numbers.
+    /// Their wall clock, by which they propose fencing tokens.
     clock: Option<FakeClock>,
 }
 
@@ -26,7 +24,7 @@ struct Worker {
 }
 
 impl Crew {
-    /// Starts one for each of the orders, whose names it fills in.
+    /// Starts a worker for each of the orders, and gives it a name.
     pub(crate) fn hire(
         dir: &Path,
         orders: impl IntoIterator<Item = Orders>,
@@ -58,12 +56,12 @@ impl Crew {
         self.workers.len()
     }
 
-    /// Which worker bears that name.
+    /// The worker with that name.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.workers.iter().position(|worker| worker.orders.name == name)
     }
 
-    /// Stops one in mid-step.
+    /// Freezes a worker wherever it is.
     pub(crate) fn pause(&self, which: usize) -> io::Result<()> {
         self.workers[which].process.freeze()
     }
@@ -72,7 +70,7 @@ impl Crew {
         self.workers[which].process.thaw()
     }
 
-    /// Kills one (`SIGKILL`) and hires another for its work.
+    /// Kills a worker (`SIGKILL`) and starts another one for its work.
     pub(crate) fn replace(&mut self, which: usize) -> io::Result<()> {
         self.workers[which] = self.start(self.workers[which].orders.clone())?;
         Ok(())
@@ -83,8 +81,8 @@ impl Crew {
         self.workers.iter_mut().all(|worker| worker.process.has_ended())
     }
 
-    /// Tells all to stop, and waits for them. Who hangs, or ended badly, is an
-    /// error.
+    /// Tells all workers to stop and waits for them. A worker that hangs, or that
+    /// ended badly, is an error.
     pub(crate) fn dismiss(&mut self, limit: Duration) -> anyhow::Result<()> {
         fs::write(self.dir.join(Orders::STOP), "").context("tell the workers to stop")?;
         for worker in &mut self.workers {
@@ -95,7 +93,7 @@ impl Crew {
     }
 }
 
-/// What workers said on stderr: a panic, or an error they ended with.
+/// Fails if a worker wrote to stderr: it panicked, or ended with an error.
 fn complaints(dir: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

@@ -1,19 +1,19 @@
 //! A small disk that can be filled, and is unmounted when it is dropped.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
 
-/// A file system of sixteen megabytes in memory.
 #[derive(Debug)]
 pub(crate) struct Disk {
     path: PathBuf,
 }
 
 impl Disk {
-    /// Mounts it there. Needs the right to mount.
+    /// Mounts it there; needs the permission to mount.
     pub(crate) fn mount(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&path)?;
         mount("tmpfs", &path, "tmpfs", MountFlags::empty(), Some(c"size=16m"))?;
@@ -24,7 +24,7 @@ impl Disk {
         &self.path
     }
 
-    /// Leaves not a byte of room.
+    /// Fills it to the last byte.
     pub(crate) fn fill(&self) {
         if let Ok(mut file) = File::create(self.ballast()) {
             while file.write_all(&[b'x'; 1 << 12]).is_ok() {}
@@ -32,7 +32,6 @@ impl Disk {
         }
     }
 
-    /// Makes room again.
     pub(crate) fn clear(&self) {
         let _ = fs::remove_file(self.ballast());
     }

@@ -35,33 +35,30 @@
 //! A place is `fenced` or `unfenced`. A line cut short by `SIGKILL` is the last
 //! of its file and is left out.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::Path;
-
 use rustix::time::{ClockId, clock_gettime};
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::Path,
+};
 
 /// Nanoseconds of `CLOCK_BOOTTIME`.
 pub(crate) type Nanos = u64;
 
-/// The file of the harness itself.
 pub(crate) const HARNESS: &str = "harness";
 
-/// The time now.
 pub(crate) fn now() -> Nanos {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Which counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum Counter {
     Fenced,
     Unfenced,
 }
 
-/// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) at: Nanos,
@@ -69,7 +66,6 @@ pub(crate) struct Event {
     pub(crate) what: What,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
     Try { resource: String },
@@ -77,17 +73,17 @@ pub(crate) enum What {
     Held,
     Lost(String),
     Refused(String),
-    Write { place: Place, value: u64 },
-    Applied(Place),
-    Stale(Place),
+    Write { counter: Counter, value: u64 },
+    Applied(Counter),
+    Stale(Counter),
     Released(String),
     Begin(String),
     End(String),
-    Final { place: Place, resource: String, value: u64 },
+    Final { counter: Counter, resource: String, value: u64 },
     Left { node: String, key: String },
 }
 
-/// All that one caller did, in order.
+/// Everything one caller did, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Track {
     /// The caller: the name of its file.
@@ -95,8 +91,8 @@ pub(crate) struct Track {
     pub(crate) events: Vec<Event>,
 }
 
-/// Appends to the file of one caller. Every line is written at once: what a
-/// process has done it has written down, even if it is killed.
+/// Appends to the file of one caller. Each line is written at once, so that it
+/// survives a `SIGKILL`.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     file: File,
@@ -112,14 +108,13 @@ impl Recorder {
         self.note_at(now(), attempt, what);
     }
 
-    /// For what happened, or was true, a moment ago.
+    /// Records something that happened, or was true, a moment ago.
     pub(crate) fn note_at(&mut self, at: Nanos, attempt: u64, what: What) {
         let line = format!("{}\n", Event { at, attempt, what });
         self.file.write_all(line.as_bytes()).expect("the history can be written");
     }
 }
 
-/// Reads all files of a directory.
 pub(crate) fn read(dir: &Path) -> anyhow::Result<Vec<Track>> {
     let mut tracks = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -136,13 +131,13 @@ pub(crate) fn read(dir: &Path) -> anyhow::Result<Vec<Track>> {
     Ok(tracks)
 }
 
-/// The events of one file, or the line that is none.
+/// The events of one file, or the line that is not an event.
 fn parse(text: &str) -> Result<Vec<Event>, String> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| Event::parse(line).ok_or_else(|| line.to_owned())).collect()
 }
 
-impl Place {
+impl Counter {
     pub(crate) const ALL: [Self; 2] = [Self::Fenced, Self::Unfenced];
 
     pub(crate) fn word(self) -> &'static str {
@@ -153,7 +148,7 @@ impl Place {
     }
 
     fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|place| place.word() == word)
+        Self::ALL.into_iter().find(|counter| counter.word() == word)
     }
 }
 
@@ -182,19 +177,19 @@ impl What {
             "lost" => Self::Lost(text()),
             "refused" => Self::Refused(text()),
             "write" => {
-                let (place, value) = two()?;
-                Self::Write { place: Place::parse(place)?, value: value.parse().ok()? }
+                let (counter, value) = two()?;
+                Self::Write { counter: Counter::parse(counter)?, value: value.parse().ok()? }
             }
-            "applied" => Self::Applied(Place::parse(details)?),
-            "stale" => Self::Stale(Place::parse(details)?),
+            "applied" => Self::Applied(Counter::parse(details)?),
+            "stale" => Self::Stale(Counter::parse(details)?),
             "released" => Self::Released(text()),
             "begin" => Self::Begin(text()),
             "end" => Self::End(text()),
             "final" => {
-                let (place, rest) = two()?;
+                let (counter, rest) = two()?;
                 let (resource, value) = rest.rsplit_once(' ')?;
-                let (place, value) = (Place::parse(place)?, value.parse().ok()?);
-                Self::Final { place, resource: resource.to_owned(), value }
+                let (counter, value) = (Counter::parse(counter)?, value.parse().ok()?);
+                Self::Final { counter, resource: resource.to_owned(), value }
             }
             "left" => {
                 let (node, key) = two()?;
@@ -211,7 +206,7 @@ impl std::fmt::Display for Event {
         let mut line = |word: &str, details: &dyn std::fmt::Display| {
             write!(f, "{at} {word} {attempt} {details}")
         };
-        // What others said may have lines.
+        // Foreign text may have line breaks.
         let flat = |text: &str| text.replace('\n', " ");
         match what {
             What::Try { resource } => line("try", resource),
@@ -219,16 +214,16 @@ impl std::fmt::Display for Event {
             What::Held => line("held", &""),
             What::Lost(why) => line("lost", &flat(why)),
             What::Refused(why) => line("refused", &flat(why)),
-            What::Write { place, value } => {
-                line("write", &format_args!("{} {value}", place.word()))
+            What::Write { counter, value } => {
+                line("write", &format_args!("{} {value}", counter.word()))
             }
-            What::Applied(place) => line("applied", &place.word()),
-            What::Stale(place) => line("stale", &place.word()),
+            What::Applied(counter) => line("applied", &counter.word()),
+            What::Stale(counter) => line("stale", &counter.word()),
             What::Released(outcome) => line("released", &flat(outcome)),
             What::Begin(what) => line("begin", what),
             What::End(what) => line("end", what),
-            What::Final { place, resource, value } => {
-                line("final", &format_args!("{} {resource} {value}", place.word()))
+            What::Final { counter, resource, value } => {
+                line("final", &format_args!("{} {resource} {value}", counter.word()))
             }
             What::Left { node, key } => line("left", &format_args!("{node} {key}")),
         }
@@ -248,13 +243,13 @@ mod tests {
             What::Held,
             What::Lost("ran out".into()),
             What::Refused("held by another owner".into()),
-            What::Write { place: Place::Fenced, value: 42 },
-            What::Applied(Place::Unfenced),
-            What::Stale(Place::Fenced),
+            What::Write { counter: Counter::Fenced, value: 42 },
+            What::Applied(Counter::Unfenced),
+            What::Stale(Counter::Fenced),
             What::Released("now".into()),
             What::Begin("kill node 2".into()),
             What::End("kill node 2".into()),
-            What::Final { place: Place::Unfenced, resource: resource(), value: 7 },
+            What::Final { counter: Counter::Unfenced, resource: resource(), value: 7 },
             What::Left { node: "redis://a".into(), key: resource() },
         ];
         let events: Vec<_> =

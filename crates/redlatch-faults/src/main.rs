@@ -1,17 +1,17 @@
-//! Redlatch under faults on real servers.
+//! Breaks real servers, networks, clocks and clients under load.
 //!
-//! In:  real servers on loopback, started and broken for the run; workers in
-//! processes of their own that count under locks.
-//! Out: a history of all they did, and what the checker makes of it, row by row
-//! of the table of faults.
+//! In:  servers on loopback, started and broken for the run, and worker processes
+//!      that count under locks.
+//! Out: a history of everything they did, and what the checker finds in it, for
+//!      each row of the table of faults.
 
 mod checker;
 mod cli;
+mod counter_store;
 mod crew;
 mod dice;
 mod disk;
 mod history;
-mod ledger;
 mod orders;
 mod play;
 mod report;
@@ -22,19 +22,16 @@ mod tested;
 mod vouch;
 mod worker;
 
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::ExitCode;
-use std::time::Instant;
-
+use crate::{
+    cli::{Cli, HistoryPlan, RunPlan, Task},
+    play::Player,
+    report::{Report, ReportLine},
+    scenario::{Part, Row, Scale},
+    tested::Tested,
+};
 use anyhow::Context as _;
 use clap::Parser as _;
-
-use crate::cli::{Cli, HistoryPlan, RunPlan, Task};
-use crate::play::Player;
-use crate::report::{Line, Report};
-use crate::scenario::{Part, Row, Scale};
-use crate::tested::Tested;
+use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Instant};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
@@ -121,7 +118,7 @@ fn check(dir: &Path) -> anyhow::Result<bool> {
         println!("{breach}");
     }
     let clean = breaches.is_empty() && findings.fenced.lost == 0;
-    println!("{}", Line::of(&findings, breaches));
+    println!("{}", ReportLine::of(&findings, breaches));
     Ok(clean)
 }
 

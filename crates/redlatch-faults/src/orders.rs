@@ -1,61 +1,53 @@
-//! What a worker process is to do: handed over as JSON on its command line.
-
-use std::ops::Range;
-use std::path::PathBuf;
-use std::time::Duration;
+//! What a worker process is to do, passed as JSON on its command line.
 
 use redlatch::{Builder, Locks, RestartGuard};
 use serde::{Deserialize, Serialize};
+use std::{ops::Range, path::PathBuf, time::Duration};
 
-/// What a worker process is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Orders {
-    /// Its name, and the label that its locks bear on the nodes.
+    /// Its name, which is also the owner label of its locks.
     pub(crate) name: String,
-    /// Where it writes its history, and where the file [`Orders::STOP`] ends it.
+    /// Where it writes its history, and where a file [`Orders::STOP`] ends it.
     pub(crate) dir: PathBuf,
-    /// The nodes of the lock.
     pub(crate) nodes: Vec<String>,
-    /// The server of the counters, which is no node.
-    pub(crate) ledger: String,
-    /// The numbers of the resources it locks, the last one not among them.
+    /// The server with the counters, which is not a node.
+    pub(crate) counters: String,
+    /// The resources it locks, by number.
     pub(crate) resources: Range<usize>,
-    /// How many callers it has, each on a thread of its own.
+    /// How many callers it has, one thread each.
     pub(crate) callers: usize,
-    /// How many locks each caller takes before it ends by itself.
+    /// How many locks each caller takes before it ends.
     pub(crate) acquires: Option<u64>,
-    /// How it locks.
     pub(crate) habits: Habits,
 }
 
-/// How a worker locks and works.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Habits {
     pub(crate) ttl: Duration,
-    /// Extends its leases.
+    /// Whether it renews its leases.
     pub(crate) renews: bool,
-    /// How long a lock is waited for.
+    /// How long it waits for a lock.
     pub(crate) wait: Duration,
     pub(crate) node_timeout: Duration,
-    /// How long it thinks between reading and writing, at least and at most.
+    /// The least and the most time between reading and writing.
     pub(crate) thinks: (Duration, Duration),
-    /// Writes without asking whether the lock is still held, as everyone does
-    /// who was paused between the question and the write.
+    /// Writes without checking whether the lock is still held, like any program
+    /// that is paused between the check and the write.
     pub(crate) careless: bool,
-    /// How it meets nodes that forgot.
-    pub(crate) guard: Guarding,
+    /// How it treats nodes that forgot.
+    pub(crate) guard: GuardSetting,
 }
 
-/// Whether a node that forgot may vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Guarding {
+pub(crate) enum GuardSetting {
     Off,
     On,
     Strict,
 }
 
 impl Orders {
-    /// The file whose appearance in the directory ends all workers.
+    /// All workers end once this file appears in the directory.
     pub(crate) const STOP: &'static str = "stop";
 
     /// The name of one resource, and of its counters.
@@ -65,10 +57,10 @@ impl Orders {
 }
 
 impl Habits {
-    /// How far clocks may differ; with the TTL it makes the guard's window.
+    /// How far clocks may differ; the guard's window is the TTL plus this.
     pub(crate) const SKEW: Duration = Duration::from_millis(200);
-    /// The TTL of leases that no fault may end: a busy machine that halts them
-    /// for a second must not, either.
+    /// The TTL of leases that no fault may end, not even a busy machine that pauses
+    /// for a second.
     pub(crate) const LASTING: Duration = Duration::from_secs(3);
 
     /// How long a node that forgot does not vote.
@@ -84,9 +76,9 @@ impl Habits {
             .max_ttl(self.ttl)
             .skew(Self::SKEW)
             .restart_guard(match self.guard {
-                Guarding::Off => RestartGuard::Off,
-                Guarding::On => RestartGuard::On,
-                Guarding::Strict => RestartGuard::Strict,
+                GuardSetting::Off => RestartGuard::Off,
+                GuardSetting::On => RestartGuard::On,
+                GuardSetting::Strict => RestartGuard::Strict,
             })
             .node_timeout(self.node_timeout)
             .wait(self.wait)
@@ -102,7 +94,7 @@ impl Default for Habits {
             node_timeout: Duration::from_millis(200),
             thinks: (Duration::ZERO, Duration::from_millis(2)),
             careless: false,
-            guard: Guarding::On,
+            guard: GuardSetting::On,
         }
     }
 }

@@ -1,29 +1,32 @@
-//! Plays the rows, one after the other.
+//! Plays the rows of the table of faults, one after the other.
+//!
+//! In:  rows, the scale, and the outcomes of the tests they name.
+//! Out: a report line per part; the histories of parts that missed are kept.
 
-use std::fs;
-use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use crate::{
+    checker,
+    report::ReportLine,
+    scenario::{Load, Part, Row, Scale, Script},
+    scene::{PATIENCE, Scene},
+    tested::Tested,
+};
+use std::{
+    fs,
+    panic::{self, AssertUnwindSafe},
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
-use crate::checker;
-use crate::report::Line;
-use crate::scenario::{Load, Part, Row, Scale, Script};
-use crate::scene::{PATIENCE, Scene};
-use crate::tested::Tested;
-
-/// How rows are to be played.
 pub(crate) struct Player {
     pub(crate) scale: Scale,
-    /// Where the histories of rows that missed are kept.
+    /// Where to keep the histories of rows that missed.
     pub(crate) keep: PathBuf,
-    /// Keeps all histories.
     pub(crate) keep_all: bool,
     pub(crate) tested: Tested,
 }
 
 impl Player {
-    /// Plays all parts of a row.
-    pub(crate) fn row(&self, row: &Row) -> Vec<Line> {
+    pub(crate) fn row(&self, row: &Row) -> Vec<ReportLine> {
         row.parts
             .iter()
             .map(|part| {
@@ -42,15 +45,15 @@ impl Player {
             .collect()
     }
 
-    fn load(&self, number: u32, load: &Load) -> Line {
+    fn load(&self, number: u32, load: &Load) -> ReportLine {
         let how = format!("load: {}", load.what);
         match unless_it_panics(|| self.try_load(number, load)) {
-            Ok(line) => Line { how, ..line },
-            Err(error) => Line::failed(how, &error),
+            Ok(line) => ReportLine { how, ..line },
+            Err(error) => ReportLine::failed(how, &error),
         }
     }
 
-    fn try_load(&self, number: u32, load: &Load) -> anyhow::Result<Line> {
+    fn try_load(&self, number: u32, load: &Load) -> anyhow::Result<ReportLine> {
         let lasts = load.lasts(self.scale);
         let mut scene = Scene::set(load, lasts)?;
         (load.prepare)(&mut scene);
@@ -82,20 +85,20 @@ impl Player {
         if !missed.is_empty() {
             findings.breaches().iter().for_each(|breach| eprintln!("  {breach}"));
         }
-        Ok(Line { note: load.must.note(), ..Line::of(&findings, missed) })
+        Ok(ReportLine { note: load.must.note(), ..ReportLine::of(&findings, missed) })
     }
 
-    fn script(&self, script: &Script) -> Line {
+    fn script(&self, script: &Script) -> ReportLine {
         let how = format!("script: {}", script.what);
         match unless_it_panics(|| (script.play)(self.scale)) {
-            Ok(shown) => Line::shown(how, shown),
-            Err(error) => Line::failed(how, &error),
+            Ok(shown) => ReportLine::shown(how, shown),
+            Err(error) => ReportLine::failed(how, &error),
         }
     }
 }
 
-/// Servers that do not do as they are told make the testbed panic: a miss of one
-/// row, not the end of all.
+/// The testbed panics if a server misbehaves: that is a miss of one row, not the
+/// end of the run.
 fn unless_it_panics<T>(act: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panicked| {
         let text = panicked.downcast_ref::<String>().map(String::as_str);
@@ -104,7 +107,7 @@ fn unless_it_panics<T>(act: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Resul
     })
 }
 
-/// Copies a history, which lives in memory and is about to go.
+/// Copies a history, which lives in memory and is about to be deleted.
 fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
     let _ = fs::remove_dir_all(to);
     fs::create_dir_all(to)?;

@@ -1,37 +1,36 @@
-//! What came of it: a table for people, in text and Markdown, and JSON.
+//! The results: a table as text and Markdown, and JSON.
 
-use std::fmt::{self, Write as _};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
-
+use crate::{
+    checker::Findings,
+    scenario::{Scale, Shown},
+};
 use serde::Serialize;
+use std::{
+    fmt::{self, Write as _},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
-use crate::checker::Findings;
-use crate::scenario::{Scale, Shown};
-
-/// What came of one part of one row.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct ReportLine {
     pub(crate) row: u32,
     pub(crate) fault: String,
     pub(crate) how: String,
-    /// The names of the tests, where tests show it.
+    /// The names of the tests that show it, if any.
     pub(crate) tests: Vec<String>,
-    /// How often the fault was injected; none where tests do it.
+    /// How often the fault was injected; `None` if tests do it.
     pub(crate) injected: Option<usize>,
     pub(crate) acquisitions: usize,
-    /// Whether workers counted under locks, so that the next figures mean
-    /// something.
+    /// If workers counted under locks.
     pub(crate) load: Option<Figures>,
-    /// What is not as it must be; nothing if all is well.
+    /// What went wrong; empty if nothing did.
     pub(crate) missed: Vec<String>,
     pub(crate) note: String,
     #[serde(serialize_with = "seconds")]
     pub(crate) took: Duration,
 }
 
-/// The figures of a load.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Figures {
     pub(crate) overlaps: usize,
@@ -50,7 +49,7 @@ fn seconds<S: serde::Serializer>(took: &Duration, serializer: S) -> Result<S::Ok
     serializer.serialize_f64(took.as_secs_f64())
 }
 
-impl Line {
+impl ReportLine {
     pub(crate) fn of(findings: &Findings, missed: Vec<String>) -> Self {
         let load = Figures {
             overlaps: findings.overlaps.len(),
@@ -123,8 +122,8 @@ const HEADS: [&str; COLUMNS] = [
     "verdict",
 ];
 
-/// While it runs: one line at a time.
-impl fmt::Display for Line {
+/// A line while the run goes on.
+impl fmt::Display for ReportLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cells = self.cells();
         let took = self.took.as_secs_f64();
@@ -136,18 +135,17 @@ impl fmt::Display for Line {
     }
 }
 
-/// All that came of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) scale: &'static str,
     pub(crate) acquisitions: usize,
     pub(crate) seconds: f64,
     pub(crate) missed: usize,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<ReportLine>,
 }
 
 impl Report {
-    pub(crate) fn new(scale: Scale, took: Duration, lines: Vec<Line>) -> Self {
+    pub(crate) fn new(scale: Scale, took: Duration, lines: Vec<ReportLine>) -> Self {
         Self {
             scale: if scale == Scale::Short { "short" } else { "full" },
             acquisitions: lines.iter().map(|line| line.acquisitions).sum(),
@@ -157,10 +155,10 @@ impl Report {
         }
     }
 
-    /// Columns as wide as they need to be; what was missed once more at the end,
-    /// where the reader of a long log looks first.
+    /// Aligned columns; the misses are repeated at the end, where readers of a long
+    /// log look first.
     pub(crate) fn text(&self) -> String {
-        let rows: Vec<_> = self.lines.iter().map(Line::cells).collect();
+        let rows: Vec<_> = self.lines.iter().map(ReportLine::cells).collect();
         let wide = |text: &str| text.chars().count();
         let widths: Vec<_> = (0..COLUMNS)
             .map(|column| {
@@ -179,7 +177,7 @@ impl Report {
         }
         let _ = writeln!(text, "{}", self.summary());
         for line in self.lines.iter().filter(|line| !line.missed.is_empty()) {
-            let Line { row, fault, how, .. } = line;
+            let ReportLine { row, fault, how, .. } = line;
             let _ = writeln!(text, "row {row}, {fault}, {how}: {}", line.verdict());
         }
         text
@@ -197,7 +195,8 @@ impl Report {
             text += &line(&row.cells());
         }
         text.push_str("\nThe tests:\n\n");
-        for Line { row, tests, .. } in self.lines.iter().filter(|line| !line.tests.is_empty()) {
+        for ReportLine { row, tests, .. } in self.lines.iter().filter(|line| !line.tests.is_empty())
+        {
             let _ = writeln!(text, "- {row}: `{}`", tests.join("`, `"));
         }
         let _ = writeln!(text, "\n{}.", self.summary());
@@ -212,7 +211,6 @@ impl Report {
         )
     }
 
-    /// Writes JSON and Markdown there.
     pub(crate) fn save(&self, dir: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(dir)?;
         fs::write(dir.join("faults.json"), serde_json::to_string_pretty(self)?)?;
@@ -226,9 +224,9 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn line(missed: &[&str]) -> Line {
+    fn line(missed: &[&str]) -> ReportLine {
         let missed = missed.iter().map(|&what| what.to_owned()).collect();
-        Line { row: 7, fault: "a|b".into(), missed, ..Line::default() }
+        ReportLine { row: 7, fault: "a|b".into(), missed, ..ReportLine::default() }
     }
 
     #[test]

@@ -1,49 +1,64 @@
 //! What is done for one row of the table of faults, and what must come of it.
 
+use crate::{
+    checker::Findings,
+    orders::{GuardSetting, Habits, Orders},
+    scene::Scene,
+};
+use redlatch_testbed::{Server, ServerOptions};
 use std::time::Duration;
 
-use redlatch_testbed::{Server, ServerOptions};
-
-use crate::checker::Findings;
-use crate::orders::{Guarding, Habits, Orders};
-use crate::scene::Scene;
-
-/// One row of the table of faults.
 pub(crate) struct Row {
-    /// Its number in the table.
     pub(crate) number: u32,
-    /// The fault.
     pub(crate) fault: &'static str,
-    /// What is done, one after the other; all must be as they should.
+    /// All of them must succeed.
     pub(crate) parts: Vec<Part>,
 }
 
-/// One thing that is done for a row.
+impl Row {
+    pub(crate) fn load(mut self, load: Load) -> Self {
+        self.parts.push(Part::Load(Box::new(load)));
+        self
+    }
+
+    pub(crate) fn script(
+        mut self,
+        what: &'static str,
+        play: fn(Scale) -> anyhow::Result<Shown>,
+    ) -> Self {
+        self.parts.push(Part::Script(Script { what, play }));
+        self
+    }
+
+    pub(crate) fn tests(mut self, names: &'static [&'static str]) -> Self {
+        self.parts.push(Part::Tests(names));
+        self
+    }
+}
+
 pub(crate) enum Part {
-    /// Workers under load while things break.
     Load(Box<Load>),
-    /// Something short of its own.
+    /// A short scenario of its own.
     Script(Script),
-    /// Tests of this workspace that show just this, by name.
+    /// Tests of this workspace that show it, by name.
     Tests(&'static [&'static str]),
 }
 
 impl Part {
-    /// Lets nodes vote that forgot.
+    /// Lets nodes that forgot vote.
     pub(crate) fn drop_guard(&mut self) {
         if let Self::Load(load) = self {
-            load.habits.guard = Guarding::Off;
+            load.habits.guard = GuardSetting::Off;
         }
     }
 }
 
-/// Something short of its own: it says what it saw, or what was wrong.
+/// A short scenario of its own: returns what it saw, or what was wrong.
 pub(crate) struct Script {
     pub(crate) what: &'static str,
     pub(crate) play: fn(Scale) -> anyhow::Result<Shown>,
 }
 
-/// What a script did.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown {
     pub(crate) injected: usize,
@@ -51,23 +66,22 @@ pub(crate) struct Shown {
     pub(crate) note: String,
 }
 
-/// How long things are to take.
+/// How long a run may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     Full,
     Short,
 }
 
-/// Workers under load while things break.
 pub(crate) struct Load {
-    /// What the load shows, if the row has more than one.
+    /// What distinguishes this load from others of the row.
     pub(crate) what: &'static str,
     pub(crate) nodes: Nodes,
     pub(crate) proxied: bool,
-    /// Workers that hold the first resource for long and without renewal, one
-    /// after the other: what a node forgets then matters.
+    /// Workers that take turns in holding the first resource for long, without
+    /// renewal: what a node forgets then matters.
     pub(crate) lingerers: usize,
-    /// How long they hold it, at least and at most.
+    /// The least and the most time they hold it.
     pub(crate) linger: (Duration, Duration),
     /// Workers that take the other resources as often as they can.
     pub(crate) workers: usize,
@@ -77,42 +91,39 @@ pub(crate) struct Load {
     pub(crate) resources: usize,
     pub(crate) acquires: Option<u64>,
     pub(crate) habits: Habits,
-    /// How long, in full and in short.
+    /// In a full and in a short run.
     pub(crate) lasts: (Duration, Duration),
-    /// Before the first fault.
     pub(crate) prepare: fn(&mut Scene),
     /// One round of faults; called until the time is up.
     pub(crate) nemesis: fn(&mut Scene),
-    /// Afterwards: puts right what the last round may have left.
+    /// Runs at the end: repairs what the last round may have left broken.
     pub(crate) repair: fn(&mut Scene),
     pub(crate) must: Must,
 }
 
-/// Which servers.
 pub(crate) enum Nodes {
-    /// So many alike.
+    /// So many of one kind.
     Alike(usize, ServerOptions),
     /// One of each.
     Each(Vec<ServerOptions>),
 }
 
-/// What must come of a load, besides tokens in order, no fenced update lost and
-/// nothing left behind: those hold always.
+/// What must come of a load. In any case tokens are in order, no fenced update is
+/// lost and nothing is left behind.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each must stands for itself")]
 pub(crate) struct Must {
-    /// Promise 1 applies: nobody believes to hold what another one holds.
+    /// Promise 1 applies: no two callers believe they hold one lock.
     pub(crate) exclude: bool,
-    /// Without a fence updates are lost: else the test is too weak.
+    /// Unfenced updates are lost: otherwise the test is too weak.
     pub(crate) lose_unfenced: bool,
     /// Locks are granted while the fault lasts.
     pub(crate) go_on: bool,
-    /// Locks are granted again after each fault; not where one holder keeps the
-    /// lock all the time.
+    /// Locks are granted again after each fault; not if one holder keeps the lock
+    /// all the time.
     pub(crate) recovers: bool,
-    /// Some guards are lost, and say so.
+    /// Some guards are lost and signal it.
     pub(crate) signal_loss: bool,
-    /// No guard is lost.
     pub(crate) keep_leases: bool,
 }
 
@@ -160,7 +171,6 @@ impl Load {
         }
     }
 
-    /// The orders of all workers, after a pattern.
     pub(crate) fn orders(&self, pattern: &Orders) -> Vec<Orders> {
         let first = self.first();
         let lingerer = Orders {
@@ -194,12 +204,11 @@ impl Load {
 }
 
 impl Must {
-    /// What a reader of the figures must know.
+    /// What readers of the figures must know.
     pub(crate) fn note(self) -> String {
         if self.exclude { String::new() } else { "exclusion is not promised here".into() }
     }
 
-    /// What is not as it must be.
     pub(crate) fn missed(self, findings: &Findings) -> Vec<String> {
         let Findings { overlaps, token_faults, fenced, left, recovery, .. } = findings;
         let broken = [
@@ -207,7 +216,7 @@ impl Must {
             (!token_faults.is_empty(), format!("{} token faults", token_faults.len())),
             (fenced.lost > 0, format!("{} fenced updates lost", fenced.lost)),
             (!left.is_empty(), format!("{} keys left behind", left.len())),
-            // How long it took is a figure of the report: it depends on the machine.
+            // The report shows how long it took: that depends on the machine.
             (
                 self.recovers && recovery.without > 0,
                 format!("{} faults without recovery", recovery.without),
@@ -218,8 +227,8 @@ impl Must {
         broken.chain(self.unshown(findings).into_iter().map(str::to_owned)).collect()
     }
 
-    /// What has to happen before the row shows anything. On a busy machine it
-    /// takes longer, so the load goes on until then.
+    /// What must happen before the row shows anything. The load goes on until then,
+    /// which takes longer on a busy machine.
     pub(crate) fn unshown(self, findings: &Findings) -> Vec<&'static str> {
         let Findings { unfenced, recovery, losses, .. } = findings;
         let unshown = [

@@ -1,4 +1,4 @@
-//! All rows of the table of faults, a file for each kind of fault.
+//! All rows of the table of faults, one file per kind of fault.
 
 mod clients;
 mod clocks;
@@ -12,11 +12,9 @@ mod strain;
 
 pub(crate) mod history;
 
+use crate::scenario::Row;
 use std::time::Duration;
 
-use crate::scenario::{Load, Part, Row, Scale, Script, Shown};
-
-/// All rows, in the order of the table.
 pub(crate) fn all() -> Vec<Row> {
     let kinds = [
         clients::rows(),
@@ -42,24 +40,13 @@ const fn sec(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn row(number: u32, fault: &'static str, parts: Vec<Part>) -> Row {
-    Row { number, fault, parts }
-}
-
-fn load(what: &'static str, load: Load) -> Part {
-    Part::Load(Box::new(Load { what, ..load }))
-}
-
-fn tests(names: &'static [&'static str]) -> Part {
-    Part::Tests(names)
-}
-
-fn script(what: &'static str, play: fn(Scale) -> anyhow::Result<Shown>) -> Part {
-    Part::Script(Script { what, play })
+fn row(number: u32, fault: &'static str) -> Row {
+    Row { number, fault, parts: Vec::new() }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::scenario::Part;
     use std::fs;
     use std::path::Path;
 

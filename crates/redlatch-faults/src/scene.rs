@@ -1,45 +1,46 @@
-//! Where a scenario plays: servers, the network in front of them, workers, and
-//! the hand that breaks things.
+//! Where a load runs: servers, the network in front of them, workers, and whatever
+//! breaks them.
 //!
-//! What it does to them it writes down as faults in the history.
+//! In:  a [`Load`].
+//! Out: the history, in which every fault is recorded.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
+use crate::{
+    counter_store::CounterStore,
+    crew::Crew,
+    dice::{self, Dice},
+    disk::Disk,
+    history::{self, Counter, HARNESS, Recorder, Track, What},
+    orders::{GuardSetting, Orders},
+    scenario::Load,
+    vouch::{Memory, vouch},
+};
 use anyhow::Context as _;
 use redlatch_testbed::{FakeClock, Proxy, Scratch, Server, Servers, faketime_library, wait_until};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
-use crate::crew::Crew;
-use crate::dice::Dice;
-use crate::disk::Disk;
-use crate::history::{self, HARNESS, Place, Recorder, Track, What};
-use crate::ledger::Ledger;
-use crate::orders::{Guarding, Orders};
-use crate::scenario::Load;
-use crate::vouch::{Memory, vouch};
-
-/// How long anything may take that has to happen, such as the first grants, a
-/// node that votes again, workers that stop: far longer than on the busiest
-/// machine.
+/// The longest time for anything that must happen, such as the first grants, a node
+/// that votes again, workers that stop: far more than the busiest machine needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// How long undoing may take beyond the TTL.
 const TIDYING: Duration = Duration::from_secs(30);
 
-/// Where a scenario plays.
 pub(crate) struct Scene {
-    // Dropped in this order: who uses the servers before the servers.
+    // Dropped in this order: users of the servers before the servers.
     pub(crate) crew: Crew,
     pub(crate) proxies: Vec<Proxy>,
-    /// In the directories of the servers, which cannot go before them.
+    /// They lie in the directories of the servers, so they go first.
     pub(crate) disks: Vec<Disk>,
     pub(crate) servers: Servers,
-    ledger: Server,
+    counters: Server,
     pub(crate) dice: Dice,
     pub(crate) ttl: Duration,
     pub(crate) window: Duration,
-    /// Who looks at the nodes, where they have a guard.
+    /// Checks the nodes, if they are guarded.
     memory: Option<Memory>,
-    /// The clock of the workers, where they have one of their own.
+    /// The workers' own clock, if they have one.
     pub(crate) clock: Option<FakeClock>,
     resources: usize,
     notes: Recorder,
@@ -49,11 +50,11 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Starts everything; the load is on when this returns.
+    /// Starts everything; the load is running when this returns.
     pub(crate) fn set(load: &Load, lasts: Duration) -> anyhow::Result<Self> {
         let dir = Scratch::in_memory().context("make a directory")?;
         let servers = Servers::start_each(load.servers())?;
-        let ledger = Server::start()?;
+        let counters = Server::start()?;
         let proxies = if load.proxied {
             servers.iter().map(Proxy::to).collect::<Result<_, _>>()?
         } else {
@@ -62,7 +63,7 @@ impl Scene {
         let urls =
             if load.proxied { proxies.iter().map(Proxy::url).collect() } else { servers.urls() };
         let builder = load.habits.builder(&urls);
-        let guarded = load.habits.guard != Guarding::Off;
+        let guarded = load.habits.guard != GuardSetting::Off;
         let memory = guarded.then(|| Memory::new(&builder)).transpose()?;
         if guarded {
             vouch(&builder)?;
@@ -72,7 +73,7 @@ impl Scene {
             name: String::new(),
             dir: dir.path().to_owned(),
             nodes: urls,
-            ledger: ledger.url(),
+            counters: counters.url(),
             resources: 0..0,
             callers: load.callers,
             acquires: load.acquires,
@@ -86,8 +87,8 @@ impl Scene {
             proxies,
             disks: Vec::new(),
             servers,
-            ledger,
-            dice: Dice::new(),
+            counters,
+            dice: dice::roll(),
             ttl: load.habits.ttl,
             window: load.habits.window(),
             memory,
@@ -103,35 +104,36 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Until the load is on: faults before that would be wasted.
+    /// Waits until the load is running: earlier faults would be wasted.
     fn await_first_grants(&mut self) -> anyhow::Result<()> {
         let all = wait_until(PATIENCE, || self.fences().iter().all(Option::is_some));
         anyhow::ensure!(all, "not every lock was taken within {PATIENCE:?}");
         Ok(())
     }
 
-    /// The greatest token that each counter has seen: every grant raises one.
+    /// The greatest token each counter has seen: every grant raises one.
     fn fences(&self) -> Vec<Option<String>> {
         let fence = |number| format!("redlatch:fence:fenced:{}", Orders::resource(number));
-        (0..self.resources).map(|number| self.ledger.run(&["GET", &fence(number)]).text()).collect()
+        (0..self.resources)
+            .map(|number| self.counters.run(&["GET", &fence(number)]).text())
+            .collect()
     }
 
-    /// Whether the time is up, or the workers have done all they should.
+    /// Whether the time is up, or the workers are done.
     pub(crate) fn is_over(&mut self) -> bool {
         Instant::now() >= self.over || self.crew.is_done()
     }
 
-    /// Lets the load and its faults last so much longer.
+    /// Continues the load and its faults for so much longer.
     pub(crate) fn go_on(&mut self, longer: Duration) {
         self.over = Instant::now() + longer;
     }
 
-    /// What was written down so far.
     pub(crate) fn history(&self) -> anyhow::Result<Vec<Track>> {
         history::read(self.dir.path())
     }
 
-    /// One fault, from its begin to its end.
+    /// Records a fault from begin to end.
     pub(crate) fn fault(&mut self, what: &str, act: impl FnOnce(&mut Self)) {
         self.faults += 1;
         let number = self.faults;
@@ -140,42 +142,42 @@ impl Scene {
         self.notes.note(number, What::End(what.to_owned()));
     }
 
-    /// How many faults there were so far.
     pub(crate) fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// A while in which nothing more is broken.
+    /// Lets some time pass without faults, at most until the load is over.
     pub(crate) fn wait(&mut self, time: Duration) {
         thread::sleep(time.min(self.over.saturating_duration_since(Instant::now())));
     }
 
-    /// As [`wait`](Self::wait), of a random length.
+    /// Like [`wait`](Self::wait), for a random time.
     pub(crate) fn wait_between(&mut self, least: Duration, most: Duration) {
-        let time = self.dice.between(least..=most);
+        let time = self.dice.time(least, most);
         self.wait(time);
     }
 
-    /// Waits until so few of the nodes have forgotten that `more` of them may
-    /// forget now, and a majority still remembers: what the promises need. How
-    /// long that takes is up to the machine, so no fault is injected before.
+    /// Waits until `more` nodes may forget and a majority still remembers, which
+    /// the promises need. How long that takes depends on the machine, so no fault
+    /// is injected earlier.
     ///
-    /// Panics if the nodes are never admitted: the history shows nothing then.
+    /// Panics if the nodes are never admitted: the history would show nothing.
     pub(crate) fn await_memory(&mut self, more: usize) {
         let (Some(memory), nodes) = (&self.memory, self.servers.len()) else { return };
         let spare = ((nodes - 1) / 2).checked_sub(more);
         let Some(spare) = spare else { panic!("{more} of {nodes} nodes are a majority") };
         let crew = &mut self.crew;
         assert!(
-            // Nobody admits a node, and nothing can go wrong, once all have ended.
+            // Once all workers have ended, nobody admits a node and nothing can go
+            // wrong.
             wait_until(PATIENCE, || memory.forgotten() <= spare || crew.is_done()),
             "assumption not met: more than {spare} of {nodes} nodes are still out after {PATIENCE:?}"
         );
     }
 
-    /// Waits until every node has the lock of whoever holds it for long.
+    /// Waits until every node has the long-held lock.
     ///
-    /// Panics if that never comes.
+    /// Panics if that never happens.
     pub(crate) fn await_lease_everywhere(&mut self) {
         let resource = Orders::resource(0);
         let servers = &self.servers;
@@ -188,26 +190,25 @@ impl Scene {
         );
     }
 
-    /// One node, by chance.
     pub(crate) fn some_node(&mut self) -> usize {
-        self.dice.below(self.servers.len())
+        self.dice.index(self.servers.len())
     }
 
-    /// As many nodes as may fail together, by chance.
+    /// A random minority: as many nodes as may fail together.
     pub(crate) fn minority(&mut self) -> Vec<usize> {
         let (nodes, first) = (self.servers.len(), self.some_node());
         (0..(nodes - 1) / 2).map(|next| (first + next) % nodes).collect()
     }
 
-    /// One node more than may fail together.
+    /// A random majority: one node more than may fail together.
     pub(crate) fn majority(&mut self) -> Vec<usize> {
         let (nodes, first) = (self.servers.len(), self.some_node());
         (0..=nodes / 2).map(|next| (first + next) % nodes).collect()
     }
 
-    /// The worker that holds a lock, if one can be seen to.
+    /// The worker that holds a random lock, if a random node shows it.
     pub(crate) fn holder(&mut self) -> Option<usize> {
-        let resource = Orders::resource(self.dice.below(self.resources));
+        let resource = Orders::resource(self.dice.index(self.resources));
         let node = self.some_node();
         let value = self.servers[node].try_run(&["GET", &resource]).ok()?.text()?;
         let (_, owner) = value.split_once('@')?;
@@ -215,7 +216,7 @@ impl Scene {
     }
 
     /// Waits until locks are granted again after the last fault. The first new
-    /// token may be of a grant that came before, the second may not.
+    /// token may belong to an earlier grant; the second cannot.
     pub(crate) fn await_recovery(&mut self) {
         let mut seen = self.fences();
         let mut changes = vec![0; self.resources];
@@ -229,17 +230,17 @@ impl Scene {
         });
     }
 
-    /// Ends the load, reads the counters, looks for keys that are left, and
-    /// returns the whole history. Faults must be over: all servers up.
+    /// Ends the load, reads the counters, records keys that are left, and returns
+    /// the whole history. All servers must be up again.
     pub(crate) fn close(mut self) -> anyhow::Result<(Vec<Track>, Scratch)> {
         self.crew.dismiss(PATIENCE)?;
-        let mut ledger = Ledger::open(&self.ledger.url())?;
+        let mut counters = CounterStore::open(&self.counters.url())?;
         for number in 0..self.resources {
             let resource = Orders::resource(number);
-            for place in Place::ALL {
-                let value = ledger.read(place, &resource)?;
+            for counter in Counter::ALL {
+                let value = counters.read(counter, &resource)?;
                 let resource = resource.clone();
-                self.notes.note(0, What::Final { place, resource, value });
+                self.notes.note(0, What::Final { counter, resource, value });
             }
         }
         self.note_what_is_left();

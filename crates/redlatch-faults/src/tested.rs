@@ -1,16 +1,16 @@
-//! Rows that tests of this workspace show: run by name, all in one go.
+//! Runs tests of this workspace by name, all at once.
 //!
-//! With the flags of `cargo xtask test`, so that what that has built is used.
+//! Uses the flags of `cargo xtask test`, so that nothing is built twice.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::process::{Command, Stdio};
-
+use crate::report::ReportLine;
 use anyhow::Context as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::{Command, Stdio},
+};
 
-use crate::report::Line;
-
-/// What became of tests, by their names.
+/// The outcomes of tests by name.
 #[derive(Debug, Default)]
 pub(crate) struct Tested {
     outcomes: BTreeMap<String, bool>,
@@ -27,7 +27,7 @@ impl Tested {
         let output = Command::new(cargo)
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
             .args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"])
-            // They wait more than they work.
+            // They mostly wait.
             .args(["--lib", "--bins", "--tests", "--", "--test-threads=4", "--exact"])
             .args(names)
             .stdin(Stdio::null())
@@ -41,8 +41,8 @@ impl Tested {
         Ok(Self { outcomes: read(&text) })
     }
 
-    /// What they say about a row.
-    pub(crate) fn line(&self, names: &[&str]) -> Line {
+    /// The result of a row that these tests show.
+    pub(crate) fn line(&self, names: &[&str]) -> ReportLine {
         let wrong = |name: &&&str| match self.outcomes.get(**name) {
             Some(true) => None,
             Some(false) => Some(format!("{name} failed")),
@@ -54,11 +54,11 @@ impl Tested {
             count => format!("{count} tests"),
         };
         let tests = names.iter().map(|&name| name.to_owned()).collect();
-        Line { how, tests, missed, ..Line::default() }
+        ReportLine { how, tests, missed, ..ReportLine::default() }
     }
 }
 
-/// What failed tests said: cargo's words between `failures:` and the result.
+/// What failed tests printed: cargo's output between `failures:` and the result.
 fn failures(output: &str) -> String {
     let mut inside = false;
     let said = output.lines().filter(|line| {
@@ -68,8 +68,8 @@ fn failures(output: &str) -> String {
     said.collect::<Vec<_>>().join("\n")
 }
 
-/// Lines such as `test clock::tests::a_name ... ok`. A name that stands in two
-/// programs is fine only if it is in both.
+/// Reads lines such as `test clock::tests::a_name ... ok`. A test that exists in
+/// two programs has passed only if it passed in both.
 fn read(output: &str) -> BTreeMap<String, bool> {
     let mut outcomes = BTreeMap::new();
     for line in output.lines() {
@@ -78,7 +78,7 @@ fn read(output: &str) -> BTreeMap<String, bool> {
         else {
             continue;
         };
-        // Some ask for a panic: `test name - should panic ... ok`.
+        // Some expect a panic: `test name - should panic ... ok`.
         let name = name.split(' ').next().unwrap_or(name);
         let is_ok = outcomes.entry(name.to_owned()).or_insert(true);
         *is_ok &= outcome == "ok";

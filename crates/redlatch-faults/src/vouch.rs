@@ -1,13 +1,10 @@
-//! An operator's word for servers that were just started: they have forgotten
-//! nothing. And a look at those that have.
+//! Vouches for servers that were just started, as an operator does, and counts
+//! those that have forgotten.
 
+use redlatch::{Builder, Standing, observer::Observer};
 use std::sync::Arc;
-
-use redlatch::observer::Observer;
-use redlatch::{Builder, Standing};
 use tokio::runtime::Runtime;
 
-/// Has all nodes admitted.
 pub(crate) fn vouch(builder: &Builder) -> anyhow::Result<()> {
     let observer = builder.observer()?;
     runtime()?.block_on(async {
@@ -20,7 +17,7 @@ pub(crate) fn vouch(builder: &Builder) -> anyhow::Result<()> {
     })
 }
 
-/// Looks which nodes remember: are admitted in their present run.
+/// Checks which nodes remember, that is, are admitted in their present run.
 pub(crate) struct Memory {
     observer: Observer,
     runtime: Runtime,
@@ -31,7 +28,7 @@ impl Memory {
         Ok(Self { observer: builder.observer()?, runtime: runtime()? })
     }
 
-    /// How many nodes have forgotten, or cannot be seen to remember.
+    /// How many nodes have forgotten, or do not answer.
     pub(crate) fn forgotten(&self) -> usize {
         let standings = self.runtime.block_on(self.observer.standings());
         standings.iter().filter(|node| node.standing != Standing::Admitted).count()
@@ -57,7 +54,7 @@ mod tests {
         let memory = Memory::new(&builder).unwrap();
         assert_eq!(memory.forgotten(), 3, "nobody has admitted them");
         vouch(&builder).unwrap();
-        // On a busy machine one may answer too late to be seen.
+        // On a busy machine, a node may answer too late.
         eventually(Duration::from_secs(60), || memory.forgotten() == 0);
 
         servers[1].restart_empty();

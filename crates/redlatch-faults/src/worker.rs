@@ -1,31 +1,35 @@
 //! A worker process: takes locks and counts under them until it is stopped.
 //!
-//! In:  [`Orders`]. Out: a history file for each caller.
+//! In:  [`Orders`].
+//! Out: a history file per caller.
 //!
-//! It does what a user's program does. All it believes about its locks it
-//! writes down before it acts on it.
+//! It does what a user's program does. It records what it believes about its locks
+//! before it acts on it.
 
-use std::ops::Range;
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use crate::{
+    counter_store::{CounterStore, Fenced, Reading},
+    dice::{self, Dice},
+    history::{self, Counter, Recorder, What},
+    orders::{Habits, Orders},
+};
+use redlatch::{
+    FencingToken, LockError, Released,
+    blocking::{Guard, Locks},
+};
+use std::{
+    ops::Range,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
-use redlatch::blocking::{Guard, Locks};
-use redlatch::{FencingToken, LockError, Released};
-
-use crate::dice::Dice;
-use crate::history::{self, Place, Recorder, What};
-use crate::ledger::{Fenced, Ledger, Reading};
-use crate::orders::{Habits, Orders};
-
-/// How long to leave the nodes alone after an attempt that failed at once.
+/// The pause after an attempt that failed at once.
 const BREATH: Duration = Duration::from_millis(5);
-/// How often a holder that has time asks whether it still holds.
+/// How often a waiting holder checks whether it still holds.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How often it writes down that it does, in ns: it may be killed.
+/// How often it records that it does, in ns: it may be killed at any time.
 const NOTE_EVERY: history::Nanos = 100_000_000;
 
-/// The whole life of a worker process.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     let Some(locks) = connect(orders)? else { return Ok(()) };
     thread::scope(|scope| {
@@ -41,8 +45,8 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects, over and over: faults may be there before the worker is. None if
-/// it was stopped meanwhile.
+/// Connects, again and again, since faults may come first. `None` if it was stopped
+/// meanwhile.
 fn connect(orders: &Orders) -> anyhow::Result<Option<Locks>> {
     let mut notes = Recorder::new(&orders.dir, &format!("{}.connect", orders.name))?;
     let builder = orders.habits.builder(&orders.nodes).owner(&orders.name);
@@ -63,24 +67,23 @@ fn is_stopped(dir: &Path) -> bool {
     dir.join(Orders::STOP).exists()
 }
 
-/// One caller of a worker.
 struct Caller<'a> {
     orders: &'a Orders,
     locks: Locks,
-    ledger: Ledger,
+    counters: CounterStore,
     notes: Recorder,
     dice: Dice,
     attempt: u64,
 }
 
-/// A lock that a caller has, and what it believes of it.
+/// A lock a caller holds, and what it believes about it.
 struct Hold {
     guard: Guard,
     resource: String,
     token: FencingToken,
-    /// The last moment at which it was held for certain.
+    /// When it was last certainly held.
     held: Option<history::Nanos>,
-    /// The last such moment that stands in the history.
+    /// The last such moment recorded.
     noted: Option<history::Nanos>,
     lost: bool,
 }
@@ -90,9 +93,9 @@ impl<'a> Caller<'a> {
         Ok(Self {
             orders,
             locks,
-            ledger: Ledger::open(&orders.ledger)?,
+            counters: CounterStore::open(&orders.counters)?,
             notes: Recorder::new(&orders.dir, &format!("{}.{number}", orders.name))?,
-            dice: Dice::new(),
+            dice: dice::roll(),
             attempt: 0,
         })
     }
@@ -112,7 +115,7 @@ impl<'a> Caller<'a> {
 
     fn acquire(&mut self) -> Option<Hold> {
         let Range { start, end } = self.orders.resources;
-        let resource = Orders::resource(start + self.dice.below(end - start));
+        let resource = Orders::resource(start + self.dice.index(end - start));
         self.note(What::Try { resource: resource.clone() });
         let request = self.locks.lock(&resource);
         let renews = self.orders.habits.renews;
@@ -139,8 +142,8 @@ impl<'a> Caller<'a> {
         if !self.is_held(hold) {
             return Ok(());
         }
-        let Some(reading) = self.ledger.seal_and_read(&hold.resource, hold.token)? else {
-            self.note(What::Stale(Place::Fenced));
+        let Some(reading) = self.counters.seal_and_read(&hold.resource, hold.token)? else {
+            self.note(What::Stale(Counter::Fenced));
             return Ok(());
         };
         self.think(hold);
@@ -150,10 +153,10 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// A careless one sleeps through; others look up now and then.
+    /// A careless caller sleeps through; others check now and then.
     fn think(&mut self, hold: &mut Hold) {
         let Habits { thinks: (least, most), careless, .. } = self.orders.habits;
-        let until = Instant::now() + self.dice.between(least..=most);
+        let until = Instant::now() + self.dice.time(least, most);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             thread::sleep(if careless { left } else { left.min(LOOK_EVERY) });
@@ -166,16 +169,16 @@ impl<'a> Caller<'a> {
 
     fn write(&mut self, hold: &Hold, reading: Reading) -> anyhow::Result<()> {
         let Hold { resource, token, .. } = hold;
-        let value = reading.one_more(Place::Unfenced);
-        self.note(What::Write { place: Place::Unfenced, value });
-        self.ledger.write_unfenced(resource, value)?;
-        self.note(What::Applied(Place::Unfenced));
-        let value = reading.one_more(Place::Fenced);
-        self.note(What::Write { place: Place::Fenced, value });
-        let written = self.ledger.write_fenced(resource, *token, value)?;
+        let value = reading.one_more(Counter::Unfenced);
+        self.note(What::Write { counter: Counter::Unfenced, value });
+        self.counters.write_unfenced(resource, value)?;
+        self.note(What::Applied(Counter::Unfenced));
+        let value = reading.one_more(Counter::Fenced);
+        self.note(What::Write { counter: Counter::Fenced, value });
+        let written = self.counters.write_fenced(resource, *token, value)?;
         self.note(match written {
-            Fenced::Done => What::Applied(Place::Fenced),
-            Fenced::Stale => What::Stale(Place::Fenced),
+            Fenced::Done => What::Applied(Counter::Fenced),
+            Fenced::Stale => What::Stale(Counter::Fenced),
         });
         Ok(())
     }
@@ -192,8 +195,8 @@ impl<'a> Caller<'a> {
         self.note(What::Released(outcome));
     }
 
-    /// Asks, and notes the answer: the first no, and a yes from time to time and
-    /// when it was the last one.
+    /// Checks and records the answer: the first no, and a yes now and then and if
+    /// it was the last one.
     fn is_held(&mut self, hold: &mut Hold) -> bool {
         let asked = history::now();
         if hold.guard.is_held() {
@@ -230,6 +233,7 @@ fn kind(error: &LockError) -> &'static str {
     match error {
         LockError::Held { .. } => "held",
         LockError::NoQuorum { .. } => "no-quorum",
+        LockError::Quarantined { .. } => "quarantined",
         LockError::TooSlow { .. } => "too-slow",
         LockError::Busy { .. } => "busy",
         _ => "other",

@@ -3,13 +3,15 @@
 //! not.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{self, Command, Output};
+use redlatch_testbed::Scratch;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
 
 const ACQUIRES: usize = 2_000;
 
-/// Our own program.
 fn faults(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_redlatch-faults")).args(arguments).output().unwrap()
 }
@@ -19,34 +21,17 @@ fn text(output: &Output) -> String {
     format!("{out}\n{err}")
 }
 
-/// A directory that is gone with the test.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("redlatch-{name}-{}", process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Dir(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_short_history_is_clean_and_a_planted_repeat_in_it_is_found() {
-    let dir = Dir::new("history");
-    let out = dir.0.to_str().unwrap();
+    let dir = Scratch::new().unwrap();
+    let out = dir.path().to_str().unwrap();
     let acquires = ACQUIRES.to_string();
 
     let run =
         faults(&["history", "--acquires", &acquires, "--processes", "4", "--keep", "--out", out]);
     assert!(run.status.success(), "{}", text(&run));
 
-    let history = dir.0.join("row-0-history");
+    let history = dir.file("row-0-history");
     let checked = faults(&["check", history.to_str().unwrap()]);
     assert!(checked.status.success(), "{}", text(&checked));
     assert!(text(&checked).contains(&format!("acquired {ACQUIRES},")), "{}", text(&checked));
@@ -87,9 +72,9 @@ fn plant_a_repeat(history: &Path) -> String {
 
 #[test]
 fn a_directory_without_a_history_is_an_error() {
-    let dir = Dir::new("nothing");
+    let dir = Scratch::new().unwrap();
 
-    let checked = faults(&["check", dir.0.to_str().unwrap()]);
+    let checked = faults(&["check", dir.path().to_str().unwrap()]);
 
     assert_eq!(checked.status.code(), Some(1), "{}", text(&checked));
     assert!(text(&checked).contains("holds no history"), "{}", text(&checked));

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use redlatch_sim::{model, mutants, plan, search};
 use std::process::ExitCode;
 
-/// Drives the shipped core of Redlatch through every history of small worlds,
-/// and through very many of larger ones.
+/// Drive the shipped core of Redlatch through every history of small worlds and
+/// through many of larger ones.
 #[derive(Parser)]
 #[command(
     name = "redlatch-sim",
@@ -18,13 +18,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Search every history of each scenario and hold it to the promises
+    /// Search every history of each scenario and check every promise
     Prove(model::Args),
-    /// Plant each known mistake and see it caught
+    /// Plant each known mistake and check that it is caught
     Mutants(mutants::Args),
     /// Search seeded histories of larger worlds
     Search(search::Args),
-    /// Tell what to expect of nodes, places and load, by simulation
+    /// Answer an operator's questions about nodes, regions and load by simulation
     Plan(plan::Args),
 }
 

@@ -1,13 +1,13 @@
-//! Each known way to get it wrong, planted, and caught by the model or the search.
+//! Plants each known mistake and checks that the model or the search catches it.
 //!
-//! In:  the mutants and, for each, the scenario or the seeds it is hunted in.
-//! Out: a table, and for each mutant a history in which it breaks a promise, in
-//!      `target/evidence/mutants/`: a table, and a sequence diagram. The model
-//!      finds the shortest there is; what a seed finds is cut down.
+//! In:  the mutants, each with the scenario or the seeds it is hunted in.
+//! Out: a table and, for each mutant, a history in which it breaks a promise, in
+//!      `target/evidence/mutants/`, as a table and a sequence diagram. The model
+//!      finds the shortest one; histories from seeds are shrunk.
 //!
-//! Mistakes of the core are compiled in by the feature `mutants`; without it
-//! the command runs itself again with it. `prove` and `search` show that the same
-//! scenarios and seeds hold without the mistake.
+//! The feature `mutants` compiles the core's mistakes in; without it, the command
+//! runs itself again with it. `prove` and `search` show that the same scenarios and
+//! seeds hold without the mistake.
 
 use crate::{
     evidence, model,
@@ -31,10 +31,9 @@ mod list;
 use list::Planted;
 pub use list::{ALL, Hunt, Mutant, Plant};
 
-/// A diagram of more steps than this is no help.
+/// A diagram of more steps is no help.
 const MOST_DRAWN: usize = 2_000;
 
-/// What was asked for.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// Only this mutant (repeatable)
@@ -42,7 +41,6 @@ pub struct Args {
     mutant: Vec<String>,
 }
 
-/// Plants them one by one.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if !cfg!(feature = "mutants") {
         return again(args);
@@ -90,7 +88,6 @@ fn row([name, place, breaks, steps, tried, seconds]: [&str; 6]) -> String {
     format!("{name:<24} {place:<18} {breaks:<32} {steps:>6} {tried:>9} {seconds:>8}")
 }
 
-/// What came of a hunt.
 struct Caught {
     /// The scenario, or the seed.
     place: String,
@@ -110,7 +107,7 @@ fn by_model(scenario: &str, planted: Planted) -> anyhow::Result<Caught> {
     Ok(Caught { place: scenario.to_owned(), broken, steps, tried: outcome.states })
 }
 
-/// The first seed that breaks anything, cut down.
+/// Finds the first seed that breaks a promise and shrinks it.
 fn by_seeds(from: u64, count: u64, planted: Planted) -> Caught {
     let habits = Habits { flaw: planted.flaw, ..Habits::default() };
     let options = Options { habits, slip: planted.slip, ..Options::default() };
@@ -135,7 +132,7 @@ fn plant(mutant: Option<redlatch_core::mutant::Mutant>) {
 #[cfg(not(feature = "mutants"))]
 fn plant(_: Option<redlatch_core::mutant::Mutant>) {}
 
-/// Runs the same command with the mistakes compiled in.
+/// Runs the same command with the mutants compiled in.
 fn again(args: &Args) -> anyhow::Result<ExitCode> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = evidence::root();

@@ -1,17 +1,16 @@
-//! Answers an operator's questions by simulation, with the shipped machine.
+//! Answers an operator's questions by simulating the shipped machine.
 //!
-//! In:  how many nodes where, how many clients wanting how many locks how often.
-//! Out: how often they get them, how fast, and what it costs: as a table, as
-//!      JSON and as a picture.
+//! In:  how many nodes where; how many clients, and how often they want locks.
+//! Out: how often and how fast they get them, and what that costs: as a table,
+//!      as JSON and as a plot.
 //!
-//! Promise: the same seed and the same question get the same answer. What is
-//! not modelled: lost packets, garbage collection, disks; see [`topology`] for
-//! the network and `load` for the callers.
+//! Promise: the same arguments and seed give the same answer. Not modelled: lost
+//! packets, garbage collection, disks; see [`topology`] for the network and `load`
+//! for the callers.
 
 mod figures;
 mod load;
 mod plot;
-mod store;
 pub mod topology;
 
 use anyhow::ensure;
@@ -23,13 +22,12 @@ use redlatch_core::{
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 use topology::Topology;
 
-/// What was asked for.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// How many nodes
     #[arg(long, default_value_t = 5, value_name = "N")]
     nodes: usize,
-    /// Where they and the clients are; without it all three are compared
+    /// Where nodes and clients are; without it, all three are compared
     #[arg(long, value_enum)]
     topology: Option<Topology>,
     /// How long a lock lives without renewal
@@ -41,36 +39,38 @@ pub struct Args {
     /// How long a caller holds its lock
     #[arg(long, default_value = "10ms", value_parser = humantime::parse_duration, value_name = "D")]
     hold: Duration,
-    /// How long a caller does something else before it wants a lock again, on average
+    /// How long a caller pauses before it wants a lock again, on average
     #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "D")]
     think: Duration,
     /// How long a caller waits for its lock
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration, value_name = "D")]
     wait: Duration,
-    /// How many different locks there are [default: one per client]
+    /// How many different locks [default: one per client]
     #[arg(long, value_name = "K")]
     locks: Option<usize>,
-    /// How many of the nodes are down
+    /// How many nodes are down
     #[arg(long, default_value_t = 0, value_name = "F")]
     failing: usize,
-    /// Do without fencing tokens
+    /// Without fencing tokens
     #[arg(long)]
     unfenced: bool,
-    /// How many times a lock is wanted in all [default: 20000, or twice per client]
+    /// Callers do not wait in line, but try again after random pauses
+    #[arg(long)]
+    unfair: bool,
+    /// How many requests in all [default: 20000, or two per client]
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
-    /// Decides all that is random
+    /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "S")]
     seed: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Draw how long acquiring takes
+    /// Draw the latencies as an SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// Simulates what was asked for and tells what came of it.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::check(args)?;
     let topologies = args.topology.map_or(Topology::ALL.to_vec(), |only| vec![only]);
@@ -87,7 +87,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A question that makes sense.
+/// Arguments that were checked.
 #[derive(Debug, Clone)]
 pub struct Plan {
     nodes: usize,
@@ -99,6 +99,7 @@ pub struct Plan {
     wait: Duration,
     terms: Terms,
     fenced: bool,
+    fair: bool,
     requests: u64,
     seed: u64,
 }
@@ -122,6 +123,7 @@ impl Plan {
             wait: args.wait,
             terms,
             fenced: !args.unfenced,
+            fair: !args.unfair,
             requests: args.requests.unwrap_or((2 * clients).max(20_000)),
             seed: args.seed,
         })

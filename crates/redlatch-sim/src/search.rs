@@ -1,22 +1,20 @@
 //! Seeded histories of larger worlds.
 //!
 //! In:  seeds, or a schedule in a file.
-//! Out: which promises were broken, if any: with the command that plays it
-//!      again, the schedule cut down to what matters, its trace and a diagram.
+//! Out: the broken promises, if any, each with the command that replays it, the
+//!      shrunk schedule, its trace and a diagram.
 //!
-//! Promise: everything comes from the seed. What is played is the shipped
-//! [`Machine`](redlatch_core::Machine), one per client process, on virtual nodes,
-//! connections and clocks. In the first phase things go wrong and safety is
-//! checked at every step; in the second nothing does, and every client must get
-//! a lock once more.
+//! Promise: the seed decides everything. Each client process runs the shipped
+//! [`Machine`](redlatch_core::Machine) on virtual nodes, connections and clocks. In
+//! the first phase things go wrong, and safety is checked at every step; in the
+//! second nothing goes wrong, and every client must get a lock once more.
 
 pub mod client;
 pub mod clock;
-pub mod dice;
 pub mod draw;
 pub mod event;
 pub mod invariants;
-pub mod ledger;
+pub mod leases;
 pub mod link;
 mod many;
 pub mod memory;
@@ -32,35 +30,33 @@ use schedule::Schedule;
 use std::{path::PathBuf, process::ExitCode};
 use world::{Options, Outcome, play};
 
-/// What was asked for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How many seeds
     #[arg(long, default_value_t = 1000, value_name = "N")]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, default_value_t = 0, value_name = "S")]
     from: u64,
     /// A search that takes seconds: 400 seeds
     #[arg(long, conflicts_with = "seeds")]
     short: bool,
-    /// Play this seed alone, and tell all that happens
+    /// Play only this seed and print its history
     #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "short", "from"])]
     seed: Option<u64>,
-    /// Play a schedule that was written down, and tell all that happens
+    /// Play the schedule in this file and print its history
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "short", "from", "seed"])]
     schedule: Option<PathBuf>,
-    /// Write the schedule that is played here
+    /// Write the schedule to this file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Where schedules, traces and diagrams of what failed go
+    /// Where schedules, traces and diagrams of failures go
     #[arg(long, default_value = "target/evidence/search", value_name = "DIR")]
     evidence: PathBuf,
 }
 
 const SHORT: u64 = 400;
 
-/// Plays what was asked for.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let one = match (args.seed, &args.schedule) {
         (Some(seed), _) => Some(Schedule::of(seed)),
@@ -84,8 +80,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The schedule cut down to what still breaks the same promise.
-#[must_use]
+/// Shrinks the schedule to what still breaks the same promise.
 pub fn shrink_to(schedule: &Schedule, violation: &Violation, options: Options) -> Schedule {
     let broken = |candidate: &Schedule| {
         let found = play_safely(candidate, options).violation;
@@ -94,8 +89,7 @@ pub fn shrink_to(schedule: &Schedule, violation: &Violation, options: Options) -
     shrink::shrink(schedule, &broken)
 }
 
-/// Plays a schedule; a panic is a broken promise like any other.
-#[must_use]
+/// Plays a schedule; a panic counts as a broken promise.
 pub fn play_safely(schedule: &Schedule, options: Options) -> Outcome {
     let played = std::panic::catch_unwind(|| play(schedule, options));
     played.unwrap_or_else(|panic| {

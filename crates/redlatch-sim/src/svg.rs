@@ -1,12 +1,12 @@
-//! A recorded history as a sequence diagram.
+//! Draws a recorded history as a sequence diagram.
 //!
 //! In:  a [`Trace`].
-//! Out: a picture: a lifeline for each participant, an arrow for each message
-//!      from when it was sent to when it arrived, bars for leases and troubles.
+//! Out: an SVG: a lifeline per participant, an arrow per message from sending to
+//!      arrival, bars for leases and troubles.
 //!
-//! Time runs down the page, but not evenly: each step has a row of its own, so
-//! that a millisecond in which much happens is as easy to read as a pause. The
-//! numbers at the left are the true times.
+//! Time runs down the page, but not evenly: each step has its own row, so that a
+//! busy millisecond is as easy to read as a pause. The numbers on the left are the
+//! true times.
 
 pub(crate) mod page;
 
@@ -18,13 +18,11 @@ const ROW: f64 = 20.0;
 const TOP: f64 = 86.0;
 const LEFT: f64 = 90.0;
 const COLUMN: f64 = 190.0;
-/// Words of a message or of something local, in letters.
+/// The longest text of a message or local event, in characters.
 const LONGEST: usize = 34;
-/// What lasts shorter than this is as good as nothing.
+/// Shorter bars are not drawn.
 const MOMENT: Duration = Duration::from_micros(1);
 
-/// The history as an SVG document.
-#[must_use]
 pub fn sequence(trace: &Trace) -> String {
     let diagram = Diagram { trace };
     let mut page = Page::default();
@@ -63,7 +61,7 @@ impl Diagram<'_> {
         self.trace.participants.get(who).map(|participant| participant.kind)
     }
 
-    /// Where a time is, between the rows of the steps around it.
+    /// The height of a time, between the rows of the steps around it.
     fn at(&self, time: Duration) -> f64 {
         let steps = &self.trace.steps;
         let next = steps.partition_point(|step| step.at < time);
@@ -81,7 +79,7 @@ impl Diagram<'_> {
         }
     }
 
-    /// Where somebody sent something: beside what made it do so, if that is shown.
+    /// Where a message starts: beside the event that caused it, if shown.
     fn sent(&self, who: usize, time: Duration) -> f64 {
         let steps = &self.trace.steps;
         let first = steps.partition_point(|step| step.at < time);

@@ -1,9 +1,9 @@
-//! When the order of fencing tokens rests on the nodes' clocks, and how far these
-//! may be apart: said in README, shown here.
+//! When the order of fencing tokens rests on the nodes' clocks, and how far apart
+//! these may be. README says so; this shows it.
 
 use redlatch_sim::search::{
     schedule::{
-        End, Guard, Job, Network, Party, Place, Process, Schedule, Span, Times, Trouble, Wrong,
+        Clocks, Job, Network, Party, Process, RestartGuard, Schedule, Span, Trouble, Wrong,
     },
     world::{Options, play},
 };
@@ -11,13 +11,13 @@ use redlatch_sim::search::{
 const SECOND: u64 = 1_000_000;
 const MAX_TTL: u64 = 2 * SECOND;
 
-/// Three nodes, the first ahead of the others by so much, and two clients: one far
-/// ahead of all nodes, one far behind. The first is granted a lock; the nodes in
-/// `forget` lose their memory at once and are admitted again; while the first node
-/// is down the second client is granted the lock.
+/// Three nodes, the first one ahead of the others, and two clients, one far ahead
+/// of all nodes and one far behind. The first client is granted a lock; the nodes
+/// in `forget` lose their memory at once and are admitted again; while the first
+/// node is down, the second client is granted the lock.
 fn history(ahead: u64, forget: &[usize]) -> Schedule {
-    let place = |wall: i64| Place { drift: 0, wall };
-    let process = |wall| Process { place: place(wall), party: 0 };
+    let clocks = |wall: i64| Clocks { drift: 0, wall };
+    let process = |wall| Process { clocks: clocks(wall), party: 0 };
     let far = 1000 * i64::try_from(SECOND).expect("a small number");
     let flushes = forget.iter().map(|node| (2 * SECOND, Wrong::Flush { node: *node }));
     let lasts = Span(20 * SECOND);
@@ -25,16 +25,22 @@ fn history(ahead: u64, forget: &[usize]) -> Schedule {
     let troubles = flushes.chain([(8 * SECOND, down)]);
     Schedule {
         seed: 7,
-        nodes: vec![place(i64::try_from(ahead).expect("a small number")), place(0), place(0)],
+        nodes: vec![clocks(i64::try_from(ahead).expect("a small number")), clocks(0), clocks(0)],
         registers: vec![0; 3],
         clients: vec![process(far), process(-far)],
         parties: vec![Party {
             list: vec![0, 1, 2],
-            guard: Guard::Strict,
+            guard: RestartGuard::Strict,
             max_ttl: Span(MAX_TTL),
             skew: Span(2 * SECOND),
         }],
-        network: Network { least: Span(100), most: Span(200), stragglers: 0, straggle: Span(0) },
+        network: Network {
+            least: Span(100),
+            most: Span(200),
+            stragglers: 0,
+            straggle: Span(0),
+            wakes_lost: 0,
+        },
         fresh: false,
         calm_at: Span(60 * SECOND),
         jobs: vec![job(19 * SECOND / 10, 0), job(21 * SECOND / 10, 0), job(9 * SECOND, 1)],
@@ -49,16 +55,10 @@ fn job(at: u64, client: usize) -> Job {
         resources: vec![0],
         ttl: Span(SECOND),
         wait: Span(5 * SECOND * u64::from(client == 1)),
-        renewal: None,
-        terms: Times::default(),
         fenced: true,
         hold: Span(1000),
-        extend: None,
-        end: End::Release,
-        cancel: None,
-        hand_over: None,
         must: client == 1,
-        lasts: false,
+        ..Job::default()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Known mistakes in the core's decisions, planted one at a time, are found by
-//! seeds, too. Alone in its process: what is planted is planted for all of it.
+//! Seeds, too, find known mistakes planted in the core, one at a time. Runs alone
+//! in its process: a planted mistake affects the whole process.
 #![cfg(feature = "mutants")]
 
 use redlatch_core::mutant::{Mutant, plant};
@@ -8,10 +8,10 @@ use redlatch_sim::search::{
     world::{Options, play},
 };
 
-/// Of the others, some take a coincidence that hardly any seed has, and one (not
-/// undoing where the take was refused) does no harm as long as the network does
-/// not repeat commands, which TCP never does: the exhaustive model finds those.
-/// The command `mutants` hunts more of them.
+/// Of the other mutants, some need a coincidence that hardly any seed has, and one
+/// (no undo where the take was refused) is harmless unless the network repeats
+/// commands, which TCP never does: the model finds those. The command `mutants`
+/// hunts more of them.
 #[test]
 fn planted_mistakes_of_the_core_are_found() {
     for (mutant, seeds) in [

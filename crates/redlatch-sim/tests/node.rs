@@ -20,14 +20,21 @@ fn token(owner: &str) -> Token {
     Token::from_bytes(owner.as_bytes())
 }
 
-fn take(owner: &str, guard: Option<Fingerprint>) -> Command {
+fn take(owner: &str, fingerprint: Option<Fingerprint>) -> Command {
     let fence = Some(Proposal::new(0, Duration::ZERO));
-    Command::Take { resources: lock(), token: token(owner), ttl: 1000 * MS, fence, guard }
+    Command::Take {
+        resources: lock(),
+        token: token(owner),
+        ttl: 1000 * MS,
+        fence,
+        fingerprint,
+        place: None,
+    }
 }
 
 fn extend(owner: &str, ttl: u32) -> Command {
     let ttl = ttl * MS;
-    Command::Extend { resources: lock(), token: token(owner), ttl, fence: None, guard: None }
+    Command::Extend { resources: lock(), token: token(owner), ttl, fence: None, fingerprint: None }
 }
 
 fn ask(node: &mut Node, clock: Clock, command: &Command) -> Vote {
@@ -42,12 +49,12 @@ fn number(number: u64) -> Vote {
 }
 
 fn dies(node: &Node) -> Option<Moment> {
-    node.keys().next().map(|(_, key)| key.dies)
+    node.contents.keys.values().next().map(|key| key.dies)
 }
 
 #[test]
 fn a_key_is_one_owners_until_it_dies_and_numbers_grow() {
-    let mut node = Node::default();
+    let mut node = Node::server(0);
 
     assert_eq!(ask(&mut node, at(0), &take("a", None)), number(1));
     assert!(matches!(ask(&mut node, at(999), &take("b", None)), Vote::Held(_)));
@@ -56,19 +63,19 @@ fn a_key_is_one_owners_until_it_dies_and_numbers_grow() {
 
 #[test]
 fn a_release_deletes_the_owners_key_alone() {
-    let mut node = Node::default();
+    let mut node = Node::server(0);
     ask(&mut node, at(0), &take("a", None));
-    let release = |owner| Command::Release { resources: lock(), token: token(owner) };
+    let release = |owner| Command::Release { resources: lock(), token: token(owner), then: None };
 
     assert_eq!(ask(&mut node, at(1), &release("b")), Vote::Gone);
-    assert!(node.keys().next().is_some());
+    assert!(!node.contents.keys.is_empty());
     assert_eq!(ask(&mut node, at(1), &release("a")), Vote::Granted);
-    assert!(node.keys().next().is_none());
+    assert!(node.contents.keys.is_empty());
 }
 
 #[test]
 fn an_extension_lengthens_and_never_shortens_unless_that_is_its_flaw() {
-    let mut node = Node::default();
+    let mut node = Node::server(0);
     ask(&mut node, at(0), &take("a", None));
 
     assert_eq!(ask(&mut node, at(500), &extend("a", 100)), Vote::Granted);
@@ -85,39 +92,43 @@ fn an_extension_lengthens_and_never_shortens_unless_that_is_its_flaw() {
 #[test]
 fn a_node_that_forgot_is_out_until_it_is_admitted() {
     let names = ["a", "b", "c"].map(Into::into);
-    let guard = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
-    let mut node = Node::default();
-    node.admit_now(guard, "");
-    assert_eq!(ask(&mut node, at(0), &take("a", Some(guard))), number(1));
+    let fingerprint = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
+    let mut node = Node::server(0);
+    node.admit_now(fingerprint, "");
+    assert_eq!(ask(&mut node, at(0), &take("a", Some(fingerprint))), number(1));
 
     node.forget(at(1).now);
-    assert!(!node.is_admitted(guard));
-    assert!(matches!(ask(&mut node, at(1), &take("b", Some(guard))), Vote::Quarantined(_)));
+    assert!(!node.is_admitted(fingerprint));
+    assert!(matches!(ask(&mut node, at(1), &take("b", Some(fingerprint))), Vote::Quarantined(_)));
 
-    let watch = Command::Watch { guard, nonce: 7, replace: false };
+    let watch = Command::Watch { fingerprint, nonce: 7, replace: false };
     let Reply::Facts(facts) = node.carry_out(at(1), &watch, Habits::default()) else {
         panic!("no facts");
     };
     let mark = facts.mark.expect("a mark").id;
     let floor = FencingToken::new(9);
-    let admit = Command::Admit { guard, agreement: "".into(), mark, floor };
+    let admit = Command::Admit { fingerprint, agreement: "".into(), mark, floor };
     assert_eq!(ask(&mut node, at(2), &admit), Vote::Granted);
-    assert_eq!(ask(&mut node, at(2), &take("b", Some(guard))), number(10));
+    assert_eq!(ask(&mut node, at(2), &take("b", Some(fingerprint))), number(10));
 }
 
 #[test]
 fn what_was_swapped_away_is_disowned_as_soon_as_the_node_is_seen_out() {
     let names = ["a", "b", "c"].map(Into::into);
-    let guard = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
-    let mut node = Node::default();
-    node.admit_now(guard, "");
+    let fingerprint = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
+    let mut node = Node::server(0);
+    node.admit_now(fingerprint, "");
 
     node.swap();
     node.swap();
-    assert!(node.is_admitted(guard), "nobody has relied on the other database");
+    assert!(node.is_admitted(fingerprint), "nobody has relied on the other database");
 
     node.swap();
-    node.carry_out(at(1), &Command::Watch { guard, nonce: 7, replace: false }, Habits::default());
+    node.carry_out(
+        at(1),
+        &Command::Watch { fingerprint, nonce: 7, replace: false },
+        Habits::default(),
+    );
     node.swap();
-    assert!(!node.is_admitted(guard), "a lease may have been put where it is not seen now");
+    assert!(!node.is_admitted(fingerprint), "a lease may have been put where it is not seen now");
 }

@@ -1,4 +1,4 @@
-//! What planning answers is known in advance where it can be.
+//! Planning gives the known answer where there is one.
 
 use serde_json::Value;
 use std::process::Command;

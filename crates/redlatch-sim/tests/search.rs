@@ -1,5 +1,4 @@
-//! The search itself is searched: it repeats itself to the byte, finds what was
-//! planted, and cuts it down.
+//! The search repeats itself to the byte, finds planted mistakes and shrinks them.
 
 use redlatch_sim::{
     node::{Flaw, Habits},
@@ -108,8 +107,8 @@ fn a_node_that_deletes_other_peoples_keys_is_found_and_cut_down_to_a_few_events(
     assert_eq!(play(&small, Options::default()).violation, None);
 }
 
-/// Two more, in raising registers, take a coincidence that no seed of thousands
-/// has: those are for the exhaustive model to find.
+/// Two more, in raising registers, need a coincidence that no seed in thousands
+/// has: the model finds those.
 #[test]
 fn planted_mistakes_of_a_node_are_found() {
     for (flaw, seeds) in [

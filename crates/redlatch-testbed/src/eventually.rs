@@ -1,15 +1,17 @@
 //! Waiting for something to become true, instead of sleeping and hoping.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Waits until `condition` is true and panics if it is not within `limit`.
+/// Waits until `condition` is true.
 ///
 /// # Panics
-/// If the condition is still false at the deadline.
+/// If the condition is still false after `limit`.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -23,9 +25,9 @@ pub fn eventually(limit: Duration, condition: impl FnMut() -> bool) {
     assert!(wait_until(limit, condition), "still not so after {limit:?}");
 }
 
-/// Waits until `condition` is true, and says whether it was within `limit`.
+/// Waits until `condition` is true. Returns whether that happened within `limit`.
 ///
-/// The condition is looked at once more at the deadline, so a limit of zero
+/// The condition is checked once more at the deadline, so a limit of zero
 /// means: is it true now?
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;

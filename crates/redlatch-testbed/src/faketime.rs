@@ -1,20 +1,19 @@
-//! A clock of its own for a server or a worker, by way of libfaketime.
+//! A separate clock for a server or a worker, with libfaketime.
 //!
-//! Only the wall clock is faked. The monotonic clock stays, or the server's
-//! event loop would go mad.
+//! Only the wall clock is faked. A faked monotonic clock would break the
+//! server's event loop.
 
-use std::env;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 const NAME: &str = "libfaketime.so.1";
 
-/// Where libfaketime is on this machine: `REDLATCH_FAKETIME`, or where the
-/// distributions put it.
-#[must_use]
+/// Returns the path of libfaketime: `REDLATCH_FAKETIME`, or where distributions
+/// install it.
 pub fn faketime_library() -> Option<PathBuf> {
     if let Some(named) = env::var_os("REDLATCH_FAKETIME") {
         return Some(PathBuf::from(named)).filter(|path| path.is_file());
@@ -37,7 +36,7 @@ pub(crate) fn sweep(pid: u32) {
     }
 }
 
-/// A wall clock for processes, moved by writing into a file.
+/// A wall clock for processes, set by writing to a file.
 #[derive(Debug, Clone)]
 pub struct FakeClock {
     library: PathBuf,
@@ -45,35 +44,33 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// One that shows the time, with its file in that directory.
+    /// Creates a clock that shows the real time, with its file in `dir`.
     pub fn new(library: PathBuf, dir: &Path) -> io::Result<Self> {
         let clock = Self { library, file: dir.join("clock") };
         clock.ahead(Duration::ZERO)?;
         Ok(clock)
     }
 
-    /// Sets it ahead of the time.
     pub fn ahead(&self, by: Duration) -> io::Result<()> {
         self.write(&format!("+{}", by.as_secs_f64()))
     }
 
-    /// Sets it behind the time.
     pub fn behind(&self, by: Duration) -> io::Result<()> {
         self.write(&format!("-{}", by.as_secs_f64()))
     }
 
-    /// Has a program that is to be started go by it.
+    /// Makes a program that is about to be started use this clock.
     pub fn preload(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.library)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)
             .env("FAKETIME_NO_CACHE", "1")
-            // The name changed between versions of the library.
+            // The name differs between versions of the library.
             .env("DONT_FAKE_MONOTONIC", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     }
 
-    /// Renamed into place: nobody must ever read half a number.
+    /// Renamed into place, so that nobody ever reads half a number.
     fn write(&self, offset: &str) -> io::Result<()> {
         let next = self.file.with_extension("next");
         fs::write(&next, format!("{offset}\n"))?;

@@ -1,53 +1,50 @@
-//! Which servers the tests run against, and where they are found.
+//! The servers that tests run against, and where to find them.
 //!
 //! A program named by an environment variable wins, then one on `PATH`, then
 //! one unpacked by `cargo xtask servers` into `target/servers`.
 
-use std::env;
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
 
 /// A kind of server that the tests run against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Flavour {
-    /// The distribution's Redis: 7.0 where the tests are at home, but any
-    /// version from 6.2 on will do.
+    /// The distribution's Redis: 7.0 on the project's own machines, but any
+    /// version from 6.2 on works.
     Redis7,
-    /// Redis 6.2, the oldest that is supported.
+    /// Redis 6.2, the oldest supported version.
     Redis62,
-    /// Valkey 9.
     Valkey,
 }
 
-/// A server program that was found and runs.
+/// A server program that was found and works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The program.
     pub program: PathBuf,
-    /// Its version as it prints it, such as `7.0.15`.
+    /// Its version as printed, such as `7.0.15`.
     pub version: String,
-    /// What it allocates memory with, such as `libc` or `jemalloc-5.3.0`.
+    /// Its memory allocator, such as `libc` or `jemalloc-5.3.0`.
     pub allocator: String,
 }
 
-/// A server program that was not found, or not in a version that will do.
+/// A server program that was not found, or only in an unsuitable version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{flavour} not found ({tried}): run `cargo xtask servers`, or set {}", flavour.env_var())]
 pub struct Missing {
-    /// What was looked for.
     pub flavour: Flavour,
-    /// Where it was looked for and what was there instead.
+    /// Where we looked and what was there instead.
     pub tried: String,
 }
 
 impl Flavour {
-    /// All of them, the preferred one first.
+    /// All flavours, the preferred one first.
     pub const ALL: [Self; 3] = [Self::Redis7, Self::Redis62, Self::Valkey];
 
-    /// The environment variable that names the program.
-    #[must_use]
+    /// Returns the environment variable that names the program.
     pub const fn env_var(self) -> &'static str {
         match self {
             Self::Redis7 => "REDLATCH_REDIS_7",
@@ -56,8 +53,6 @@ impl Flavour {
         }
     }
 
-    /// The name of the program.
-    #[must_use]
     pub const fn program(self) -> &'static str {
         match self {
             Self::Redis7 | Self::Redis62 => "redis-server",
@@ -65,8 +60,7 @@ impl Flavour {
         }
     }
 
-    /// Where it is unpacked to, below `servers` in the target directory.
-    #[must_use]
+    /// Returns where it is unpacked to, below `servers` in the target directory.
     pub const fn dir(self) -> &'static str {
         match self {
             Self::Redis7 => "redis-7",
@@ -75,8 +69,7 @@ impl Flavour {
         }
     }
 
-    /// Whether a server of this version counts as this flavour.
-    #[must_use]
+    /// Returns whether a server of this version counts as this flavour.
     pub fn accepts(self, version: &str) -> bool {
         let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
         let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -87,14 +80,13 @@ impl Flavour {
         }
     }
 
-    /// Looks for the program. The first look is remembered for the life of the
-    /// process.
+    /// Finds the program. The first result is cached for the life of the process.
     pub fn find(self) -> Result<Found, Missing> {
         static FOUND: [OnceLock<Result<Found, Missing>>; 3] = [const { OnceLock::new() }; 3];
         FOUND[self as usize].get_or_init(|| self.look()).clone()
     }
 
-    /// Looks for the program anew.
+    /// Finds the program, without the cache.
     pub fn look(self) -> Result<Found, Missing> {
         if let Some(named) = env::var_os(self.env_var()) {
             return self.inspect(Path::new(&named)).map_err(|tried| self.missing(tried));
@@ -117,9 +109,8 @@ impl Flavour {
         Err(self.missing(tried.join("; ")))
     }
 
-    /// The directory that the unpacked servers of this checkout live in:
-    /// `servers` below the target directory.
-    #[must_use]
+    /// Returns the directory for this checkout's unpacked servers: `servers` in
+    /// the target directory.
     pub fn servers_dir() -> PathBuf {
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(workspace_target, PathBuf::from);
         target.join("servers")
@@ -128,8 +119,8 @@ impl Flavour {
     fn places(self) -> Vec<PathBuf> {
         let path = env::var_os("PATH").unwrap_or_default();
         let on_path = env::split_paths(&path).map(|dir| dir.join(self.program()));
-        // A test runs from `target/debug/deps`: whatever the target directory
-        // is, it is above the running program.
+        // A test runs from `target/debug/deps`, so whatever the target
+        // directory is, it is above the running program.
         let exe = env::current_exe().unwrap_or_default();
         let above = exe.ancestors().map(|dir| dir.join("servers"));
         let unpacked = [Self::servers_dir()]
@@ -163,7 +154,7 @@ impl fmt::Display for Flavour {
     }
 }
 
-/// Asks a server program what it is: `Redis server v=7.0.15 … malloc=libc …`.
+/// Asks a server program for its version: `Redis server v=7.0.15 … malloc=libc …`.
 fn ask(program: &Path) -> Result<Found, String> {
     let output =
         Command::new(program).arg("--version").output().map_err(|error| error.to_string())?;

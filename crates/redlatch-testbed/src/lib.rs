@@ -2,21 +2,21 @@
 //!
 //! - [`Server`]: one real Redis or Valkey on loopback, which can be killed,
 //!   frozen and restarted; [`Servers`]: several at once.
-//! - [`Postgres`]: one real PostgreSQL, for writes that are fenced.
-//! - [`Flavour`]: which servers there are, and where they are found.
-//! - [`Proxy`]: the bad network in front of a server: late, lost, held, reset.
-//! - [`Nonsense`]: a server that answers whatever it is told to.
-//! - `Certificates`: for servers that speak TLS (feature `tls`, on by default).
+//! - [`Postgres`]: one real PostgreSQL, for fenced writes.
+//! - [`Flavour`]: the kinds of servers, and where to find them.
+//! - [`Proxy`]: a bad network in front of a server: delays, losses, stalls, resets.
+//! - [`Nonsense`]: a server that sends whatever it is told to.
+//! - `Certificates`: for servers with TLS (feature `tls`, on by default).
 //! - [`Process`]: a program that dies with us; [`FakeClock`]: a clock for it.
-//! - [`Scratch`]: a directory that vanishes with its owner.
+//! - [`Scratch`]: a directory that is removed with its owner.
 //! - [`eventually`]: waits for a condition, with a deadline.
 //!
-//! Starting something returns a `Result`: whether a server is installed is not
-//! up to the test. Everything afterwards panics with the reason when it fails,
-//! because a test would have nothing to decide.
+//! Starting something returns a `Result`, because whether a server is installed
+//! is not up to the test. Everything after that panics on failure, with the
+//! reason, because a test would have nothing to decide.
 //!
-//! Nothing here outlives the process that started it: not when a test panics,
-//! not when the process is killed with `SIGKILL`.
+//! Nothing here outlives the process that started it, even if a test panics or
+//! the process is killed with `SIGKILL`.
 //!
 //! ```
 //! use redlatch_testbed::Servers;
@@ -29,6 +29,13 @@
 //! assert_eq!(servers[0].keys(), ["invoice:42"]);
 //! # Ok::<(), redlatch_testbed::StartError>(())
 //! ```
+
+#![allow(
+    missing_docs,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "only tests use it; comments say what names cannot"
+)]
 
 mod error;
 mod eventually;

@@ -1,27 +1,28 @@
 //! A server that answers nonsense.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-
-use crate::error::StartError;
-use crate::port::Port;
+use crate::{error::StartError, port::Port};
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
 
 /// How the nonsense is served.
 #[derive(Debug, Clone)]
 enum Manner {
-    /// The bytes, for every request that is read.
+    /// The bytes, once per request.
     PerRequest(Vec<u8>),
-    /// The bytes once more and once more, as long as somebody reads.
+    /// The bytes over and over, as long as somebody reads.
     Endless(Vec<u8>),
 }
 
-/// A fake server that answers whatever it is told to.
+/// A fake server that sends whatever it is told to.
 ///
-/// It does not understand what it reads: what arrives at once counts as one
-/// request.
+/// It does not parse what it reads: whatever arrives at once counts as one request.
 ///
 /// ```
 /// use redlatch_testbed::Nonsense;
@@ -41,7 +42,7 @@ pub struct Nonsense {
 struct Shared {
     manner: Manner,
     requests: AtomicUsize,
-    /// `None` when the server has ended.
+    /// `None` once the server has ended.
     guests: Mutex<Option<Vec<Guest>>>,
 }
 
@@ -54,25 +55,20 @@ impl Nonsense {
         Self::start(Manner::PerRequest(bytes.into()))
     }
 
-    /// Sends these bytes over and over to everybody who connects.
+    /// Sends these bytes over and over to every client.
     pub fn endless(bytes: impl Into<Vec<u8>>) -> Result<Self, StartError> {
         Self::start(Manner::Endless(bytes.into()))
     }
 
-    /// The address: `redis://127.0.0.1:PORT`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port())
     }
 
-    /// The port.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// How many requests were read so far.
-    #[must_use]
+    /// Returns how many requests were read so far.
     pub fn requests(&self) -> usize {
         self.shared.requests.load(Ordering::Relaxed)
     }
@@ -90,7 +86,7 @@ impl Nonsense {
 impl Drop for Nonsense {
     fn drop(&mut self) {
         let guests = self.shared.guests.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // One more connect, so that the thread that accepts looks up.
+        // One more connection, to wake the accepting thread.
         let _ = TcpStream::connect(("127.0.0.1", self.port()));
         let _ = self.thread.take().map(JoinHandle::join);
         for (stream, thread) in guests.into_iter().flatten() {
@@ -108,7 +104,7 @@ impl Shared {
             guests.retain(|(_, thread)| !thread.is_finished());
             let Ok(kept) = stream.try_clone() else { continue };
             let host = Arc::clone(&self);
-            // An error here is a guest that left.
+            // An error here means that a client left.
             guests.push((kept, thread::spawn(move || drop(host.serve(stream)))));
         }
     }

@@ -1,18 +1,19 @@
-//! What a server should be like.
+//! Options for a server.
 
-use std::fmt::Write;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use crate::{
+    error::StartError,
+    flavour::{Flavour, Found},
+    server::{Ports, Server},
+};
+use std::{
+    fmt::Write,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use crate::error::StartError;
-use crate::flavour::{Flavour, Found};
-use crate::server::{Ports, Server};
-
-/// What a server should be like; [`start`](Self::start) makes one.
+/// Options for a server; [`start`](Self::start) starts it.
 ///
-/// The default: the first flavour found, on loopback, no password, nothing
-/// written to disk.
+/// Defaults: the first flavour found, on loopback, no password, nothing written to disk.
 ///
 /// ```
 /// use redlatch_testbed::{Flavour, Server};
@@ -38,22 +39,19 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// Which server to run. Default: the first one found, Redis 7 preferred.
-    #[must_use]
+    /// Sets which server to run. Default: the first one found, preferably Redis 7.
     pub fn flavour(mut self, flavour: Flavour) -> Self {
         self.flavour = Some(flavour);
         self
     }
 
-    /// Adds one line of configuration, as it would stand in `redis.conf`.
-    #[must_use]
+    /// Adds a line of configuration, as in `redis.conf`.
     pub fn config(mut self, line: impl Into<String>) -> Self {
         self.config.push(line.into());
         self
     }
 
-    /// Asks for a password. [`Server::url`] contains it.
-    #[must_use]
+    /// Requires a password. [`Server::url`] contains it.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
@@ -61,45 +59,39 @@ impl ServerOptions {
 
     /// Adds an ACL user with a password and rules such as `~lock:* +@all`.
     /// [`Server::url_as`] logs in as that user.
-    #[must_use]
     pub fn user(self, name: &str, password: &str, rules: &str) -> Self {
         self.config(format!("user {name} on >{password} {rules}"))
     }
 
-    /// Also listens on a unix socket: see [`Server::unix_url`].
-    #[must_use]
+    /// Also listens on a Unix socket: see [`Server::unix_url`].
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
         self
     }
 
-    /// Also listens for TLS on a port of its own: see [`Server::tls_url`]. Only
-    /// Debian's Redis was built with TLS.
+    /// Also listens for TLS on a separate port: see [`Server::tls_url`]. Only
+    /// Debian's Redis is built with TLS.
     #[cfg(feature = "tls")]
-    #[must_use]
     pub fn tls(mut self, certificates: crate::tls::Certificates) -> Self {
         self.tls = Some(certificates);
         self
     }
 
-    /// Writes every change to disk before it is answered, so that the data is
-    /// still there after [`Server::restart`].
-    #[must_use]
+    /// Writes every change to disk before answering, so that the data survives
+    /// [`Server::restart`].
     pub fn appendonly(self) -> Self {
         self.config("appendonly yes").config("appendfsync always")
     }
 
     /// Limits the memory, with a policy such as `noeviction` or `volatile-lru`.
-    #[must_use]
     pub fn maxmemory(self, limit: &str, policy: &str) -> Self {
         self.config(format!("maxmemory {limit}")).config(format!("maxmemory-policy {policy}"))
     }
 
-    /// Gives the server a clock that the test can move: see
-    /// [`Server::clock_ahead`]. Needs libfaketime, which does not get along
-    /// with servers built with jemalloc, as Debian's are: the default is then
-    /// the first flavour found that was built without.
-    #[must_use]
+    /// Gives the server a clock that the test can set: see
+    /// [`Server::clock_ahead`]. Needs libfaketime, which does not work with
+    /// servers built with jemalloc, as Debian's are: the default is then the
+    /// first flavour found that was built without it.
     pub fn fake_clock(mut self) -> Self {
         self.fake_clock = true;
         self
@@ -110,7 +102,7 @@ impl ServerOptions {
         Server::with(self)
     }
 
-    /// The flavour asked for, or the first one that can do what was asked.
+    /// The requested flavour, or the first one that can do what was asked.
     pub(crate) fn chosen(&self) -> Result<(Flavour, Found), StartError> {
         if let Some(flavour) = self.flavour {
             let found = flavour.find()?;
@@ -144,7 +136,7 @@ impl ServerOptions {
         false
     }
 
-    /// Writes the configuration file, and those that it names.
+    /// Writes the configuration file and the files it names.
     pub(crate) fn install(&self, ports: &Ports, dir: &Path, control: &str) -> io::Result<PathBuf> {
         let file = dir.join("server.conf");
         #[cfg_attr(not(feature = "tls"), expect(unused_mut, reason = "only TLS adds to it"))]
@@ -157,7 +149,7 @@ impl ServerOptions {
         Ok(file)
     }
 
-    /// The configuration. What the test asked for comes last and wins.
+    /// The configuration. The test's own lines come last and win.
     fn text(&self, port: u16, dir: &Path, control: &str) -> String {
         let dir = dir.display();
         let mut text = format!(

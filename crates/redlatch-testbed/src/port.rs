@@ -1,22 +1,25 @@
-//! Ports on loopback that stay ours while nobody listens on them.
+//! Ports on loopback that stay reserved while nobody listens on them.
 //!
-//! A port that the system hands out for "any" is from the range it also uses
-//! for outgoing connections. While the server on it is down, a client that
-//! keeps trying to connect can be given that very port as its own, meet itself
-//! and block the restart. So ports are picked below that range, and a locked
-//! file keeps other testbeds away from them while the server is down.
-
-use std::fs::{self, File};
-use std::io;
-use std::net::{Ipv4Addr, TcpListener};
-use std::ops::Range;
-use std::process;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+//! A port assigned by the system is from the range that it also uses for
+//! outgoing connections. While the server on it is down, a client that keeps
+//! trying to connect can be assigned that very port, connect to itself and
+//! block the restart. So ports are picked below that range, and a locked file
+//! keeps other testbeds away from them while the server is down.
 
 use crate::scratch;
+use std::{
+    fs::{self, File},
+    io,
+    net::{Ipv4Addr, TcpListener},
+    ops::Range,
+    process,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
-/// Tries before giving up: far more than there can be ports in use.
+/// Attempts before giving up: far more than there can be ports in use.
 const TRIES: u32 = 2_000;
 
 /// A port on loopback, reserved among all testbeds of this user until dropped.
@@ -53,18 +56,18 @@ impl Port {
     }
 }
 
-/// Walks through the range from a place that differs between processes.
+/// Walks through the range from a start that differs between processes.
 fn next_candidate() -> u16 {
     static RANGE: LazyLock<Range<u16>> = LazyLock::new(range);
     static STEP: AtomicU32 = AtomicU32::new(0);
     let begin = process::id().wrapping_mul(2_654_435_761) >> 8;
     let step = STEP.fetch_add(1, Ordering::Relaxed);
     let offset = begin.wrapping_add(step) % u32::from(RANGE.end - RANGE.start);
-    // The offset is below the length of a range of `u16`.
+    // The offset is less than the length of a range of `u16`.
     RANGE.start + u16::try_from(offset).unwrap_or(0)
 }
 
-/// From 10,000 up to where the system's own range begins.
+/// From 10,000 up to the start of the system's own range.
 fn range() -> Range<u16> {
     let begin = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .ok()

@@ -1,30 +1,27 @@
-//! One real PostgreSQL, for what is fenced there.
+//! One real PostgreSQL, for tests of fenced writes.
 
-use std::cmp::Reverse;
-use std::env;
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use crate::{error::StartError, eventually::wait_until, process::Process, scratch::Scratch};
+use std::{
+    cmp::Reverse,
+    env,
+    fs::{self, File},
+    io,
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
-use crate::error::StartError;
-use crate::eventually::wait_until;
-use crate::process::Process;
-use crate::scratch::Scratch;
-
-/// How long it may take to start or to end.
+/// How long it may take to start or to stop.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Who it runs as when we are root, which it refuses to be: the first that
-/// exists.
+/// PostgreSQL refuses to run as root: then it runs as the first of these users
+/// that exists.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 /// Its superuser.
 const ROLE: &str = "redlatch";
 
-/// A real PostgreSQL server, reached by a Unix socket. Dropped, it is gone
+/// A real PostgreSQL server, reached by a Unix socket. Dropping it removes it
 /// without a trace.
 ///
 /// ```
@@ -45,9 +42,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Where PostgreSQL's programs are: the directory named by
+    /// Returns the directory of PostgreSQL's programs: the one named by
     /// `REDLATCH_POSTGRES`, one on `PATH`, or the newest that Debian installed.
-    #[must_use]
     pub fn find() -> Option<PathBuf> {
         if let Some(named) = env::var_os("REDLATCH_POSTGRES") {
             return programs(Path::new(&named));
@@ -56,7 +52,7 @@ impl Postgres {
         env::split_paths(&path).chain(debian()).find_map(|dir| programs(&dir))
     }
 
-    /// Makes a new, empty server and starts it.
+    /// Creates a new, empty server and starts it.
     pub fn start() -> Result<Self, StartError> {
         let programs = Self::find().ok_or(StartError::NoPostgres)?;
         let user = User::other_than_root().map_err(StartError::system("find a user"))?;
@@ -71,17 +67,13 @@ impl Postgres {
         Ok(server)
     }
 
-    /// How to connect, as all clients understand it.
-    #[must_use]
+    /// Returns the connection string, in the format that all clients accept.
     pub fn conninfo(&self) -> String {
         format!("host={} user={ROLE} dbname=postgres", self.scratch.path().display())
     }
 
-    /// Crashes the server, with all transactions under way, and starts it again
+    /// Crashes the server, with all transactions in progress, and restarts it
     /// with what was committed.
-    ///
-    /// # Panics
-    /// If it does not start again.
     pub fn restart(&self) {
         self.stop();
         if let Err(error) = self.launch() {
@@ -91,7 +83,7 @@ impl Postgres {
 
     fn initialize(&self) -> Result<(), StartError> {
         let mut command = self.command("initdb");
-        // What is not synced is lost in a power cut only.
+        // Unsynced data is lost only if the power fails.
         command.args(["--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync"]);
         command.arg(format!("--username={ROLE}")).arg("--pgdata").arg(self.data());
         let output = command.output().map_err(StartError::system("start initdb"))?;
@@ -124,8 +116,8 @@ impl Postgres {
         Err(StartError::Postgres { what, log: fs::read_to_string(&log).unwrap_or_default() })
     }
 
-    /// Whether this very process says that it is ready: the first and the last
-    /// line of its lock file.
+    /// Whether this very process says that it is ready, by the first and the
+    /// last line of its lock file.
     fn is_ready(&self, pid: u32) -> bool {
         let text = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         let mut lines = text.lines().map(str::trim);
@@ -135,8 +127,8 @@ impl Postgres {
     fn stop(&self) {
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut process) = process {
-            // `SIGQUIT`: at once, as in a crash, but it takes its children and
-            // its shared memory along, which `SIGKILL` would leave.
+            // `SIGQUIT`: stops at once, as in a crash, but cleans up its children
+            // and its shared memory, which `SIGKILL` would leave behind.
             let _ = process.quit();
             wait_until(LIMIT, || process.has_ended());
         }
@@ -162,7 +154,7 @@ impl Drop for Postgres {
     }
 }
 
-/// A user of the system, by numbers.
+/// A system user, by numeric ids.
 #[derive(Debug, Clone, Copy)]
 struct User {
     id: u32,
@@ -170,7 +162,7 @@ struct User {
 }
 
 impl User {
-    /// Nobody else if we are not root.
+    /// The user to run as if we are root; `None` if we are not.
     fn other_than_root() -> io::Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -180,7 +172,7 @@ impl User {
         user.map(Some).ok_or_else(|| io::Error::other("no user but root"))
     }
 
-    /// From a line such as `nobody:x:65534:65534:…`.
+    /// Parses a line such as `nobody:x:65534:65534:…`.
     fn named(accounts: &str, name: &str) -> Option<Self> {
         let fields = |line: &'_ str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
         let line = accounts.lines().map(fields).find(|fields| fields[0] == name)?;
@@ -188,7 +180,7 @@ impl User {
     }
 }
 
-/// The directory that has the programs of this one; links lead to it.
+/// The directory of PostgreSQL's programs, with links resolved.
 fn programs(dir: &Path) -> Option<PathBuf> {
     let server = fs::canonicalize(dir.join("postgres")).ok()?;
     let dir = server.parent()?;

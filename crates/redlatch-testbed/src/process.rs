@@ -1,15 +1,16 @@
-//! A child process that dies with us, whatever becomes of us.
-
-use std::io;
-use std::process::{Child, Command};
-use std::sync::{LazyLock, mpsc};
-use std::thread;
+//! A child process that dies with us, however we end.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use std::{
+    io,
+    process::{Child, Command},
+    sync::{LazyLock, mpsc},
+    thread,
+};
 
 type Job = (Command, mpsc::Sender<io::Result<Child>>);
 
-/// A running child. It is killed and reaped on drop, even if it is frozen.
+/// A running child. Killed and reaped on drop, even if frozen.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -19,7 +20,7 @@ impl Process {
     /// Starts the command. If this process dies, so does the child.
     pub fn spawn(command: Command) -> io::Result<Self> {
         // The kernel sends the death signal when the *thread* that started the
-        // child ends, and test threads end early: one thread starts them all.
+        // child ends, and test threads end early, so one thread starts them all.
         static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
             let (jobs, inbox) = mpsc::channel::<Job>();
             thread::spawn(move || {
@@ -37,13 +38,11 @@ impl Process {
         Ok(Self { child: answer.recv().map_err(gone)?? })
     }
 
-    /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has exited by itself.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -53,7 +52,7 @@ impl Process {
         Ok(rustix::process::kill_process(Pid::from_child(&self.child), Signal::QUIT)?)
     }
 
-    /// Stops it in mid-step; returns when it stands still.
+    /// Stops it wherever it is; returns once it has stopped.
     pub fn freeze(&self) -> io::Result<()> {
         let pid = Pid::from_child(&self.child);
         rustix::process::kill_process(pid, Signal::STOP)?;
@@ -62,7 +61,6 @@ impl Process {
         Ok(())
     }
 
-    /// Lets it go on.
     pub fn thaw(&self) -> io::Result<()> {
         Ok(rustix::process::kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
@@ -91,7 +89,7 @@ fn die_with_parent(command: &mut Command) -> &mut Command {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe things may be done.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed.
     // The closure makes two system calls, takes no lock and allocates nothing.
     unsafe { command.pre_exec(in_child) }
 }

@@ -1,24 +1,21 @@
-//! A TCP proxy in front of one server: the bad network, at the flick of a
-//! switch.
+//! A TCP proxy in front of one server that simulates a bad network.
 //!
-//! One thread moves all bytes; it takes up a new setting before it moves the
-//! next byte. A proxy is dropped with all its connections.
+//! One thread moves all bytes; it applies a new setting before it moves the
+//! next byte. Dropping a proxy drops all its connections.
 
 mod link;
 mod switch;
 
-use std::io;
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-use crate::error::StartError;
-use crate::port::Port;
-use crate::server::Server;
+use crate::{error::StartError, port::Port, server::Server};
+use std::{
+    io,
+    net::TcpListener,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 use switch::{Door, Shared, Switch};
 
-/// Which way bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the clients to the server.
@@ -27,7 +24,7 @@ pub enum Direction {
     Replies,
 }
 
-/// What becomes of the bytes that go one way.
+/// What happens to the bytes in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Rule {
     #[default]
@@ -39,8 +36,7 @@ pub(crate) enum Rule {
 
 /// A TCP proxy in front of one server.
 ///
-/// It starts by passing everything on. The settings hold for connections that
-/// exist and for those to come.
+/// At first it forwards everything. Settings apply to existing and new connections.
 ///
 /// ```
 /// use redlatch_testbed::{Direction, Proxy, Server};
@@ -63,17 +59,9 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy in front of a server.
     pub fn to(server: &Server) -> Result<Self, StartError> {
-        Self::to_port(server.port())
-    }
-
-    /// A proxy in front of a port on loopback: of a server's TLS port, say, or
-    /// of another proxy.
-    pub fn to_port(server: u16) -> Result<Self, StartError> {
-        let failed = StartError::system("start a proxy");
         let (port, listener) = Port::listen().map_err(|_| StartError::NoPort)?;
-        Self::start(server, port, listener).map_err(failed)
+        Self::start(server.port(), port, listener).map_err(StartError::system("start a proxy"))
     }
 
     fn start(server: u16, port: Port, listener: TcpListener) -> io::Result<Self> {
@@ -86,20 +74,17 @@ impl Proxy {
         Ok(Self { shared, listener, thread: Some(thread), port })
     }
 
-    /// The address for clients: `redis://127.0.0.1:PORT`.
-    #[must_use]
+    /// Returns the address for clients: `redis://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port())
     }
 
-    /// The port for clients.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// Passes everything on again, both ways, and lets connects through.
-    /// What was held or delayed goes out at once.
+    /// Forwards everything again, in both directions, and accepts connections.
+    /// Sends what was held or delayed at once.
     pub fn pass(&self) {
         self.shared.change(|rules| {
             (rules.requests, rules.replies) = (Rule::Pass, Rule::Pass);
@@ -108,38 +93,38 @@ impl Proxy {
         self.let_connects_through();
     }
 
-    /// Passes bytes on only when they are this old.
+    /// Forwards bytes only once they are this old.
     pub fn delay(&self, direction: Direction, by: Duration) {
         self.rule(direction, Rule::Delay(by));
     }
 
-    /// Keeps all bytes until they are [released](Self::release): a network
-    /// that loses packets, as TCP shows it.
+    /// Holds all bytes until they are [released](Self::release): what packet
+    /// loss looks like over TCP.
     pub fn hold(&self, direction: Direction) {
         self.rule(direction, Rule::Hold);
     }
 
-    /// Passes one way on again, what was held or delayed first.
+    /// Forwards one direction again, starting with what was held or delayed.
     pub fn release(&self, direction: Direction) {
         self.rule(direction, Rule::Pass);
     }
 
-    /// Throws all bytes of one way away, the end of the connection too.
+    /// Discards all bytes in one direction, including the end of the connection.
     ///
-    /// A connection that lost bytes this way stays mute for ever, whatever is
-    /// set later: what follows a gap would be nonsense.
+    /// A connection that lost bytes this way stays mute forever, whatever is
+    /// set later: the bytes after a gap would be nonsense.
     pub fn discard(&self, direction: Direction) {
         self.rule(direction, Rule::Discard);
     }
 
-    /// Accepts connections, and never lets a byte through in either direction.
+    /// Accepts connections, but forwards no byte in either direction.
     pub fn black_hole(&self) {
         self.shared
             .change(|rules| (rules.requests, rules.replies) = (Rule::Discard, Rule::Discard));
     }
 
-    /// Loses the next reply, whichever connection it comes on: the server has
-    /// done what it was asked, and the client is never told.
+    /// Loses the next reply, on whichever connection it comes: the server has
+    /// carried out the command, and the client never learns of it.
     ///
     /// From this reply on nothing comes back on that connection, because TCP
     /// has no gaps. Requests still get through.
@@ -147,52 +132,48 @@ impl Proxy {
         self.shared.change(|rules| rules.lose_next_reply = true);
     }
 
-    /// How many replies [`lose_next_reply`](Self::lose_next_reply) has lost.
-    #[must_use]
+    /// Returns how many replies [`lose_next_reply`](Self::lose_next_reply) has lost.
     pub fn lost_replies(&self) -> usize {
         self.shared.count(|counts| counts.lost_replies)
     }
 
-    /// Resets all connections, on both sides; returns when it is done.
+    /// Resets all connections, on both sides; returns when that is done.
     pub fn reset_all(&self) {
         self.shared.reset_all();
     }
 
-    /// Leads to this server from now on, as after a change of DNS or of a port
-    /// forward; resets all connections that led elsewhere.
+    /// Forwards to this server from now on, as after a change of DNS or of a
+    /// port forward; resets all existing connections.
     pub fn lead_to(&self, server: &Server) {
         self.lead_next_to(server);
         self.reset_all();
     }
 
-    /// Leads to this server from the next connection on. Those that exist stay
-    /// where they are.
+    /// Forwards to this server from the next connection on. Existing
+    /// connections stay where they are.
     pub fn lead_next_to(&self, server: &Server) {
         self.shared.change(|rules| rules.server = server.port());
     }
 
-    /// Lets new connects hang, as if their packets got lost, until
-    /// [`pass`](Self::pass). Connections that exist go on.
+    /// Makes new connections hang, as if their packets were lost, until
+    /// [`pass`](Self::pass). Existing connections are not affected.
     ///
-    /// The kernel of a client tries again after 1 s, 2 s, 4 s …, so it may
-    /// take that long until a connect that hung gets through afterwards.
+    /// A client's kernel retries after 1 s, 2 s, 4 s …, so a connection that
+    /// hung may take that long to get through afterwards.
     ///
     /// # Panics
-    /// If the kernel does not let the queue of connects run full.
+    /// If the kernel's queue of connections cannot be filled.
     pub fn hang_connects(&self) {
         self.shared.stop_accepting();
         let fillers = switch::fill_backlog(&self.listener).expect("fill the queue of connects");
         self.shared.change(|rules| rules.fillers = fillers);
     }
 
-    /// How many connections were accepted so far.
-    #[must_use]
+    /// Returns how many connections were accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.count(|counts| counts.accepted)
     }
 
-    /// How many connections are open now.
-    #[must_use]
     pub fn open_connections(&self) -> usize {
         self.shared.count(|counts| counts.open)
     }
@@ -214,7 +195,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.change(|rules| rules.ending = true);
         if let Some(thread) = self.thread.take() {
-            // It panics only if there is a bug, and has said so already.
+            // It panics only if there is a bug, and has reported it already.
             let _ = thread.join();
         }
     }

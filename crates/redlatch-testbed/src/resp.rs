@@ -1,11 +1,15 @@
-//! A minimal blocking client: enough to look at a server from a test.
+//! A minimal blocking client: enough to inspect a server from a test.
 //!
-//! Protocol version 2, one command at a time, five seconds for each.
+//! Protocol version 2, one command at a time, with a timeout of five seconds.
+//!
+//! Not the library's own codec: a test must not share a mistake with the code it tests.
 
-use std::fmt;
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::time::Duration;
+use std::{
+    fmt,
+    io::{self, BufRead, BufReader, Write},
+    net::{Ipv4Addr, TcpStream},
+    time::Duration,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -16,25 +20,18 @@ pub enum Reply {
     Status(String),
     /// An error such as `WRONGTYPE …`.
     Error(String),
-    /// A number.
     Int(i64),
-    /// A string, of whatever bytes.
+    /// A string of any bytes.
     Bulk(Vec<u8>),
-    /// Nothing there.
     Nil,
-    /// Several answers in one.
     Array(Vec<Reply>),
 }
 
 impl Reply {
-    /// Whether it is the status `OK`.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         matches!(self, Self::Status(status) if status == "OK")
     }
 
-    /// The number, if it is one.
-    #[must_use]
     pub fn int(&self) -> Option<i64> {
         match self {
             Self::Int(number) => Some(*number),
@@ -42,9 +39,7 @@ impl Reply {
         }
     }
 
-    /// The text of a string, status or error; bytes that are not UTF-8 are
-    /// replaced.
-    #[must_use]
+    /// Returns the text of a string, status or error, with invalid UTF-8 replaced.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Status(text) | Self::Error(text) => Some(text.clone()),
@@ -53,8 +48,7 @@ impl Reply {
         }
     }
 
-    /// The parts of an array; empty for everything else.
-    #[must_use]
+    /// Returns the elements of an array; empty for everything else.
     pub fn items(&self) -> &[Self] {
         match self {
             Self::Array(items) => items,
@@ -100,7 +94,7 @@ impl Client {
         !quiet || stream.set_nonblocking(false).is_err()
     }
 
-    /// Sends one command and reads its answer.
+    /// Sends one command and reads its reply.
     pub(crate) fn run<Part: AsRef<[u8]>>(&mut self, command: &[Part]) -> io::Result<Reply> {
         let mut request = format!("*{}\r\n", command.len()).into_bytes();
         for part in command {

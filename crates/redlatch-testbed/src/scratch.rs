@@ -1,14 +1,17 @@
-//! Directories that vanish with their owner.
+//! Directories that are removed with their owner.
 //!
-//! A process that was killed can't tidy up. The name of a directory holds the
-//! id of its process, and the next process sweeps away what the dead left.
+//! A killed process cannot clean up. The name of a directory contains the id of
+//! its process, and the next process removes what dead ones left behind.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 /// A directory that is removed on drop.
 #[derive(Debug)]
@@ -17,12 +20,11 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a new, empty directory.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         Self::below(&root())
     }
 
-    /// The same, in memory where there is room for files there.
+    /// Creates one in memory if possible: a busy disk may take seconds to sync.
     pub fn in_memory() -> io::Result<Self> {
         Self::below(&memory_root())
     }
@@ -34,10 +36,10 @@ impl Scratch {
         });
         static NEXT: AtomicU32 = AtomicU32::new(0);
         LazyLock::force(&SWEPT);
-        // Short, because the path of a unix socket must fit into 107 bytes.
+        // Short, because the path of a Unix socket must fit into 107 bytes.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = place.join(format!("{}-{number}", process::id()));
-        // What is there is from an earlier process with the same id.
+        // Anything there is from an earlier process with the same id.
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => fs::create_dir_all(&path)?,
@@ -45,10 +47,13 @@ impl Scratch {
         Ok(Self { path })
     }
 
-    /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the path of a file in it, which need not exist.
+    pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path.join(name)
     }
 }
 
@@ -58,7 +63,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Where this user's testbeds keep their files.
+/// The directory for the files of this user's testbeds.
 pub(crate) fn root() -> PathBuf {
     std::env::temp_dir().join(own_name())
 }

@@ -1,44 +1,46 @@
-//! One real server, and all that can be done to it.
+//! One real server, and everything a test can do to it.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use crate::{
+    error::StartError,
+    eventually::wait_until,
+    faketime::{FakeClock, faketime_library},
+    flavour::Flavour,
+    options::ServerOptions,
+    port::Port,
+    process::Process,
+    resp::{Client, Reply},
+    scratch::Scratch,
+};
+use std::{
+    fs::{self, File},
+    io,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use crate::error::StartError;
-use crate::eventually::wait_until;
-use crate::faketime::{FakeClock, faketime_library};
-use crate::flavour::Flavour;
-use crate::options::ServerOptions;
-use crate::port::Port;
-use crate::process::Process;
-use crate::resp::{Client, Reply};
-use crate::scratch::Scratch;
-
-/// How long a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How often another port is tried when somebody was faster.
+/// How often to try another port when another process took ours.
 const PORT_TRIES: u32 = 5;
-/// Name and password of the user that the testbed itself logs in as, so that
-/// it gets in whatever a test does to the others.
+/// Name and password of the user that the testbed itself logs in as, so that it
+/// gets in whatever a test does to the others.
 const CONTROL: &str = "redlatch-testbed";
 
-/// A real server on loopback. Dropped, it is gone without a trace.
+/// A real server on loopback. Dropping it removes it without a trace.
 ///
 /// All methods take `&self`, so a server can be killed from one thread while
 /// others use it.
 ///
-/// The testbed looks at the server over one connection of its own, as a user
-/// of its own. It counts against `maxclients`, but not in
+/// The testbed inspects the server over its own connection, as its own user.
+/// This counts against `maxclients`, but not in
 /// [`connected_clients`](Self::connected_clients).
 #[derive(Debug)]
 pub struct Server {
     // Dropped in this order: the process before its files and its port.
     process: Mutex<Option<Process>>,
-    // Apart from the process, so that a frozen server can be thawed while
-    // somebody waits for its answer.
+    // Separate from the process, so that a frozen server can be thawed while
+    // another thread waits for its answer.
     client: Mutex<Option<Client>>,
     flavour: Flavour,
     program: PathBuf,
@@ -48,7 +50,7 @@ pub struct Server {
     ports: Ports,
 }
 
-/// Where a server listens.
+/// The ports a server listens on.
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) plain: Port,
@@ -61,8 +63,7 @@ impl Server {
         Self::options().start()
     }
 
-    /// Options for a server that is to be different.
-    #[must_use]
+    /// Returns options for a server that differs from the default.
     pub fn options() -> ServerOptions {
         ServerOptions::default()
     }
@@ -93,117 +94,81 @@ impl Server {
         server.launch().map(|()| server)
     }
 
-    /// Which server this is.
-    #[must_use]
     pub fn flavour(&self) -> Flavour {
         self.flavour
     }
 
-    /// The address: `redis://127.0.0.1:PORT`, with the password if there is one.
-    #[must_use]
+    /// Returns the address: `redis://127.0.0.1:PORT`, with the password if there is one.
     pub fn url(&self) -> String {
         self.url_to("redis", self.port())
     }
 
-    /// The address for TLS: `rediss://127.0.0.1:PORT`, with the password if
-    /// there is one.
-    ///
-    /// # Panics
-    /// If the server was started without `ServerOptions::tls`.
-    #[must_use]
+    /// Returns the address for TLS: `rediss://127.0.0.1:PORT`, with the
+    /// password if there is one.
     pub fn tls_url(&self) -> String {
         self.url_to("rediss", self.tls_port())
     }
 
-    /// The port for TLS.
-    ///
-    /// # Panics
-    /// If the server was started without `ServerOptions::tls`.
-    #[must_use]
+    /// Returns the port for TLS.
     pub fn tls_port(&self) -> u16 {
         self.ports.tls.as_ref().expect("a server started with `tls`").number()
     }
 
-    /// The address for logging in as an ACL user.
-    #[must_use]
+    /// Returns the address for logging in as an ACL user.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         format!("redis://{user}:{password}@127.0.0.1:{}", self.port())
     }
 
-    /// The address of the unix socket: `redis+unix:///…`.
-    ///
-    /// # Panics
-    /// If the server was started without [`ServerOptions::unix_socket`].
-    #[must_use]
+    /// Returns the address of the Unix socket: `redis+unix:///…`.
     pub fn unix_url(&self) -> String {
         format!("redis+unix://{}", self.unix_path().display())
     }
 
-    /// The path of the unix socket.
-    ///
-    /// # Panics
-    /// If the server was started without [`ServerOptions::unix_socket`].
-    #[must_use]
+    /// Returns the path of the Unix socket.
     pub fn unix_path(&self) -> PathBuf {
         assert!(self.options.unix_socket, "this server was started without a unix socket");
         self.scratch.path().join("socket")
     }
 
-    /// The port for plain connections. It stays the same across restarts.
-    #[must_use]
+    /// Returns the port for plain connections. It stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.ports.plain.number()
     }
 
-    /// The process id, or `None` while the server is down.
-    #[must_use]
+    /// Returns the process id, or `None` while the server is down.
     pub fn pid(&self) -> Option<u32> {
         lock(&self.process).as_ref().map(Process::id)
     }
 
-    /// The directory that the server works in.
-    #[must_use]
     pub fn dir(&self) -> PathBuf {
         self.scratch.path().to_owned()
     }
 
-    /// What the server has logged since it was last started.
-    #[must_use]
+    /// Returns what the server has logged since it was last started.
     pub fn log(&self) -> String {
         fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
     }
 
-    /// Kills the server (`SIGKILL`); returns when it is gone. Killing a dead
-    /// server does nothing.
+    /// Kills the server (`SIGKILL`); returns once it is gone. Does nothing to a
+    /// dead server.
     pub fn kill(&self) {
-        // The process first: it ends a command that somebody still waits for.
+        // The process first: that ends a command another thread may be waiting for.
         lock(&self.process).take();
         lock(&self.client).take();
     }
 
-    /// Freezes the server (`SIGSTOP`): it keeps its connections and answers
-    /// nothing.
-    ///
-    /// # Panics
-    /// If the server is down.
+    /// Freezes the server (`SIGSTOP`): it keeps its connections but answers nothing.
     pub fn freeze(&self) {
         self.with_process("freeze", Process::freeze);
     }
 
-    /// Lets a frozen server go on (`SIGCONT`).
-    ///
-    /// # Panics
-    /// If the server is down.
+    /// Lets a frozen server continue (`SIGCONT`).
     pub fn thaw(&self) {
         self.with_process("thaw", Process::thaw);
     }
 
-    /// Kills the server and starts it again on the same port, with what is on
-    /// its disk: nothing by default, everything with
-    /// [`ServerOptions::appendonly`].
-    ///
-    /// # Panics
-    /// If it does not start again.
+    /// Kills the server and restarts it on the same port, with what is on its
+    /// disk: nothing by default, everything with [`ServerOptions::appendonly`].
     pub fn restart(&self) {
         self.kill();
         if let Err(error) = self.launch() {
@@ -211,11 +176,7 @@ impl Server {
         }
     }
 
-    /// Kills the server, deletes its files and starts it again on the same
-    /// port.
-    ///
-    /// # Panics
-    /// If it does not start again.
+    /// Kills the server, deletes its files and restarts it on the same port.
     pub fn restart_empty(&self) {
         self.kill();
         for left in ["dump.rdb", "appendonly.aof", "appendonlydir"] {
@@ -225,12 +186,9 @@ impl Server {
         self.restart();
     }
 
-    /// Saves the data, kills the server and starts it again on the same port
-    /// with that data. The dump stays: a later [`restart`](Self::restart)
-    /// brings it back, old as it is then.
-    ///
-    /// # Panics
-    /// If it cannot save or does not start again.
+    /// Saves the data, kills the server and restarts it on the same port with
+    /// that data. The dump stays: a later [`restart`](Self::restart) loads it
+    /// again, however old it is by then.
     pub fn restart_with_data(&self) {
         let saved = self.run(&["SAVE"]);
         assert!(saved.is_ok(), "restart with data: SAVE answered {saved:?}");
@@ -238,23 +196,17 @@ impl Server {
     }
 
     /// Sets the server's wall clock ahead of the real one.
-    ///
-    /// # Panics
-    /// If the server was started without [`ServerOptions::fake_clock`].
     pub fn clock_ahead(&self, by: Duration) {
         self.fake_clock().ahead(by).expect("write the offset of the clock");
     }
 
     /// Sets the server's wall clock behind the real one.
-    ///
-    /// # Panics
-    /// If the server was started without [`ServerOptions::fake_clock`].
     pub fn clock_behind(&self, by: Duration) {
         self.fake_clock().behind(by).expect("write the offset of the clock");
     }
 
-    /// Runs one command, such as `["SET", "a", "b"]`. An error the server
-    /// answers with is a [`Reply::Error`].
+    /// Runs one command, such as `["SET", "a", "b"]`. If the server answers
+    /// with an error, that is a [`Reply::Error`].
     ///
     /// # Panics
     /// If the server does not answer within five seconds.
@@ -275,16 +227,15 @@ impl Server {
             Some(client) => client,
             None => self.log_in()?,
         };
-        // After an error the connection is out of step and not put back.
+        // After an error the connection is out of step, so it is not put back.
         let reply = client.run(command)?;
         *slot = Some(client);
         Ok(reply)
     }
 
-    /// The names of all keys in database 0, sorted. Expired keys don't count,
-    /// nor does the hash of fencing registers, which is meant to stay.
+    /// Returns the names of all keys in database 0, sorted. Leaves out expired
+    /// keys, and the node's own hash, which is meant to stay.
     #[track_caller]
-    #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let mut keys: Vec<_> =
             self.run(&["KEYS", "*"]).items().iter().filter_map(Reply::text).collect();
@@ -293,27 +244,24 @@ impl Server {
         keys
     }
 
-    /// How many keys there are in database 0. Expired keys don't count, as
-    /// they do in `DBSIZE`.
+    /// Returns how many [`keys`](Self::keys) there are in database 0. Unlike
+    /// `DBSIZE`, it does not count expired ones.
     #[track_caller]
-    #[must_use]
     pub fn key_count(&self) -> usize {
         self.keys().len()
     }
 
-    /// How many clients are connected, the testbed's own connection not
-    /// counted.
+    /// Returns how many clients are connected, not counting the testbed's own
+    /// connection.
     #[track_caller]
-    #[must_use]
     pub fn connected_clients(&self) -> usize {
         let list = self.run(&["CLIENT", "LIST"]).text().unwrap_or_default();
         let own = format!("user={CONTROL}");
         list.lines().filter(|client| !client.split(' ').any(|field| field == own)).count()
     }
 
-    /// One field of `INFO`, such as `run_id`.
+    /// Returns one field of `INFO`, such as `run_id`.
     #[track_caller]
-    #[must_use]
     pub fn info(&self, field: &str) -> Option<String> {
         field_of(&self.run(&["INFO"]), field)
     }
@@ -405,15 +353,15 @@ fn fake_clock(options: &ServerOptions, scratch: &Scratch) -> Result<Option<FakeC
     FakeClock::new(library, scratch.path()).map(Some).map_err(StartError::system("write the clock"))
 }
 
-/// Whether the server on the other end is the process we started, not one that
-/// took the port before it, and has loaded its data.
+/// Whether the server at the other end is the process we started, rather than
+/// one that took the port before it, and has loaded its data.
 fn is_ready(client: &mut Client, pid: u32) -> io::Result<bool> {
     let info = client.run(&["INFO"])?;
     let field = |name| field_of(&info, name);
     Ok(field("process_id") == Some(pid.to_string()) && field("loading").as_deref() == Some("0"))
 }
 
-/// What Redis and what Valkey say when they were built without TLS.
+/// The messages of Redis and Valkey when built without TLS.
 fn lacks_tls(log: &str) -> bool {
     log.contains(">>> 'tls-") || log.contains("Failed finding TLS support")
 }

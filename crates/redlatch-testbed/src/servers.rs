@@ -1,13 +1,9 @@
 //! Several servers at once: the nodes of a lock.
 
-use std::ops::Index;
-use std::thread;
+use crate::{error::StartError, options::ServerOptions, server::Server};
+use std::{ops::Index, thread};
 
-use crate::error::StartError;
-use crate::options::ServerOptions;
-use crate::server::Server;
-
-/// Several independent servers, started side by side.
+/// Several independent servers, started in parallel.
 ///
 /// ```
 /// use redlatch_testbed::Servers;
@@ -36,7 +32,7 @@ impl Servers {
         Self::start_each(vec![options.clone(); count])
     }
 
-    /// Starts one server for each of the options, for a mixed set.
+    /// Starts one server per set of options, for a mixed set.
     pub fn start_each(
         options: impl IntoIterator<Item = ServerOptions>,
     ) -> Result<Self, StartError> {
@@ -51,35 +47,30 @@ impl Servers {
         Ok(Self { servers: servers? })
     }
 
-    /// The addresses, in order.
-    #[must_use]
+    /// Returns the addresses, in order.
     pub fn urls(&self) -> Vec<String> {
         self.iter().map(Server::url).collect()
     }
 
-    /// How many there are, dead or alive.
-    #[must_use]
+    /// Returns how many there are, dead or alive.
     #[expect(clippy::len_without_is_empty, reason = "nobody starts no servers")]
     pub fn len(&self) -> usize {
         self.servers.len()
     }
 
-    /// All of them, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Server> {
         self.servers.iter()
     }
 
-    /// Kills some of them.
     pub fn kill(&self, which: &[usize]) {
         self.each(which, Server::kill);
     }
 
-    /// Freezes some of them.
     pub fn freeze(&self, which: &[usize]) {
         self.each(which, Server::freeze);
     }
 
-    /// Lets some frozen ones go on.
+    /// Lets some frozen ones continue.
     pub fn thaw(&self, which: &[usize]) {
         self.each(which, Server::thaw);
     }
@@ -89,9 +80,8 @@ impl Servers {
         self.each(which, Server::restart);
     }
 
-    /// The keys of every server, in order. All must be up.
+    /// Returns the keys of every server, in order. All servers must be up.
     #[track_caller]
-    #[must_use]
     pub fn keys_everywhere(&self) -> Vec<Vec<String>> {
         self.iter().map(Server::keys).collect()
     }

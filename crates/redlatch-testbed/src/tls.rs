@@ -1,17 +1,12 @@
-//! Certificates for servers, right ones and wrong ones.
-
-use std::fmt::Write;
-use std::fs;
-use std::io;
-use std::path::Path;
+//! Certificates for servers, good ones and bad ones.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, Error, IsCa, KeyPair};
+use std::{fmt::Write, fs, io, path::Path};
 
-/// The certificate of a server, and of the authority that a client should
-/// trust.
+/// A server's certificate, and that of the authority a client should trust.
 ///
-/// All but the [good](Self::good) one must be refused by a client that trusts
-/// [`ca_pem`](Self::ca_pem).
+/// A client that trusts [`ca_pem`](Self::ca_pem) must reject all but the
+/// [good](Self::good) one.
 #[derive(Debug, Clone)]
 pub struct Certificates {
     ca: String,
@@ -20,29 +15,24 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// For `localhost` and `127.0.0.1`, by the authority that is to be
-    /// trusted.
-    #[must_use]
+    /// For `localhost` and `127.0.0.1`, signed by the trusted authority.
     pub fn good() -> Self {
         let ca = authority();
         Self::signed(&ca, &ca, &params(&["localhost", "127.0.0.1"]))
     }
 
-    /// Right in all but that another authority of the same name signed it.
-    #[must_use]
+    /// Good, except that another authority of the same name signed it.
     pub fn wrong_ca() -> Self {
         Self::signed(&authority(), &authority(), &params(&["localhost", "127.0.0.1"]))
     }
 
-    /// Right in all but that it is for another host.
-    #[must_use]
+    /// Good, except that it is for another host.
     pub fn wrong_host() -> Self {
         let ca = authority();
         Self::signed(&ca, &ca, &params(&["elsewhere.invalid"]))
     }
 
-    /// Right in all but that its time is over.
-    #[must_use]
+    /// Good, except that it has expired.
     pub fn expired() -> Self {
         let ca = authority();
         let mut params = params(&["localhost", "127.0.0.1"]);
@@ -51,8 +41,7 @@ impl Certificates {
         Self::signed(&ca, &ca, &params)
     }
 
-    /// The certificate of the authority that a client should trust.
-    #[must_use]
+    /// Returns the certificate of the authority that a client should trust.
     pub fn ca_pem(&self) -> &str {
         &self.ca
     }
@@ -63,8 +52,8 @@ impl Certificates {
         Self { ca: trusted.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// Writes the files that a server needs, and returns the configuration
-    /// that names them.
+    /// Writes the files that a server needs, and returns the configuration that
+    /// names them.
     pub(crate) fn install(&self, dir: &Path) -> io::Result<String> {
         let files = [("ca", &self.ca), ("cert", &self.certificate), ("key", &self.key)];
         let mut config = String::from("tls-auth-clients no\n");
@@ -92,7 +81,7 @@ fn params(names: &[&str]) -> CertificateParams {
     made(CertificateParams::new(names))
 }
 
-/// The inputs are our own constants: what is made of them cannot fail.
+/// Cannot fail: the inputs are our own constants.
 fn made<T>(result: Result<T, Error>) -> T {
     result.expect("a certificate")
 }

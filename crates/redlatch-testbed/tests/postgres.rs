@@ -1,11 +1,12 @@
 //! What a `Postgres` promises.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
-
 use redlatch_testbed::{Postgres, eventually};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

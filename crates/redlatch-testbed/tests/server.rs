@@ -1,14 +1,15 @@
 //! What a `Server` promises, against the real ones.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use redlatch_testbed::{Flavour, Reply, Server, Servers, eventually, wait_until};
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -1,13 +1,15 @@
 //! Which certificates a client accepts and which it must refuse.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
-
 use redlatch_testbed::{Certificates, Flavour, Server, StartError};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    sync::Arc,
+};
 
 /// What a server with these certificates answers a client that trusts their
 /// authority.

@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("Bob takes it without renewal, for 500 ms, and forgets about it.");
     let guard = bob.lock("backup").ttl(Duration::from_millis(500)).no_renewal().await?;
     let lost = guard.lost().await;
-    assert_eq!(lost, Lost::Expired);
+    assert_eq!(lost, Lost::Expired { votes: None });
     println!("  lost: {lost}.");
     println!("  He was told before the lease ended, in time to stop.\n");
     drop(guard);

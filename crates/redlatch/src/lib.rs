@@ -2,9 +2,9 @@
 //! leases.
 //!
 //! **What it does not promise:** a lock with a timeout cannot stop a paused
-//! process from writing late. Redlatch signals loss *before* the lease ends and
-//! never calls a lock held that it cannot prove held; where a late write must
-//! be impossible, the resource itself has to refuse it.
+//! process from writing late. Redlatch signals loss *before* the lease ends, and
+//! never reports a lock as held unless it can prove it. Where a late write must be
+//! impossible, the resource itself has to refuse it: see [`fence`].
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -25,93 +25,136 @@
 //!
 //! # Which call
 //!
-//! | you want | use |
+//! | you want to | use |
 //! |---|---|
-//! | to wait for a lock, then hold it | [`Locks::lock`] |
-//! | it only if it is free | [`Locks::try_lock`] |
-//! | several at once, all or none | [`Locks::lock_all`] |
-//! | work that stops by itself when the lock is lost | [`LockRequest::run`] |
-//! | to know who holds it | [`Locks::status`] |
-//! | to list locks, look at servers, force a release | [`observer`] |
-//! | to hand it to another process | [`Guard::into_parts`], [`Locks::resume`] |
-//! | all that without async | [`blocking`] |
-//! | a late write to be refused | [`fence`] |
-//! | to test your own code | [`testing`] |
-//! | a server of another kind | [`node`] |
+//! | wait for a lock, then hold it | [`Locks::lock`] |
+//! | take a lock only if it is free | [`Locks::try_lock`] |
+//! | lock several resources, all or none | [`Locks::lock_all`] |
+//! | run work that stops when the lock is lost | [`LockRequest::run`] |
+//! | start before the servers do | [`Builder::connect_lazy`] |
+//! | know whether locks can be granted now | [`Locks::health`] |
+//! | know who holds a lock | [`Locks::status`] |
+//! | list locks, examine servers, force a release | [`observer`] |
+//! | hand a lock to another process | [`Guard::into_parts`], [`Locks::resume`] |
+//! | do all of this without async | [`blocking`] |
+//! | have late writes refused | [`fence`] |
+//! | test your own code | [`testing`] |
+//! | use another kind of server | [`node`] |
 //!
 //! # How it works
 //!
-//! A random token is set under the resource's name, if nothing is there, to
-//! live for the TTL, on all nodes at once. A majority of *all* nodes makes a
-//! lock; its lease counts from before the first byte was sent, less an allowance
-//! for clock drift, and a grant that comes too late to be used is refused. What
-//! was set by an attempt that failed, or whose caller is gone, is removed from
-//! every node. The lease is extended every third of its TTL until it is
-//! released, lost or has reached `max_hold`.
+//! An attempt sets a random lock token under the resource's name on all nodes at
+//! once, if nothing is there, with the TTL as its expiry. A majority of *all* nodes
+//! makes a grant. The lease counts from before the first byte was sent, minus an
+//! allowance for clock drift; a grant that comes too late to be of use is refused.
+//! What a failed or cancelled attempt has set is removed from every node. The lease
+//! is extended every third of its TTL until it is released, lost, or has lasted for
+//! `max_hold`.
 //!
 //! # The restart guard
 //!
-//! A server that restarts empty has forgotten its locks, and with two others it
-//! would grant them a second time. With several nodes, a server that may have
-//! forgotten does not vote until every lock it may have forgotten is over:
-//! `max_ttl + skew`, one minute by default. That includes servers that are new:
-//! see [`Builder::restart_guard`], and [`observer::Observer::admit`] to say that
-//! they hold nothing. All clients must give the same nodes, `max_ttl` and `skew`.
+//! A server that restarts empty has forgotten its locks, and would help grant them a
+//! second time. With several nodes, a server that may have forgotten locks does not
+//! vote until all of them have expired: for `max_ttl + skew`, one minute by default.
+//! New servers count as such, too: [`LockError::Quarantined`] says how much time is
+//! left, and [`Builder::admit_new_servers`] skips the wait in development and CI. An
+//! operator can vouch for servers with `redlatch admit`, or
+//! [`observer::Observer::admit`]. All clients must use the same nodes, `max_ttl` and
+//! `skew`. See [`RestartGuard`].
 //!
 //! # Loss
 //!
-//! [`Lease::is_held`] is right at the moment it is asked, by two clocks, in a
-//! process that was paused, too. [`Lease::lost`] wakes you before the lease
-//! ends: a thread of its own, the keeper, sees to that whatever your runtime is
-//! doing. When the runtime is blocked, the keeper also extends the lease.
+//! [`Lease::is_held`] is right at the moment of the call, even in a process that was
+//! paused: it goes by two clocks. [`Lease::lost`] wakes you before the lease ends. A
+//! separate thread, the keeper, sees to that, whatever your runtime is doing. If the
+//! runtime is blocked, the keeper also extends the lease.
+//!
+//! # Several runtimes
+//!
+//! The engine of a [`Locks`] is a task on the runtime in which it was connected, and
+//! ends with that runtime: every later call fails with [`LockError::Stopped`]. It
+//! also stops while nobody drives a `current_thread` runtime: calls from elsewhere
+//! wait until somebody does. Within one runtime that stays, such as that of
+//! `#[tokio::main]`, a [`Locks`] may be a `static`.
+//!
+//! Where runtimes come and go (`#[tokio::test]`, `actix` workers, a library called
+//! from many programs), give the engine its own thread
+//! ([`Builder::dedicated_thread`]; [`blocking`] always does). Its locks can be
+//! awaited on any runtime, or on none, and outlive each of them:
+//!
+//! ```
+//! use redlatch::Locks;
+//! use std::sync::LazyLock;
+//!
+//! static LOCKS: LazyLock<Locks> = LazyLock::new(|| {
+//!     let builder = Locks::builder().node("memory:"); // or redis://…
+//!     builder.dedicated_thread().connect_lazy().expect("settings that fit")
+//! });
+//!
+//! # fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+//! #     tokio::runtime::Builder::new_current_thread().enable_all().build()
+//! # }
+//! for _ in 0..2 {
+//!     let guard = runtime()?.block_on(async { LOCKS.lock("report").await })?;
+//!     assert!(guard.is_held(), "though its runtime is gone");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A `static` is never dropped: release locks before `main` ends, or they stay until
+//! their TTL ends.
+//!
+//! # Logs
+//!
+//! Through [`tracing`](https://docs.rs/tracing): a warning when a node goes down, may
+//! not vote, or is back; when an extension fails, a lock is lost or a runtime is
+//! blocked; and when too few nodes may vote at the start. No warning per attempt.
 //!
 //! # Errors
 //!
-//! [`LockError::Held`] means wait, [`LockError::NoQuorum`] means tell an
-//! operator; both carry every node's vote ([`Votes`]). [`LockError::Busy`] means
-//! that this process asks for too many locks at once.
+//! Each operation has its own error type, with only the failures it can have.
+//! [`LockError::Held`] means wait; [`LockError::NoQuorum`] means tell an operator;
+//! [`LockError::Quarantined`] means that servers are new or restarted and will vote
+//! soon. All three carry every node's vote ([`Votes`]). [`LockError::Busy`] means that
+//! this process requests too many locks at once.
 //!
 //! # Features
 //!
-//! `file` (default): the embedded node. `tls` (default): `rediss://`.
-//! `fence-object-store`, `fence-postgres`, `fence-redis`, `fence-sqlite`: the
-//! adapters of [`fence`] that need a crate. `serde`: [`FencingToken`] as a number
-//! in any format.
+//! | feature | adds |
+//! |---|---|
+//! | `tls` (default) | `rediss://`, by rustls |
+//! | `file` | the embedded node, which builds SQLite |
+//! | `serde` | [`FencingToken`] as a number in any format |
+//! | `tokio-util` | `Lease::cancellation_token` |
+//! | `conformance` | the suite that every kind of [`node`] passes, for your own |
+//!
+//! Fenced writes to databases and object stores are in a separate crate,
+//! [`redlatch-fence`](https://docs.rs/redlatch-fence).
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod admission;
-pub mod blocking;
-mod both;
-mod clock;
-mod engine;
-mod error;
+#[cfg(not(unix))]
+compile_error!("redlatch needs a Unix, and is tested on Linux; on Windows, run it in WSL");
+
+mod client;
+mod driver;
 pub mod fence;
-mod guard;
-mod handover;
-mod keeper;
-mod locks;
 pub mod node;
 pub mod observer;
-mod request;
-mod status;
 pub mod testing;
-mod votes;
 
-pub use admission::{NodeStanding, RestartGuard, Standing};
-pub use error::{
-    ConnectError, ExtendError, InvalidRequest, LockError, ReleaseError, ReplaceError, RunError,
-    StatusError,
+pub use client::{
+    AdmitError, Builder, ConnectError, ExtendError, GiveBackError, Guard, Health, HealthError,
+    InvalidRequest, LazyError, Lease, LeaseParts, LockError, LockRequest, LockState, Locks, Lost,
+    NodeKey, NodeStatus, NodeVote, NodesError, ReleaseError, Released, ReplaceError, RestartGuard,
+    ResumeError, RunError, Status, StatusError, TryLockRequest, Votes, blocking,
 };
-pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
-pub use locks::{Builder, Locks};
+pub use observer::NodeStanding;
 pub use redlatch_core::{
     Agreement, Cause, Fault, FencingToken, FencingTokenError, Holder, OwnerError, Quarantine,
-    Resource, ResourceError, Tally, TermsError, Vote,
+    Resource, ResourceError, Standing, Tally, TermsError, Vote,
 };
-pub use request::{LockRequest, Try, Wait};
-pub use status::{LockState, NodeKey, NodeStatus, Status};
-pub use votes::{NodeVote, Votes};
 
-/// The code in the README is code that runs.
+/// Runs the README's code as doctests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

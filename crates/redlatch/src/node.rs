@@ -1,20 +1,24 @@
 //! The servers that vote.
 //!
-//! A node translates commands into what its server understands and answers
-//! back. It keeps their order, answers each exactly once, never decides and
-//! never retries: that is the core's business. One file per kind of node; each
-//! kind passes the same [`conformance`] suite, which is open to yours, too.
+//! A node translates commands for its server, and the server's answers into
+//! replies. It keeps their order, answers each exactly once, never decides and
+//! never retries: that is the core's job. There is one file per kind of node, and
+//! every kind passes the same suite, `conformance`. To run it on your own node,
+//! enable the feature of that name and call `conformance::check` in a test.
 
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 #[cfg(feature = "file")]
 mod file;
 mod heeding;
 mod memory;
+mod name;
 mod redis;
+mod servers;
 mod threaded;
 mod url;
 
-pub use crate::clock::Clock;
+pub use crate::driver::clock::Clock;
 use redlatch_core::{Command, Reply, Tag};
 use std::{fmt::Debug, task::Context};
 
@@ -22,31 +26,57 @@ use std::{fmt::Debug, task::Context};
 pub use file::File;
 pub(crate) use heeding::Heeding;
 pub use memory::Memory;
+pub use name::OtherName;
+pub(crate) use name::{label, url as url_of};
 pub use redis::{REDIS_PERMISSIONS, Redis};
+pub(crate) use servers::Servers;
 pub use threaded::{Store, Threaded};
 pub use url::{UrlError, parse};
 
 /// A way to reach one server.
+///
+/// A node may keep a *line* for each lock: a take that finds the lock held leaves a
+/// [`Ticket`](redlatch_core::Ticket), and a release reserves the lock for the first
+/// in line and wakes that client. A node that keeps none is as safe: it ignores the
+/// tickets, answers [`Held`](redlatch_core::Vote::Held) without `ahead`, and deletes
+/// the key on release. Clients then find out by asking again.
 pub trait Node: Debug + Send + Sync {
-    /// How people see the node. Secrets do not belong here.
+    /// Returns the node's name. All clients must use the same name for a node,
+    /// because they compare their lists of nodes by name. Errors show it, so it
+    /// must not contain secrets.
     fn name(&self) -> &str;
 
-    /// A new connection to it, or what there is instead. Nothing has to happen
-    /// before the first command; the caller is inside a tokio runtime.
+    /// Returns the node's address, without secrets. Operators see it next to the name.
+    /// Default: the name.
+    fn address(&self) -> &str {
+        self.name()
+    }
+
+    /// Opens a new link to the node. It need not connect before the first
+    /// command. The caller is inside a tokio runtime.
     fn open(&self, clock: Clock) -> Box<dyn Link>;
 }
 
-/// One ordered line of commands to a node.
+/// A connection to one node that answers commands in order.
 ///
-/// Dropping it closes the connection. Commands that were sent and not answered
-/// have an unknown outcome then.
+/// Dropping it closes the connection. Commands sent but not yet answered then
+/// have an unknown outcome.
+///
+/// On a node that keeps lines, the first command with a
+/// [ticket](redlatch_core::Command::ticket) also says whose link it is: from then on
+/// [`poll`](Link::poll) tells it of every key that the node reserves for that client.
+/// A wake is a hint. It may be lost, or come twice, because clients ask again by
+/// themselves when it does not come. Once a client has no link any more, its tickets
+/// are passed over.
 pub trait Link: Send {
-    /// Hands over a command. It is carried out after all earlier ones, and its
-    /// reply comes out of [`poll`](Link::poll) with the same tag, exactly once.
+    /// Queues a command. It runs after all earlier ones, and
+    /// [`poll`](Link::poll) returns its reply with the same tag, exactly once.
     fn send(&mut self, tag: Tag, command: Command);
 
-    /// Moves what can be moved without waiting: sends what was handed over,
-    /// appends the replies that have come, in order. Arranges for a wake-up
-    /// when there is more to move.
+    /// Makes progress without blocking: sends queued commands and appends the replies
+    /// that have arrived, in order. Registers the waker for further progress.
+    ///
+    /// Wakes are appended too, as [`Woken`](redlatch_core::Reply::Woken) with
+    /// [`Tag::WAKE`], whether or not a command is under way.
     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>);
 }

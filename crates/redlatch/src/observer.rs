@@ -1,40 +1,41 @@
 //! Looking at locks and nodes without taking part.
 //!
-//! In:  nodes, reachable or not. Out: what each of them says.
+//! In:  nodes, reachable or not. Out: what each of them reports.
 //!
-//! Questions go over connections of their own, so that they never stand in
-//! front of the commands of a lock, and a node that is down is an answer like
-//! any other. Nothing here holds a lock.
+//! Questions use their own connections, so that they never delay the commands of a
+//! lock. A node that is down is an answer like any other. Nothing here holds a
+//! lock.
 
+mod reports;
+mod session;
+mod standing;
+
+pub use crate::client::advice::advice;
 use crate::{
-    admission::quarantine,
-    clock::{Clock, wall_micros},
-    error::{ConnectError, InvalidRequest},
-    locks::{Builder, one},
-    node::{Link, Node, conformance::tag},
-    status::{LockState, Status},
+    client::{
+        AdmitError, InvalidRequest, ReplaceError, RestartGuard, Status,
+        connect::{FIRST_ANSWER, identities},
+        one,
+    },
+    driver::{
+        clock::Clock,
+        engine::{Handle, Shared, spawn_here},
+    },
+    node::{Node, OtherName, label},
 };
-pub use redlatch_core::{Agreement, Facts};
-use redlatch_core::{
-    Command, Fault, Guard, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources, Token,
-    Vote, fence::DEFAULT_SKEW, token::owner_of,
-};
-use std::{
-    collections::BTreeMap,
-    fmt,
-    future::poll_fn,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use redlatch_core::{Admission, Command, Fault, Reply, Token, machine::Vouch};
+pub use redlatch_core::{Agreement, Facts, Standing};
+pub use reports::{Examined, Forced, Listed, Listing, Trial};
+use session::{Session, fault_in};
+pub use standing::NodeStanding;
+use std::{borrow::Cow, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
-/// How long a node may take to answer one question.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the lock of a trial would live if it could not be released.
-const TRIAL_TTL: Duration = Duration::from_secs(2);
-
-/// Looks at locks and nodes without taking part, for operators.
+/// Looks at locks and nodes without taking part, for operators. Made by
+/// [`Builder::observer`](crate::Builder::observer).
+///
+/// Questions to a node time out after two seconds. Async methods must run inside a
+/// tokio runtime; those that do not return an [`AdmitError`] panic outside one.
 ///
 /// # Example
 ///
@@ -52,154 +53,86 @@ const TRIAL_TTL: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Observer {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
-    pub(crate) guard: Option<Guard>,
+    pub(crate) admission: Option<Admission>,
     pub(crate) agreement: Agreement,
 }
 
-/// The locks that are held.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Listing {
-    /// The locks by name.
-    pub locks: Vec<Listed>,
-    /// The nodes that did not tell all they have, and why.
-    pub failed: Vec<(Arc<str>, Fault)>,
-}
-
-/// A lock that is held.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Listed {
-    /// What is locked.
-    pub name: Resource,
-    /// What the nodes amount to: held, or unclear if only a minority has it.
-    pub state: LockState,
-    /// How many nodes have it.
-    pub nodes: usize,
-    /// The nodes that have it under one and the same token, most of all there
-    /// are: the holder's, if it is held.
-    pub on: Vec<Arc<str>>,
-    /// Who signs that token; none for a lock of another library.
-    pub owner: Option<String>,
-}
-
-/// What became of a lock on one node that was taken away by force.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Forced {
-    /// The node.
-    pub node: Arc<str>,
-    /// Whose it was; none for nobody's, or a lock of another library.
-    pub owner: Option<String>,
-    /// Whether a lock was there and was taken away.
-    pub outcome: Result<bool, Fault>,
-}
-
-/// What one node says of itself.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Examined {
-    /// The node.
-    pub node: Arc<str>,
-    /// What it tells, or why it cannot be a node.
-    pub facts: Result<Facts, Fault>,
-    /// How long one question and its answer take.
-    pub round_trip: Duration,
-    /// How far its clock is ahead of ours, in seconds; behind, if negative.
-    pub ahead: Option<f64>,
-    /// What became of a lock that was tried.
-    pub trial: Trial,
-}
-
-/// What became of a lock that was tried on one node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Trial {
-    /// It was taken, extended, seen and released.
-    Passed,
-    /// It was not tried.
-    Skipped,
-    /// This step did not work.
-    Failed {
-        /// Which step.
-        step: &'static str,
-        /// What the node answered.
-        vote: Vote,
-    },
-}
-
-impl Builder {
-    /// Looks at these nodes without taking part. Nothing is connected yet.
-    pub fn observer(&self) -> Result<Observer, ConnectError> {
-        let nodes = self.checked_nodes()?;
-        let (guard, agreement) = (self.guard(&nodes), self.agreement(&nodes));
-        Ok(Observer { nodes, guard, agreement })
-    }
-}
-
 impl Observer {
-    /// Who holds a lock, by every node, without taking it.
+    /// Returns who holds a lock, as each node sees it, without taking it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no lock can have this name. A node that does not answer is not an
+    /// error: see [`NodeKey::Failed`](crate::NodeKey::Failed).
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing is changed.
+    /// Cancel-safe: nothing changes on the nodes.
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, InvalidRequest> {
         let resources = one(resource)?;
         let replies = self
-            .each(move |_, mut line| {
+            .each(move |_, mut session| {
                 let command = Command::Inspect { resources: resources.clone() };
                 async move {
-                    let keys = line.ask(command).await;
+                    let keys = session.ask(command).await;
                     let answers = matches!(keys, Reply::Keys(_));
-                    let facts = if answers { Some(line.ask(Command::Examine).await) } else { None };
+                    let facts =
+                        if answers { Some(session.ask(Command::Examine).await) } else { None };
                     (keys, facts)
                 }
             })
             .await;
         let (keys, facts): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
-        let quarantines = facts
-            .iter()
-            .enumerate()
-            .map(|(node, facts)| quarantine(facts.as_ref()?, |facts| self.standing(node, facts)));
-        Ok(Status::new(&self.nodes, &keys, quarantines.collect()))
+        let standings = facts.iter().enumerate();
+        let standings = standings.map(|(node, facts)| Some(self.told(node, facts.as_ref()?)));
+        Ok(Status::new(&self.nodes, &keys, standings.collect()))
     }
 
-    /// The locks whose names are like `pattern`: see
-    /// [`glob`](redlatch_core::glob). Servers are read in small steps that hold
-    /// up nobody; locks that come and go meanwhile may be missed. Locks of
-    /// other libraries are left out: their keys look like any other.
+    /// Lists the locks whose names match `pattern` (see
+    /// [`glob`](redlatch_core::glob)).
+    ///
+    /// Servers are read in small steps that delay nobody; locks that come and go in
+    /// the meantime may be missed. Locks of other libraries are left out: their
+    /// keys look like any other.
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing is changed.
+    /// Cancel-safe: nothing changes on the nodes.
     pub async fn list(&self, pattern: impl AsRef<[u8]>) -> Listing {
         let pattern: Arc<[u8]> = pattern.as_ref().into();
         let told = self
-            .each(move |_, line| {
+            .each(move |_, session| {
                 let pattern = pattern.clone();
-                async move { line.pages(pattern).await }
+                async move { session.pages(pattern).await }
             })
             .await;
         Listing::new(&self.nodes, told)
     }
 
-    /// Takes a lock away from whoever holds it, on every node that answers.
+    /// Takes a lock away from its holder, on every node that answers. Keys that do
+    /// not look like a lock stay.
     ///
-    /// Its holder notices with its next renewal, and works without the lock
-    /// until then. What is not a lock, as far as one can tell, stays.
+    /// The holder notices at its next renewal, and works without the lock until
+    /// then.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no lock can have this name. What went wrong on a node is in
+    /// [`Forced::outcome`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lock on some nodes and not on others.
+    /// Not cancel-safe: dropping the future may leave the lock on some nodes only.
+    /// Call it again.
     pub async fn force_release(
         &self,
         resource: impl AsRef<[u8]>,
     ) -> Result<Vec<Forced>, InvalidRequest> {
         let resources = one(resource)?;
         let done = self
-            .each(move |_, line| {
+            .each(move |_, session| {
                 let resources = resources.clone();
-                async move { line.force(resources).await }
+                async move { session.force(resources).await }
             })
             .await;
         let names = self.nodes.iter().map(|node| Arc::from(node.name()));
@@ -208,18 +141,22 @@ impl Observer {
         Ok(forced.collect())
     }
 
-    /// What every node says of itself, and whether a lock can be taken there:
-    /// one is tried under a random name that starts with `prefix`.
+    /// Returns every node's report about itself, and whether it grants locks: one
+    /// is tried on each, under a random name that starts with `prefix`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no lock can have such a name.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may leave the lock that was tried, for two seconds.
+    /// Dropping the future may leave the tried lock on a node, for two seconds.
     pub async fn examine(&self, prefix: impl AsRef<[u8]>) -> Result<Vec<Examined>, InvalidRequest> {
         let mut name = prefix.as_ref().to_vec();
         let random = getrandom::u64().unwrap_or_default();
         name.extend(format!("{random:016x}:").bytes());
         let token = format!("{random:040x}@examiner");
-        // A name for each node: two addresses may lead to one server.
+        // Each node gets its own name: two addresses may reach the same server.
         let names = (0..self.nodes.len()).map(|at| {
             let mut name = name.clone();
             name.extend(format!("{at}").bytes());
@@ -227,18 +164,41 @@ impl Observer {
         });
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let told = self
-            .each(move |at, line| {
+            .each(move |at, session| {
                 let token = Token::from_bytes(token.as_bytes());
                 let resources = names[at].clone();
-                async move { line.examine(resources, token).await }
+                async move { session.examine(resources, token).await }
             })
             .await;
         Ok(told)
     }
 
-    /// What every node says of itself.
+    /// Returns every node's report about itself, without trying a lock: for
+    /// monitoring, which must change nothing.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let observer = redlatch::Locks::builder().node("memory:").observer()?;
+    /// for node in observer.reports().await {
+    ///     println!("{}: answers in {:?}", node.label(), node.round_trip);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: nothing changes on the nodes.
+    pub async fn reports(&self) -> Vec<Examined> {
+        self.each(|_, mut session| async move { session.report().await }).await
+    }
+
+    /// Every node's report about itself.
     pub(crate) async fn facts(&self) -> Vec<Result<Facts, Fault>> {
-        let told = self.each(|_, mut line| async move { line.ask(Command::Examine).await }).await;
+        let told =
+            self.each(|_, mut session| async move { session.ask(Command::Examine).await }).await;
         let told = told.into_iter().map(|reply| match reply {
             Reply::Facts(facts) => Ok(*facts),
             reply => Err(fault_in(reply)),
@@ -247,200 +207,275 @@ impl Observer {
     }
 
     /// Asks all nodes at the same time.
-    async fn each<T, F>(&self, ask: impl Fn(usize, Line) -> F) -> Vec<T>
+    async fn each<T, F>(&self, ask: impl Fn(usize, Session) -> F) -> Vec<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
         let mut asking = JoinSet::new();
         for (at, node) in self.nodes.iter().enumerate() {
-            let answer = ask(at, Line::to(node));
+            let answer = ask(at, Session::to(node));
             asking.spawn(async move { (at, answer.await) });
         }
         let mut answers: Vec<(usize, T)> = asking.join_all().await;
         answers.sort_by_key(|(at, _)| *at);
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
-}
 
-/// A connection for questions, one at a time.
-struct Line {
-    name: Arc<str>,
-    link: Box<dyn Link>,
-    asked: u64,
-}
-
-impl Line {
-    fn to(node: &Arc<dyn Node>) -> Self {
-        Line { name: node.name().into(), link: node.open(Clock::System), asked: 0 }
+    /// Returns the names of the nodes, in the order they were given.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| node.name())
     }
 
-    async fn ask(&mut self, command: Command) -> Reply {
-        self.asked += 1;
-        let ours = tag(self.asked);
-        self.link.send(ours, command);
-        let mut replies = Vec::new();
-        let answer = poll_fn(|cx| {
-            self.link.poll(cx, &mut replies);
-            match replies.drain(..).find(|(tag, _)| *tag == ours) {
-                Some((_, reply)) => Poll::Ready(reply),
-                None => Poll::Pending,
+    /// Returns the address, without secrets, of the node with this name.
+    #[must_use]
+    pub fn address(&self, name: &str) -> Option<&str> {
+        self.nodes.iter().find(|node| node.name() == name).map(|node| node.address())
+    }
+
+    /// Returns the node with this name as people see it: its name, followed by its
+    /// address if that differs, as in `a (redis://localhost:6379)`.
+    #[must_use]
+    pub fn label<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        label(name, self.address(name).unwrap_or(name))
+    }
+
+    /// Returns the name that the node's clients use for it, if it does not vote for
+    /// us because they have another list of nodes.
+    #[must_use]
+    pub fn other_name(&self, node: &str, standing: &Standing) -> Option<OtherName> {
+        let Standing::Quarantined(quarantine) = standing else { return None };
+        OtherName::of(&quarantine.cause, node, self.address(node)?)
+    }
+
+    /// Returns what all clients of these nodes with the restart guard must agree
+    /// on. With the guard off, what this client would propose.
+    #[must_use]
+    pub fn agreement(&self) -> &Agreement {
+        &self.agreement
+    }
+
+    /// Returns the setting of the restart guard, which by default depends on the
+    /// number of nodes.
+    #[must_use]
+    pub fn restart_guard(&self) -> RestartGuard {
+        match &self.admission {
+            None => RestartGuard::Off,
+            Some(admission) if admission.strict => RestartGuard::Strict,
+            Some(_) => RestartGuard::On,
+        }
+    }
+
+    /// Returns every node's standing, without changing it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: nothing changes on the nodes.
+    pub async fn standings(&self) -> Vec<NodeStanding> {
+        let told =
+            self.each(|_, mut session| async move { session.ask(Command::Examine).await }).await;
+        let told = told.iter().enumerate();
+        self.named(told.map(|(at, reply)| self.told(at, reply)))
+    }
+
+    /// Returns the standing of a node that reports these facts. Nodes are numbered
+    /// from zero, in the order they were given.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such node.
+    #[must_use]
+    pub fn standing(&self, node: usize, facts: &Facts) -> Standing {
+        self.told(node, &Reply::Facts(Box::new(facts.clone())))
+    }
+
+    /// The node's standing, from its answer.
+    fn told(&self, node: usize, reply: &Reply) -> Standing {
+        match &self.admission {
+            Some(admission) => admission.standing(node, reply),
+            None => self.agreement.at(self.nodes[node].name()).unguarded_standing(reply),
+        }
+    }
+
+    fn named(&self, standings: impl IntoIterator<Item = Standing>) -> Vec<NodeStanding> {
+        let of = |(node, standing): (&Arc<dyn Node>, Standing)| NodeStanding {
+            node: node.name().into(),
+            standing,
+        };
+        self.nodes.iter().zip(standings).map(of).collect()
+    }
+
+    /// Admits these nodes at once, on an operator's word that they have forgotten
+    /// no lock that could still be held. Nodes are given by [name](Self::nodes).
+    ///
+    /// # Errors
+    ///
+    /// See [`AdmitError`]. A node that cannot be admitted is not an error: its
+    /// standing says why.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave some of the nodes admitted. Call it again.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let observer = redlatch::Locks::builder().nodes(nodes).observer()?;
+    ///
+    /// let all: Vec<_> = observer.nodes().map(Into::into).collect();
+    /// for node in observer.admit(&all).await? {
+    ///     println!("{}: {:?}", node.node, node.standing);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn admit(&self, nodes: &[Arc<str>]) -> Result<Vec<NodeStanding>, AdmitError> {
+        let remembers = self.positions(nodes);
+        let handle = self.admitting().await?;
+        let vouch = Vouch { remembers, ..Vouch::default() };
+        self.vouch(&handle, vouch).await
+    }
+
+    /// Checks whether [`replace`](Self::replace) may take nodes, one by one, from
+    /// clients with another list of nodes or other times while those are working.
+    ///
+    /// It may only if a majority of their nodes and one of ours always share a
+    /// node. That holds for the same list, even under other names, and for one node
+    /// more or less.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplaceError`] says why it may not.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: nothing changes on the nodes.
+    pub async fn may_replace(&self) -> Result<(), ReplaceError> {
+        let admission = self.admission.as_ref().ok_or(ReplaceError::NoGuard)?;
+        let mut told = Vec::with_capacity(self.nodes.len());
+        for (node, facts) in self.nodes().zip(self.facts().await) {
+            let unseen = |fault| ReplaceError::Unseen { node: node.into(), fault };
+            told.push((node, facts.map_err(unseen)?));
+        }
+        let all = || told.iter().map(|(node, facts)| (*node, facts));
+        let (mut lists, mut forgot, mut begun) = (Vec::new(), Vec::new(), false);
+        for (at, (node, facts)) in all().enumerate() {
+            match facts.objection(admission.fingerprint(at)) {
+                Some(cause) if cause.is_conflict() => {
+                    let ours = |theirs: &_| admission.agreement.in_words_of(theirs, all());
+                    lists.push(followed(admission, ours, node, facts)?);
+                }
+                Some(_) if facts.reserved.is_none() => forgot.push(node),
+                _ => begun = true,
             }
-        });
-        let answer = tokio::time::timeout(PATIENCE, answer).await;
-        answer.unwrap_or_else(|_| Reply::failed(Fault::TimedOut(PATIENCE)))
+        }
+        let of_theirs = |node: &&str| lists.iter().any(|list| admission.may_be_of(node, list));
+        // Once some nodes have changed over, the only way is forward: neither list
+        // may admit a node that forgets now, unless it is taken, too.
+        match forgot.into_iter().find(|node| !begun && of_theirs(node)) {
+            Some(node) => Err(ReplaceError::Forgot { node: node.into() }),
+            None => Ok(()),
+        }
     }
 
-    async fn pages(mut self, pattern: Arc<[u8]>) -> (Vec<HeldKey>, Option<Fault>) {
-        let mut locks = Vec::new();
-        let mut after = None;
+    /// Takes these nodes from clients with another list of nodes or other times,
+    /// without asking whether that is safe while they are working:
+    /// [`may_replace`](Self::may_replace) tells.
+    ///
+    /// The nodes are admitted for our list once every lock of the other clients has
+    /// expired; [`watch`](Self::watch) waits for that. Until then they vote for
+    /// nobody.
+    ///
+    /// # Errors
+    ///
+    /// See [`AdmitError`]. A node that cannot be taken is not an error: its
+    /// standing says why.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave some of the nodes taken. Call it again.
+    pub async fn replace(&self, nodes: &[Arc<str>]) -> Result<Vec<NodeStanding>, AdmitError> {
+        let replace = self.positions(nodes);
+        let handle = self.admitting().await?;
+        let vouch = Vouch { replace, ..Vouch::default() };
+        self.vouch(&handle, vouch).await
+    }
+
+    /// Watches the nodes and admits those that may vote, until all may vote or
+    /// `enough` returns `true`. `enough` is called after every look.
+    ///
+    /// # Errors
+    ///
+    /// See [`AdmitError`]. Nodes that do not answer are not an error: it keeps
+    /// watching.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: dropping the future stops the watching.
+    pub async fn watch(
+        &self,
+        mut enough: impl FnMut(&[NodeStanding]) -> bool,
+    ) -> Result<Vec<NodeStanding>, AdmitError> {
+        let handle = self.admitting().await?;
         loop {
-            match self.ask(Command::List { pattern: pattern.clone(), after }).await {
-                Reply::Page(Page { locks: found, next }) => {
-                    locks.extend(found);
-                    match next {
-                        Some(next) => after = Some(next),
-                        None => return (locks, None),
-                    }
-                }
-                reply => return (locks, Some(fault_in(reply))),
+            let look = Vouch { patient: true, ..Vouch::default() };
+            let standings = self.vouch(&handle, look).await?;
+            let all = standings.iter().all(|node| node.standing == Standing::Admitted);
+            if enough(&standings) || all {
+                return Ok(standings);
             }
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
-    async fn force(mut self, resources: Resources) -> (Option<String>, Result<bool, Fault>) {
-        let found = self.ask(Command::Inspect { resources: resources.clone() }).await;
-        let value = match &found {
-            Reply::Keys(keys) => match keys.first() {
-                Some(KeyState::Held { value: Some(value), remaining: Some(_), .. }) => {
-                    value.clone()
-                }
-                Some(KeyState::Free) => return (None, Ok(false)),
-                // Somebody's data: of another type, or there for ever.
-                _ => {
-                    let reason = "what stands there is no lock: it does not expire, or is no text";
-                    return (None, Err(Fault::Refused(reason.into())));
-                }
-            },
-            _ => return (None, Err(fault_in(found))),
-        };
-        let token = Token::from_bytes(&value);
-        let outcome = match self.ask(Command::Release { resources, token }).await {
-            Reply::Vote(Vote::Granted) => Ok(true),
-            Reply::Vote(Vote::Gone) => Ok(false),
-            reply => Err(fault_in(reply)),
-        };
-        (owner_of(&value), outcome)
+    /// A client of these nodes that only admits. It must not if one server answers
+    /// for two of them: the right list would be locked out.
+    async fn admitting(&self) -> Result<Handle, AdmitError> {
+        let admission = self.admission.clone().ok_or(AdmitError::NoGuard)?;
+        let shared = Shared::new(self.nodes.clone(), Clock::System).admitting(Some(admission));
+        let handle = spawn_here(shared);
+        let handle = handle.map_err(|error| AdmitError::NoRuntime(error.to_string().into()))?;
+        identities(&handle, FIRST_ANSWER).await?;
+        Ok(handle)
     }
 
-    async fn examine(mut self, resources: Resources, token: Token) -> Examined {
-        // The first question connects; the second one is timed.
-        let first = self.ask(Command::Examine).await;
-        let sent = (SystemTime::now(), Instant::now());
-        let reply = match first {
-            Reply::Facts(_) => self.ask(Command::Examine).await,
-            reply => reply,
-        };
-        let round_trip = sent.1.elapsed();
-        let facts = match reply {
-            Reply::Facts(facts) => Ok(*facts),
-            reply => Err(fault_in(reply)),
-        };
-        let trial = match &facts {
-            // What it may not tell, it may still lock.
-            Ok(_) | Err(Fault::Refused(_)) => self.attempt(resources, token).await,
-            Err(_) => Trial::Skipped,
-        };
-        let clock = facts.as_ref().ok().and_then(|facts| facts.clock);
-        let ours = sent.0.duration_since(UNIX_EPOCH).unwrap_or_default() + round_trip / 2;
-        let ahead = clock.map(|clock| clock.as_secs_f64() - ours.as_secs_f64());
-        Examined { node: self.name, facts, round_trip, ahead, trial }
+    async fn vouch(&self, handle: &Handle, vouch: Vouch) -> Result<Vec<NodeStanding>, AdmitError> {
+        let standings = handle.admit(vouch).await.map_err(|_| AdmitError::Stopped)?;
+        Ok(self.named(standings))
     }
 
-    /// Tries out all that a lock needs.
-    async fn attempt(&mut self, resources: Resources, token: Token) -> Trial {
-        let ttl = TRIAL_TTL;
-        let (named, signed) = (|| resources.clone(), || token.clone());
-        let fence = Some(Proposal::new(wall_micros(), DEFAULT_SKEW));
-        let guard = None;
-        let steps = [
-            ("take", Command::Take { resources: named(), token: signed(), ttl, fence, guard }),
-            (
-                "extend",
-                Command::Extend { resources: named(), token: signed(), ttl, fence: None, guard },
-            ),
-            ("release", Command::Release { resources: named(), token: signed() }),
-        ];
-        for (step, command) in steps {
-            match self.ask(command).await {
-                Reply::Vote(Vote::Granted | Vote::Numbered(_)) => {}
-                Reply::Vote(vote) => return Trial::Failed { step, vote },
-                reply => return Trial::Failed { step, vote: Vote::Failed(fault_in(reply)) },
-            }
-        }
-        match self.ask(Command::Inspect { resources }).await {
-            Reply::Keys(_) => Trial::Passed,
-            reply => Trial::Failed { step: "look at", vote: Vote::Failed(fault_in(reply)) },
-        }
+    fn positions(&self, wanted: &[Arc<str>]) -> Box<[usize]> {
+        let at = self.nodes.iter().enumerate();
+        at.filter(|(_, node)| wanted.iter().any(|name| **name == *node.name()))
+            .map(|(at, _)| at)
+            .collect()
     }
 }
 
-impl Listing {
-    fn new(nodes: &[Arc<dyn Node>], told: Vec<(Vec<HeldKey>, Option<Fault>)>) -> Self {
-        let majority = nodes.len() / 2 + 1;
-        let mut locks: BTreeMap<Resource, BTreeMap<usize, HeldKey>> = BTreeMap::new();
-        let mut failed = Vec::new();
-        for (at, (found, fault)) in told.into_iter().enumerate() {
-            for lock in found {
-                locks.entry(lock.name.clone()).or_default().insert(at, lock);
-            }
-            failed.extend(fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
-        }
-        let listed = locks.into_iter().map(|(name, keys)| {
-            let count = keys.len();
-            let party = largest_party(&keys);
-            let owner = party.first().and_then(|at| owner_of(&keys[at].value));
-            let on = party.into_iter().map(|at| Arc::from(nodes[at].name())).collect();
-            // A list tells no numbers.
-            let states = keys.into_values().map(|lock| KeyState::Held {
-                value: Some(lock.value),
-                remaining: lock.remaining,
-                number: None,
-            });
-            let states: Vec<KeyState> = states.collect();
-            Listed {
-                name,
-                state: crate::status::held_state(&states.iter().collect::<Vec<_>>(), majority),
-                nodes: count,
-                on,
-                owner,
-            }
-        });
-        Listing { locks: listed.collect(), failed }
+/// The pause between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The agreement of a node that serves other clients, if `ours`, in their words,
+/// may follow it.
+fn followed(
+    admission: &Admission,
+    ours: impl Fn(&Agreement) -> Agreement,
+    node: &str,
+    facts: &Facts,
+) -> Result<Agreement, ReplaceError> {
+    if facts.marker.is_none() {
+        return Err(ReplaceError::UnderWay { node: node.into() });
     }
-}
-
-/// The nodes that agree on a value, most of all there are.
-fn largest_party(keys: &BTreeMap<usize, HeldKey>) -> Vec<usize> {
-    let with = |value| keys.iter().filter(move |(_, key)| key.value == value).map(|(at, _)| *at);
-    let values = keys.values().map(|key| &key.value);
-    let parties = values.map(|value| with(value.clone()).collect::<Vec<_>>());
-    parties.max_by_key(Vec::len).unwrap_or_default()
-}
-
-fn fault_in(reply: Reply) -> Fault {
-    match reply {
-        Reply::Vote(Vote::Failed(fault)) => fault,
-        _ => Fault::Nonsense("not an answer to the question".into()),
-    }
-}
-
-impl fmt::Display for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Trial::Passed => f.write_str("a lock can be taken, extended and released"),
-            Trial::Skipped => f.write_str("no lock was tried"),
-            Trial::Failed { step, vote } => write!(f, "it could not {step} a lock: {vote}"),
+    match facts.agreement.as_deref().and_then(Agreement::parse) {
+        Some(theirs) if ours(&theirs).may_follow(&theirs) => Ok(theirs),
+        theirs => {
+            let ours = Box::new(admission.agreement.clone());
+            Err(ReplaceError::TooDifferent {
+                node: node.into(),
+                theirs: theirs.map(Box::new),
+                ours,
+            })
         }
     }
 }

@@ -1,13 +1,16 @@
-//! Nodes for your own tests: break them, lose a lock, in virtual time.
+//! Nodes for your own tests: break them or lose a lock, in virtual time.
 //!
-//! The locks are the real thing, on [`Memory`] nodes and on tokio's clock. In a
-//! `#[tokio::test(start_paused = true)]` nobody waits: whenever all tasks are
-//! idle, time jumps to the next timer, for the locks and for your code alike.
-//! That needs tokio's feature `test-util`.
+//! The locks are the real ones, on [`Memory`] nodes and tokio's clock. In a
+//! `#[tokio::test(start_paused = true)]` nothing really waits: whenever all tasks
+//! are idle, time jumps to the next timer, for the locks and for your code alike.
+//! This needs tokio's `test-util` feature.
+//!
+//! Code without async is tested on the same nodes, in real time:
+//! `nodes.builder().connect_blocking()`.
 //!
 //! # Example
 //!
-//! A job must stop when its lock is lost. As a test:
+//! A test that a job stops when its lock is lost:
 //!
 //! ```
 //! use redlatch::{Lost, testing::Nodes};
@@ -25,7 +28,7 @@
 //! tokio::time::sleep(Duration::from_secs(600)).await;
 //! assert!(guard.is_held(), "two nodes of five may be down, for as long as they like");
 //!
-//! nodes.lose(&guard);
+//! nodes.lose("nightly-job");
 //! assert!(!guard.is_held());
 //! assert!(matches!(guard.lost().await, Lost::Gone { .. }));
 //! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -33,45 +36,67 @@
 //! ```
 
 use crate::{
-    Guard, Locks, Resource,
-    clock::Clock,
-    engine::LeaseEnd,
+    Builder, Locks, Resource,
+    driver::{
+        clock::Clock,
+        engine::{LeaseCell, LeaseEnd},
+    },
     node::{Memory, Node},
 };
 use redlatch_core::{Ballot, Vote, lease::Loss};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
 
-/// Nodes in memory that a test can break. Clones are the same nodes.
+/// In-memory nodes that a test can break. Clones share the same nodes.
 ///
-/// Nodes are counted from zero, in the order in which votes are listed.
+/// Nodes are numbered from zero, in the order in which votes are listed.
 #[derive(Debug, Clone)]
 pub struct Nodes {
     memories: Arc<[Memory]>,
-    nodes: Arc<[Arc<dyn Node>]>,
+    leases: Arc<Leases>,
+}
+
+/// The leases of all clients of some nodes; a test may lose any of them.
+#[derive(Debug, Default)]
+pub(crate) struct Leases(Mutex<Vec<Weak<LeaseCell>>>);
+
+impl Leases {
+    pub(crate) fn add(&self, cell: &Arc<LeaseCell>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|cell| cell.strong_count() > 0);
+        all.push(Arc::downgrade(cell));
+    }
+
+    fn of(&self, resource: &Resource) -> Option<Arc<LeaseCell>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = all.iter().filter_map(Weak::upgrade).filter(|cell| cell.is_held());
+        held.find(|cell| cell.resources.iter().any(|name| name == resource))
+    }
 }
 
 impl Nodes {
-    /// That many nodes, in order and without locks.
+    /// Creates `count` working nodes without locks.
     ///
     /// # Panics
     ///
-    /// Without any node.
+    /// Panics if `count` is zero.
     #[must_use]
     pub fn new(count: usize) -> Self {
         assert!(count > 0, "locks need at least one node");
         let memories: Arc<[_]> = (0..count).map(|n| Memory::new(format!("memory:{n}"))).collect();
-        let nodes = memories.iter().map(|memory| Arc::new(memory.clone()) as Arc<dyn Node>);
-        Nodes { nodes: nodes.collect(), memories }
+        Nodes { memories, leases: Arc::default() }
     }
 
-    /// Locks on these nodes, on tokio's clock.
+    /// Returns locks on these nodes, on tokio's clock, without the restart guard.
     ///
-    /// Each call is a client of its own: two of them compete for a lock as two
-    /// processes do.
+    /// Each call makes a new client: two of them compete for a lock like two
+    /// processes.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     ///
     /// # Example
     ///
@@ -90,46 +115,96 @@ impl Nodes {
     /// ```
     #[must_use]
     pub fn locks(&self) -> Locks {
-        Locks::on(self.nodes.clone(), Clock::Tokio)
+        Locks::on(self.all().collect(), Clock::Tokio, self.leases.clone())
     }
 
-    /// Freezes a node: from now on it does and answers nothing.
+    /// Returns settings for locks on these nodes, for what [`locks`](Nodes::locks)
+    /// leaves out: the restart guard, other defaults, code without async.
+    ///
+    /// The clock is tokio's, or the machine's with a [dedicated
+    /// thread](Builder::dedicated_thread).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+    /// #     .block_on(async {
+    /// use redlatch::{Standing, testing::Nodes};
+    /// use std::time::Duration;
+    ///
+    /// let nodes = Nodes::new(3);
+    /// let locks = nodes.builder().connect().await?; // with the restart guard
+    ///
+    /// nodes.forget(0); // it restarts without its locks …
+    /// let health = locks.health().await?;
+    /// assert!(matches!(health.nodes[0].standing, Standing::Quarantined(_)));
+    ///
+    /// let guard = locks.lock("nightly-job").await?;
+    /// tokio::time::sleep(Duration::from_secs(120)).await;
+    /// assert_eq!(locks.health().await?.voting(), 3, "… and is admitted again");
+    /// # drop(guard);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Without async, and therefore in real time:
+    ///
+    /// ```
+    /// let nodes = redlatch::testing::Nodes::new(3);
+    /// let locks = nodes.builder().connect_blocking()?;
+    /// let guard = locks.lock("nightly-job").acquire()?;
+    ///
+    /// nodes.lose("nightly-job");
+    ///
+    /// assert!(!guard.is_held());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn builder(&self) -> Builder {
+        self.all().fold(Builder::in_tests(self.leases.clone()), Builder::custom_node)
+    }
+
+    fn all(&self) -> impl Iterator<Item = Arc<dyn Node>> {
+        self.memories.iter().map(|memory| Arc::new(memory.clone()) as Arc<dyn Node>)
+    }
+
+    /// Freezes a node: it executes and answers nothing until it is resumed.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     #[track_caller]
     pub fn pause(&self, node: usize) {
         self.node(node).pause();
     }
 
-    /// Lets a frozen node go on: it does and answers what has come meanwhile,
-    /// however old it is.
+    /// Resumes a frozen node: it executes and answers everything that arrived in
+    /// the meantime, however old.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     #[track_caller]
     pub fn resume(&self, node: usize) {
         self.node(node).resume();
     }
 
-    /// Makes a node forget all locks, as a restart without persistence does.
+    /// Makes a node forget all locks, like a restart without persistence.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     #[track_caller]
     pub fn forget(&self, node: usize) {
         self.node(node).forget();
     }
 
-    /// Makes a node carry out each command that much after it was sent. Zero
-    /// makes it quick again.
+    /// Makes a node execute each command `delay` after it was sent. Zero makes it
+    /// fast again.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     #[track_caller]
     pub fn slow(&self, node: usize, delay: Duration) {
         self.node(node).slow(delay);
@@ -139,18 +214,18 @@ impl Nodes {
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     #[track_caller]
     pub fn fail(&self, node: usize) {
         self.node(node).fail(true);
     }
 
-    /// Mends a node, whatever was done to it: it is reachable, quick and not
+    /// Repairs a node, whatever was done to it: it is reachable, fast and not
     /// frozen. What it forgot stays forgotten.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     #[track_caller]
     pub fn recover(&self, node: usize) {
         let node = self.node(node);
@@ -159,11 +234,11 @@ impl Nodes {
         node.resume();
     }
 
-    /// What is locked on a node, by anybody, sorted by name.
+    /// Returns what is locked on a node, by any client, sorted by name.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     ///
     /// # Example
     ///
@@ -186,20 +261,33 @@ impl Nodes {
         self.node(node).keys()
     }
 
-    /// Loses this lock now: no node has it any more, and the guard knows, as
-    /// [`Lost::Gone`](crate::Lost::Gone). A lock that is not held stays as it
-    /// is.
+    /// Loses the lock on this resource now: its key disappears from every node, and
+    /// its guard reports [`Lost::Gone`](crate::Lost::Gone). For a lock on several
+    /// resources, any of them will do.
     ///
     /// # Panics
     ///
-    /// If the guard is not of these nodes.
+    /// Panics if no client of these nodes holds the lock.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+    /// #     .block_on(async {
+    /// let nodes = redlatch::testing::Nodes::new(3);
+    /// let guard = nodes.locks().lock("nightly-job").await?;
+    ///
+    /// nodes.lose("nightly-job");
+    ///
+    /// assert!(!guard.is_held());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
-    pub fn lose(&self, guard: &Guard) {
-        let cell = guard.cell();
-        assert!(
-            Arc::ptr_eq(&cell.place.nodes, &self.nodes),
-            "this guard was not taken with `locks()` of these nodes"
-        );
+    pub fn lose(&self, resource: impl AsRef<[u8]>) {
+        let name = resource.as_ref().escape_ascii().to_string();
+        let cell = Resource::new(resource).ok().and_then(|resource| self.leases.of(&resource));
+        let cell = cell.unwrap_or_else(|| panic!("no client of these nodes holds `{name}`"));
         let mut ballot = Ballot::of(self.memories.len());
         for (node, memory) in self.memories.iter().enumerate() {
             memory.remove_lock(&cell.resources, &cell.token);
@@ -219,7 +307,7 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LockError, Lost, Released};
+    use crate::{LockError, Lost, Released, Standing};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -234,7 +322,7 @@ mod tests {
         tokio::task::yield_now().await;
         let start = tokio::time::Instant::now();
 
-        nodes.lose(&guard);
+        nodes.lose("b");
 
         assert!(!guard.is_held());
         assert!(matches!(waiting.await.unwrap(), Lost::Gone { .. }));
@@ -246,17 +334,65 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_others_hold_by_now_is_not_lost_with_an_old_guard() {
+    async fn what_is_lost_is_the_lock_that_is_held_and_not_an_old_guard_of_it() {
         let nodes = Nodes::new(3);
         let old = nodes.locks().lock("a").await.unwrap();
-        nodes.lose(&old);
+        nodes.lose("a");
         let new = nodes.locks().lock("a").await.unwrap();
+        let other = nodes.locks().lock("b").await.unwrap();
 
-        nodes.lose(&old);
+        nodes.lose("a");
 
+        assert!(!old.is_held() && !new.is_held());
         tokio::time::sleep(100 * SECOND).await;
-        assert!(new.is_held());
+        assert!(other.is_held());
         assert_eq!(nodes.locked(0).len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_the_restart_guard_a_node_that_forgets_is_out_for_its_minute() {
+        let nodes = Nodes::new(3);
+        let locks = nodes.builder().connect().await.unwrap();
+        assert_eq!(locks.health().await.unwrap().voting(), 3);
+        let guard = locks.lock("a").await.unwrap();
+
+        nodes.forget(0);
+
+        let out = locks.health().await.unwrap();
+        assert!(matches!(out.nodes[0].standing, Standing::Quarantined(_)), "{out}");
+        tokio::time::sleep(120 * SECOND).await;
+        assert!(guard.is_held());
+        assert_eq!(locks.health().await.unwrap().voting(), 3);
+        nodes.lose("a");
+        assert!(!guard.is_held());
+    }
+
+    #[test]
+    fn a_lock_of_code_without_async_is_lost_at_once() {
+        let nodes = Nodes::new(3);
+        let locks = nodes.builder().connect_blocking().unwrap();
+        let guard = locks.lock("a").acquire().unwrap();
+
+        nodes.lose("a");
+
+        assert!(!guard.is_held());
+        assert!(matches!(guard.lost(), Lost::Gone { .. }));
+        assert!(locks.try_lock("a").acquire().unwrap().is_some(), "it is free");
+    }
+
+    #[test]
+    fn nodes_are_tidy_when_the_runtime_of_a_client_is_dropped() {
+        let nodes = Nodes::new(3);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let guard = runtime.block_on(async { nodes.locks().lock("a").await }).unwrap();
+        nodes.slow(2, SECOND); // nobody waits for it
+
+        drop(runtime);
+
+        assert!(!guard.is_held());
+        for node in 0..2 {
+            assert_eq!(nodes.locked(node), [], "on node {node}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -306,10 +442,8 @@ mod tests {
     }
 
     #[tokio::test]
-    #[should_panic(expected = "was not taken with `locks()` of these nodes")]
-    async fn a_guard_of_other_nodes_is_a_mistake_in_the_test() {
-        let guard = Nodes::new(3).locks().lock("a").await.unwrap();
-
-        Nodes::new(3).lose(&guard);
+    #[should_panic(expected = "no client of these nodes holds `a`")]
+    async fn losing_what_nobody_holds_is_a_mistake_in_the_test() {
+        Nodes::new(3).lose("a");
     }
 }

@@ -1,11 +1,11 @@
-//! What cannot work is refused with an error that names the value and the rule;
-//! where it concerns a request, before anything is sent.
+//! Invalid input is refused with an error that names the value and the rule; an
+//! invalid request is refused before anything is sent.
 
 mod support;
 
 use redlatch::{
-    Builder, ConnectError, InvalidRequest, LockError, LockRequest, Locks, OwnerError,
-    ResourceError, TermsError, Wait,
+    Builder, ConnectError, InvalidRequest, LockError, LockRequest, Locks, NodesError, OwnerError,
+    ResourceError, TermsError,
 };
 use redlatch_testbed::{Certificates, Flavour, Nonsense, Server, ServerOptions};
 use std::time::Duration;
@@ -35,14 +35,14 @@ async fn refused(nodes: Builder, name: &str) -> String {
 async fn no_nodes_are_refused() {
     let refused = Locks::connect([""; 0]).await;
 
-    assert!(matches!(refused, Err(ConnectError::NoNodes)), "{refused:?}");
+    assert!(matches!(refused, Err(ConnectError::Nodes(NodesError::None))), "{refused:?}");
 }
 
 #[tokio::test]
 async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret() {
     for (url, rule) in [
         ("", "no scheme"),
-        ("127.0.0.1:6379", "`127.0.0.1` is not known"),
+        ("127.0.0.1:6379", "it has no scheme; it could be redis://HOST:PORT"),
         ("http://me:sesame@h", "scheme is not known"),
         ("redis://me:sesame@h:port", "port is not a number"),
         ("redis://me:sesame@h/first", "database is not a number"),
@@ -52,7 +52,7 @@ async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret(
     ] {
         let error = Locks::connect([url]).await.unwrap_err();
 
-        assert!(matches!(error, ConnectError::Url(_)), "{url}: {error}");
+        assert!(matches!(error, ConnectError::Nodes(NodesError::Url(_))), "{url}: {error}");
         assert!(error.to_string().contains(rule), "{url}: {error}");
         assert!(!format!("{error} {error:?}").contains("sesame"), "{error:?}");
     }
@@ -65,7 +65,7 @@ async fn one_address_twice_is_refused_whatever_else_differs() {
 
         let error = Locks::connect(urls).await.unwrap_err();
 
-        assert!(matches!(error, ConnectError::Twice(_)), "{error}");
+        assert!(matches!(error, ConnectError::Nodes(NodesError::Twice(_))), "{error}");
         assert!(error.to_string().contains("redis://127.0.0.1:7001"), "{error}");
     }
 }
@@ -93,9 +93,8 @@ async fn two_databases_of_one_server_are_refused() {
 }
 
 /// Asks for a lock that cannot be asked for; nothing may reach a server.
-async fn invalid(ask: impl FnOnce(&Locks) -> LockRequest<Wait>) -> InvalidRequest {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+async fn invalid(ask: impl FnOnce(&Locks) -> LockRequest) -> InvalidRequest {
+    let (fleet, locks) = Fleet::with_locks(1).await;
     let before = fleet.servers[0].info("total_commands_processed");
 
     let result = ask(&locks).await;
@@ -146,7 +145,7 @@ async fn a_renewal_that_would_come_too_late_is_refused() {
 
 #[tokio::test]
 async fn other_times_that_do_not_fit_are_refused_by_name() {
-    type Ask = fn(LockRequest<Wait>) -> LockRequest<Wait>;
+    type Ask = fn(LockRequest) -> LockRequest;
     let asks: [(&str, Ask); 6] = [
         ("node_timeout", |lock| lock.node_timeout(Duration::ZERO)),
         ("node_timeout", |lock| lock.node_timeout(10 * SEC)),
@@ -160,6 +159,34 @@ async fn other_times_that_do_not_fit_are_refused_by_name() {
 
         assert!(error.to_string().contains(name), "{name}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_request_without_renewal_that_sets_renewal_is_refused_in_either_order() {
+    type Ask = fn(LockRequest) -> LockRequest;
+    let asks: [(&str, Ask); 4] = [
+        ("max_hold", |lock| lock.no_renewal().max_hold(SEC)),
+        ("max_hold", |lock| lock.max_hold(SEC).no_renewal()),
+        ("renew_every", |lock| lock.no_renewal().renew_every(SEC)),
+        ("renew_every", |lock| lock.renew_every(SEC).no_renewal()),
+    ];
+    for (setting, ask) in asks {
+        let error = invalid(|locks| ask(locks.lock(NAME))).await;
+
+        assert_eq!(error, InvalidRequest::NoRenewal { setting });
+        let words = error.to_string();
+        assert!(words.contains("no_renewal") && words.contains(setting), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_may_do_without_the_renewal_that_the_builder_set() {
+    let fleet = Fleet::of(1);
+    let locks = fleet.builder().max_hold(60 * SEC).connect().await.unwrap();
+
+    let guard = locks.lock(NAME).no_renewal().await.unwrap();
+
+    assert!(guard.is_held());
 }
 
 #[tokio::test]
@@ -185,7 +212,8 @@ async fn names_that_are_empty_or_too_long_are_refused() {
     assert!(fleet.locks().await.status("").await.is_err());
 }
 
-/// They hold what is ours on the servers: a lock there could break or lose it.
+/// These keys hold our own state on the servers: a lock there could break or lose
+/// it.
 #[tokio::test]
 async fn names_under_ours_are_refused_wherever_a_lock_is_named() {
     for name in ["redlatch:node", "redlatch:permissions", "redlatch:", "redlatch:fence:x"] {
@@ -348,8 +376,8 @@ async fn a_permission_that_is_missing_is_named_when_connecting() {
     }
 }
 
-/// All that is sent, in a script or not, but for `INFO`, by which the tests find
-/// out that the server is there.
+/// Every command we send, in a script or not, except `INFO`, which the testbed
+/// itself needs.
 #[tokio::test]
 async fn a_command_that_was_renamed_is_named_when_connecting() {
     let all = NEEDED.map(|needed| needed.split('|').next().unwrap_or(needed));
@@ -447,16 +475,14 @@ async fn passwords_and_tokens_are_in_no_log_no_debug_and_no_error() {
 
     let guard = locks.lock(NAME).await.unwrap();
     guard.extend().await.unwrap();
-    tokens.push(guard.token().to_vec());
+    tokens.push(guard.lock_token().to_vec());
     shown.push(format!("{guard:?} {:?} {:?}", guard.lease(), locks.lock(NAME)));
     shown.push(format!("{:?}", locks.lock(NAME).wait(100 * MS).await));
     shown.push(format!("{:?} {:?}", locks.try_lock(NAME).await, locks.status(NAME).await));
     let parts = guard.into_parts();
     shown.push(format!("{parts:?}"));
     let guard = locks.resume(&parts).await.unwrap();
-    for node in 0..3 {
-        fleet.remove(node, NAME);
-    }
+    fleet.remove_everywhere(NAME);
     shown.push(format!("{:?}", guard.extend().await));
     fleet.servers.kill(&[0, 1]);
     let failed = locks.lock(NAME).await;

@@ -4,9 +4,9 @@ use redlatch::{
     Locks,
     node::{self, Memory, conformance},
 };
-use redlatch_testbed::{Flavour, Server, ServerOptions};
 #[cfg(feature = "file")]
-use std::{fs, path::PathBuf};
+use redlatch_testbed::Scratch;
+use redlatch_testbed::{Flavour, Server, ServerOptions};
 
 /// What an ACL user needs, as SECURITY.md tells operators.
 fn least_rights() -> String {
@@ -25,26 +25,6 @@ async fn check(url: &str) {
     conformance::check(&*node).await;
 }
 
-/// A directory that is gone with the test.
-#[cfg(feature = "file")]
-struct Scratch(PathBuf);
-
-#[cfg(feature = "file")]
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("redlatch-{name}-{}", std::process::id()));
-        fs::create_dir(&path).expect("a new directory");
-        Scratch(path)
-    }
-}
-
-#[cfg(feature = "file")]
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[tokio::test]
 async fn memory() {
     conformance::check(&Memory::new("memory:")).await;
@@ -58,17 +38,17 @@ async fn memory_by_its_address() {
 #[cfg(feature = "file")]
 #[tokio::test]
 async fn file() {
-    let scratch = Scratch::new("conformance");
+    let scratch = Scratch::new().unwrap();
 
-    conformance::check(&node::File::new(scratch.0.join("locks.db"))).await;
+    conformance::check(&node::File::new(scratch.file("locks.db"))).await;
 }
 
 #[cfg(feature = "file")]
 #[tokio::test]
 async fn file_by_its_address() {
-    let scratch = Scratch::new("conformance-address");
+    let scratch = Scratch::new().unwrap();
 
-    check(&format!("file:{}", scratch.0.join("new/ directory/locks.db").display())).await;
+    check(&format!("file:{}", scratch.file("new/ directory/locks.db").display())).await;
 }
 
 #[tokio::test]

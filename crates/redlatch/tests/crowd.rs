@@ -1,6 +1,6 @@
 //! Very many requests at once on healthy servers: nothing fails, nothing is left
-//! behind, memory is bounded. Alone in its file, because it looks at the memory
-//! of the whole process. The full size is `redlatch-bench many`.
+//! behind, memory is bounded. Alone in its file, because it measures the memory of
+//! the whole process. `redlatch-bench many` does this at full size.
 
 mod support;
 
@@ -35,8 +35,7 @@ fn fault_50_a_crowd_waits_its_turn_and_all_of_it_is_served() {
 
 #[tokio::test]
 async fn fault_50_a_server_that_is_frozen_fails_nobody_in_a_crowd_and_keeps_no_key() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     fleet.servers[2].freeze();
 
     let failed = serve(&locks, 5_000).await;

@@ -12,8 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 #[tokio::test]
 async fn a_guard_that_is_dropped_gives_the_lock_back() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let guard = locks.lock(NAME).await.unwrap();
     let lease = guard.lease();
 
@@ -28,8 +27,7 @@ async fn a_guard_that_is_dropped_gives_the_lock_back() {
 
 #[tokio::test]
 async fn locks_that_are_dropped_first_still_take_the_key_away() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let guard = locks.lock(NAME).await.unwrap();
 
     drop(locks);
@@ -43,8 +41,7 @@ async fn locks_that_are_dropped_first_still_take_the_key_away() {
 
 #[tokio::test]
 async fn a_future_dropped_while_it_waits_leaves_nothing() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     fleet.plant(0, NAME);
     fleet.plant(1, NAME);
 
@@ -181,8 +178,7 @@ fn blocking_locks_take_exclude_extend_and_release() {
 
 #[test]
 fn blocking_locks_wait_for_one_that_another_thread_gives_back() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.blocking();
+    let (_fleet, locks) = Fleet::with_blocking(3);
     let guard = locks.lock(NAME).acquire().unwrap();
     let lease = guard.lease();
 
@@ -207,41 +203,39 @@ fn a_blocking_lease_can_be_handed_over() {
 
 #[test]
 fn blocking_work_that_outlives_its_lock_is_an_error() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.blocking();
+    let (fleet, locks) = Fleet::with_blocking(3);
 
     assert!(locks.lock(NAME).run(|lease| lease.is_held()).unwrap());
     locks.settled();
     let request = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS);
     let lost = request.run(|lease| {
         eventually(LIMIT, || fleet.nodes_with(NAME) == 3);
-        for node in 0..3 {
-            fleet.remove(node, NAME);
-        }
+        fleet.remove_everywhere(NAME);
         let lease = lease.clone();
         by_deadline(move || lease.lost())
     });
 
-    assert!(matches!(lost, Err(RunError::Lost(Lost::Gone { .. }))), "{lost:?}");
+    assert!(
+        matches!(lost, Err(RunError::Late { value: Lost::Gone { .. }, lost: Lost::Gone { .. } })),
+        "{lost:?}"
+    );
 }
 
 #[test]
 fn a_blocking_lease_ends_in_time_without_renewal() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.blocking();
+    let (_fleet, locks) = Fleet::with_blocking(3);
     let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS).no_renewal();
     let guard = request.acquire().unwrap();
 
     let lease = guard.lease();
-    assert_eq!(by_deadline(move || lease.lost()), Lost::Expired);
+    assert_eq!(by_deadline(move || lease.lost()), Lost::Expired { votes: None });
     assert!(!guard.is_held());
     assert_eq!(guard.release().unwrap(), Released::AlreadyGone);
 }
 
 #[test]
 fn dropping_the_last_blocking_locks_waits_until_nothing_is_left() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.blocking();
+    let (fleet, locks) = Fleet::with_blocking(3);
     let guard = locks.lock(NAME).acquire().unwrap();
 
     drop(locks);
@@ -260,9 +254,8 @@ async fn an_engine_on_a_thread_of_its_own_serves_async_callers() {
     assert!(locks.try_lock(NAME).await.unwrap().is_none());
     guard.extend().await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::Now);
-    locks.settled().await;
 
-    assert_eq!(fleet.keys(), [""; 0]);
+    fleet.is_tidy_after(&locks).await;
 }
 
 #[test]

@@ -31,8 +31,7 @@ async fn grant(locks: &Locks) -> FencingToken {
 #[tokio::test]
 async fn every_grant_has_a_greater_number_on_every_kind_and_count_of_nodes() {
     for nodes in [1, 3, 4, 5] {
-        let fleet = Fleet::of(nodes);
-        let (one, other) = (fleet.locks().await, fleet.locks().await);
+        let (_fleet, one, other) = Fleet::with_two_clients(nodes).await;
         let mut last = 0;
         for turn in 0..50 {
             let number = grant(if turn % 2 == 0 { &one } else { &other }).await.get();
@@ -45,8 +44,7 @@ async fn every_grant_has_a_greater_number_on_every_kind_and_count_of_nodes() {
 
 #[tokio::test]
 async fn no_two_of_many_grants_at_once_share_a_number() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (_fleet, locks) = Fleet::with_locks(3).await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let locks = locks.clone();
@@ -66,8 +64,7 @@ async fn no_two_of_many_grants_at_once_share_a_number() {
 
 #[tokio::test]
 async fn registers_that_differ_are_raised_to_the_greatest_of_a_majority() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     set_register(&fleet, 0, 1 << 52);
     set_register(&fleet, 1, (1 << 52) + 7);
 
@@ -81,8 +78,7 @@ async fn registers_that_differ_are_raised_to_the_greatest_of_a_majority() {
 
 #[tokio::test]
 async fn a_node_that_forgot_does_not_bring_the_numbers_down() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let before = grant(&locks).await;
     for node in 0..3 {
         fleet.servers[node].run(&["FLUSHALL"]);
@@ -93,8 +89,7 @@ async fn a_node_that_forgot_does_not_bring_the_numbers_down() {
 
 #[tokio::test]
 async fn a_poisoned_register_is_no_vote_and_is_named() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     set_register(&fleet, 0, FencingToken::MAX);
     set_register(&fleet, 1, FencingToken::MAX);
 
@@ -107,8 +102,7 @@ async fn a_poisoned_register_is_no_vote_and_is_named() {
 
 #[tokio::test]
 async fn a_hash_of_another_type_is_no_vote_and_leaves_no_key() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(1).await;
     fleet.servers[0].run(&["LPUSH", "redlatch:node", "x"]);
 
     let votes = support::no_quorum(locks.lock(NAME).wait(std::time::Duration::ZERO).await);
@@ -131,8 +125,7 @@ async fn without_fencing_a_take_is_plain_redlock_and_leaves_no_register() {
 
 #[tokio::test]
 async fn the_number_goes_along_when_a_lease_is_handed_over() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (_fleet, one, other) = Fleet::with_two_clients(3).await;
     let guard = one.lock(NAME).await.unwrap();
     let number = guard.fencing_token();
 

@@ -1,6 +1,5 @@
-//! A process that is forked without `exec` has the memory of its parent and none
-//! of its threads: what it takes itself is looked after, what its parent has is
-//! left alone.
+//! A process forked without `exec` has its parent's memory and none of its threads:
+//! its own locks are looked after, its parent's are left alone.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -19,15 +18,14 @@ use tokio::runtime::Builder;
 
 #[test]
 fn a_forked_process_has_a_keeper_of_its_own_and_leaves_its_parents_locks_alone() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.blocking();
+    let (fleet, locks) = Fleet::with_blocking(3);
     let guard = locks.lock(NAME).acquire().unwrap();
 
     let child = in_a_fork(|| {
         let refused = locks.lock("other").acquire();
         assert!(matches!(refused, Err(LockError::Stopped)), "{refused:?}");
         assert!(guard.extend().is_err());
-        assert_eq!(signalled_by_the_keeper_alone(&fleet), Lost::Expired);
+        assert_eq!(signalled_by_the_keeper_alone(&fleet), Lost::Expired { votes: None });
     });
 
     assert!(matches!(child, WaitStatus::Exited(_, 0)), "{child:?}");

@@ -3,7 +3,10 @@
 
 mod support;
 
-use redlatch::{ExtendError, InvalidRequest, LockError, Lost, Released, RunError, TermsError};
+use redlatch::{
+    ExtendError, InvalidRequest, LockError, Lost, Released, ResumeError, RunError, TermsError,
+    testing::Nodes,
+};
 use std::{
     sync::{
         Arc,
@@ -11,12 +14,11 @@ use std::{
     },
     time::{Duration, SystemTime},
 };
-use support::{FOREIGN, Fleet, MS, NAME, SEC, in_time, soon};
+use support::{FOREIGN, Fleet, MS, NAME, SEC, in_time, log::Log, soon};
 
 #[tokio::test]
 async fn extend_makes_lease_and_keys_live_longer() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let guard = locks.lock(NAME).ttl(10 * SEC).no_renewal().await.unwrap();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
 
@@ -31,8 +33,7 @@ async fn extend_makes_lease_and_keys_live_longer() {
 
 #[tokio::test]
 async fn ensure_extends_only_a_lease_that_has_less_left() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(1).await;
     let guard = locks.lock(NAME).ttl(10 * SEC).no_renewal().await.unwrap();
     assert!(fleet.servers[0].run(&["PEXPIRE", NAME, "60000"]).int() == Some(1));
 
@@ -46,8 +47,7 @@ async fn ensure_extends_only_a_lease_that_has_less_left() {
 
 #[tokio::test]
 async fn an_extension_above_the_maximum_is_refused_before_it_is_sent() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(1).await;
     let guard = locks.lock(NAME).ttl(10 * SEC).no_renewal().await.unwrap();
 
     let refused = guard.extend_by(31 * SEC).await;
@@ -62,8 +62,7 @@ async fn an_extension_above_the_maximum_is_refused_before_it_is_sent() {
 
 #[tokio::test]
 async fn two_extensions_at_once_each_get_what_they_asked_for() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (_fleet, locks) = Fleet::with_locks(3).await;
     let guard = locks.lock(NAME).ttl(5 * SEC).node_timeout(SEC).no_renewal().await.unwrap();
 
     let (short, long) = tokio::join!(guard.extend(), async {
@@ -77,10 +76,8 @@ async fn two_extensions_at_once_each_get_what_they_asked_for() {
 
 #[tokio::test]
 async fn extending_what_another_owner_has_by_now_is_lost_and_touches_nothing() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
-    let guard = locks.lock(NAME).no_renewal().await.unwrap();
-    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
+    let guard = fleet.lock_on_all(&locks).await;
     for node in 0..3 {
         fleet.remove(node, NAME);
         fleet.plant(node, NAME);
@@ -98,8 +95,7 @@ async fn extending_what_another_owner_has_by_now_is_lost_and_touches_nothing() {
 
 #[tokio::test]
 async fn renewal_holds_a_lock_for_several_times_its_ttl() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let guard = locks.lock(NAME).ttl(1500 * MS).node_timeout(400 * MS).await.unwrap();
     let begin = std::time::Instant::now();
 
@@ -113,8 +109,7 @@ async fn renewal_holds_a_lock_for_several_times_its_ttl() {
 
 #[tokio::test]
 async fn max_hold_ends_a_lock_that_is_renewed_and_says_so() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS);
     let guard = request.max_hold(3 * SEC).await.unwrap();
 
@@ -128,8 +123,7 @@ async fn max_hold_ends_a_lock_that_is_renewed_and_says_so() {
 
 #[tokio::test]
 async fn a_lock_that_may_be_held_for_less_than_its_ttl_is_held_for_that_long() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (_fleet, locks) = Fleet::with_locks(1).await;
 
     let guard = locks.lock(NAME).ttl(30 * SEC).max_hold(12 * SEC).await.unwrap();
 
@@ -140,8 +134,7 @@ async fn a_lock_that_may_be_held_for_less_than_its_ttl_is_held_for_that_long() {
 
 #[tokio::test]
 async fn without_renewal_loss_is_signalled_before_the_end_of_the_lease() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS).notice(SEC).no_renewal();
     let guard = request.await.unwrap();
 
@@ -149,7 +142,7 @@ async fn without_renewal_loss_is_signalled_before_the_end_of_the_lease() {
     // A lease that was lost has nothing left; the keys are our clock here.
     let left = fleet.time_to_live(0, NAME);
 
-    assert_eq!(lost, Lost::Expired);
+    assert_eq!(lost, Lost::Expired { votes: None });
     assert!(left > 100 * MS, "{left:?} before the key's end");
     assert!(!guard.is_held());
     assert_eq!(guard.remaining(), Duration::ZERO);
@@ -158,8 +151,7 @@ async fn without_renewal_loss_is_signalled_before_the_end_of_the_lease() {
 
 #[tokio::test]
 async fn a_deleted_majority_is_noticed_by_the_next_renewal() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let guard = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS).await.unwrap();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
     for node in [0, 2] {
@@ -175,10 +167,38 @@ async fn a_deleted_majority_is_noticed_by_the_next_renewal() {
     assert_eq!(fleet.keys(), [""; 0], "what the third had is taken away");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lock_whose_renewals_fail_warns_each_time_and_is_lost_with_every_nodes_vote() {
+    let log = Log::everything();
+    let nodes = Nodes::new(3);
+    let locks = nodes.locks();
+    let guard = locks.lock(NAME).ttl(10 * SEC).node_timeout(500 * MS).await.unwrap();
+    nodes.fail(1);
+    nodes.pause(2);
+
+    // The first renewal comes after a third of the TTL, and waits for half of that.
+    tokio::time::sleep(6 * SEC).await;
+    assert!(guard.is_held());
+    let tally = guard.votes().tally();
+    assert_eq!((tally.granted, tally.failed), (1, 2), "of the failed renewal: {}", guard.votes());
+    let warned = |log: &Log| log.text().matches("lease not extended").count();
+    let before = warned(&log);
+    assert!(before > 0, "{}", log.text());
+
+    let lost = guard.lost().await;
+
+    assert!(warned(&log) > before, "{}", log.text());
+    let text = lost.to_string();
+    let names: Vec<_> = guard.votes().iter().map(|vote| vote.node.clone()).collect();
+    assert!(matches!(lost, Lost::Expired { votes: Some(_) }), "{text}");
+    assert!(names.iter().all(|name| text.contains(&**name)), "{text}");
+    assert!(text.contains("no answer within") && text.contains("unreachable"), "{text}");
+    assert_eq!(log.text().matches("lock lost").count(), 1, "{}", log.text());
+}
+
 #[tokio::test]
 async fn a_key_lost_by_a_minority_is_planted_again_by_the_next_renewal() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let guard = locks.lock(NAME).ttl(3 * SEC).node_timeout(500 * MS).await.unwrap();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
 
@@ -187,39 +207,35 @@ async fn a_key_lost_by_a_minority_is_planted_again_by_the_next_renewal() {
 
     assert!(guard.is_held());
     guard.release().await.unwrap();
-    locks.settled().await;
-    assert_eq!(fleet.keys(), [""; 0]);
+    fleet.is_tidy_after(&locks).await;
 }
 
 #[tokio::test]
 async fn a_lease_handed_over_goes_on_in_other_hands() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (fleet, one, other) = Fleet::with_two_clients(3).await;
     let guard = one.lock(NAME).await.unwrap();
-    let token = guard.token().to_vec();
+    let token = guard.lock_token().to_vec();
 
     let parts = guard.into_parts();
     one.settled().await;
     let resumed = other.resume(&parts).await.unwrap();
 
     assert!(resumed.is_held());
-    assert_eq!(resumed.token(), token);
+    assert_eq!(resumed.lock_token(), token);
     assert!(one.try_lock(NAME).await.unwrap().is_none());
     assert_eq!(resumed.release().await.unwrap(), Released::Now);
-    other.settled().await;
-    assert_eq!(fleet.keys(), [""; 0]);
+    fleet.is_tidy_after(&other).await;
 }
 
 #[tokio::test]
 async fn a_lease_that_was_handed_over_is_renewed_there_and_not_here() {
-    let fleet = Fleet::of(1);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (fleet, one, other) = Fleet::with_two_clients(1).await;
     let request = one.lock(NAME).ttl(2 * SEC).node_timeout(500 * MS);
     let parts = request.await.unwrap().into_parts();
 
     let patient = other.resume(&parts).await;
     // Its own node timeout does not fit the short TTL it was taken with.
-    assert!(matches!(patient, Err(LockError::Invalid(_))), "{patient:?}");
+    assert!(matches!(patient, Err(ResumeError::Invalid(_))), "{patient:?}");
     let quick = redlatch::Locks::builder()
         .nodes(fleet.servers.urls())
         .restart_guard(redlatch::RestartGuard::Off)
@@ -238,8 +254,7 @@ async fn a_lease_that_was_handed_over_is_renewed_there_and_not_here() {
 
 #[tokio::test]
 async fn resuming_a_lease_that_others_have_by_now_is_refused_and_touches_nothing() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (fleet, one, other) = Fleet::with_two_clients(3).await;
     let parts = one.lock(NAME).await.unwrap().into_parts();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
     for node in 0..3 {
@@ -250,7 +265,7 @@ async fn resuming_a_lease_that_others_have_by_now_is_refused_and_touches_nothing
     let refused = other.resume(&parts).await;
     other.settled().await;
 
-    let Err(LockError::Lost(Lost::Gone { votes })) = refused else {
+    let Err(ResumeError::Lost(Lost::Gone { votes })) = refused else {
         panic!("{refused:?}");
     };
     assert!(votes.tally().refused >= 2 && votes.tally().granted == 0, "{votes}");
@@ -259,15 +274,14 @@ async fn resuming_a_lease_that_others_have_by_now_is_refused_and_touches_nothing
 
 #[tokio::test]
 async fn resuming_a_lease_whose_time_is_over_is_refused_even_if_its_keys_live_on() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (fleet, one, other) = Fleet::with_two_clients(3).await;
     let mut parts = one.lock(NAME).await.unwrap().into_parts();
 
     for over in [SystemTime::now() - SEC, SystemTime::now() + 20 * MS] {
         parts.usable_until = over;
         let refused = other.resume(&parts).await;
 
-        let lost = matches!(refused, Err(LockError::Lost(Lost::Expired)));
+        let lost = matches!(refused, Err(ResumeError::Lost(Lost::Expired { votes: None })));
         assert!(lost, "{refused:?}");
     }
     assert_eq!(fleet.nodes_with(NAME), 3, "they die by themselves");
@@ -275,8 +289,7 @@ async fn resuming_a_lease_whose_time_is_over_is_refused_even_if_its_keys_live_on
 
 #[tokio::test]
 async fn run_returns_what_the_work_returns_and_gives_the_lock_back() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
 
     let done = locks.lock(NAME).run(|lease| async move { lease.is_held() }).await;
     locks.settled().await;
@@ -293,8 +306,7 @@ async fn run_drops_the_work_as_soon_as_the_lock_is_lost() {
             self.0.store(true, Ordering::Release);
         }
     }
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     let dropped = Arc::new(AtomicBool::new(false));
     let working = SetOnDrop(dropped.clone());
 
@@ -305,9 +317,7 @@ async fn run_drops_the_work_as_soon_as_the_lock_is_lost() {
     });
     let lose = async {
         soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
-        for node in 0..3 {
-            fleet.remove(node, NAME);
-        }
+        fleet.remove_everywhere(NAME);
     };
     let (stopped, ()) = in_time(async { tokio::join!(run, lose) }).await;
 
@@ -317,8 +327,7 @@ async fn run_drops_the_work_as_soon_as_the_lock_is_lost() {
 
 #[tokio::test]
 async fn run_does_not_start_the_work_without_the_lock() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(1).await;
     fleet.plant(0, NAME);
 
     let run = locks.lock(NAME).run(|_| async { unreachable!("there is no lock") });

@@ -9,8 +9,7 @@ use support::{FOREIGN, Fleet, LIMIT, MS, NAME, SEC, held, in_time, is_held, soon
 #[tokio::test]
 async fn a_lock_is_on_every_node_and_gone_from_every_node_on_1_3_4_and_5() {
     for nodes in [1, 3, 4, 5] {
-        let fleet = Fleet::of(nodes);
-        let locks = fleet.locks().await;
+        let (fleet, locks) = Fleet::with_locks(nodes).await;
 
         let guard = locks.lock(NAME).await.unwrap();
         soon("every node has the key", || fleet.nodes_with(NAME) == nodes).await;
@@ -43,8 +42,7 @@ async fn redis_7_redis_6_and_valkey_together_do_all_that_a_lock_needs() {
 
 #[tokio::test]
 async fn two_clients_never_hold_one_name_together() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (_fleet, one, other) = Fleet::with_two_clients(3).await;
     let guard = one.lock(NAME).await.unwrap();
 
     assert!(other.try_lock(NAME).await.unwrap().is_none());
@@ -59,8 +57,7 @@ async fn two_clients_never_hold_one_name_together() {
 
 #[tokio::test]
 async fn a_refusal_leaves_the_other_owners_lock_alone() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (fleet, one, other) = Fleet::with_two_clients(3).await;
     let guard = one.lock(NAME).await.unwrap();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
 
@@ -74,10 +71,8 @@ async fn a_refusal_leaves_the_other_owners_lock_alone() {
 
 #[tokio::test]
 async fn releasing_a_lock_that_somebody_deleted_says_already_gone() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
-    let guard = locks.lock(NAME).no_renewal().await.unwrap();
-    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
+    let guard = fleet.lock_on_all(&locks).await;
 
     for node in [0, 1] {
         assert!(fleet.remove(node, NAME));
@@ -88,10 +83,8 @@ async fn releasing_a_lock_that_somebody_deleted_says_already_gone() {
 
 #[tokio::test]
 async fn a_key_lost_by_a_minority_does_not_change_what_release_says() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
-    let guard = locks.lock(NAME).no_renewal().await.unwrap();
-    soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
+    let guard = fleet.lock_on_all(&locks).await;
 
     assert!(fleet.remove(1, NAME));
 
@@ -100,8 +93,7 @@ async fn a_key_lost_by_a_minority_does_not_change_what_release_says() {
 
 #[tokio::test]
 async fn sets_that_overlap_exclude_each_other_and_those_that_do_not_do_not() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (_fleet, one, other) = Fleet::with_two_clients(3).await;
     let guard = one.lock_all(["a", "b", "c"]).await.unwrap();
 
     assert!(other.try_lock_all(["c", "d"]).await.unwrap().is_none());
@@ -114,8 +106,7 @@ async fn sets_that_overlap_exclude_each_other_and_those_that_do_not_do_not() {
 
 #[tokio::test]
 async fn a_refused_set_leaves_no_key_of_any_of_its_names() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     for node in 0..3 {
         fleet.plant(node, "b");
     }
@@ -129,8 +120,7 @@ async fn a_refused_set_leaves_no_key_of_any_of_its_names() {
 
 #[tokio::test]
 async fn a_set_won_by_a_majority_only_leaves_the_minority_untouched() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     fleet.plant(0, "b");
 
     let guard = locks.lock_all(["a", "b"]).await.unwrap();
@@ -145,8 +135,7 @@ async fn a_set_won_by_a_majority_only_leaves_the_minority_untouched() {
 
 #[tokio::test]
 async fn waiting_ends_with_the_lock_when_its_holder_lets_go() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (_fleet, one, other) = Fleet::with_two_clients(3).await;
     let guard = one.lock(NAME).await.unwrap();
 
     let waiting = tokio::spawn(other.lock(NAME).wait(LIMIT).into_future());
@@ -159,8 +148,7 @@ async fn waiting_ends_with_the_lock_when_its_holder_lets_go() {
 
 #[tokio::test]
 async fn waiting_ends_with_the_lock_when_a_dead_holders_keys_expire() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     for server in &fleet.servers {
         server.run(&["SET", NAME, FOREIGN, "PX", "1000"]);
     }
@@ -172,8 +160,7 @@ async fn waiting_ends_with_the_lock_when_a_dead_holders_keys_expire() {
 
 #[tokio::test]
 async fn waiting_in_vain_ends_with_every_nodes_vote() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     for node in 0..3 {
         fleet.plant(node, NAME);
     }
@@ -193,8 +180,7 @@ async fn waiting_in_vain_ends_with_every_nodes_vote() {
 
 #[tokio::test]
 async fn a_set_that_is_refused_names_who_has_it_and_for_how_long() {
-    let fleet = Fleet::of(3);
-    let (one, other) = (fleet.locks().await, fleet.locks().await);
+    let (fleet, one, other) = Fleet::with_two_clients(3).await;
     let _guard = one.lock(NAME).owner("billing-7").await.unwrap();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
 
@@ -205,8 +191,7 @@ async fn a_set_that_is_refused_names_who_has_it_and_for_how_long() {
 
 #[tokio::test]
 async fn status_tells_free_from_held_from_unclear_from_down() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     assert_eq!(locks.status(NAME).await.unwrap().state, LockState::Free);
 
     let guard = locks.lock(NAME).owner("billing-7").await.unwrap();
@@ -234,8 +219,7 @@ async fn status_tells_free_from_held_from_unclear_from_down() {
 
 #[tokio::test]
 async fn status_of_a_key_without_expiry_says_for_ever() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(1).await;
     fleet.servers[0].run(&["SET", NAME, FOREIGN]);
 
     let status = locks.status(NAME).await.unwrap();
@@ -245,8 +229,7 @@ async fn status_of_a_key_without_expiry_says_for_ever() {
 
 #[tokio::test]
 async fn the_owner_on_the_nodes_is_host_and_pid_unless_named() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(1).await;
 
     let unnamed = locks.lock("a").await.unwrap();
     let named = locks.lock("b").owner("web-1").await.unwrap();
@@ -255,13 +238,12 @@ async fn the_owner_on_the_nodes_is_host_and_pid_unless_named() {
     assert!(unnamed.owner().ends_with(&pid), "{}", unnamed.owner());
     assert!(fleet.value(0, "a").unwrap().ends_with(&pid));
     assert_eq!(named.owner(), "web-1");
-    assert_eq!(fleet.value(0, "b").unwrap().as_bytes(), named.token());
+    assert_eq!(fleet.value(0, "b").unwrap().as_bytes(), named.lock_token());
 }
 
 #[tokio::test]
 async fn the_votes_on_a_guard_show_the_node_that_is_down() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
     fleet.servers.kill(&[1]);
 
     let guard = locks.lock(NAME).await.unwrap();
@@ -276,8 +258,7 @@ async fn the_votes_on_a_guard_show_the_node_that_is_down() {
 
 #[tokio::test]
 async fn the_key_lives_for_the_ttl_and_the_lease_ends_before_it() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(3).await;
 
     let guard = locks.lock(NAME).ttl(20 * SEC).no_renewal().await.unwrap();
     soon("every node has the key", || fleet.nodes_with(NAME) == 3).await;
@@ -294,8 +275,7 @@ async fn the_key_lives_for_the_ttl_and_the_lease_ends_before_it() {
 
 #[tokio::test]
 async fn names_may_hold_any_bytes() {
-    let fleet = Fleet::of(1);
-    let locks = fleet.locks().await;
+    let (fleet, locks) = Fleet::with_locks(1).await;
     let names: [&[u8]; 4] = [b"\0", b"{a}%s\r\n", b"\xff\xfe", &[b'x'; 1024]];
 
     for name in names {
@@ -304,8 +284,7 @@ async fn names_may_hold_any_bytes() {
         assert_eq!(fleet.servers[0].run(&[b"EXISTS", name]).int(), Some(1));
         guard.release().await.unwrap();
     }
-    locks.settled().await;
-    assert_eq!(fleet.keys(), [""; 0]);
+    fleet.is_tidy_after(&locks).await;
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
-//! Ten thousand locks that are cancelled, timed out or dropped at random: not a
-//! key, a connection, a task, a thread or a file descriptor is left. Alone in
-//! its file, because it counts what the whole process has.
+//! Ten thousand locks that are cancelled, timed out or dropped at random leave no
+//! key, connection, task, thread or file descriptor. Alone in its file, because it
+//! counts what the whole process has.
 
 mod support;
 
 use redlatch::Locks;
+use redlatch_core::dice::Dice;
 use std::{fs, sync::Arc, time::Duration};
 use support::{Fleet, in_time, soon};
 use tokio::{runtime, task::JoinSet};
@@ -12,7 +13,7 @@ use tokio::{runtime, task::JoinSet};
 const ACQUIRES: u64 = 10_000;
 const CALLERS: u64 = 64;
 /// Few enough that most callers meet somebody.
-const NAMES: u32 = 24;
+const NAMES: u64 = 24;
 
 #[test]
 fn ten_thousand_acquires_ended_at_random_leave_nothing() {
@@ -58,7 +59,7 @@ async fn storm(fleet: Arc<Fleet>, seed: u64) -> Counts {
     let mut counts = Counts::default();
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
-        let random = Random::new(seed.wrapping_mul(CALLERS + 1).wrapping_add(caller));
+        let random = Dice::of(seed, &[caller]);
         let share = (ACQUIRES + CALLERS - 1 - caller) / CALLERS;
         callers.spawn(call(locks.clone(), random, share));
     }
@@ -80,7 +81,7 @@ async fn storm(fleet: Arc<Fleet>, seed: u64) -> Counts {
 }
 
 /// One caller's share of the acquires, each ended at random.
-async fn call(locks: Locks, mut random: Random, acquires: u64) -> Counts {
+async fn call(locks: Locks, mut random: Dice, acquires: u64) -> Counts {
     let mut counts = Counts::default();
     for _ in 0..acquires {
         let name = format!("lock:{}", random.below(NAMES));
@@ -88,8 +89,8 @@ async fn call(locks: Locks, mut random: Random, acquires: u64) -> Counts {
             0 => locks.lock_all([name, format!("set:{}", random.below(NAMES))]),
             _ => locks.lock(name),
         };
-        let request = request.wait(random.below(20_000) * MICROSECOND);
-        let patience = random.below(3_000) * MICROSECOND;
+        let request = request.wait(random.time(Duration::ZERO, Duration::from_millis(20)));
+        let patience = random.time(Duration::ZERO, Duration::from_millis(3));
         match random.below(3) {
             0 => {
                 let task = tokio::spawn(request.into_future());
@@ -119,8 +120,8 @@ async fn call(locks: Locks, mut random: Random, acquires: u64) -> Counts {
 }
 
 /// The ways to be done with a guard.
-async fn end(guard: redlatch::Guard, random: &mut Random) {
-    let patience = random.below(1_000) * MICROSECOND;
+async fn end(guard: redlatch::Guard, random: &mut Dice) {
+    let patience = random.time(Duration::ZERO, Duration::from_millis(1));
     match random.below(4) {
         0 => drop(guard),
         1 => drop(guard.release().await),
@@ -152,24 +153,5 @@ impl Left {
             threads: count("/proc/self/task"),
             tasks: runtime::Handle::current().metrics().num_alive_tasks(),
         }
-    }
-}
-
-const MICROSECOND: Duration = Duration::from_micros(1);
-
-/// xorshift64*: small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let random = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        u32::try_from((random * u64::from(bound)) >> 32).expect("less than the bound")
     }
 }

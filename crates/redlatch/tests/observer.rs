@@ -5,37 +5,16 @@ use redlatch::{
     Builder, LockState, Locks, RestartGuard,
     observer::{Listing, Trial},
 };
-use redlatch_testbed::{Reply, Server, Servers};
-use std::{
-    path::PathBuf,
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
-};
+use redlatch_testbed::{Reply, Scratch, Server, Servers};
+use std::time::Duration;
 
 /// Nodes of one kind, as settings to connect or look with.
 async fn on_every_kind(check: impl AsyncFn(Builder)) {
     let servers = Servers::start(3).unwrap();
     check(Locks::builder().nodes(servers.urls()).restart_guard(RestartGuard::Off)).await;
-    let dir = Dir::new();
-    check(Locks::builder().node(format!("file:{}", dir.0.join("locks.db").display()))).await;
+    let scratch = Scratch::new().unwrap();
+    check(Locks::builder().node(format!("file:{}", scratch.file("locks.db").display()))).await;
     check(Locks::builder().node("memory:")).await;
-}
-
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("redlatch-observer-{}-{number}", std::process::id());
-        Dir(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn names(listing: &Listing) -> Vec<String> {

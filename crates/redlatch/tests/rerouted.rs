@@ -4,36 +4,43 @@
 
 mod support;
 
-use redlatch::{Builder, Cause, ConnectError, Locks, RestartGuard, Vote, Votes};
+use redlatch::{AdmitError, Builder, Cause, Locks, RestartGuard, Vote, Votes};
 use redlatch_testbed::{Direction, Proxy};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use support::{Fleet, MS, NAME, SEC, in_time, no_quorum, soon};
+use support::{Fleet, MS, NAME, SEC, in_time, no_quorum, soon, vouch};
 use tokio::task::JoinSet;
 
 /// Three servers, and the network in front of them.
 struct Site {
     fleet: Fleet,
     network: Vec<Proxy>,
+    /// The addresses of the nodes, with their names if they have their own.
+    nodes: Vec<String>,
 }
 
 impl Site {
     /// All servers may vote. One that forgets is out for longer than a test
     /// lasts.
     async fn new() -> Self {
+        Site::with_names(["", "", ""]).await
+    }
+
+    /// The same, with this behind the addresses of the nodes.
+    async fn with_names(names: [&str; 3]) -> Self {
         let fleet = Fleet::of(3);
-        let network = fleet.servers.iter().map(|server| Proxy::to(server).unwrap()).collect();
-        let site = Site { fleet, network };
-        let observer = site.builder().observer().unwrap();
-        let names: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
-        observer.admit(&names).await.unwrap();
+        let network: Vec<_> =
+            fleet.servers.iter().map(|server| Proxy::to(server).unwrap()).collect();
+        let nodes = network.iter().zip(names).map(|(node, name)| node.url() + name).collect();
+        let site = Site { fleet, network, nodes };
+        vouch(&site.builder()).await;
         site
     }
 
     fn builder(&self) -> Builder {
-        let builder = Locks::builder().nodes(self.network.iter().map(Proxy::url));
+        let builder = Locks::builder().nodes(&self.nodes);
         builder.max_ttl(60 * SEC).ttl(2 * SEC).node_timeout(500 * MS).wait(Duration::ZERO)
     }
 
@@ -164,6 +171,14 @@ async fn a_holder_without_the_guard_finds_the_server_of_an_address_that_is_led_b
     finds_its_way_back(&site, site.patient().restart_guard(RestartGuard::Off)).await;
 }
 
+/// A server tells which node it is by name, not by address.
+#[tokio::test]
+async fn a_holder_finds_the_server_of_a_node_with_a_name_that_is_led_back() {
+    let site = Site::with_names(["?name=a", "?name=b", "?name=c"]).await;
+
+    finds_its_way_back(&site, site.patient().restart_guard(RestartGuard::Off)).await;
+}
+
 #[tokio::test]
 async fn a_server_that_turns_a_holder_away_is_dialled_once_a_second_at_most() {
     let site = Site::new().await;
@@ -240,6 +255,6 @@ async fn no_server_is_taken_under_the_name_of_another() {
 
     let refused = observer.replace(&names[..1]).await.unwrap_err();
 
-    assert!(matches!(&refused, ConnectError::SameServer { .. }), "{refused}");
+    assert!(matches!(&refused, AdmitError::SameServer { .. }), "{refused}");
     assert_eq!(site.kept(1, "admitted"), admitted);
 }

@@ -17,8 +17,7 @@ use support::{Fleet, NAME};
 
 #[test]
 fn fault_18_a_lease_is_over_when_the_machine_wakes_up() {
-    let fleet = Fleet::of(3);
-    let locks = fleet.blocking();
+    let (_fleet, locks) = Fleet::with_blocking(3);
     let guard = locks.lock(NAME).acquire().unwrap();
 
     let after_an_hour = held_after(&guard, "boottime 3600 0");

@@ -6,19 +6,12 @@ mod support;
 
 use redlatch::{Builder, Cause, ConnectError, Locks, RestartGuard, Vote, Votes};
 use redlatch_testbed::{Direction, Proxy, Server};
-use std::{sync::Arc, time::Duration};
-use support::{Fleet, MS, NAME, SEC, no_quorum, patient, soon};
+use std::time::Duration;
+use support::{Fleet, MS, NAME, SEC, no_quorum, patient, soon, vouch};
 
 /// Clients with the guard of all servers.
 fn guarded(fleet: &Fleet) -> Builder {
     Locks::builder().nodes(fleet.servers.urls()).wait(Duration::ZERO).node_timeout(3 * SEC)
-}
-
-/// Has an operator vouch for all servers.
-async fn vouch(fleet: &Fleet) {
-    let observer = guarded(fleet).observer().unwrap();
-    let names: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
-    observer.admit(&names).await.unwrap();
 }
 
 fn cause(votes: &Votes) -> Option<Cause> {
@@ -31,7 +24,7 @@ fn cause(votes: &Votes) -> Option<Cause> {
 #[tokio::test]
 async fn fault_47_a_client_of_one_node_of_three_is_refused_over_a_slow_network() {
     let fleet = Fleet::of(3);
-    vouch(&fleet).await;
+    vouch(&guarded(&fleet)).await;
     let proxy = Proxy::to(&fleet.servers[0]).unwrap();
     for way in [Direction::Requests, Direction::Replies] {
         proxy.delay(way, 50 * MS);
@@ -49,7 +42,7 @@ async fn fault_47_a_client_of_one_node_gets_no_more_votes_once_others_count_thre
     let one = patient().node(fleet.servers[0].url()).connect().await.unwrap();
     one.lock("before").await.unwrap().release().await.unwrap();
 
-    vouch(&fleet).await;
+    vouch(&guarded(&fleet)).await;
     tokio::time::sleep(150 * MS).await; // as long as an answer counts
 
     let votes = no_quorum(one.lock(NAME).await);
@@ -67,7 +60,7 @@ async fn fault_47_a_lease_of_one_node_is_not_extended_once_others_count_three() 
     let one = patient().node(fleet.servers[0].url()).connect().await.unwrap();
     let guard = one.lock(NAME).await.unwrap();
 
-    vouch(&fleet).await;
+    vouch(&guarded(&fleet)).await;
     tokio::time::sleep(150 * MS).await;
 
     assert!(guard.extend().await.is_err());
@@ -76,7 +69,7 @@ async fn fault_47_a_lease_of_one_node_is_not_extended_once_others_count_three() 
 #[tokio::test]
 async fn fault_47_what_was_agreed_counts_though_the_marker_is_gone() {
     let fleet = Fleet::of(3);
-    vouch(&fleet).await;
+    vouch(&guarded(&fleet)).await;
     fleet.servers[0].run(&["HSET", "redlatch:node", "admitted", ""]);
 
     let refused = Locks::connect([fleet.servers[0].url()]).await.unwrap_err();
@@ -106,7 +99,7 @@ async fn fault_47_a_node_that_others_only_watch_so_far_casts_no_vote() {
 #[tokio::test]
 async fn a_client_without_the_guard_that_counts_the_same_nodes_votes() {
     let fleet = Fleet::of(3);
-    vouch(&fleet).await;
+    vouch(&guarded(&fleet)).await;
 
     let off = guarded(&fleet).restart_guard(RestartGuard::Off).connect().await.unwrap();
 

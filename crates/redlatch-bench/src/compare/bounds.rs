@@ -1,9 +1,7 @@
 //! What redlatch must reach.
 
 use super::row::Row;
-use crate::cli::ComparePlan;
-use crate::contender::redlatch;
-use crate::spread::Spread;
+use crate::{cli::ComparePlan, contender::redlatch, spread::Spread};
 
 /// One sentence for each bound that was missed.
 pub(super) fn missed(plan: &ComparePlan, rows: &[Row]) -> Vec<String> {

@@ -1,13 +1,13 @@
 //! The result: one row for each contender and load.
 
-use std::fmt;
-
-use serde::Serialize;
-
 use super::Entry;
-use crate::contender::{floor, redlatch, rslock};
-use crate::series::{Series, Slice, microseconds};
-use crate::spread::Spread;
+use crate::{
+    contender::{floor, redlatch, rslock},
+    series::{Series, Slice, microseconds},
+    spread::Spread,
+};
+use serde::Serialize;
+use std::fmt;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Row {

@@ -8,20 +8,22 @@
 //! Not covered: reconnecting, timeouts, leases. It measures, it does not lock.
 
 mod caller;
-mod command;
-mod node;
+pub(crate) mod command;
+pub(crate) mod node;
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context as _, bail};
-use rustix::event::{Timespec, epoll};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-
-use self::caller::{Caller, Outcome};
-use self::command::Tokens;
-use self::node::{Node, Reply, Ticket};
+use self::{
+    caller::{Caller, Outcome},
+    command::{COMPARE_AND_DELETE, Tokens},
+    node::{Node, Reply, Ticket},
+};
 use super::{Contender, Load, Sample};
+use anyhow::{Context as _, bail};
+use rustix::{
+    event::{Timespec, epoll},
+    fd::OwnedFd,
+    io::Errno,
+};
+use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "floor";
 
@@ -47,7 +49,8 @@ impl Floor {
         let mut nodes = Vec::with_capacity(urls.len());
         let mut script = String::new();
         for (index, url) in (0..).zip(urls) {
-            let (node, loaded) = Node::connect(url).with_context(|| format!("floor: {url}"))?;
+            let (node, loaded) =
+                Node::connect(url, COMPARE_AND_DELETE).with_context(|| format!("floor: {url}"))?;
             script = loaded;
             // Level-triggered: what one read leaves behind is reported again,
             // so one read per readable socket and turn is enough.

@@ -1,13 +1,15 @@
 //! Runs the callers of an async lock as tasks on a tokio runtime.
 
-use std::future::Future;
-use std::time::{Duration, Instant};
-
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-
 use super::{Contender, Cycle, Load, Sample};
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinSet,
+    time::timeout,
+};
 
 /// What an async lock library must be able to do to compete.
 pub(crate) trait AsyncLock: Clone + Send + Sync + 'static {

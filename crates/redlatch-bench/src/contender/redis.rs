@@ -1,17 +1,16 @@
 //! The `redis` crate without a lock library: Redlock as one would write it by
 //! hand over a multiplexed connection to each node.
 
-use std::sync::Arc;
-
+use super::{TTL, hosted::AsyncLock};
 use anyhow::bail;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use redis::aio::{ConnectionLike as _, MultiplexedConnection};
-use redis::io::tcp::TcpSettings;
-use redis::{Client, Cmd, IntoConnectionInfo as _, Script, Value};
+use redis::{
+    Client, Cmd, IntoConnectionInfo as _, Script, Value,
+    aio::{ConnectionLike as _, MultiplexedConnection},
+    io::tcp::TcpSettings,
+};
 use rustix::rand::{GetRandomFlags, getrandom};
-
-use super::TTL;
-use super::hosted::AsyncLock;
+use std::sync::Arc;
 
 pub(crate) const NAME: &str = "redis";
 
@@ -88,7 +87,7 @@ impl AsyncLock for Bare {
 }
 
 /// A client whose sockets send at once; the crate's default is to wait.
-pub(super) fn client(url: &str) -> anyhow::Result<Client> {
+pub(crate) fn client(url: &str) -> anyhow::Result<Client> {
     let settings = TcpSettings::default().set_nodelay(true);
     Ok(Client::open(url.into_connection_info()?.set_tcp_settings(settings))?)
 }

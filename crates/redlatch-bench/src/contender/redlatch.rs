@@ -1,10 +1,8 @@
 //! Redlatch itself: once as plain Redlock, which is what the others do, and once
 //! as it is by default, with fencing tokens and the restart guard.
 
+use super::{TTL, hosted::AsyncLock};
 use ::redlatch::{Builder, Guard, Locks, RestartGuard};
-
-use super::TTL;
-use super::hosted::AsyncLock;
 
 pub(crate) const NAME: &str = "redlatch";
 pub(crate) const GUARDED: &str = "redlatch guarded";

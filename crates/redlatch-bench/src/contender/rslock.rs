@@ -1,9 +1,7 @@
 //! The crate `rslock`, as its README uses it, on sockets that send at once.
 
+use super::{TTL, hosted::AsyncLock};
 use ::rslock::{Lock, LockManager};
-
-use super::TTL;
-use super::hosted::AsyncLock;
 
 pub(crate) const NAME: &str = "rslock";
 

@@ -28,11 +28,20 @@ _redlatch() {
             redlatch,doctor)
                 cmd="redlatch__subcmd__doctor"
                 ;;
+            redlatch,exporter)
+                cmd="redlatch__subcmd__exporter"
+                ;;
             redlatch,extend)
                 cmd="redlatch__subcmd__extend"
                 ;;
+            redlatch,log)
+                cmd="redlatch__subcmd__log"
+                ;;
             redlatch,ls)
                 cmd="redlatch__subcmd__ls"
+                ;;
+            redlatch,man)
+                cmd="redlatch__subcmd__man"
                 ;;
             redlatch,release)
                 cmd="redlatch__subcmd__release"
@@ -50,7 +59,7 @@ _redlatch() {
 
     case "${cmd}" in
         redlatch)
-            opts="-h -V --help --version run acquire extend release status ls doctor admit completions"
+            opts="-h -V --help --version run acquire extend release status ls doctor admit log exporter completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -64,7 +73,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__acquire)
-            opts="-q -v -h --ttl --wait --no-wait --owner --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --ttl --wait --no-wait --owner --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --log --log-size --no-log-command --syslog --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -83,6 +92,10 @@ _redlatch() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes-required)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -106,6 +119,18 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --syslog)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -114,7 +139,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__admit)
-            opts="-q -v -h --wait --all --yes --replace --all-stopped --timeout --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --wait --all --yes --replace --all-stopped --timeout --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -125,6 +150,10 @@ _redlatch() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes-required)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -170,7 +199,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__doctor)
-            opts="-q -v -h --prefix --ttl --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --prefix --ttl --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -185,6 +214,64 @@ _redlatch() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes-required)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --skew)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -W "off on strict" -- "${cur}"))
+                    return 0
+                    ;;
+                --node-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        redlatch__subcmd__exporter)
+            opts="-q -v -h --listen --host --every --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes-required)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -216,7 +303,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__extend)
-            opts="-q -v -h --ttl --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --ttl --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --log --log-size --no-log-command --syslog --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -230,6 +317,10 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --nodes-required)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -247,6 +338,48 @@ _redlatch() {
                     return 0
                     ;;
                 --node-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --syslog)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        redlatch__subcmd__log)
+            opts="-h --since --failed --last --log --config --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --last)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -258,13 +391,17 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__ls)
-            opts="-q -v -h --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes-required)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -295,8 +432,26 @@ _redlatch() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        redlatch__subcmd__man)
+            opts="-h --into --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --into)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         redlatch__subcmd__release)
-            opts="-q -v -h --force --yes --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --force --yes --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --log --log-size --no-log-command --syslog --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -310,6 +465,10 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --nodes-required)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -330,6 +489,18 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --syslog)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -338,7 +509,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__run)
-            opts="-E -q -v -h --ttl --wait --no-wait --owner --max-hold --at-least --grace --on-lost --pass-secrets --conflict-exit-code --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-E -q -v -h --ttl --wait --no-wait --owner --max-hold --at-least --grace --on-lost --on-skip-run --on-lost-run --hook-timeout --metrics-dir --pass-secrets --conflict-exit-code --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --log --log-size --no-log-command --syslog --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -372,6 +543,22 @@ _redlatch() {
                     COMPREPLY=($(compgen -W "term kill warn" -- "${cur}"))
                     return 0
                     ;;
+                --on-skip-run)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-lost-run)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hook-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --conflict-exit-code)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -381,6 +568,10 @@ _redlatch() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes-required)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -404,6 +595,18 @@ _redlatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --syslog)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -412,7 +615,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__status)
-            opts="-q -v -h --watch --every --node --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --watch --every --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -423,6 +626,10 @@ _redlatch() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes-required)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

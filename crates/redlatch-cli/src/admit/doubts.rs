@@ -1,43 +1,53 @@
-//! What speaks against vouching for nodes, or taking them from their clients.
+//! Reasons not to vouch for nodes, or not to take them from their clients.
 //!
-//! In:  the nodes that somebody is about to vouch for, or to take.
-//! Out: nothing, or an error: neither is done unasked while a lock is to be seen
-//! anywhere, or while a node cannot be looked at.
+//! In:  the nodes that the user is about to vouch for, or to take.
+//! Out: nothing, or an error. We ask first if any node has a lock or cannot be read,
+//! and before taking a node that its clients know by another name, since it may be
+//! our name that is wrong.
 
 use crate::{
     confirm::{can_ask, confirm},
-    failure::Failure,
+    failure::{Failure, in_words},
     look::{table, why_unlisted},
 };
 use redlatch::{
     Cause, Fault, NodeStanding, Quarantine, Standing,
     observer::{Listed, Observer},
 };
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-/// Asks whether to vouch for these nodes, if anything speaks against it.
+/// Asks whether to vouch for these nodes, if there are doubts.
 pub(super) async fn ask_to_vouch(observer: &Observer, named: &[Arc<str>]) -> Result<(), Failure> {
-    let out = meant(observer, named, may_have_forgotten).await;
+    let out = names(meant(observer, named, may_have_forgotten).await);
     let Some(doubts) = doubts_about(observer, &out).await else { return Ok(()) };
     let question = format!(
-        "{} may have forgotten locks. Vouch for that all the same? Two can hold one lock then; \
-         `redlatch admit --wait` is safe.",
+        "{} may have forgotten locks. Vouch anyway? A lock that is still in use can then get a second \
+         holder; `redlatch admit --wait` is safe.",
         out.join(", ")
     );
     let unasked = format!(
-        "{doubts}; `redlatch admit --wait {}` is safe; add --yes if no lock that was forgotten can \
-         still be in use",
+        "{doubts}; `redlatch admit --wait {}` is safe; add --yes if no forgotten lock can still be in \
+         use",
         out.join(" ")
     );
     confirm(&question, &unasked)
 }
 
-/// Asks whether to take these nodes from their clients, if anything speaks
-/// against it.
+/// Asks whether to take these nodes from their clients, if there are doubts.
 pub(super) async fn ask_to_replace(observer: &Observer, named: &[Arc<str>]) -> Result<(), Failure> {
     let out = meant(observer, named, |node| node.standing != Standing::Admitted).await;
-    let Some(doubts) = doubts_about(observer, &out).await else { return Ok(()) };
-    let out = out.join(", ");
+    let others = out.iter().filter_map(|node| observer.other_name(&node.node, &node.standing));
+    let renamed = in_words(&others.collect::<Vec<_>>());
+    if let (Some(renamed), true) = (&renamed, can_ask()) {
+        eprintln!("{renamed}");
+    }
+    let out = names(out);
+    let doubts: Vec<String> =
+        renamed.into_iter().chain(doubts_about(observer, &out).await).collect();
+    if doubts.is_empty() {
+        return Ok(());
+    }
+    let (doubts, out) = (doubts.join("; "), out.join(", "));
     let question = format!(
         "Take {out} from the clients with other settings? They lose their locks when too few nodes \
          are left to them. If this host's settings are wrong, correct them instead.",
@@ -50,18 +60,21 @@ pub(super) async fn ask_to_replace(observer: &Observer, named: &[Arc<str>]) -> R
     confirm(&question, &unasked)
 }
 
-/// Those of the named nodes that it is about.
+/// The named nodes to which the question applies.
 async fn meant(
     observer: &Observer,
     named: &[Arc<str>],
     is_meant: fn(&NodeStanding) -> bool,
-) -> Vec<Arc<str>> {
+) -> Vec<NodeStanding> {
     let standings = observer.standings().await.into_iter();
-    let meant = standings.filter(|node| named.contains(&node.node) && is_meant(node));
-    meant.map(|node| node.node).collect()
+    standings.filter(|node| named.contains(&node.node) && is_meant(node)).collect()
 }
 
-/// What speaks against it, in a line; a person is shown all of it.
+fn names(nodes: Vec<NodeStanding>) -> Vec<Arc<str>> {
+    nodes.into_iter().map(|node| node.node).collect()
+}
+
+/// The doubts in one line, if there are any. At a terminal, prints all of them first.
 async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
     if out.is_empty() {
         return None;
@@ -71,11 +84,15 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
         return None;
     }
     let nodes = observer.nodes().count();
+    let failed = listing.failed.iter().map(|(node, fault)| (observer.label(node), fault));
+    let failed: Vec<_> = failed.collect();
     if can_ask() {
         eprint!("{}", table(&listing.locks, nodes));
-        listing.failed.iter().for_each(|(node, fault)| eprintln!("{}", unseen(node, fault)));
+        for (node, fault) in &failed {
+            eprintln!("{}", unseen(node, fault));
+        }
     }
-    Some(doubts(&listing.locks, &listing.failed, nodes))
+    Some(doubts(&listing.locks, &failed, nodes))
 }
 
 fn may_have_forgotten(node: &NodeStanding) -> bool {
@@ -85,8 +102,8 @@ fn may_have_forgotten(node: &NodeStanding) -> bool {
 /// How many locks a message names.
 const NAMED: usize = 3;
 
-/// All that speaks against it, in a line.
-fn doubts(locks: &[Listed], failed: &[(Arc<str>, Fault)], nodes: usize) -> String {
+/// The doubts in one line.
+fn doubts(locks: &[Listed], failed: &[(Cow<'_, str>, &Fault)], nodes: usize) -> String {
     let mut doubts = Vec::new();
     if !locks.is_empty() {
         let held =
@@ -96,14 +113,14 @@ fn doubts(locks: &[Listed], failed: &[(Arc<str>, Fault)], nodes: usize) -> Strin
         if locks.len() > NAMED {
             named.push("…".into());
         }
-        doubts.push(format!("{held} still to be seen: {}", named.join(", ")));
+        doubts.push(format!("{held} still on the nodes: {}", named.join(", ")));
     }
     doubts.extend(failed.iter().map(|(node, fault)| unseen(node, fault)));
     doubts.join("; ")
 }
 
 fn unseen(node: &str, fault: &Fault) -> String {
-    format!("{node} cannot be looked at: {}", why_unlisted(fault))
+    format!("{node} cannot be read: {}", why_unlisted(fault))
 }
 
 fn held_by(lock: &Listed, nodes: usize) -> String {

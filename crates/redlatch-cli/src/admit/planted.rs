@@ -1,8 +1,8 @@
-//! Whether live leases are back on a node that votes again.
+//! Whether the locks that are held are back on a node that votes again.
 //!
-//! A node that forgot its locks gets them back when their holders extend them. A
-//! rolling restart that goes on before that takes the majority from under a
-//! lease. After `max_ttl` every lease that still lives was extended.
+//! A node that forgot its locks gets them back when their holders extend them. If a
+//! rolling restart continues before that, a lease may lose its majority. After
+//! `max_ttl`, every lease that is still held has been extended.
 
 use super::Watcher;
 use crate::look::why_unlisted;
@@ -13,10 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long from one look to the next.
+/// The pause between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What a node has not got.
+/// Something that a node lacks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Missing {
     node: Arc<str>,
@@ -25,15 +25,15 @@ pub(super) struct Missing {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// A lock that is to be seen elsewhere.
+    /// A lock that another node has.
     Lock(String),
-    /// A word about its locks, for this reason.
+    /// The list of its locks, for this reason.
     Listing(String),
 }
 
 impl Watcher<'_> {
-    /// Waits until nothing is missing on these nodes, or everything that lives
-    /// must be there. What is still missing when our time is over.
+    /// Waits until these nodes lack nothing, or until every lease that is still held
+    /// must have been extended. Returns what is still missing when the time is up.
     pub(super) async fn wait_for_leases(
         &self,
         named: &[Arc<str>],
@@ -43,8 +43,8 @@ impl Watcher<'_> {
         let mut before: Option<BTreeSet<Missing>> = None;
         loop {
             let seen = missing(&self.observer.list("*").await, named);
-            // Nodes are not looked at in the same instant: a lock that is new
-            // may be missed once.
+            // The nodes are not read at the same instant, so a new lock may seem
+            // to be missing once.
             let still: Vec<Missing> = match &before {
                 Some(before) => seen.intersection(before).cloned().collect(),
                 None => seen.iter().cloned().collect(),
@@ -85,13 +85,13 @@ fn count(missing: &[Missing]) -> String {
     }
 }
 
-/// What is missing, the first of it by name.
+/// What is missing: the first by name, and how many more.
 pub(super) fn in_words(missing: &[Missing]) -> String {
     let Some(first) = missing.first() else { return String::new() };
     let node = &first.node;
     let what = match &first.what {
         What::Lock(lock) => format!("{lock} is not on {node} yet"),
-        What::Listing(why) => format!("{node} does not tell its locks: {why}"),
+        What::Listing(why) => format!("{node} does not list its locks: {why}"),
     };
     match missing.len() - 1 {
         0 => what,

@@ -1,7 +1,6 @@
-use super::Cli;
-use clap::{Command, CommandFactory as _};
+use super::{Cli, Page};
+use clap::CommandFactory as _;
 use clap_complete::Shell;
-use clap_mangen::Man;
 use std::{
     collections::BTreeMap,
     fs,
@@ -13,8 +12,8 @@ fn the_arguments_fit_together() {
     Cli::command().debug_assert();
 }
 
-/// Packagers take completions and man pages from `assets`. They are made from
-/// the arguments: `REDLATCH_BLESS=1 cargo test -p redlatch-cli` makes them anew.
+/// Packagers take completions and man pages from `assets`. They are generated from
+/// the arguments: `REDLATCH_BLESS=1 cargo test -p redlatch-cli` updates them.
 #[test]
 fn completions_and_man_pages_are_those_of_the_arguments() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
@@ -48,20 +47,8 @@ fn made() -> BTreeMap<PathBuf, String> {
         clap_complete::generate(shell, &mut Cli::command(), "redlatch", &mut text);
         (Path::new("completions").join(name), text)
     });
-    let mut root = Cli::command();
-    root.build();
-    let pages = [page("redlatch", &root)].into_iter();
-    let pages = pages.chain(
-        root.get_subcommands().map(|sub| page(&format!("redlatch-{}", sub.get_name()), sub)),
-    );
+    let pages =
+        Page::all().into_iter().map(|page| (Path::new("man").join(page.file()), page.text()));
     let files = completions.into_iter().chain(pages);
     files.map(|(path, text)| (path, String::from_utf8(text).unwrap())).collect()
-}
-
-fn page(name: &str, command: &Command) -> (PathBuf, Vec<u8>) {
-    // Without a version: a release must not change every page.
-    let command = command.clone().version(None::<&str>);
-    let mut text = Vec::new();
-    Man::new(command).source("Redlatch").render(&mut text).unwrap();
-    (Path::new("man").join(format!("{name}.1")), text)
 }

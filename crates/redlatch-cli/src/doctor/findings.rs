@@ -1,19 +1,22 @@
 //! What the facts mean for locks.
 //!
-//! In:  what every node told. Out: findings, with the way to fix them.
+//! In:  what every node reported. Out: findings, with fixes.
 
-use crate::{admit::for_another, duration::show, exit::Exit};
+use super::probe::Listener;
+use crate::{
+    admit::for_another, duration::show, event::Scope, exit::Exit, settings::quoted, share,
+};
 use redlatch::{
-    Cause, Fault, RestartGuard, Standing, Vote,
-    node::REDIS_PERMISSIONS,
-    observer::{Agreement, Examined, Facts, Trial},
+    Cause, Fault, LockState, RestartGuard, Standing, Vote,
+    node::{OtherName, REDIS_PERMISSIONS},
+    observer::{Agreement, Examined, Facts, Listed, Listing, Trial, advice},
 };
 use serde::Serialize;
 use std::time::Duration;
 
-/// Clocks that NTP looks after are closer than this, in seconds.
+/// Clocks kept in sync by NTP differ by less than this, in seconds.
 const CLOCKS_DIFFER: f64 = 1.0;
-/// The shortest answer time of a node that counts, and the longest.
+/// The shortest and the longest default node timeout.
 const NODE_TIMEOUTS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -34,7 +37,7 @@ impl Level {
     }
 }
 
-/// Something to know, and what to do about it.
+/// An observation, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
@@ -66,76 +69,148 @@ impl Finding {
     }
 }
 
-/// What is known.
-pub(super) struct Place<'a> {
+/// What we know about the nodes and our settings.
+pub(super) struct Evidence<'a> {
     pub(super) examined: &'a [Examined],
-    /// Where each node stands.
+    /// What listens where a node does not answer.
+    pub(super) listeners: &'a [Option<Listener>],
+    /// Each node's standing.
     pub(super) standings: &'a [Standing],
+    /// The other name that each node's clients use for it, if any.
+    pub(super) other_names: &'a [Option<OtherName>],
     pub(super) guard: RestartGuard,
     /// What all clients must agree on.
     pub(super) agreement: &'a Agreement,
-    /// Who logs in, by node.
+    /// The user that logs in, for each node.
     pub(super) users: &'a [String],
     pub(super) prefix: &'a str,
+    pub(super) scope: Scope,
+    /// The options that another command needs to find the same nodes.
+    pub(super) typed: &'a str,
     pub(super) ttl: Duration,
     pub(super) node_timeout: Option<Duration>,
 }
 
-impl Place<'_> {
+impl Evidence<'_> {
     fn node_timeout(&self) -> Duration {
         let [least, most] = NODE_TIMEOUTS;
         self.node_timeout.unwrap_or((self.ttl / 20).clamp(least, most))
     }
 
-    /// What the clients of that node agree on, in words, if it is not what we do.
+    /// What that node's clients agree on, in words, if it differs from ours.
     fn other(&self, facts: &Facts) -> Option<String> {
-        // A node that was never admitted serves nobody with the guard.
+        // A node that was never admitted has no clients with the guard.
         facts.marker.as_ref()?;
         let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
-        // Which of the nodes it is says the standing.
+        // Not compared here: which node of the list it is. The standing says that.
         let same = theirs.as_ref().is_some_and(|theirs| {
             let terms = |of: &Agreement| (of.nodes().to_vec(), of.max_ttl(), of.skew());
             terms(theirs) == terms(self.agreement)
         });
-        (!same).then(|| theirs.as_ref().map_or("settings that are not known".into(), in_a_line))
+        (!same).then(|| theirs.as_ref().map_or("unknown settings".into(), in_a_line))
     }
 
-    /// Whether the nodes tell what their clients agree on.
+    /// Whether any node says what its clients agree on.
     pub(super) fn is_told(&self) -> bool {
         known(self.examined).any(|(_, facts)| facts.marker.is_some())
     }
 }
 
-pub(super) fn examine_all(place: &Place<'_>) -> Vec<Finding> {
+pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (at, node) in place.examined.iter().enumerate() {
+    for (at, node) in evidence.examined.iter().enumerate() {
         let mut of_node = match &node.facts {
             Ok(facts) => {
-                let guarded = guarded(facts, &node.node, &place.standings[at], place);
-                guarded.into_iter().chain(examine(facts, node, place)).collect()
+                let guarded = guarded(facts, &node.node, at, evidence);
+                guarded.into_iter().chain(examine(facts, node, evidence)).collect()
             }
-            Err(fault) => vec![unfit(fault, &place.users[at], place.prefix)],
+            Err(fault) => vec![match evidence.listeners[at] {
+                Some(listener) => mistaken(listener, &node.address, evidence),
+                None => unfit(fault, &evidence.users[at], evidence),
+            }],
         };
-        of_node.extend(trial(&node.trial, &place.users[at], place.prefix));
+        of_node.extend(trial(&node.trial, &evidence.users[at], evidence.prefix));
         for finding in &mut of_node {
             finding.node = Some(node.node.to_string());
         }
         findings.append(&mut of_node);
     }
-    findings.extend(same_server(place.examined));
-    findings.extend(clocks(place));
-    findings.extend(versions(place.examined));
-    findings.extend(count(place.examined));
-    findings.extend(votes(place));
+    findings.extend(same_server(evidence.examined));
+    findings.extend(clocks(evidence));
+    findings.extend(versions(evidence.examined));
+    findings.extend(count(evidence));
+    findings.extend(votes(evidence));
     findings
 }
 
-fn unfit(fault: &Fault, user: &str, prefix: &str) -> Finding {
+/// How many nodes cannot be used, if the others are too few for a lock.
+pub(super) fn outage(examined: &[Examined]) -> Option<usize> {
+    let nodes = examined.len();
+    let useless = examined.iter().filter(|node| node.facts.is_err()).count();
+    (useless > 0 && 2 * useless >= nodes).then_some(useless)
+}
+
+/// Another kind of server, or another protocol, than the address says.
+fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Finding {
+    let (words, fix) = match listener {
+        Listener::Tls => (
+            "it does not answer: it wants TLS, and the address says redis://",
+            format!("write {}", address.replacen("redis://", "rediss://", 1)),
+        ),
+        Listener::Plain => (
+            "it does not answer: it has no TLS at this port, and the address says rediss://",
+            format!(
+                "name its TLS port; or, if the network is trusted, write {}",
+                address.replacen("rediss://", "redis://", 1)
+            ),
+        ),
+        Listener::Sentinel => (
+            "it cannot be a node: it is a Sentinel, which keeps no keys",
+            "name independent servers themselves; a failover group is no place for locks".into(),
+        ),
+    };
+    let is_broken = outage(evidence.examined).is_some() || listener == Listener::Sentinel;
+    let finding = if is_broken { Finding::problem(words) } else { Finding::warning(words) };
+    finding.fix(fix)
+}
+
+/// A user who may take locks, but not list them.
+pub(super) fn unlisted(fault: &Fault, user: &str) -> Option<Finding> {
+    let is_denied = is_permission(&fault.to_string()) && !matches!(fault, Fault::Unfit(_));
+    is_denied.then(|| {
+        let words = "this user may not list locks: `redlatch ls` and `redlatch admit` need that";
+        Finding::warning(words).fix(format!("ACL SETUSER {user} +scan"))
+    })
+}
+
+/// Locks that never expire, because their keys have no TTL.
+pub(super) fn endless(listing: &Listing) -> Option<Finding> {
+    let is_endless = |lock: &&Listed| matches!(lock.state, LockState::Held { remaining: None, .. });
+    let endless: Vec<&Listed> = listing.locks.iter().filter(is_endless).collect();
+    let first = endless.first()?.name.to_string();
+    let more = match endless.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let words = format!("the lock {first}{more} never expires: its key has no TTL");
+    Some(Finding::warning(words).fix(format!(
+        "if nobody is at work under it, delete it on every node: redis-cli DEL {}",
+        quoted(&first)
+    )))
+}
+
+fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
+    let prefix = evidence.prefix;
     let finding = match fault {
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
             Finding::problem(format!("it cannot be a node: {why}"))
         }
-        fault => Finding::problem(format!("it does not answer: {fault}")),
+        fault if outage(evidence.examined).is_some() => {
+            Finding::problem(format!("it does not answer: {fault}"))
+        }
+        fault => {
+            Finding::warning(format!("it does not answer: {fault}; the others work without it"))
+        }
     };
     let words = fault.to_string();
     if is_permission(&words) {
@@ -147,40 +222,31 @@ fn unfit(fault: &Fault, user: &str, prefix: &str) -> Finding {
     }
 }
 
-/// How a server is told to keep its keys.
+/// The command that stops a server from evicting keys.
 const KEEP: &str = "CONFIG SET maxmemory-policy noeviction";
 
-/// What the restart guard makes of a node.
-fn guarded(facts: &Facts, name: &str, stands: &Standing, place: &Place<'_>) -> Option<Finding> {
-    if let Some(theirs) = place.other(facts) {
+/// What the restart guard says about a node.
+fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Option<Finding> {
+    if let Some(theirs) = evidence.other(facts) {
         let words = format!(
             "its clients have another list of nodes, or other times: {theirs}; ours: {}",
-            in_a_line(place.agreement)
+            in_a_line(evidence.agreement)
         );
-        let fix = format!(
-            "give all clients the same settings; if the change is meant for all clients: \
-             redlatch admit --replace {name}"
-        );
+        let other = evidence.other_names[at].as_ref();
+        let other = other.map_or(String::new(), |other| format!("{other}; "));
+        let fix = other + &advice(&Cause::Disagrees(None), name, evidence.typed);
         return Some(Finding::problem(words).fix(fix));
     }
-    let Standing::Quarantined(quarantine) = stands else { return None };
+    let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
     let out = for_another(quarantine);
+    let fix = advice(&quarantine.cause, name, evidence.typed);
     Some(match &quarantine.cause {
         Cause::OtherNode { is, .. } => Finding::problem(format!(
             "another server answers under this address: it is admitted as {is}, and does not vote \
              as {name}"
         ))
-        .fix(format!(
-            "point {name} back to a server of its own (DNS, NAT, proxy, port forward); or, if \
-             names were swapped for good: redlatch admit --replace --all"
-        )),
-        Cause::Forgot => Finding::warning(format!(
-            "{out}: it may have forgotten locks (restarted, flushed, promoted or new)"
-        ))
-        .fix(format!(
-            "redlatch admit --wait {name}; or, if no lock that it held can still be in use: \
-             redlatch admit {name}"
-        )),
+        .fix(fix),
+        Cause::Forgot => Finding::warning(format!("{out}: {}", quarantine.cause)).fix(fix),
         _ => Finding::problem(format!(
             "{out}: it is being taken by clients with another list of nodes, or other times"
         ))
@@ -194,10 +260,10 @@ fn in_a_line(agreement: &Agreement) -> String {
     format!("{nodes} with max_ttl {max_ttl} and skew {skew}")
 }
 
-/// Whether there are enough nodes that may vote, and a guard over them.
-fn votes(place: &Place<'_>) -> Option<Finding> {
-    let nodes = place.examined.len();
-    if place.guard == RestartGuard::Off {
+/// Reports too few nodes that may vote, or no restart guard.
+fn votes(evidence: &Evidence<'_>) -> Option<Finding> {
+    let nodes = evidence.examined.len();
+    if evidence.guard == RestartGuard::Off {
         let finding = Finding::warning(
             "the restart guard is off: a node that has forgotten its locks votes at once, and two \
              can hold one lock",
@@ -206,18 +272,20 @@ fn votes(place: &Place<'_>) -> Option<Finding> {
             .then(|| finding.fix("restart_guard = \"on\", for all who share the nodes"));
     }
     let quarantined = |stands: &&Standing| matches!(stands, Standing::Quarantined(_));
-    let admitted = place.standings.iter().filter(|stands| **stands == Standing::Admitted).count();
-    let out = place.standings.iter().filter(quarantined).count();
+    let admitted =
+        evidence.standings.iter().filter(|stands| **stands == Standing::Admitted).count();
+    let out = evidence.standings.iter().filter(quarantined).count();
     (out > 0 && admitted <= nodes / 2).then(|| {
         let words = format!("{admitted} of {nodes} nodes may vote: no lock can be taken now");
         let finding = Finding::problem(words);
-        // Those with other clients would be waited for in vain.
-        let waiting = !known(place.examined).any(|(_, facts)| place.other(facts).is_some());
-        if waiting { finding.fix("redlatch admit --wait") } else { finding }
+        // Waiting is in vain for nodes that serve clients with other settings.
+        let waiting = !known(evidence.examined).any(|(_, facts)| evidence.other(facts).is_some());
+        let fix = format!("redlatch admit --wait {}", evidence.typed);
+        if waiting { finding.fix(fix.trim_end()) } else { finding }
     })
 }
 
-fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
+fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let policy = facts.eviction.as_deref();
     match policy {
@@ -225,11 +293,11 @@ fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
         Some("noeviction") => findings.push(Finding::note(
             "its memory is limited: when it is full, no lock can be taken here",
         )),
-        // Otherwise it would have been refused.
+        // The address allows eviction, or the node would have been refused.
         Some(policy) => findings.push(
             Finding::warning(format!(
                 "it throws away keys, also locks that are held, when its memory is full ({policy}); \
-                 ?allow_eviction=yes lets it vote all the same"
+                 ?allow_eviction=yes lets it vote anyway"
             ))
             .fix(KEEP),
         ),
@@ -240,13 +308,13 @@ fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
     }
     if facts.journal == Some(false) {
         let forgets = "a crash or restart makes it forget its locks";
-        findings.push(match place.guard {
+        findings.push(match evidence.guard {
             RestartGuard::Off => {
                 let words = format!("{forgets}: others can take locks that are still held");
                 Finding::warning(words).fix("CONFIG SET appendonly yes, and appendfsync always")
             }
             RestartGuard::On | RestartGuard::Strict => {
-                let window = show(place.agreement.window());
+                let window = show(evidence.agreement.window());
                 Finding::note(format!("{forgets}: it does not vote for {window} then"))
             }
         });
@@ -261,12 +329,12 @@ fn examine(facts: &Facts, node: &Examined, place: &Place<'_>) -> Vec<Finding> {
         let words = "it was a replica: what its master did not pass on in time is forgotten";
         findings.push(Finding::warning(words));
     }
-    findings.extend(speed(node.round_trip, place));
+    findings.extend(speed(node.round_trip, evidence));
     findings
 }
 
-fn speed(round_trip: Duration, place: &Place<'_>) -> Option<Finding> {
-    let (limit, ttl) = (place.node_timeout(), show(place.ttl));
+fn speed(round_trip: Duration, evidence: &Evidence<'_>) -> Option<Finding> {
+    let (limit, ttl) = (evidence.node_timeout(), show(evidence.ttl));
     let words = format!("it answers in {round_trip:.1?}, and has {limit:?} with a TTL of {ttl}");
     let fix = "raise --node-timeout, or --ttl";
     if round_trip >= limit {
@@ -281,7 +349,7 @@ fn speed(round_trip: Duration, place: &Place<'_>) -> Option<Finding> {
 fn trial(trial: &Trial, user: &str, prefix: &str) -> Option<Finding> {
     let Trial::Failed { vote, .. } = trial else { return None };
     let finding = Finding::problem(trial.to_string());
-    // A script that may not read a key finds it gone.
+    // To a script that may not read a key, the key looks gone.
     let denied = matches!(vote, Vote::Gone) || is_permission(&vote.to_string());
     Some(if denied { finding.fix(acl_line(user, prefix)) } else { finding })
 }
@@ -292,7 +360,7 @@ fn is_permission(words: &str) -> bool {
         || words.contains("permission")
 }
 
-/// What gives a user all that locks need, and nothing more.
+/// The command that gives a user exactly the permissions that locks need.
 fn acl_line(user: &str, prefix: &str) -> String {
     format!("ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~{prefix}*")
 }
@@ -316,9 +384,9 @@ fn same_server(examined: &[Examined]) -> Vec<Finding> {
     findings
 }
 
-fn clocks(place: &Place<'_>) -> Option<Finding> {
+fn clocks(evidence: &Evidence<'_>) -> Option<Finding> {
     let mut clocks: Vec<(f64, &str)> =
-        place.examined.iter().filter_map(|node| Some((node.ahead?, &*node.node))).collect();
+        evidence.examined.iter().filter_map(|node| Some((node.ahead?, &*node.node))).collect();
     clocks.push((0.0, "this machine"));
     clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((slow, behind), (fast, ahead)) = (*clocks.first()?, *clocks.last()?);
@@ -327,7 +395,7 @@ fn clocks(place: &Place<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!("the clock of {ahead} is {apart:.1} s ahead of that of {behind}");
-    let finding = if apart < place.agreement.skew().as_secs_f64() {
+    let finding = if apart < evidence.agreement.skew().as_secs_f64() {
         Finding::warning(words)
     } else {
         Finding::problem(words)
@@ -343,18 +411,28 @@ fn versions(examined: &[Examined]) -> Option<Finding> {
     (versions.len() > 1).then(|| Finding::note(format!("versions differ: {}", versions.join(", "))))
 }
 
-fn count(examined: &[Examined]) -> Option<Finding> {
+fn count(evidence: &Evidence<'_>) -> Option<Finding> {
+    let examined = evidence.examined;
     let nodes = examined.len();
     match nodes {
-        1 if examined[0].node.starts_with("file:") => {
-            Some(Finding::note("the locks are in a file: they hold on this machine only"))
-        }
+        1 if examined[0].address.starts_with("file:") => Some(match evidence.scope {
+            Scope::User => Finding::note(
+                "the locks are in a file of this user: they exclude no other user of this machine",
+            )
+            .fix(format!("as root, for all: install -d -m 2770 -g GROUP {}", share::PLACE)),
+            Scope::Machine => {
+                Finding::note("the locks are in a file that the users of this machine share")
+            }
+            Scope::Nodes => {
+                Finding::note("the locks are in a file: they hold on this machine only")
+            }
+        }),
         1 => Some(Finding::warning(
             "there is one node: without it there are no locks, and what it forgets is forgotten; \
              3 or 5 nodes survive that",
         )),
         _ if nodes.is_multiple_of(2) => Some(Finding::warning(format!(
-            "there are {nodes} nodes: they stand no more failures than {} would; use an odd number",
+            "there are {nodes} nodes: they survive no more failures than {} would; use an odd number",
             nodes - 1
         ))),
         _ => None,
@@ -382,18 +460,22 @@ mod tests {
     #[test]
     fn a_node_too_slow_for_the_ttl_is_a_problem() {
         let agreement = Agreement::new([], Duration::from_secs(30), Duration::from_secs(30));
-        let place = |node_timeout| Place {
+        let evidence = |node_timeout| Evidence {
             examined: &[],
+            listeners: &[],
             standings: &[],
+            other_names: &[],
             guard: RestartGuard::Off,
             agreement: &agreement,
             users: &[],
             prefix: "",
+            scope: Scope::Nodes,
+            typed: "",
             ttl: Duration::from_secs(1),
             node_timeout,
         };
         let level = |ms, timeout: Option<Duration>| {
-            speed(Duration::from_millis(ms), &place(timeout)).map(|finding| finding.level)
+            speed(Duration::from_millis(ms), &evidence(timeout)).map(|finding| finding.level)
         };
 
         assert_eq!(level(1, None), None);

@@ -1,9 +1,9 @@
-//! A control group of the command's own, where one can be had.
+//! A separate control group for the command, where we may create one.
 //!
-//! The kernel kills everything in it at once, also what has become another user
-//! and does not take signals from us any more. Root needs none: everybody takes
-//! its signals. Others can have one where their own group is theirs to divide,
-//! as below `systemd --user`, and do without one elsewhere.
+//! The kernel kills everything in it at once, including processes that have become
+//! another user and that we may no longer signal. Root needs none: it may signal
+//! every process. Others get one if they may divide their own group, as under
+//! `systemd --user`, and do without otherwise.
 
 use nix::unistd::{Pid, geteuid};
 use std::{
@@ -12,19 +12,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the names of all of them start with; the holder's process id follows.
+/// How its name starts; the holder's process id follows.
 const NAME: &str = "redlatch-run-";
-/// How often to move out what is inside: it may be starting others.
+/// How often to try moving processes out: they may be starting others.
 const MOVES: usize = 10;
 
-/// The control group; it is dissolved when this is dropped.
+/// The control group; dropping it removes the group.
 #[derive(Debug)]
 pub(super) struct Cage {
     dir: PathBuf,
 }
 
 impl Cage {
-    /// Makes one for the command of this holder.
+    /// Creates one for this holder's command.
     pub(super) fn build(holder: Pid) -> Option<Self> {
         if geteuid().is_root() {
             return None;
@@ -32,24 +32,24 @@ impl Cage {
         let dir = place(holder)?;
         fs::create_dir(&dir).ok()?;
         let cage = Cage { dir };
-        // Without it, it would be of no more use than a process group.
+        // Without `cgroup.kill`, it would be no better than a process group.
         cage.dir.join("cgroup.kill").exists().then_some(cage)
     }
 
-    /// The one that a holder which is dead has left behind.
+    /// The one that a dead holder left behind.
     pub(super) fn left_by(holder: Pid) -> Option<Self> {
         let dir = place(holder)?;
         dir.is_dir().then_some(Cage { dir })
     }
 
-    /// What a process writes `0` to in order to be inside, with all it starts.
+    /// The file to which a process writes `0` to enter, with everything it starts.
     pub(super) fn door(&self) -> io::Result<File> {
         self.open("cgroup.procs")
     }
 
-    /// Kills everything inside.
+    /// Kills every process in it.
     pub(super) fn kill(&self) {
-        // Who is there still is looked for in any case.
+        // The caller looks for survivors in any case.
         let _ = self.open("cgroup.kill").and_then(|mut kill| kill.write_all(b"1"));
     }
 
@@ -59,7 +59,7 @@ impl Cage {
 }
 
 impl Drop for Cage {
-    /// Lets out what a command has left behind on purpose.
+    /// Moves out what the command left behind on purpose.
     fn drop(&mut self) {
         for _ in 0..MOVES {
             if fs::remove_dir(&self.dir).is_ok() {
@@ -76,14 +76,14 @@ impl Drop for Cage {
     }
 }
 
-/// Where the one of this holder is: below the group that we are in.
+/// The directory of this holder's group: below our own group.
 fn place(holder: Pid) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     Some(own_group(&mounts, &groups)?.join(format!("{NAME}{holder}")))
 }
 
-/// The directory of our group: `0::PATH` below the mount of `cgroup2`.
+/// The directory of our own group: `0::PATH` below the mount of `cgroup2`.
 fn own_group(mounts: &str, groups: &str) -> Option<PathBuf> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;

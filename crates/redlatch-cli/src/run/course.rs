@@ -1,12 +1,12 @@
-//! What to do with a running command when something happens to it, its lock or
-//! the one who called it.
+//! Decides what to do when something happens to a running command, its lock or its
+//! caller.
 //!
 //! In:  events. Out: what to do, in order.
 //!
-//! Promise: once the lock is ending, the course ends with every process of the
-//! command gone, or known to have outlived the lock, and says so with the lock's
-//! exit status, not the command's. A command that a signal ends ends with all its
-//! processes, too, while its lock is still held.
+//! Promise: once the lock is ending, the course ends only when every process of the
+//! command is gone or known to have outlived the lock, with the lock's exit status,
+//! not the command's. If a signal ends the command, all its processes end, too,
+//! while the lock is still held.
 
 use crate::{cli::OnLost, exit::Exit};
 use nix::sys::signal::Signal;
@@ -14,25 +14,25 @@ use nix::sys::signal::Signal;
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A signal came for the command.
+    /// The front forwarded a signal for the command.
     Told(Signal),
-    /// The caller continues us, in the terminal's foreground or not.
+    /// The caller resumed us, in the terminal's foreground or not.
     Continued { foreground: bool },
     /// The process that the caller started is dead.
     FrontDied,
     /// The command was stopped, perhaps because it wants the terminal.
     Stopped { wants_terminal: bool },
-    /// The command ended like this.
+    /// The command ended, with this status.
     Ended(Exit),
     /// No process of the command is left.
     AllGone,
     /// The lock is about to end.
     Ending(Cause),
-    /// The time to end by themselves is over.
+    /// The grace period is over.
     GraceOver,
-    /// The lease is over, or the time to kill what a signal did not end.
+    /// The lease has ended, or the time to kill what a signal did not end is up.
     TimeOver,
-    /// Processes of the command are left, and cannot be killed.
+    /// Some of the command's processes are left and cannot be killed.
     Survived,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Cause {
     Lost,
     MaxHold,
     FrontDied,
-    /// A signal ended it, or asked it to end, and it did, like this.
+    /// A signal ended the command, or asked it to end and it did, with this status.
     Told(Exit),
 }
 
@@ -51,23 +51,25 @@ pub(super) enum Cause {
 pub(super) enum Act {
     /// Send the signal to the command's process group.
     Forward(Signal),
-    /// Ask every process of the command to end, and start the grace.
+    /// Ask every process of the command to end, and start the grace period.
     Terminate,
-    /// The signal went to the group: ask those outside, and start the grace.
+    /// The group has the signal: ask processes outside it to end, and start the grace
+    /// period.
     AwaitOthers,
-    /// The signal went to the command alone: ask all others, and start the grace.
+    /// Only the command got the signal: ask all others to end, and start the grace
+    /// period.
     EndOthers,
-    /// Kill every process of the command; come back until none is left.
+    /// Kill every process of the command, again and again until none is left.
     Kill,
-    /// The lock does not end by itself: give the killing a time of its own.
+    /// The lock is still being renewed: set a time limit for the killing.
     LimitKilling,
-    /// Say who is left, and kill whom you can.
+    /// Report the survivors, and kill what can be killed.
     GiveUp,
-    /// The command was stopped: give the terminal back and stop, too.
+    /// The command was stopped: return the terminal and stop, too.
     StopToo { wants_terminal: bool },
-    /// Let the command go on, with the terminal or without.
+    /// Resume the command, with the terminal or without.
     Resume { foreground: bool },
-    /// The end.
+    /// Done: exit with this status.
     Finish(Exit),
 }
 
@@ -78,7 +80,7 @@ pub(super) struct Course {
     ending: Option<Cause>,
     /// Whether a signal asked the command to end.
     told_to_end: bool,
-    /// What to end with if nothing has to be stopped.
+    /// The exit status, if not the command's own.
     verdict: Option<Exit>,
 }
 
@@ -95,7 +97,7 @@ impl Course {
             }
             (Event::Continued { foreground }, _) => vec![Act::Resume { foreground }],
             (Event::Stopped { wants_terminal }, None) => vec![Act::StopToo { wants_terminal }],
-            // It was asked to end: it shall be able to.
+            // It was asked to end, so resume it to let it.
             (Event::Stopped { .. }, Some(_)) => vec![Act::Forward(Signal::SIGCONT)],
             (Event::FrontDied, _) => {
                 self.ending = Some(Cause::FrontDied);
@@ -118,9 +120,9 @@ impl Course {
             }
             (Event::AllGone, Some(cause)) => vec![Act::Finish(cause.exit())],
             (Event::TimeOver, Some(_)) => vec![Act::GiveUp],
-            // Whatever the reason was, the command has outlived its lock.
+            // Whatever the cause, the command has outlived its lock.
             (Event::Survived, _) => vec![Act::Finish(Exit::Lost)],
-            // Others that the command started may still be there.
+            // Processes that the command started may still be there.
             (Event::Ended(_) | Event::Ending(_), Some(_))
             | (Event::GraceOver | Event::AllGone | Event::TimeOver, None) => vec![],
         }
@@ -161,7 +163,7 @@ impl Cause {
 /// The signals that ask a command to end.
 const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
-/// Whether one of them ended it: Ctrl-C at the terminal does not come past us.
+/// Whether one of them ended the command: a Ctrl-C at the terminal doesn't go through us.
 fn is_told(exit: Exit) -> bool {
     ENDING.iter().any(|signal| exit == Exit::Signal(*signal as i32))
 }
@@ -185,7 +187,7 @@ mod tests {
     #[test]
     fn a_lost_lock_ends_in_nothing_but_the_death_of_all() {
         let lost = Event::Ending(Cause::Lost);
-        // The command itself ends well, but what it started stays.
+        // The command itself exits normally, but what it started stays.
         let ended = Event::Ended(Exit::Done);
 
         let acts = after(OnLost::Term, &[lost, ended, Event::GraceOver, Event::AllGone]);

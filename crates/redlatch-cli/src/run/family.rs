@@ -1,7 +1,7 @@
-//! The processes below this one: everything a command has started, also what
-//! has left its process group or its parent.
+//! The descendants of this process: everything a command has started, including
+//! processes that left its process group or lost their parent.
 //!
-//! Needs: this process is a child subreaper, so that orphans come to it.
+//! Needs: this process is a child subreaper, so that orphans become its children.
 
 use super::cage::Cage;
 use crate::say::Survivor;
@@ -20,10 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait for the dead: the kernel may be busy with them.
+/// How long to wait for killed processes to exit: the kernel may be busy.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A process below this one, and its process group.
+/// A descendant of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Relative {
     pid: Pid,
@@ -32,7 +32,7 @@ struct Relative {
 }
 
 impl Relative {
-    /// None for one that is dead.
+    /// Reads a process; `None` if it is dead.
     fn look(pid: Pid) -> Option<Self> {
         let dir = format!("/proc/{pid}");
         let stat = Stat::parse(&fs::read_to_string(format!("{dir}/stat")).ok()?)?;
@@ -41,7 +41,7 @@ impl Relative {
         lives.then_some(Relative { pid, parent, group })
     }
 
-    /// Sends a signal to this process, and to none that got its number since.
+    /// Sends a signal to this process, never to one that has reused its id.
     fn send(self, signal: Signal) -> Result<(), Errno> {
         let plain =
             || kill(self.pid, signal).map_err(|error| Errno::from_raw_os_error(error as i32));
@@ -52,13 +52,13 @@ impl Relative {
             Ok(process) if Relative::look(self.pid) == Some(self) => {
                 pidfd_send_signal(process, named)
             }
-            // It has changed: the next look shows how.
+            // It has changed: the next look will show how.
             Ok(_) | Err(Errno::SRCH) => Ok(()),
             Err(_) => plain(),
         }
     }
 
-    /// For people.
+    /// Describes it for messages.
     fn describe(self) -> Survivor {
         let dir = format!("/proc/{}", self.pid);
         let name = fs::read_to_string(format!("{dir}/comm")).unwrap_or_default();
@@ -74,14 +74,14 @@ impl Relative {
     }
 }
 
-/// The second number behind `Uid:`.
+/// The second number after `Uid:`.
 fn effective_user_in(status: &str) -> Option<u32> {
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     uids.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether other threads live on in a process whose first one has ended: such a
-/// process looks like a zombie.
+/// Whether a process that looks like a zombie has other threads: only its first one
+/// has ended.
 fn has_other_threads(process: &Path) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return false };
     threads.flatten().any(|thread| {
@@ -110,8 +110,8 @@ fn relatives() -> Vec<Relative> {
     found
 }
 
-/// What `PID (NAME) STATE PARENT GROUP …` tells. The name may hold anything, also
-/// parentheses.
+/// What `PID (NAME) STATE PARENT GROUP …` says. The name may contain anything,
+/// including parentheses.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     is_zombie: bool,
@@ -129,28 +129,27 @@ impl Stat {
     }
 }
 
-/// Sends a signal to a process group, and to every process below this one that
-/// is not in it.
+/// Sends a signal to a process group, and to every descendant that is not in it.
 pub(super) fn signal_all(group: Pid, signal: Signal) {
-    // Who has ended since does not mind; who refuses is looked for later.
+    // Ignore processes that have ended; the caller looks for survivors later.
     let _ = killpg(group, signal);
     signal_others(group, signal);
 }
 
-/// Sends a signal to every process below this one that is not in the group.
+/// Sends a signal to every descendant that is not in the group.
 pub(super) fn signal_others(group: Pid, signal: Signal) {
     for relative in relatives().into_iter().filter(|relative| relative.group != group) {
         let _ = relative.send(signal);
     }
 }
 
-/// Who is there still.
+/// The descendants that are still alive.
 pub(super) fn survivors() -> Vec<Survivor> {
     relatives().into_iter().map(Relative::describe).collect()
 }
 
-/// Kills and buries every process below this one, again and again until none is
-/// left that can be killed: one may have been starting another. Who is left.
+/// Kills and reaps every descendant, again and again until none is left that we can
+/// kill: one may have been starting another. Returns the survivors.
 pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
     let since = Instant::now();
     loop {
@@ -173,7 +172,7 @@ pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
     }
 }
 
-/// Buries the dead. Whether nobody is left.
+/// Reaps exited children. Returns whether no child is left.
 fn bury() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {

@@ -3,23 +3,19 @@
 //! In:  signals, and news from the holder.
 //! Out: orders to the holder, and the exit status.
 //!
-//! Promise: if the holder dies, or does not tell in time that the lease goes
-//! on, every process of the command is killed.
+//! Promise: if the holder dies, or does not report in time that the lease is still
+//! held, every process of the command is killed.
 
 use super::{
     Plan,
     cage::Cage,
     family, holder,
+    hooks::Hook,
     signals::{self, Original},
     terminal::Terminal,
     wire::{LENGTH, News, Order},
 };
-use crate::{
-    background::given_descriptors,
-    exit::Exit,
-    fork::fork,
-    say::{Event, Say},
-};
+use crate::{background::given_descriptors, exit::Exit, fork::fork, say::Event};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -33,15 +29,16 @@ use nix::{
 };
 use std::{
     io::{self, Read, Write},
+    mem,
     os::{fd::AsFd, unix::net::UnixStream},
     process,
     time::{Duration, Instant},
 };
 
-/// Starts the holder, watches it and returns how it ended.
+/// Starts the holder, watches it and returns the exit status.
 pub(super) fn run(plan: &Plan) -> Exit {
-    let say = plan.say;
-    let given = given_descriptors();
+    let mut given = given_descriptors();
+    given.retain(|fd| !plan.hooks.owns(*fd));
     let started = signals::block().and_then(|original| {
         signals::expect_children()?;
         prctl::set_child_subreaper(true)?;
@@ -58,47 +55,59 @@ pub(super) fn run(plan: &Plan) -> Exit {
                 let exit = holder::run(plan, theirs, original, given);
                 process::exit(exit.code().into());
             }
-            ForkResult::Parent { child } => {
-                Ok(Front { holder: child, line: ours, signals, original, good_until: None, say })
-            }
+            ForkResult::Parent { child } => Ok(Front {
+                holder: child,
+                line: ours,
+                signals,
+                original,
+                good_until: None,
+                hooks: Vec::new(),
+                plan,
+            }),
         }
     });
     match split {
         Ok(front) => front.watch(),
         Err(error) => {
-            say.say(&Event::failed(format!("no process can be started: {error}"), Exit::Failed));
+            plan.tell(&Event::failed(format!("no process can be started: {error}"), Exit::Failed));
+            plan.trace.borrow_mut().write_end(Exit::Failed, plan.say);
             Exit::Failed
         }
     }
 }
 
-/// Becomes two processes, the second in a process group of its own.
+/// Forks; the child gets its own process group.
 fn split() -> nix::Result<ForkResult> {
     let result = fork()?;
     match result {
         ForkResult::Child => setpgid(Pid::from_raw(0), Pid::from_raw(0))?,
-        // Whoever is first; it may even have ended.
+        // Both set it, whichever runs first; the child may even have ended.
         ForkResult::Parent { child } => setpgid(child, child).unwrap_or_default(),
     }
     Ok(result)
 }
 
-struct Front {
+struct Front<'a> {
     holder: Pid,
     line: UnixStream,
     signals: SignalFd,
     original: Original,
-    /// Until when the command may run without another word from the holder.
+    /// How long the command may run without another message from the holder.
     good_until: Option<Instant>,
-    say: Say,
+    /// The hooks that were started.
+    hooks: Vec<Hook>,
+    plan: &'a Plan,
 }
 
-impl Front {
+impl Front<'_> {
     fn watch(mut self) -> Exit {
         let mut interrupted = None;
         let exit = loop {
             match self.wait() {
-                Ok(Some(News::GoodFor(time))) => self.good_until = Instant::now().checked_add(time),
+                Ok(Some(News::GoodFor(time))) => {
+                    self.plan.trace.borrow_mut().succeeded();
+                    self.good_until = Instant::now().checked_add(time);
+                }
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
                 Ok(Some(News::Interrupted { lent })) => interrupted = Some(lent),
@@ -112,43 +121,51 @@ impl Front {
                     };
                 }
                 Err(Hangs) => {
-                    // It may be stopped, and so may be the command.
+                    // The holder may be stopped, and the command, too.
                     let _ = kill(self.holder, Signal::SIGKILL);
                     self.bury();
                     break self.clear_up(true);
                 }
             }
         };
+        self.start_hooks();
+        self.plan.hooks.finish(mem::take(&mut self.hooks), &self.signals, self.plan.say);
         if let Some(lent) = interrupted {
             self.die_of_interrupt(lent);
         }
         exit
     }
 
-    /// News from the holder; none when it is gone. Forwards signals meanwhile.
+    /// Waits for news from the holder; `None` when it is gone. Forwards signals
+    /// meanwhile.
     fn wait(&mut self) -> Result<Option<News>, Hangs> {
         loop {
             let left = self.good_until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return Err(Hangs);
             }
-            // Rounded up, or the last millisecond would be spent in a busy loop.
+            // Round up, or we would spend the last millisecond in a busy loop.
             let timeout = left.map_or(PollTimeout::NONE, |left| {
                 PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX)
             });
-            let mut ready = [
+            let mut ready = vec![
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.line.as_fd(), PollFlags::POLLIN),
             ];
+            ready.extend(self.plan.hooks.heard().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             match poll(&mut ready, timeout) {
                 Ok(0) | Err(Errno::EINTR) => continue,
-                // Without poll nothing can be watched any more.
+                // Without poll, we cannot watch anything any more.
                 Err(_) => return Err(Hangs),
                 Ok(_) => {}
             }
-            let [signals, line] = ready.map(|fd| fd.any().unwrap_or(true));
+            let is_ready = |at: usize| ready.get(at).is_some_and(|fd| fd.any().unwrap_or(true));
+            let [signals, line, hooks] = [0, 1, 2].map(is_ready);
             if signals {
                 self.forward();
+            }
+            if hooks {
+                self.start_hooks();
             }
             if line {
                 let mut bytes = [0; LENGTH];
@@ -169,17 +186,20 @@ impl Front {
         }
     }
 
+    fn start_hooks(&mut self) {
+        self.plan.hooks.start(self.plan, self.original, &mut self.hooks);
+    }
+
     fn order(&mut self, order: Order) {
-        // A holder that is gone is noticed when its end of the line closes.
+        // If the holder is gone, its end of the socket closes, and we notice there.
         let _ = self.line.write_all(&order.to_bytes());
     }
 
-    /// Stops with everybody in our process group, as from Ctrl-Z, until the
-    /// caller continues us. A command that stopped for want of the terminal can
-    /// have it instead, if the caller has put us into the foreground meanwhile.
+    /// Stops with our whole process group, as on Ctrl-Z, until the caller resumes us.
+    /// If the command stopped because it needs the terminal, and the caller has put us
+    /// into the foreground meanwhile, gives it the terminal instead.
     fn stop(&mut self, wants_terminal: bool) {
-        // While stopped there is nothing to guard: the holder guards, and the
-        // command stands still.
+        // While we are stopped, the holder watches, and the command does not run.
         self.good_until = None;
         let is_home = || Terminal::open(getpgrp()).is_some_and(|terminal| terminal.is_home());
         if !(wants_terminal && is_home()) {
@@ -201,8 +221,18 @@ impl Front {
         }
     }
 
-    /// The holder is gone without having ended the command.
+    /// Cleans up after a holder that is gone without having ended the command.
     fn clear_up(&self, hung: bool) -> Exit {
+        let exit = self.end_command(hung);
+        let mut trace = self.plan.trace.borrow_mut();
+        if exit == Exit::Failed {
+            trace.killed();
+        }
+        trace.write_end(exit, self.plan.say);
+        exit
+    }
+
+    fn end_command(&self, hung: bool) -> Exit {
         let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(getpgrp()) {
             terminal.bring_home();
@@ -217,15 +247,15 @@ impl Front {
             ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
         };
         if processes.is_empty() {
-            self.say.say(&Event::failed(format!("{words}{fate}"), exit));
+            self.plan.tell(&Event::failed(format!("{words}{fate}"), exit));
             return exit;
         }
-        self.say.say(&Event::failed(words, Exit::Lost));
-        self.say.say(&Event::Survived { processes });
+        self.plan.tell(&Event::failed(words, Exit::Lost));
+        self.plan.tell(&Event::Survived { processes });
         Exit::Lost
     }
 
-    /// Ends as by Ctrl-C, so that a shell's loop or script around us ends, too.
+    /// Dies of SIGINT, so that a shell loop or script around us ends, too.
     fn die_of_interrupt(&self, lent: bool) {
         if self.original.restore().is_ok() {
             let target = if lent { Pid::from_raw(0) } else { Pid::this() };
@@ -234,5 +264,5 @@ impl Front {
     }
 }
 
-/// The holder has not said in time that the lease goes on.
+/// The holder has not reported in time that the lease is still held.
 struct Hangs;

@@ -1,19 +1,21 @@
 //! The holder: the process that holds the lock and is the command's parent.
 //!
 //! In:  orders from the front, news of the command, the end of the lease.
-//! Out: an exit status, after the lock was given back.
+//! Out: an exit status, after the lock was released.
 //!
-//! What cannot be undone at once, because nodes are silent, the holder goes on
-//! undoing in the background while the caller has its exit status already.
+//! If nodes are silent, the caller gets its exit status at once, and the holder
+//! continues to undo in the background.
 //!
-//! Promise: the kill lands before the lease ends, whatever the command does.
+//! Promise: the kill comes before the lease ends, whatever the command does.
 
 use super::{
     Plan,
     course::{Act, Cause, Course, Event as Happening},
+    ending::{give_back, linger},
     family::PATIENCE,
+    front_link::FrontLink,
+    health::{Health, Renewals},
     job::{Children, Job},
-    line::Line,
     signals::Original,
     terminal::Terminal,
     waiting::{self, NoLock},
@@ -23,15 +25,18 @@ use crate::{
     background::{let_go, undo},
     cli::OnLost,
     exit::Exit,
-    say::{Event, millis},
+    runtime,
+    say::{Event, Killed, Then, millis},
 };
 use nix::{
     sys::{prctl, signal::Signal},
     unistd::{getpgid, getppid},
 };
-use redlatch::{Guard, Lease, Locks, Lost, Released};
+use redlatch::{Lease, Locks, Lost};
+use rustix::io::Errno;
 use std::{
     collections::VecDeque,
+    convert::Infallible,
     ffi::OsString,
     io,
     os::{
@@ -41,27 +46,35 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// How soon after a kill to look for who is still there.
+/// How long the caller waits for nodes whose answers no longer matter. After that, the
+/// rest is undone in the background.
+const LAST_ANSWERS: Duration = Duration::from_millis(25);
+/// The trace of a shorter run is one line, written at its end.
+const SHORT: Duration = Duration::from_secs(1);
+/// How soon after a kill to look for survivors.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
-/// While it kills, the holder has this long to say that it is still there.
+/// While it kills, the holder has this long to report to the front again.
 const AT_WORK: Duration = Duration::from_millis(500);
-/// The front hears this many times per TTL that all is well.
+/// How many times per TTL the holder reports to the front.
 const WORD_PER_TTL: u32 = 10;
 
-/// Takes the lock, runs the command and returns how to end.
+/// Takes the lock, runs the command and returns the exit status.
 pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<RawFd>) -> Exit {
-    let finished = |exit: Exit| plan.say.say(&Event::Finished { code: exit.code() });
+    let finished = |exit: Exit| {
+        plan.trace.borrow_mut().write_end(exit, plan.say);
+        plan.tell(&Event::Finished { code: exit.code() });
+    };
     let work = || -> io::Result<Exit> {
         prctl::set_child_subreaper(true)?;
-        // Of this process group is the terminal while the front has it.
+        // The front's process group, which has the terminal unless we lend it.
         let home = getpgid(Some(getppid()))?;
         let terminal = Terminal::open(home);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = runtime::new()?;
         let exit = runtime.block_on(async {
-            let mut line = Line::new(line)?;
+            let mut line = FrontLink::new(line)?;
             let mut locks = None;
             let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
-            let is_clean = waiting::settle(locks.as_ref()).await;
+            let is_clean = waiting::settle(locks.as_ref(), LAST_ANSWERS).await;
             finished(exit);
             if let Some(locks) = locks.filter(|_| !is_clean)
                 && let_go(given).is_ok()
@@ -71,12 +84,12 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<
             }
             Ok(exit)
         });
-        // Dropping the runtime would wait for nodes that are mute.
+        // Dropping the runtime would wait for silent nodes.
         std::mem::forget(runtime);
         exit
     };
     work().unwrap_or_else(|error| {
-        plan.say.say(&Event::failed(&error, Exit::Failed));
+        plan.tell(&Event::failed(&error, Exit::Failed));
         finished(Exit::Failed);
         Exit::Failed
     })
@@ -84,7 +97,7 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<
 
 async fn hold(
     plan: &Plan,
-    line: &mut Line,
+    line: &mut FrontLink,
     original: Original,
     terminal: Option<Terminal>,
     locks: &mut Option<Locks>,
@@ -92,46 +105,63 @@ async fn hold(
     let guard = match waiting::take(plan, line, locks).await {
         Ok(guard) => guard,
         Err(NoLock::Failed(failure)) => {
-            let failure = failure.for_nodes(plan.settings.are_typed());
-            plan.say.say(&Event::failed(&failure.message, failure.exit));
+            let failure = failure.with_options(plan.settings.typed());
+            plan.trace.borrow_mut().voted(&failure);
+            plan.tell(&Event::skipped(&failure.message, failure.exit));
             return failure.exit;
         }
-        Err(NoLock::FrontDied) => return Exit::Failed,
+        Err(NoLock::FrontDied) => {
+            plan.trace.borrow_mut().killed();
+            return Exit::Failed;
+        }
         Err(NoLock::Signal(signal)) => {
             let at_terminal = terminal.is_some_and(|terminal| terminal.is_home());
             if signal == Signal::SIGINT && at_terminal {
                 line.tell(News::Interrupted { lent: false });
             }
-            return waiting::ended_by(signal);
+            let exit = Exit::Signal(signal as i32);
+            plan.tell(&Event::skipped(format!("{signal} ended the wait for the lock"), exit));
+            return exit;
         }
     };
     let taken = Instant::now();
-    // First, before anything that can block: from here on the front ends us if we hang.
+    // Before anything that can block: from here on, the front kills us if we hang.
     line.tell(News::GoodFor(good_for(plan, &guard.lease())));
-    plan.say.say(&Event::Taken {
-        resources: guard.resources().map(ToString::to_string).collect(),
-        owner: guard.owner(),
-        usable_ms: millis(guard.remaining()),
-    });
+    plan.trace.borrow_mut().granted(&guard.lease());
+    plan.tell(&Event::Taken { owner: guard.owner(), usable_ms: millis(guard.remaining()) });
+    let mut health = Health::ask(plan, locks.as_ref());
     let exit = match start_in_time(plan, &guard, original, terminal) {
         Ok((job, children)) => {
-            let exit = watch(plan, line, &guard, job, children).await;
+            let exit = tokio::select! {
+                exit = watch(plan, line, &guard, job, children) => exit,
+                never = trace_start(plan) => match never {},
+                never = health.report(plan) => match never {},
+            };
             line.tell(News::NothingToGuard);
-            if !matches!(exit, Exit::Lost | Exit::MaxHold) {
-                linger(plan, line, &guard, taken).await;
+            match exit {
+                Exit::Lost | Exit::MaxHold => exit,
+                exit => linger(plan, line, &guard, taken, exit).await,
             }
-            exit
         }
         Err(not_started) => {
             line.tell(News::NothingToGuard);
             not_started.say(plan)
         }
     };
-    give_back(plan, guard, exit).await
+    let exit = give_back(plan, guard, exit).await;
+    health.report_last(plan).await;
+    exit
 }
 
-/// Starts the command, unless the lease was lost before. The front may have been
-/// stopped together with us, so it cannot be relied on to have noticed.
+/// Leaves a trace of a command that runs for long: its end may never be written.
+async fn trace_start(plan: &Plan) -> Infallible {
+    tokio::time::sleep(SHORT).await;
+    plan.trace.borrow().write_start();
+    std::future::pending().await
+}
+
+/// Starts the command, unless the lease is already lost. We check it ourselves: the
+/// front may have been stopped together with us and not have noticed.
 fn start_in_time(
     plan: &Plan,
     lease: &Lease,
@@ -152,12 +182,12 @@ fn start(
 ) -> io::Result<(Job, Children)> {
     let news = Children::listen()?;
     let job = Job::start(&plan.command, &environment(plan, lease), original, terminal)?;
-    plan.say.say(&Event::Started { pid: job.pid().as_raw() });
+    plan.tell(&Event::Started { pid: job.pid().as_raw() });
     let children = Children::of(job.pid(), news);
     Ok((job, children))
 }
 
-/// What is changed in the command's environment: none if it is taken away.
+/// Changes to the command's environment; `None` removes a variable.
 fn environment<'a>(plan: &'a Plan, lease: &Lease) -> Vec<(&'a str, Option<OsString>)> {
     let names: Vec<&[u8]> = lease.resources().map(redlatch::Resource::as_bytes).collect();
     let until = SystemTime::now() + lease.remaining();
@@ -167,20 +197,20 @@ fn environment<'a>(plan: &'a Plan, lease: &Lease) -> Vec<(&'a str, Option<OsStri
         let secrets = plan.settings.secrets().changes();
         changes.extend(secrets.map(|(name, instead)| (name, instead.map(Into::into))));
     }
-    // One of a lock around this one is taken away, should this have none.
+    // Without a token of our own, remove that of an enclosing lock.
     let fence = lease.fencing_token().map(|number| number.to_string().into());
     changes.extend([
         ("REDLATCH_RESOURCE", Some(OsString::from_vec(names.join(&b"\n"[..])))),
-        ("REDLATCH_TOKEN", Some(OsString::from_vec(lease.token().to_vec()))),
+        ("REDLATCH_LOCK_TOKEN", Some(OsString::from_vec(lease.lock_token().to_vec()))),
         ("REDLATCH_USABLE_UNTIL", Some(until.to_string().into())),
         ("REDLATCH_FENCING_TOKEN", fence),
     ]);
     changes
 }
 
-/// Why the command does not run.
+/// Why the command was not started.
 enum NotStarted {
-    /// The lease was over by then.
+    /// The lease had already ended.
     TooLate,
     Failed(io::Error),
 }
@@ -195,31 +225,32 @@ impl NotStarted {
             }
             NotStarted::Failed(error) => {
                 let program = plan.command[0].to_string_lossy();
-                let (words, exit) = match error.kind() {
-                    io::ErrorKind::NotFound => {
+                let scarce = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+                let (words, exit) = match Errno::from_io_error(error) {
+                    Some(Errno::NOENT) => {
                         ("or the interpreter it names was not found", Exit::NotFound)
                     }
+                    Some(error) if scarce.contains(&error) => ("cannot be started", Exit::Failed),
                     _ => ("cannot be executed", Exit::NotExecutable),
                 };
                 (format!("{program} {words}: {error}"), exit)
             }
         };
-        plan.say.say(&Event::failed(words, exit));
+        plan.tell(&Event::failed(words, exit));
         exit
     }
 }
 
-/// Looks after the command until it has ended, one way or another.
+/// Supervises the command until it has ended, one way or another.
 async fn watch(
     plan: &Plan,
-    line: &mut Line,
+    line: &mut FrontLink,
     lease: &Lease,
     mut job: Job,
     mut children: Children,
 ) -> Exit {
     let mut course = Course::new(plan.on_lost);
-    let mut watch =
-        Watch { plan, lease, kill_at: None, over_at: None, killed: false, survived: false };
+    let mut watch = Supervision::new(plan, lease);
     let mut word = tokio::time::interval(plan.settings.ttl() / WORD_PER_TTL);
     word.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut over = false;
@@ -248,6 +279,7 @@ async fn watch(
             }],
             _ = word.tick(), if !over => {
                 line.tell(News::GoodFor(watch.good_for()));
+                watch.health.look(plan, lease);
                 continue;
             }
         };
@@ -256,6 +288,7 @@ async fn watch(
         loop {
             let Some(act) = acts.pop_front() else {
                 let Some(event) = events.pop_front() else { break };
+                watch.see(event);
                 acts.extend(course.handle(event));
                 continue;
             };
@@ -263,7 +296,7 @@ async fn watch(
                 Act::Forward(signal) => job.signal(signal),
                 Act::Terminate => {
                     job.terminate();
-                    watch.kill_at = Some(watch.latest_kill());
+                    watch.start_grace();
                 }
                 Act::AwaitOthers => {
                     job.terminate_others();
@@ -279,14 +312,14 @@ async fn watch(
                 Act::Kill => {
                     line.tell(News::GoodFor(watch.good_for().max(AT_WORK)));
                     job.kill();
-                    watch.killed = true;
+                    watch.killed.get_or_insert(watch.killing);
                     watch.kill_at = Some(Instant::now() + KILL_AGAIN);
                 }
                 Act::GiveUp => {
                     let processes = Job::survivors();
                     if !processes.is_empty() {
                         watch.survived = true;
-                        plan.say.say(&Event::Survived { processes });
+                        plan.tell(&Event::Survived { processes });
                         line.tell(News::GoodFor(PATIENCE + AT_WORK));
                         job.kill_patiently();
                         events.push_back(Happening::Survived);
@@ -302,8 +335,8 @@ async fn watch(
                     line.tell(News::GoodFor(watch.good_for()));
                 }
                 Act::Finish(exit) => {
-                    if watch.killed && !watch.survived {
-                        plan.say.say(&Event::Killed);
+                    if let Some(how) = watch.killed.filter(|_| !watch.survived) {
+                        plan.tell(&Event::Killed { how });
                     }
                     job.give_terminal_back();
                     if exit == Exit::Signal(Signal::SIGINT as i32) && job.had_terminal() {
@@ -323,18 +356,21 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// The times of a running command.
-struct Watch<'a> {
+/// The timers of a running command.
+struct Supervision<'a> {
     plan: &'a Plan,
     lease: &'a Lease,
     kill_at: Option<Instant>,
-    /// When the lease is over, once its loss was signalled, or the killing.
+    /// When the lease ends, once its loss was signalled; or when to give up killing.
     over_at: Option<Instant>,
-    killed: bool,
+    /// The reason to report for a kill that happens now.
+    killing: Killed,
+    killed: Option<Killed>,
     survived: bool,
+    health: Renewals,
 }
 
-/// How long the front may hear nothing: until after we should have killed.
+/// How long the front may hear nothing from us: until after our kill was due.
 fn good_for(plan: &Plan, lease: &Lease) -> Duration {
     match plan.on_lost {
         OnLost::Warn => Duration::MAX,
@@ -342,78 +378,63 @@ fn good_for(plan: &Plan, lease: &Lease) -> Duration {
     }
 }
 
-impl Watch<'_> {
+impl<'a> Supervision<'a> {
+    fn new(plan: &'a Plan, lease: &'a Lease) -> Self {
+        Supervision {
+            plan,
+            lease,
+            kill_at: None,
+            over_at: None,
+            killing: Killed::AtOnce,
+            killed: None,
+            survived: false,
+            health: Renewals::new(lease),
+        }
+    }
+
+    fn see(&mut self, event: Happening) {
+        match event {
+            // Whatever is left was left behind.
+            Happening::Ended(_) => self.killing = Killed::LeftBehind,
+            Happening::FrontDied => self.plan.trace.borrow_mut().front_died(),
+            _ => {}
+        }
+    }
+
+    fn start_grace(&mut self) {
+        let time = self.time_to_end();
+        if self.killing == Killed::AtOnce && !time.is_zero() {
+            self.killing = Killed::TooLate;
+        }
+        self.kill_at = Some(Instant::now() + time);
+    }
+
     fn good_for(&self) -> Duration {
         good_for(self.plan, self.lease)
     }
 
     fn ending(&self, lost: &Lost) -> Happening {
-        let left = self.plan.grace.min(self.lease.ends_in().saturating_sub(self.plan.margin()));
-        let left_ms = (self.plan.on_lost != OnLost::Warn).then(|| millis(left));
-        let (reason, cause) = match lost {
-            Lost::MaxHold => ("--max-hold is reached".into(), Cause::MaxHold),
-            lost => (format!("the lock is lost: {lost}"), Cause::Lost),
+        let then = match (self.plan.on_lost, millis(self.time_to_end())) {
+            (OnLost::Warn, _) => Then::RunsOn,
+            (_, 0) => Then::Killed,
+            (_, left_ms) => Then::Ends { left_ms },
         };
-        self.plan.say.say(&Event::Ending { reason, left_ms });
+        let (event, cause) = match lost {
+            Lost::MaxHold => {
+                let reason = "--max-hold is reached".into();
+                (Event::Stopped { reason, then }, Cause::MaxHold)
+            }
+            lost => {
+                let reason = format!("the lock is lost: {lost}");
+                (Event::Lost { reason, then }, Cause::Lost)
+            }
+        };
+        self.plan.tell(&event);
         Happening::Ending(cause)
     }
 
-    /// After the grace, but before the lease ends.
-    fn latest_kill(&self) -> Instant {
-        let left = self.lease.ends_in().saturating_sub(self.plan.margin());
-        Instant::now() + self.plan.grace.min(left)
+    /// The grace period, cut short if the lease ends earlier.
+    fn time_to_end(&self) -> Duration {
+        self.plan.grace.min(self.lease.ends_in().saturating_sub(self.plan.margin()))
     }
-}
-
-/// Keeps the lock for as long as `--at-least` says, or until told to end.
-async fn linger(plan: &Plan, line: &mut Line, lease: &Lease, taken: Instant) {
-    let left = plan.at_least.saturating_sub(taken.elapsed());
-    if left.is_zero() {
-        return;
-    }
-    plan.say.say(&Event::Lingering { left_ms: millis(left) });
-    let told_to_end = async {
-        loop {
-            match line.next().await {
-                Some(Order::Signal(signal)) if !super::signals::ends_waiting(signal) => {}
-                Some(Order::Continue { .. }) => {}
-                _ => return,
-            }
-        }
-    };
-    tokio::select! {
-        () = tokio::time::sleep(left) => {}
-        _ = lease.lost() => {}
-        () = told_to_end => {}
-    }
-}
-
-/// Gives the lock back, or what is left of it. How to end then: a command whose
-/// lock was gone too soon has run without it, even if no renewal came to see it.
-async fn give_back(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
-    let has_run = matches!(exit, Exit::Code(_) | Exit::Signal(_));
-    let too_soon = has_run && !guard.ends_in().is_zero();
-    let outcome = match guard.release().await {
-        Ok(Released::Now) => "the lock is released",
-        // What became of it has been said.
-        Ok(Released::AlreadyGone) if matches!(exit, Exit::Lost | Exit::MaxHold) => {
-            "the lock is over"
-        }
-        Ok(Released::AlreadyGone) if too_soon => {
-            let words = "the lock was gone before it was given back: it was taken away, or nodes \
-                         forgot it; another may have had it meanwhile";
-            plan.say.say(&Event::failed(words, Exit::Lost));
-            return Exit::Lost;
-        }
-        Ok(Released::AlreadyGone) => "the lock was gone already",
-        Err(_) if exit == Exit::Lost => "it is not known whether the lock is released",
-        Err(_) => {
-            // A renewal that nobody answered may have been the last to set it.
-            let most_ms = millis(plan.settings.ttl());
-            plan.say.say(&Event::Unreleased { most_ms });
-            return exit;
-        }
-    };
-    plan.say.say(&Event::Released { outcome });
-    exit
 }

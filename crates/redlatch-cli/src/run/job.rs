@@ -1,4 +1,4 @@
-//! The command as a process: starting it, and what becomes of its processes.
+//! The command as a process: starts it, signals it, and watches its processes.
 
 use super::{cage::Cage, course::Event, family, signals::Original, terminal::Terminal};
 use crate::{exit::Exit, say::Survivor};
@@ -23,7 +23,7 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A running command. Its process group has the number of its process.
+/// A running command. The id of its process group is its process id.
 pub(super) struct Job {
     pid: Pid,
     cage: Option<Cage>,
@@ -71,7 +71,7 @@ impl Job {
         self.pid
     }
 
-    /// Whether the terminal was the command's at last.
+    /// Whether the command had the terminal last.
     pub(super) fn had_terminal(&self) -> bool {
         self.lent
     }
@@ -95,29 +95,29 @@ impl Job {
         self.signal_all(Signal::SIGKILL);
     }
 
-    /// Whom [`kill`](Self::kill) has not stopped so far.
+    /// The processes that [`kill`](Self::kill) has not stopped so far.
     pub(super) fn survivors() -> Vec<Survivor> {
         family::survivors()
     }
 
-    /// Kills again and waits for the dead, for as long as it makes sense.
+    /// Kills and reaps until nothing is left, or there is no point in continuing.
     pub(super) fn kill_patiently(&self) {
         family::kill_all(self.cage.as_ref());
     }
 
-    /// Asks every process to end, also one that is stopped.
+    /// Asks every process to end, and resumes those that are stopped.
     pub(super) fn terminate(&self) {
         self.signal_all(Signal::SIGTERM);
         self.signal_all(Signal::SIGCONT);
     }
 
-    /// Asks those to end that are not in the command's process group.
+    /// Asks the processes outside the command's process group to end.
     pub(super) fn terminate_others(&self) {
         family::signal_others(self.pid, Signal::SIGTERM);
         family::signal_all(self.pid, Signal::SIGCONT);
     }
 
-    /// Lets a stopped command go on.
+    /// Resumes a stopped command.
     pub(super) fn resume(&mut self, foreground: bool) {
         if let Some(terminal) = &self.terminal {
             self.lent = foreground && terminal.lend(self.pid).is_ok();
@@ -125,7 +125,7 @@ impl Job {
         self.signal(Signal::SIGCONT);
     }
 
-    /// Puts the front back into the foreground. Whether there is a terminal.
+    /// Puts the front back into the foreground. Returns whether there is a terminal.
     pub(super) fn give_terminal_back(&self) -> bool {
         if let Some(terminal) = &self.terminal {
             terminal.take_back(self.pid);
@@ -134,7 +134,7 @@ impl Job {
     }
 }
 
-/// What the child does before it becomes the command.
+/// Prepares the child before it becomes the command.
 #[expect(unsafe_code, reason = "std offers no safe way to run code between fork and exec")]
 fn in_child(
     command: &mut Command,
@@ -145,33 +145,33 @@ fn in_child(
 ) -> &mut Command {
     let prepare = move || {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // The holder may have died before the signal was set.
+        // The holder may have died before the death signal was set.
         if getppid() != holder {
             return Err(Errno::SRCH.into());
         }
         if let Some(mut door) = door.as_ref() {
-            // Outside it can be killed like any other.
+            // If this fails, we can still kill it like any other process.
             let _ = door.write(b"0");
         }
         if let Some(terminal) = &lender {
-            // Before it reads from the terminal, which only the foreground may.
+            // Do this before the command reads: only the foreground may read.
             let _ = terminal.lend(Pid::this());
         }
         Ok(original.restore()?)
     };
-    // SAFETY: between fork and exec only async-signal-safe things may be done.
+    // SAFETY: between fork and exec, only async-signal-safe calls are allowed.
     // The closure makes system calls, takes no lock and allocates nothing.
     unsafe { command.pre_exec(prepare) }
 }
 
-/// News of all processes that the command has started.
+/// Watches all processes that the command has started.
 pub(super) struct Children {
     news: tokio::signal::unix::Signal,
     job: Pid,
 }
 
 impl Children {
-    /// Listens. Needed before the command is started, or news may be missed.
+    /// Starts to listen. Must happen before the command starts, or news may be missed.
     pub(super) fn listen() -> io::Result<tokio::signal::unix::Signal> {
         signal(SignalKind::child())
     }
@@ -180,7 +180,7 @@ impl Children {
         Children { news, job }
     }
 
-    /// Waits until something has become of some of them. Cancel safe.
+    /// Waits until something happens to any of them. Cancel safe.
     pub(super) async fn changed(&mut self) -> Vec<Event> {
         loop {
             self.news.recv().await;
@@ -191,7 +191,7 @@ impl Children {
         }
     }
 
-    /// Buries the dead and tells what became of the command itself.
+    /// Reaps exited children and returns what happened to the command itself.
     fn look(&self) -> Vec<Event> {
         let mut events = Vec::new();
         loop {

@@ -1,9 +1,9 @@
-//! Which signals are listened to, and what was there before.
+//! Which signals we handle, and the caller's signal mask.
 
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use std::fs;
 
-/// What is forwarded to the command.
+/// The signals that are forwarded to the command.
 const FORWARDED: [Signal; 8] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -15,8 +15,8 @@ const FORWARDED: [Signal; 8] = [
     Signal::SIGTSTP,
 ];
 
-/// Blocked in the front and in the holder: what is forwarded, and what would
-/// stop one who works in the background of a terminal.
+/// Blocks, in the front and in the holder, the signals that are forwarded and those
+/// that would stop a process in the background of a terminal.
 pub(super) fn block() -> nix::Result<Original> {
     let mut blocked: SigSet = FORWARDED.into_iter().collect();
     blocked.add(Signal::SIGTTOU);
@@ -24,19 +24,20 @@ pub(super) fn block() -> nix::Result<Original> {
     Original::before(&blocked)
 }
 
-/// Lets the dead wait for us, also if the caller ignores its own.
+/// Keeps exited children as zombies until we reap them, even if the caller ignores
+/// `SIGCHLD`.
 #[expect(unsafe_code, reason = "what a signal does cannot be set safely")]
 pub(super) fn expect_children() -> nix::Result<()> {
-    // SAFETY: the default runs no code of ours, in no state of ours.
+    // SAFETY: the default action runs none of our code.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)
 }
 
-/// The mask that the caller gave us, and the command shall have.
+/// The signal mask that we inherited, and that the command gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Original(SigSet);
 
 impl Original {
-    /// Blocks signals, and keeps the mask as it was before.
+    /// Blocks signals, and remembers the mask from before.
     pub(crate) fn before(blocked: &SigSet) -> nix::Result<Self> {
         let original = SigSet::thread_get_mask()?;
         blocked.thread_block()?;
@@ -48,20 +49,20 @@ impl Original {
     }
 }
 
-/// What the front listens to.
+/// The signals that the front listens to.
 pub(super) fn listened() -> SigSet {
     unless_ignored(&FORWARDED)
 }
 
-/// These, but for those that the caller ignores (`nohup`, a job in the
-/// background of a script): they stay ignored.
+/// These signals, without those that the caller ignores (`nohup`, a background job of
+/// a script): they stay ignored.
 pub(crate) fn unless_ignored(signals: &[Signal]) -> SigSet {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored_in(&status);
     signals.iter().copied().filter(|signal| !contains(ignored, *signal)).collect()
 }
 
-/// The mask behind `SigIgn:`.
+/// The mask after `SigIgn:`.
 fn ignored_in(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
@@ -71,7 +72,7 @@ fn contains(mask: u64, signal: Signal) -> bool {
     mask >> (signal as i32 - 1) & 1 == 1
 }
 
-/// Whether this signal ends somebody who merely waits.
+/// Whether this signal ends a wait.
 pub(super) fn ends_waiting(signal: Signal) -> bool {
     !matches!(signal, Signal::SIGWINCH | Signal::SIGTSTP)
 }

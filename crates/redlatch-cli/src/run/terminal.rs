@@ -1,4 +1,4 @@
-//! The terminal: whose turn it is.
+//! The terminal, and which process group has it.
 
 use nix::unistd::{Pid, tcgetpgrp, tcsetpgrp};
 use std::{
@@ -8,12 +8,12 @@ use std::{
 
 /// The controlling terminal, if there is one.
 ///
-/// Needs: `SIGTTOU` is blocked, or setting the foreground group from the
+/// Needs: `SIGTTOU` is blocked; otherwise, setting the foreground group from the
 /// background would stop this process.
 #[derive(Debug)]
 pub(super) struct Terminal {
     tty: File,
-    /// The process group of the front, which the caller knows.
+    /// The process group of the front, which is the one that the caller knows.
     home: Pid,
 }
 
@@ -23,7 +23,7 @@ impl Terminal {
         Some(Terminal { tty, home })
     }
 
-    /// Whether the front is in the foreground, so that the command may be.
+    /// Whether the front is in the foreground, so that the command may be, too.
     pub(super) fn is_home(&self) -> bool {
         tcgetpgrp(&self.tty) == Ok(self.home)
     }

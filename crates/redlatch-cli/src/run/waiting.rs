@@ -1,14 +1,14 @@
-//! From a plan to a lock that is held, obeying signals on the way.
+//! Takes the lock for a plan, and obeys signals while waiting.
 
 use super::{
     Plan,
-    line::Line,
+    front_link::FrontLink,
     signals::ends_waiting,
     wire::{News, Order},
 };
-use crate::{exit::Exit, failure::Failure, progress};
+use crate::{connecting::connect, failure::Failure, progress};
 use nix::sys::signal::Signal;
-use redlatch::{ConnectError, Guard, LockError, Locks};
+use redlatch::{Guard, LockError, Locks};
 use std::{
     future::Future,
     os::unix::ffi::OsStrExt,
@@ -16,40 +16,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the caller waits for what is left to undo. The rest is undone in
-/// the background.
+/// How long Ctrl-Z waits for undos to finish.
 const UNDO: Duration = Duration::from_millis(500);
-/// How often unreachable nodes are tried again while waiting.
-const AGAIN: Duration = Duration::from_millis(250);
 
 /// Why there is no lock.
 pub(super) enum NoLock {
     Failed(Failure),
-    /// A signal ended the waiting.
+    /// A signal ended the wait.
     Signal(Signal),
     /// The front is dead.
     FrontDied,
 }
 
-/// What came in between.
+/// What interrupted the wait.
 enum Interruption {
     Signal(Signal),
     Suspended,
     FrontDied,
 }
 
-/// Takes the lock. What an attempt may have left behind is undone by what is in
-/// the slot.
+/// Takes the lock. The `Locks` in the slot undo what an attempt may have left behind.
 pub(super) async fn take(
     plan: &Plan,
-    line: &mut Line,
+    line: &mut FrontLink,
     locks: &mut Option<Locks>,
 ) -> Result<Guard, NoLock> {
     let deadline = Instant::now().checked_add(plan.settings.wait());
     loop {
         let attempt = attempt(plan, locks, deadline);
         let interruption = match unless_told(line, attempt).await {
-            Ok(result) => return result.map_err(NoLock::Failed),
+            Ok(result) => {
+                let wait = plan.settings.wait();
+                return result.map_err(|failure| NoLock::Failed(failure.after(wait)));
+            }
             Err(interruption) => interruption,
         };
         plan.say.end_progress();
@@ -57,7 +56,7 @@ pub(super) async fn take(
             Interruption::Signal(signal) => return Err(NoLock::Signal(signal)),
             Interruption::FrontDied => return Err(NoLock::FrontDied),
             Interruption::Suspended => {
-                settle(locks.as_ref()).await;
+                settle(locks.as_ref(), UNDO).await;
                 line.tell(News::Stop { wants_terminal: false });
                 continued(line).await?;
             }
@@ -72,7 +71,7 @@ async fn attempt(
 ) -> Result<Guard, Failure> {
     let locks = match locks {
         Some(locks) => locks,
-        None => locks.insert(connect(plan, deadline).await?),
+        None => locks.insert(connect(&plan.settings, plan.say, deadline).await?),
     };
     let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
     let names = plan.names.iter().map(|name| name.as_bytes());
@@ -80,7 +79,7 @@ async fn attempt(
         .lock_all(names)
         .owner(&plan.owner)
         .notice(plan.notice())
-        // The command is asked to end at `max_hold`, and has the notice to do so.
+        // At `max_hold` the command is asked to end, and has the notice to do so.
         .max_hold(plan.max_hold.saturating_add(plan.notice()))
         .wait(left);
     let watching = progress::show(plan.say, locks, &plan.names, deadline);
@@ -99,30 +98,19 @@ async fn attempt(
     }
 }
 
-/// Connects; while waiting is allowed, too few nodes are tried again.
-async fn connect(plan: &Plan, deadline: Option<Instant>) -> Result<Locks, Failure> {
-    loop {
-        match plan.settings.builder().connect().await {
-            Err(ConnectError::NoQuorum(_))
-                if deadline.is_none_or(|at| Instant::now() + AGAIN < at) =>
-            {
-                tokio::time::sleep(AGAIN).await;
-            }
-            result => return Ok(result?),
-        }
-    }
-}
-
-/// Waits until nothing is left of what was tried, for a little. Whether it is so.
-pub(super) async fn settle(locks: Option<&Locks>) -> bool {
+/// Waits for undos to finish, for at most `patience`. Returns whether they have.
+pub(super) async fn settle(locks: Option<&Locks>, patience: Duration) -> bool {
     match locks {
-        Some(locks) => tokio::time::timeout(UNDO, locks.settled()).await.is_ok(),
+        Some(locks) => tokio::time::timeout(patience, locks.settled()).await.is_ok(),
         None => true,
     }
 }
 
-/// The outcome, unless something comes in between.
-async fn unless_told<T>(line: &mut Line, work: impl Future<Output = T>) -> Result<T, Interruption> {
+/// Returns the outcome of the work, unless an order from the front interrupts it.
+async fn unless_told<T>(
+    line: &mut FrontLink,
+    work: impl Future<Output = T>,
+) -> Result<T, Interruption> {
     let mut work = pin!(work);
     loop {
         tokio::select! {
@@ -140,8 +128,8 @@ async fn unless_told<T>(line: &mut Line, work: impl Future<Output = T>) -> Resul
     }
 }
 
-/// Waits until the caller continues us.
-async fn continued(line: &mut Line) -> Result<(), NoLock> {
+/// Waits until the caller resumes us.
+async fn continued(line: &mut FrontLink) -> Result<(), NoLock> {
     loop {
         match line.next().await {
             None => return Err(NoLock::FrontDied),
@@ -152,9 +140,4 @@ async fn continued(line: &mut Line) -> Result<(), NoLock> {
             Some(_) => {}
         }
     }
-}
-
-/// What to end with when a signal ended the waiting.
-pub(super) fn ended_by(signal: Signal) -> Exit {
-    Exit::Signal(signal as i32)
 }

@@ -1,4 +1,4 @@
-//! What the front and the holder tell each other: nine bytes a message.
+//! The messages between the front and the holder: nine bytes each.
 
 use nix::sys::signal::Signal;
 use std::{io, time::Duration};
@@ -9,27 +9,27 @@ pub(super) type Bytes = [u8; LENGTH];
 /// From the front to the holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// This signal came for the command.
+    /// The front received this signal for the command.
     Signal(Signal),
-    /// The front was stopped and goes on, in the terminal's foreground or not.
+    /// The front was stopped and runs again, in the terminal's foreground or not.
     Continue { foreground: bool },
 }
 
 /// From the holder to the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// The command may run for this long. No further word by then: the holder
+    /// The command may run for this long. Without another message by then, the holder
     /// hangs, and the command must be killed.
     GoodFor(Duration),
-    /// There is no command that could outlive its lock.
+    /// No command is running, so none can outlive its lock.
     NothingToGuard,
-    /// The command stopped, as from Ctrl-Z: stop, too. Or it stopped because
-    /// it wants the terminal, which it has not: stop unless we have it by now.
+    /// The command stopped, as on Ctrl-Z: stop, too. If it stopped because it wants the
+    /// terminal, stop only if the front doesn't have the terminal by now.
     Stop { wants_terminal: bool },
-    /// Ctrl-C in the terminal ended it: end the same way. The terminal was lent
-    /// to the command, so nobody else has seen the signal, or it was not.
+    /// Ctrl-C in the terminal ended the command, or the wait: end the same way. If the
+    /// terminal was lent to the command, nobody else has seen the signal.
     Interrupted { lent: bool },
-    /// End with this code and do not wait: the holder stays to undo the rest.
+    /// Exit with this code without waiting: the holder stays to undo the rest.
     CleansUp { code: u8 },
 }
 

@@ -1,5 +1,5 @@
-//! What the tests of the command have in common: a place of its own for each
-//! test, the command in it, and a look at processes.
+//! Shared by the tests of the command: a sandbox for each test, the command in it,
+//! and a look at processes.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses another part of it")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
@@ -9,14 +9,13 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use redlatch_testbed::Servers;
+use redlatch_testbed::{Scratch, Servers};
 use std::{
     ffi::OsStr,
     fs,
     io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -26,43 +25,55 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A directory, with an embedded node or servers, that vanishes with the test.
 #[derive(Debug)]
-pub struct Place {
-    dir: PathBuf,
+pub struct Sandbox {
+    dir: Scratch,
     nodes: Option<String>,
     guard: Vec<(&'static str, &'static str)>,
 }
 
-impl Place {
+impl Sandbox {
     /// With an embedded node of its own.
     pub fn embedded() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir =
-            std::env::temp_dir().join(format!("redlatch-cli-{}-{number}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).unwrap();
-        Place { dir, nodes: None, guard: vec![("REDLATCH_RESTART_GUARD", "off")] }
+        Sandbox {
+            dir: Scratch::new().unwrap(),
+            nodes: None,
+            guard: vec![("REDLATCH_RESTART_GUARD", "off")],
+        }
+    }
+
+    /// With new servers as nodes, and without the restart guard.
+    pub fn with_servers(count: usize) -> (Servers, Self) {
+        let servers = Servers::start(count).unwrap();
+        let sandbox = Sandbox::on(&servers);
+        (servers, sandbox)
+    }
+
+    /// With new servers as nodes, and the restart guard with a window of 3 s.
+    pub fn with_guarded_servers(count: usize) -> (Servers, Self) {
+        let servers = Servers::start(count).unwrap();
+        let sandbox = Sandbox::guarded(&servers);
+        (servers, sandbox)
     }
 
     /// With these servers as nodes.
     pub fn on(servers: &Servers) -> Self {
-        let mut place = Place::embedded();
-        place.nodes = Some(servers.urls().join(","));
-        place
+        let mut sandbox = Sandbox::embedded();
+        sandbox.nodes = Some(servers.urls().join(","));
+        sandbox
     }
 
     /// With these servers as nodes, and the restart guard with a window of 3 s.
     /// Elsewhere it is off: it would quarantine every new server for a minute.
     pub fn guarded(servers: &Servers) -> Self {
-        Place::first(servers, servers.len())
+        Sandbox::first(servers, servers.len())
     }
 
     /// The same, with the first nodes only.
     pub fn first(servers: &Servers, count: usize) -> Self {
-        let mut place = Place::embedded();
-        place.nodes = Some(servers.urls()[..count].join(","));
-        place.guard = vec![("REDLATCH_MAX_TTL", "2s"), ("REDLATCH_SKEW", "1s")];
-        place
+        let mut sandbox = Sandbox::embedded();
+        sandbox.nodes = Some(servers.urls()[..count].join(","));
+        sandbox.guard = vec![("REDLATCH_MAX_TTL", "2s"), ("REDLATCH_SKEW", "1s")];
+        sandbox
     }
 
     /// With these times for the restart guard.
@@ -73,17 +84,17 @@ impl Place {
 
     /// With the restart guard as it is by default: a minute.
     pub fn guarded_long(servers: &Servers) -> Self {
-        let mut place = Place::on(servers);
-        place.guard.clear();
-        place
+        let mut sandbox = Sandbox::on(servers);
+        sandbox.guard.clear();
+        sandbox
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+        self.dir.file(name)
     }
 
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     /// The content of a file, once it is there.
@@ -112,6 +123,19 @@ impl Place {
         command
     }
 
+    /// Starts `redlatch run` with these options and a script for the shell.
+    pub fn run(&self, options: &str, script: &str) -> Running {
+        let options: Vec<_> = options.split(' ').collect();
+        start(self.redlatch([&["run"], &options[..], &["--", "sh", "-c", script]].concat()))
+    }
+
+    /// Starts `redlatch run` with these options, which then holds the lock.
+    pub fn hold(&self, options: &str) -> Running {
+        let holder = self.run(options, "echo up > up; sleep 100");
+        self.read("up");
+        holder
+    }
+
     /// A script for the shell, with the command on its path.
     pub fn shell(&self, script: &str) -> Command {
         let mut command = self.command("sh");
@@ -125,18 +149,18 @@ impl Place {
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,QUIT").arg(program);
         let bin = redlatch().parent().unwrap();
-        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        command.current_dir(&self.dir).env("PATH", path).env("XDG_STATE_HOME", &self.dir);
-        command.env("XDG_CONFIG_HOME", self.dir.join("config")).env("HOME", &self.dir);
-        command.env_remove("REDLATCH_LOCK").env_remove("REDLATCH_CONFIG");
-        for variable in ["REDLATCH_RESTART_GUARD", "REDLATCH_MAX_TTL", "REDLATCH_SKEW"] {
-            command.env_remove(variable);
+        let (bin, path) = (bin.display(), std::env::var("PATH").unwrap());
+        let path = format!("{bin}:{bin}/examples:{path}");
+        command.current_dir(self.dir()).env("PATH", path).env("XDG_STATE_HOME", self.dir());
+        command.env("XDG_CONFIG_HOME", self.path("config")).env("HOME", self.dir());
+        let ours = |name: &OsStr| name.to_string_lossy().starts_with("REDLATCH_");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
+            command.env_remove(name);
         }
+        // A directory that the machine's users share is not for tests.
+        command.env("REDLATCH_SHARED", self.path("shared"));
         command.envs(self.guard.iter().copied());
-        match &self.nodes {
-            Some(nodes) => command.env("REDLATCH_NODES", nodes),
-            None => command.env_remove("REDLATCH_NODES"),
-        };
+        command.envs(self.nodes.as_ref().map(|nodes| ("REDLATCH_NODES", nodes)));
         command.stdin(Stdio::null());
         command
     }
@@ -144,12 +168,6 @@ impl Place {
     /// Whether nobody holds the lock.
     pub fn is_free(&self, name: &str) -> bool {
         self.redlatch(["status", name]).output().unwrap().status.success()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A terminal with a program in it.
 
-use super::{PATIENCE, Place};
+use super::{PATIENCE, Sandbox};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::{
     fs::{File, OpenOptions},
@@ -23,7 +23,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Runs a script of the shell there.
-    pub fn with(place: &Place, program: &[&str]) -> Self {
+    pub fn with(sandbox: &Sandbox, program: &[&str]) -> Self {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -31,7 +31,7 @@ impl Terminal {
         let name = ptsname(&master, Vec::new()).unwrap();
         let path = std::ffi::OsStr::from_bytes(name.as_bytes());
         let tty = || OpenOptions::new().read(true).write(true).open(path).unwrap();
-        let mut command = place.command("setsid");
+        let mut command = sandbox.command("setsid");
         // `--ctty` makes it the controlling terminal of a session of its own.
         command.arg("--ctty").arg("--wait").args(program);
         let streams = [tty(), tty(), tty()].map(Stdio::from);

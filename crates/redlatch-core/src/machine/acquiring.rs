@@ -1,21 +1,32 @@
-//! A lock that is wanted: turns to wait for, attempts, each with a token of its
-//! own, and pauses.
+//! Acquires one lock: waits for a turn, makes attempts, each with a fresh token,
+//! and waits between them: in line if it may (see [`lines`](super::lines)),
+//! otherwise for random pauses.
 
 use super::{
-    Grant, Holding, Load, Next, Op, OpId, Order, Output, Tag, Undoing, World, turns::is_settled,
+    Holding, Load, Next, Op, OpId, Order, Output, Tag, Undoing, World,
+    lines::{News, Stand, Turn},
+    turns::is_settled,
 };
 use crate::{
     acquire::{AcquireError, Attempt, Decision},
     command::Command,
+    line::{InLine, LOOK, Place, Then, Waiter},
     moment::{Moment, Now},
     mutant::{self, Mutant},
-    quorum::Vote,
+    quorum::{Ballot, Verdict, Vote},
     release::Undo,
     resource::Resources,
     retry::Backoff,
     token::{Entropy, Token},
 };
 use alloc::boxed::Box;
+use core::time::Duration;
+
+/// How long to wait for more nodes to wake us, if those that have not might grant the
+/// lock.
+const GRACE: Duration = Duration::from_millis(2);
+/// The part of the node timeout after which nodes are asked that have not woken us.
+const REST: u32 = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Acquiring {
@@ -23,32 +34,43 @@ pub(super) struct Acquiring {
     backoff: Backoff,
     round: u32,
     state: State,
-    /// What became of the last attempt, if there was a crowd then: somebody who
-    /// waits in vain for another one is told that. Boxed: it is seldom there.
+    /// Our place in line, if we wait in one and speak to the nodes ourselves.
+    place: Option<Place>,
+    /// Which nodes have woken us since the last attempt.
+    woken: NodeSet,
+    /// Which nodes refused the last attempt.
+    refused: NodeSet,
+    /// Why the last attempt failed, if others were waiting then. Reported if no
+    /// further turn comes. Boxed because it is rarely set.
     last: Option<Box<AcquireError>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
-    /// With the ticket that the last attempt had, if it is kept.
+    /// Holds the number of the last attempt, if it may keep it.
     Pausing {
         until: Moment,
-        ticket: Option<u64>,
+        number: Option<u64>,
     },
     Queueing {
         since: Moment,
         until: Moment,
-        ticket: u64,
+        number: u64,
     },
-    /// Boxed: of very many requests few are this far.
+    /// Behind other callers of this machine, which is all it needs to know.
+    Behind,
+    /// Boxed because few of many requests get this far at a time.
     Taking(Box<Taking>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Taking {
-    attempt: Attempt,
-    token: Token,
-    ticket: u64,
+pub(super) struct Taking {
+    pub(super) attempt: Attempt,
+    pub(super) token: Token,
+    number: u64,
+    asked: NodeSet,
+    /// When to ask the nodes that have not woken us.
+    rest_at: Moment,
 }
 
 impl Acquiring {
@@ -59,8 +81,18 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Self {
         let backoff = Backoff::new(order.terms.ttl);
-        let state = State::Pausing { until: now, ticket: None };
-        let mut acquiring = Acquiring { order, backoff, round: 0, state, last: None };
+        let state = State::Pausing { until: now, number: None };
+        let (woken, refused) = (NodeSet::NONE, NodeSet::NONE);
+        let mut acquiring =
+            Acquiring { order, backoff, round: 0, state, place: None, woken, refused, last: None };
+        if let Some(line) = acquiring.line(now) {
+            if world.lines.wait_behind(id, &acquiring.order.resources) {
+                acquiring.state = State::Behind;
+                return acquiring;
+            }
+            let waiter = world.lines.waiter(id, &mut world.entropy);
+            acquiring.place = Some(acquiring.place_of(line, waiter));
+        }
         acquiring.queue(now, id, world);
         acquiring
     }
@@ -68,7 +100,8 @@ impl Acquiring {
     pub(super) fn due(&self) -> Moment {
         match &self.state {
             State::Pausing { until, .. } | State::Queueing { until, .. } => *until,
-            State::Taking(taking) => taking.attempt.deadline(),
+            State::Behind => self.order.wait_until,
+            State::Taking(taking) => taking.attempt.deadline().min(taking.rest_at),
         }
     }
 
@@ -79,12 +112,17 @@ impl Acquiring {
         }
     }
 
-    /// What the attempt under way may have put on the nodes.
+    /// Returns what the attempt in progress may have put on the nodes.
     pub(super) fn at_stake(&self) -> Option<(&Resources, &Token)> {
         match &self.state {
-            State::Pausing { .. } | State::Queueing { .. } => None,
             State::Taking(taking) => Some((&self.order.resources, &taking.token)),
+            _ => None,
         }
+    }
+
+    /// Returns whether nodes may know it as somebody who waits.
+    pub(super) fn is_in_line(&self) -> bool {
+        self.place.is_some()
     }
 
     pub(super) fn tick<E: Entropy>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
@@ -92,12 +130,20 @@ impl Acquiring {
         match &mut self.state {
             State::Pausing { until, .. } if now < *until => Next::Same,
             State::Pausing { .. } => self.queue(now, id, world),
+            State::Behind if now < self.order.wait_until => Next::Same,
+            State::Behind => {
+                // One attempt of its own, so that it can say who has the lock.
+                world.lines.leave(id, &self.order.resources, None, now);
+                self.state = State::Pausing { until: now, number: None };
+                self.queue(now, id, world)
+            }
             State::Queueing { until, .. } if now < *until => Next::Same,
-            State::Queueing { since, ticket, .. } => {
-                world.turns.leave(id, *ticket);
+            State::Queueing { since, number, .. } => {
+                world.turns.leave(id, *number);
                 let waited = now.since(*since);
                 let error = self.last.take().map(|last| *last);
                 let error = error.unwrap_or_else(|| world.turns.why_not(waited));
+                self.leave(time, id, now, world);
                 world.outbox.push_back(Output::Acquired(id, Err(error)));
                 Next::Over
             }
@@ -118,66 +164,213 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Next {
         match &mut self.state {
+            // Woken since the take was refused, but before we heard that it was.
+            State::Taking(_)
+                if tag.round == self.round
+                    && vote.holder().is_some()
+                    && self.woken.contains(node) =>
+            {
+                self.woken = self.woken.without(NodeSet::one(node));
+                self.ask(id, NodeSet::one(node), world);
+                Next::Same
+            }
             State::Taking(taking) if tag.round == self.round => {
                 let decision = taking.attempt.vote(now.lease, node, vote);
                 self.proceed(now, id, decision, world)
             }
-            // An earlier attempt's: it is lost, and its undo is on the way.
+            // A vote on an earlier attempt: that one is lost, and its undo is on
+            // its way.
             _ => Next::Same,
         }
     }
 
     pub(super) fn cancel<E>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
-        if let State::Queueing { ticket, .. } = self.state {
-            world.turns.leave(id, ticket);
+        if let State::Queueing { number, .. } = self.state {
+            world.turns.leave(id, number);
         }
-        self.undo(now, world);
+        let look = self.due().min(now.lease.after(LOOK));
+        self.leave(now, id, look, world);
         Next::Over
     }
 
-    /// Starts an attempt, or waits for its turn: until waiting ends, but for as
-    /// long as one node may take at least.
-    fn queue<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        if world.turns.is_open() {
-            return self.take(now, id, world);
+    /// Learns what has happened to it in line.
+    pub(super) fn hear<E: Entropy>(
+        &mut self,
+        time: Now,
+        id: OpId,
+        news: &News,
+        world: &mut World<E>,
+    ) -> Next {
+        let (now, Some(line)) = (time.lease, self.order.line) else { return Next::Same };
+        match news {
+            News::Leads(waiter) => {
+                let place = self.place_of(line, *waiter);
+                self.lead(id, place, now.after(LOOK), world);
+            }
+            News::Inherits(place, look) => self.lead(id, *place, *look, world),
+            News::Served => match &self.state {
+                State::Taking(_) => {
+                    for node in 0..world.nodes {
+                        self.woken(now, id, node, world);
+                    }
+                }
+                State::Pausing { .. } => return self.take_all(now, id, world),
+                State::Queueing { number, .. } => {
+                    world.turns.leave(id, *number);
+                    return self.take_all(now, id, world);
+                }
+                State::Behind => {}
+            },
         }
-        let until = self.order.wait_until.max(now.after(self.order.terms.node_timeout));
-        let ticket = world.turns.enter(id, self.ticket());
-        self.state = State::Queueing { since: now, until, ticket };
         Next::Same
     }
 
-    /// It is its turn. The time of lease and nodes starts here.
-    pub(super) fn take<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+    /// Speaks to the nodes from now on for all who wait here.
+    fn lead<E>(&mut self, id: OpId, place: Place, look: Moment, world: &mut World<E>) {
+        self.place = Some(place);
+        self.refused = NodeSet::all(world.nodes);
+        self.woken = NodeSet::NONE;
+        self.state = State::Pausing { until: look.min(self.order.wait_until), number: None };
+        world.lines.leads(id, &self.order.resources, self.turn(place));
+    }
+
+    /// A node has reserved the lock for us.
+    pub(super) fn woken<E: Entropy>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        node: usize,
+        world: &mut World<E>,
+    ) -> Next {
+        match &mut self.state {
+            State::Taking(taking) => {
+                let refused = matches!(taking.attempt.ballot().vote(node), Vote::Held(_));
+                if refused || !taking.asked.contains(node) {
+                    self.ask(id, NodeSet::one(node), world);
+                } else if !mutant::on(Mutant::EarlyWakeIgnored) {
+                    // A take that is unanswered finds the reservation by itself, unless
+                    // its answer is on its way already.
+                    self.woken = self.woken.with(node);
+                }
+                return Next::Same;
+            }
+            State::Behind => return Next::Same,
+            State::Pausing { .. } | State::Queueing { .. } => {}
+        }
+        self.woken = self.woken.with(node);
+        let majority = world.nodes / 2 + 1;
+        if self.woken.count() >= majority {
+            if let State::Queueing { number, .. } = self.state {
+                world.turns.leave(id, number);
+            }
+            return self.take(now, id, self.woken, world);
+        }
+        // The others may have nothing to wake us for.
+        let against = self.refused.without(self.woken).count();
+        if let State::Pausing { until, .. } = &mut self.state
+            && world.nodes - against >= majority
+        {
+            *until = now.after(GRACE).min(*until);
+        }
+        Next::Same
+    }
+
+    /// Starts an attempt, or waits for a turn: until `wait_until`, and for at least
+    /// one node timeout.
+    fn queue<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        if world.turns.is_open() {
+            return self.take_all(now, id, world);
+        }
+        let until = self.order.wait_until.max(now.after(self.order.terms.node_timeout));
+        let number = world.turns.enter(id, self.number());
+        self.state = State::Queueing { since: now, until, number };
+        Next::Same
+    }
+
+    /// Starts an attempt on all nodes.
+    pub(super) fn take_all<E: Entropy>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        world: &mut World<E>,
+    ) -> Next {
+        self.take(now, id, NodeSet::all(world.nodes), world)
+    }
+
+    /// Starts an attempt, on these nodes first. The lease and the node timeout count
+    /// from here.
+    fn take<E: Entropy>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        nodes: NodeSet,
+        world: &mut World<E>,
+    ) -> Next {
         self.round += 1;
         let token = if mutant::on(Mutant::TokenReused) {
             Token::from_bytes(self.order.owner.as_str().as_bytes())
         } else {
             Token::fresh(&mut world.entropy, &self.order.owner)
         };
-        for node in 0..world.nodes {
-            let command = Command::Take {
-                resources: self.order.resources.clone(),
-                token: token.clone(),
-                ttl: self.order.terms.ttl,
-                fence: self.order.fencing.map(|clock| clock.propose(now, world.nodes)),
-                guard: world.fingerprint(node),
-            };
-            world.send(node, Tag { op: id, round: self.round }, command);
-        }
         let attempt = Attempt::new(now, world.nodes, &self.order.terms);
         let attempt = if self.order.fencing.is_some() { attempt.fenced() } else { attempt };
-        // Who need not wait is ahead of all who do.
-        let ticket = self.ticket().unwrap_or_default();
-        self.state = State::Taking(Box::new(Taking { attempt, token, ticket }));
+        // Callers that did not have to wait are ahead of all that do.
+        let number = self.number().unwrap_or_default();
+        let is_all = nodes == NodeSet::all(world.nodes);
+        let rest = now.after(self.order.terms.node_timeout / REST);
+        let rest_at = if is_all { Moment::NEVER } else { rest };
+        let asked = NodeSet::NONE;
+        self.state = State::Taking(Box::new(Taking { attempt, token, number, asked, rest_at }));
+        self.woken = NodeSet::NONE;
+        self.ask(id, nodes, world);
+        if let Some(place) = &mut self.place {
+            place.known = true;
+        }
+        if mutant::on(Mutant::WakeIsAVote) && !is_all {
+            return self.believe(now, id, nodes, world);
+        }
         Next::Same
     }
 
-    fn ticket(&self) -> Option<u64> {
+    /// Only ever called in a mutant build: counts nodes that have woken us as votes.
+    fn believe<E>(&mut self, now: Moment, id: OpId, nodes: NodeSet, world: &mut World<E>) -> Next {
+        for node in (0..world.nodes).filter(|node| nodes.contains(*node)) {
+            let State::Taking(taking) = &mut self.state else { return Next::Same };
+            if let Some(Ok(until)) = taking.attempt.vote(now, node, Vote::Granted) {
+                return self.won(now, id, until, world);
+            }
+        }
+        Next::Same
+    }
+
+    /// Asks these nodes for the lock.
+    fn ask<E>(&mut self, id: OpId, nodes: NodeSet, world: &mut World<E>) {
+        let State::Taking(taking) = &mut self.state else { return };
+        // One proposal for all nodes, whenever they are asked, so that they agree.
+        let began = taking.attempt.started();
+        for node in (0..world.nodes).filter(|node| nodes.contains(*node)) {
+            if taking.asked.contains(node) {
+                taking.attempt.ask_again(node);
+            }
+            taking.asked = taking.asked.with(node);
+            let command = Command::Take {
+                resources: self.order.resources.clone(),
+                token: taking.token.clone(),
+                ttl: self.order.terms.ttl,
+                fence: self.order.fencing.map(|clock| clock.propose(began, world.nodes)),
+                fingerprint: world.fingerprint(node),
+                place: self.place,
+            };
+            world.send(node, Tag { op: id, round: self.round }, command);
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
         match &self.state {
-            State::Pausing { ticket, .. } => *ticket,
-            State::Queueing { ticket, .. } => Some(*ticket),
-            State::Taking(taking) => Some(taking.ticket),
+            State::Pausing { number, .. } => *number,
+            State::Queueing { number, .. } => Some(*number),
+            State::Behind => None,
+            State::Taking(taking) => Some(taking.number),
         }
     }
 
@@ -195,6 +388,7 @@ impl Acquiring {
         match decision {
             None => {
                 self.raise(now, id, world);
+                self.ask_rest(now, id, world);
                 Next::Same
             }
             Some(Ok(usable_until)) => self.won(now, id, usable_until, world),
@@ -202,7 +396,22 @@ impl Acquiring {
         }
     }
 
-    /// Asks the nodes that answered a lower number to reach the greatest.
+    /// Asks the nodes that have not woken us once those that have do not suffice.
+    fn ask_rest<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+        let State::Taking(taking) = &mut self.state else { return };
+        let answered = |node: usize| *taking.attempt.ballot().vote(node) != Vote::Pending;
+        let mut asked = (0..world.nodes).filter(|node| taking.asked.contains(*node));
+        if taking.rest_at == Moment::NEVER || now < taking.rest_at && !asked.all(answered) {
+            return;
+        }
+        taking.rest_at = Moment::NEVER;
+        if taking.attempt.ballot().tally().verdict() != Verdict::Won {
+            let rest = NodeSet::all(world.nodes).without(taking.asked);
+            self.ask(id, rest, world);
+        }
+    }
+
+    /// Asks nodes that answered with a lower number to raise it to the greatest.
     fn raise<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
         let State::Taking(taking) = &mut self.state else { return };
         let Taking { attempt, token, .. } = &mut **taking;
@@ -211,7 +420,7 @@ impl Acquiring {
                 resources: self.order.resources.clone(),
                 token: token.clone(),
                 to,
-                guard: world.fingerprint(node),
+                fingerprint: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
@@ -227,12 +436,12 @@ impl Acquiring {
         let State::Taking(taking) = &self.state else {
             return Next::Same;
         };
-        let Taking { attempt, token, .. } = &**taking;
-        let (ballot, fence) = (attempt.ballot().clone(), attempt.fencing_token());
-        let second_round = attempt.took_a_second_round();
-        let taken = Grant { token: token.clone(), usable_until, ballot, fence, second_round };
-        let holding = Holding::new(now, &self.order, taken.clone(), self.round);
-        let grant = Grant { usable_until: holding.end(), ..taken };
+        let refused = taking.attempt.ballot().tally().refused > 0;
+        let in_line = |place: &Place| refused || world.lines.has(&self.order.resources, place);
+        let ticket = self.place.filter(in_line).map(|place| place.ticket);
+        let holding = Holding::taken(now, &self.order, taking, usable_until, self.round, ticket);
+        let grant = holding.grant(&taking.attempt);
+        world.lines.won(id, &self.order.resources);
         world.outbox.push_back(Output::Acquired(id, Ok(grant)));
         Next::Becomes(Op::Holding(holding))
     }
@@ -245,39 +454,183 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Next {
         let now = time.lease;
-        let elapsed = match &self.state {
-            State::Taking(taking) => taking.attempt.elapsed(now),
-            State::Pausing { .. } | State::Queueing { .. } => return Next::Same,
-        };
-        self.undo(time, world);
-        if now >= self.order.wait_until {
+        let State::Taking(taking) = &self.state else { return Next::Same };
+        let elapsed = taking.attempt.elapsed(now);
+        self.refused = NodeSet::refusing(taking.attempt.ballot());
+        if now >= self.order.wait_until || error.outlasts(self.order.wait_until.since(now)) {
+            self.leave(time, id, now.after(GRACE), world);
             world.outbox.push_back(Output::Acquired(id, Err(error)));
             return Next::Over;
         }
+        let is_held = matches!(error, AcquireError::Held(_));
+        if let (true, Some(place), Some(line)) = (is_held, self.place, self.line(now))
+            && let Some(pause) = line.look_again(taking.attempt.ballot())
+        {
+            return self.wait_in_line(time, id, place, error, pause, world);
+        }
         let pause = self.backoff.pause(elapsed, &mut world.entropy);
         let until = now.after(pause).min(self.order.wait_until);
+        if let (Some(place), Some(_)) = (self.place, self.line(now))
+            && let Stand::Behind = world.lines.join(id, &self.order.resources, self.turn(place))
+        {
+            return self.wait_behind(time, place, (id, error, until), world);
+        }
+        self.undo(time, None, world);
         let is_crowded = world.turns.is_crowded();
         self.last = is_crowded.then(|| Box::new(error.clone()));
-        // Nodes that did not answer are no reason to wait behind everyone once
-        // more. A lock that is held is: its retries would keep others waiting.
-        let is_held = matches!(error, AcquireError::Held(_));
-        let ticket = self.ticket().filter(|_| is_crowded && !is_held);
+        // If nodes failed, keep the place in the queue. If the lock is held, give
+        // it up: retries would keep others waiting.
+        let number = self.number().filter(|_| is_crowded && !is_held);
         world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
-        self.state = State::Pausing { until, ticket };
+        self.state = State::Pausing { until, number };
         Next::Same
     }
 
-    /// Removes what the attempt under way may have put on the nodes: also where
-    /// it was refused, since a take the network repeated is refused by our own key.
-    fn undo<E>(&self, now: Now, world: &mut World<E>) {
-        if let State::Taking(taking) = &self.state {
-            world.spawned.push(Undoing {
-                resources: self.order.resources.clone(),
-                token: taking.token.clone(),
-                undo: Undo::new(now, taking.attempt.ballot(), self.order.terms.ttl, None),
-                patience: self.order.terms.node_timeout,
-                round: 0,
-            });
+    /// Waits until a node wakes us, or for so long.
+    fn wait_in_line<E>(
+        &mut self,
+        time: Now,
+        id: OpId,
+        place: Place,
+        error: AcquireError,
+        pause: Duration,
+        world: &mut World<E>,
+    ) -> Next {
+        let now = time.lease;
+        let stand = world.lines.join(id, &self.order.resources, self.turn(place));
+        let until = now.after(pause).min(self.order.wait_until);
+        if let Stand::Behind = stand {
+            return self.wait_behind(time, place, (id, error, until), world);
+        }
+        world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
+        if !mutant::on(Mutant::KeepsItsPart) {
+            self.undo(time, Some(Then::Wait(place.ticket)), world);
+        }
+        let never = mutant::on(Mutant::NeverLooksAgain);
+        let until = if never { self.order.wait_until } else { until };
+        self.state = State::Pausing { until, number: None };
+        Next::Same
+    }
+
+    /// Leaves the nodes to the caller that speaks for all who wait here.
+    fn wait_behind<E>(
+        &mut self,
+        time: Now,
+        place: Place,
+        (id, error, until): (OpId, AcquireError, Moment),
+        world: &mut World<E>,
+    ) -> Next {
+        world.outbox.push_back(Output::Retrying(id, error, until.since(time.lease)));
+        self.undo(time, Some(Then::Leave(place.ticket)), world);
+        self.place = None;
+        self.state = State::Behind;
+        Next::Same
+    }
+
+    /// Gives up: undoes the attempt in progress and leaves the line. Whoever inherits
+    /// the place looks at the nodes at `look`.
+    fn leave<E>(&self, now: Now, id: OpId, look: Moment, world: &mut World<E>) {
+        let has_heir = world.lines.leave(id, &self.order.resources, self.place, look);
+        let known = self.place.filter(|place| place.known).map(|place| place.ticket);
+        let known = known.filter(|_| !mutant::on(Mutant::TicketLeft));
+        let then = known.map(if has_heir { Then::Wait } else { Then::Leave });
+        if let State::Taking(_) = &self.state {
+            return self.undo(now, then, world);
+        }
+        if let Some(then @ Then::Leave(ticket)) = then {
+            let token = Token::from_bytes(ticket.reservation().as_bytes());
+            self.spawn_undo(now, token, None, ticket.patience(), Some(then), world);
         }
     }
+
+    /// Removes what the attempt in progress may have put on the nodes. That
+    /// includes nodes that refused it: a take that the network repeats is refused
+    /// because of our own key.
+    fn undo<E>(&self, now: Now, then: Option<Then>, world: &mut World<E>) {
+        if let State::Taking(taking) = &self.state {
+            let (token, ttl) = (taking.token.clone(), self.order.terms.ttl);
+            self.spawn_undo(now, token, Some(taking.attempt.ballot()), ttl, then, world);
+        }
+    }
+
+    fn spawn_undo<E>(
+        &self,
+        now: Now,
+        token: Token,
+        votes: Option<&Ballot>,
+        life: Duration,
+        then: Option<Then>,
+        world: &mut World<E>,
+    ) {
+        let undo = Undo::new(now, world.nodes, votes, life, None);
+        world.spawned.push(Undoing {
+            resources: self.order.resources.clone(),
+            token,
+            then,
+            undo: match (then, votes) {
+                (Some(Then::Wait(_)), Some(votes)) => undo.skip_joined(votes),
+                _ => undo,
+            },
+            patience: self.order.terms.node_timeout,
+            round: 0,
+        });
+    }
+
+    /// Returns how it waits in line, if it does. A request for several resources waits
+    /// in none: what is reserved for it would be idle while the others are held.
+    fn line(&self, now: Moment) -> Option<InLine> {
+        let one = self.order.resources.single().is_some();
+        self.order.line.filter(|_| one && now < self.order.wait_until)
+    }
+
+    fn place_of(&self, line: InLine, waiter: Waiter) -> Place {
+        Place { ticket: line.ticket(waiter, self.order.terms.node_timeout), known: false }
+    }
+
+    fn turn(&self, place: Place) -> Turn {
+        let local_batch = self.order.line.map_or(0, |line| line.local_batch);
+        Turn { ticket: place.ticket, local_batch }
+    }
+}
+
+/// A set of nodes. The 64th stands for all behind it, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct NodeSet(u64);
+
+impl NodeSet {
+    const NONE: NodeSet = NodeSet(0);
+
+    fn all(nodes: usize) -> Self {
+        NodeSet(if nodes >= 64 { u64::MAX } else { (1 << nodes) - 1 })
+    }
+
+    fn one(node: usize) -> Self {
+        NodeSet::NONE.with(node)
+    }
+
+    fn refusing(ballot: &Ballot) -> Self {
+        let refused = |(node, vote): (usize, bool)| vote.then_some(node);
+        let votes = ballot.casts().iter().map(|cast| cast.vote.holder().is_some());
+        votes.enumerate().filter_map(refused).fold(NodeSet::NONE, NodeSet::with)
+    }
+
+    fn with(self, node: usize) -> Self {
+        NodeSet(self.0 | bit(node))
+    }
+
+    fn without(self, other: NodeSet) -> Self {
+        NodeSet(self.0 & !other.0)
+    }
+
+    fn contains(self, node: usize) -> bool {
+        self.0 & bit(node) != 0
+    }
+
+    fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+}
+
+fn bit(node: usize) -> u64 {
+    1 << node.min(63)
 }

@@ -1,12 +1,16 @@
-//! A lock that is held: renewal, extension, loss, release.
+//! Holds one lock: renewal, extension, loss, release.
 
-use super::{Adopted, Grant, Next, Op, OpId, Order, Output, Tag, Undoing, World};
+use super::{
+    Adopted, Grant, Kept, Next, Op, OpId, Order, Output, Tag, Undoing, World, acquiring::Taking,
+};
 use crate::{
+    acquire::Attempt,
     command::Command,
     config::Terms,
     extend::{Decision, ExtendError, Extension},
     fence::FencingToken,
-    lease::Loss,
+    lease::{self, Deadlines, Loss},
+    line::{Then, Ticket},
     moment::{Moment, Now},
     mutant::{self, Mutant},
     quarantine::Cause,
@@ -18,85 +22,114 @@ use crate::{
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// How long the caller of a release waits for its outcome at least: nothing of
-/// the lease depends on it, and of thousands at once the last is answered late.
+/// The least time that a caller waits for the outcome of a release. The lease
+/// does not depend on it, and the last of thousands of releases is answered late.
 const RELEASE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Holding {
     resources: Resources,
     token: Token,
     terms: Terms,
-    /// The longest that any command so far lets the keys live.
+    /// The longest TTL that any command so far gave the keys.
     key_ttl: Duration,
-    /// Who may have our key: the votes on the take, and on planting it again.
-    planted: Ballot,
-    /// The last vote: on the take, later on the latest extension.
-    ballot: Ballot,
-    since: Moment,
-    usable_until: Moment,
-    /// Renewal ends here; `NEVER` without a cap.
-    hold_until: Moment,
+    /// Votes on the take and on planting the key again, showing which nodes may
+    /// have it. `None` if any node may, which is usual once all have answered.
+    planted: Option<Ballot>,
+    deadlines: Deadlines,
     next_renewal: Moment,
-    /// Boxed: most of the time there is none.
+    /// The last extension, while it matters. Boxed because there usually is none.
     extension: Option<Box<Extension>>,
-    /// The caller waits for an extension by this TTL.
+    /// A caller is waiting for an extension by this TTL.
     asked: Option<Duration>,
-    /// The extension under way is the one the caller asked for.
+    /// Whether the extension in progress is the one that the caller asked for.
     answering: bool,
     lost: bool,
-    replants: bool,
-    /// What extensions carry along.
+    /// Whether this machine renews the lease and puts its key back; otherwise
+    /// another does.
+    keeps: bool,
+    /// Carried by every extension.
     fence: Option<FencingToken>,
+    /// Whether the take would join the line where it was refused.
+    in_line: bool,
+    /// The ticket, if it did. Boxed because there usually is none.
+    ticket: Option<Box<Ticket>>,
     round: u32,
-    /// Grants of this round that come late belong to the lease all the same.
+    /// Late grants of this round still belong to the lease.
     planted_in: u32,
 }
 
 impl Holding {
-    pub(super) fn new(now: Moment, order: &Order, grant: Grant, round: u32) -> Self {
-        let Grant { token, usable_until, ballot, fence, .. } = grant;
-        let adopted = Adopted {
-            resources: order.resources.clone(),
-            terms: order.terms.clone(),
-            token,
+    /// Creates the state of a lock that this attempt has just won.
+    pub(super) fn taken(
+        now: Moment,
+        order: &Order,
+        taking: &Taking,
+        usable_until: Moment,
+        round: u32,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        let Order { resources, terms, .. } = order.clone();
+        let lease = Adopted {
+            hold_until: lease::hold_until(now, &terms),
+            token: taking.token.clone(),
+            keeps: true,
+            fence: taking.attempt.fencing_token(),
+            resources,
+            terms,
             usable_until,
-            replants: true,
-            fence,
         };
-        let mut holding = Holding::adopt(now, adopted, ballot.casts().len());
-        holding.planted = ballot.clone();
-        holding.ballot = ballot;
-        holding.round = round;
-        holding.planted_in = round;
+        let mut holding = Holding::new(lease, Some(taking.attempt.ballot().clone()), round);
+        holding.in_line = order.line.is_some();
+        holding.ticket = ticket.map(Box::new);
         holding
     }
 
-    pub(super) fn adopt(now: Moment, adopted: Adopted, nodes: usize) -> Self {
-        let Adopted { resources, terms, token, usable_until, replants, fence } = adopted;
-        let max_hold = terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.max_hold);
+    /// Creates the state of a lock that was acquired elsewhere: any node may have
+    /// its key.
+    pub(super) fn adopted(lease: Adopted) -> Self {
+        Holding::new(lease, None, 0)
+    }
+
+    fn new(lease: Adopted, planted: Option<Ballot>, round: u32) -> Self {
+        let deadlines = lease.deadlines();
+        let Adopted { resources, terms, token, keeps, fence, .. } = lease;
         let mut holding = Holding {
             resources,
             token,
             key_ttl: terms.ttl,
-            planted: Ballot::of(nodes),
-            ballot: Ballot::of(nodes),
-            since: now,
-            usable_until,
-            hold_until: now.after(max_hold),
+            planted,
+            deadlines,
             next_renewal: Moment::NEVER,
             extension: None,
             asked: None,
             answering: false,
             lost: false,
-            replants,
+            keeps,
             fence,
-            round: 0,
-            planted_in: 0,
+            in_line: false,
+            ticket: None,
+            round,
+            planted_in: round,
             terms,
         };
-        holding.schedule_renewal(holding.renewal_before_end());
+        holding.schedule_renewal();
+        holding.forget_planted();
         holding
+    }
+
+    /// Returns what the holder needs to know.
+    pub(super) fn grant(&self, attempt: &Attempt) -> Grant {
+        Grant {
+            resources: self.resources.clone(),
+            terms: self.terms.clone(),
+            token: self.token.clone(),
+            deadlines: self.deadlines,
+            ballot: attempt.ballot().clone(),
+            fence: self.fence,
+            second_round: attempt.took_a_second_round(),
+        }
     }
 
     pub(super) fn at_stake(&self) -> (&Resources, &Token) {
@@ -105,21 +138,21 @@ impl Holding {
 
     pub(super) fn due(&self) -> Moment {
         if self.lost {
-            return self.end();
+            return self.deadlines.ends_at;
         }
         let extending = self.extension.as_ref().filter(|extension| !extension.is_decided());
         let next = extending.map_or(self.next_renewal, |extension| extension.deadline());
-        next.min(self.notice_at())
+        next.min(self.deadlines.notice_at)
     }
 
     pub(super) fn tick<E>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
         let now = time.lease;
-        if now >= self.notice_at() {
-            self.lose(id, self.cause_of_end(), world);
+        if now >= self.deadlines.notice_at {
+            self.lose(id, self.loss(now), world);
         }
         if self.lost {
-            // Until the end somebody may still be acting on the lease.
-            let over = now >= self.end();
+            // The holder may still be acting on the lease until it ends.
+            let over = now >= self.deadlines.ends_at;
             return if over { self.release(time, id, false, world) } else { Next::Same };
         }
         if let Some(extension) = self.extension.as_mut().filter(|extension| !extension.is_decided())
@@ -140,9 +173,10 @@ impl Holding {
         ttl: Duration,
         world: &mut World<E>,
     ) -> Next {
-        if self.lost || now >= self.end() {
-            let error = ExtendError::Lost(self.ballot.clone());
-            world.outbox.push_back(Output::Extended(id, Err(error)));
+        if self.lost || now >= self.deadlines.ends_at {
+            let over =
+                if self.lost { ExtendError::Over } else { ExtendError::Lost(self.loss(now)) };
+            world.outbox.push_back(Output::Extended(id, Err(over)));
             return Next::Same;
         }
         self.asked = Some(ttl);
@@ -153,20 +187,20 @@ impl Holding {
     }
 
     pub(super) fn extended_elsewhere(&mut self, until: Moment) -> Next {
-        if !self.lost && until > self.usable_until {
-            self.usable_until = until;
+        if !self.lost && until > self.deadlines.ends_at {
+            self.deadlines = self.deadlines.extended(&self.terms, until);
             if let Some(extension) = &mut self.extension {
-                extension.lease_lasts_until(until);
+                extension.extended_elsewhere(self.deadlines);
             }
-            self.schedule_renewal(self.renewal_before_end());
+            self.schedule_renewal();
         }
         Next::Same
     }
 
-    /// An extension that is kept from here on would keep alive a lock that
-    /// nobody believes in.
-    pub(super) fn give_up<E>(&mut self, id: OpId, world: &mut World<E>) -> Next {
-        self.lose(id, self.cause_of_end(), world);
+    /// Gives the lease up: extending it further would keep alive a lock that its
+    /// holder believes lost.
+    pub(super) fn give_up<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
+        self.lose(id, self.loss(now), world);
         Next::Same
     }
 
@@ -181,26 +215,59 @@ impl Holding {
     ) -> Next {
         let now = time.lease;
         if tag.round == self.planted_in {
-            let after = now.since(self.since);
-            self.ballot.cast(node, vote.clone(), after);
-            // A command that never left, to raise a register, says nothing of the
-            // take before it.
-            let never_sent = matches!(&vote, Vote::Failed(fault) if fault.never_sent());
-            if !never_sent || *self.planted.vote(node) == Vote::Pending {
-                self.planted.cast(node, vote, after);
-            }
+            self.planted_vote(node, vote);
             return Next::Same;
         }
         let Some(extension) = self.extension.as_mut().filter(|_| tag.round == self.round) else {
             return Next::Same;
         };
         let decision = extension.vote(now, node, vote);
-        let late = decision.is_none() && extension.is_kept();
-        self.ballot = extension.ballot().clone();
-        if late && !self.lost {
+        if decision.is_none() && extension.is_kept() && !self.lost {
             self.replant(id, node, world);
         }
-        self.proceed(time, id, decision, world)
+        let next = self.proceed(time, id, decision, world);
+        self.extension.take_if(|extension| extension.is_over());
+        next
+    }
+
+    /// A node has reserved the key for a ticket of our line. Returns whether that was
+    /// for us: it is our ticket, or our key was missing there. It is planted then.
+    pub(super) fn woken<E>(
+        &mut self,
+        id: OpId,
+        node: usize,
+        ticket: Ticket,
+        world: &mut World<E>,
+    ) -> bool {
+        let is_missing =
+            |planted: &Ballot| matches!(planted.vote(node), Vote::Pending | Vote::Held(_));
+        let missing = self.keeps && !self.lost && self.planted.as_ref().is_some_and(is_missing);
+        if missing {
+            self.plant(id, node, Some(ticket), world);
+        }
+        missing || self.ticket.as_ref().is_some_and(|ours| ours.arrived == ticket.arrived)
+    }
+
+    /// Records a late vote on the take, or one on planting the key again.
+    fn planted_vote(&mut self, node: usize, vote: Vote) {
+        let Some(planted) = &mut self.planted else { return };
+        // A raise that was never sent says nothing about the take before it.
+        let never_sent = matches!(&vote, Vote::Failed(fault) if fault.never_sent());
+        if !never_sent || *planted.vote(node) == Vote::Pending {
+            planted.cast(node, vote, Duration::ZERO);
+        }
+        self.forget_planted();
+    }
+
+    /// Drops the votes once they rule out no node: the undo then goes to all of them.
+    fn forget_planted(&mut self) {
+        self.planted.take_if(|planted| {
+            planted.casts().iter().all(|cast| match &cast.vote {
+                Vote::Pending | Vote::Held(_) => false,
+                Vote::Failed(fault) => !fault.never_sent(),
+                _ => true,
+            })
+        });
     }
 
     pub(super) fn release<E>(
@@ -212,14 +279,20 @@ impl Holding {
     ) -> Next {
         let now = time.lease;
         if self.asked.take().is_some() || self.answering {
-            let error = ExtendError::Lost(self.ballot.clone());
-            world.outbox.push_back(Output::Extended(id, Err(error)));
+            world.outbox.push_back(Output::Extended(id, Err(ExtendError::Over)));
         }
         let answer_by = answer.then(|| now.after(self.terms.node_timeout.max(RELEASE)));
+        let left = self.left_in_line(id, world);
+        let then = world.lines.released(id, &self.resources);
+        if let (Some(then), Some(ticket)) = (then, left) {
+            self.leave_line_of(time, then, ticket, world);
+        }
+        let then = then.or(left.map(Then::Leave));
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
-            undo: Undo::new(time, &self.planted, self.key_ttl, answer_by),
+            then,
+            undo: Undo::new(time, world.nodes, self.planted.as_ref(), self.key_ttl, answer_by),
             patience: self.terms.node_timeout,
             round: self.round + 1,
         };
@@ -227,17 +300,34 @@ impl Holding {
         Next::Becomes(Op::Undoing(undoing))
     }
 
-    /// The lease ends here, whatever the votes say.
-    pub(super) fn end(&self) -> Moment {
-        self.usable_until.min(self.hold_until)
+    /// Returns the ticket that the take left where it was refused, or will be.
+    fn left_in_line<E>(&mut self, id: OpId, world: &World<E>) -> Option<Ticket> {
+        self.planted.as_ref().filter(|_| self.in_line)?;
+        let own =
+            || world.lines.own_waiter(id).map(|waiter| Ticket { arrived: 0, waiter, patience: 0 });
+        self.ticket.take().map(|ticket| *ticket).or_else(own)
     }
 
-    fn notice_at(&self) -> Moment {
-        self.end().before(self.terms.notice)
+    /// Takes our ticket out of line if the lock goes to another line of this client:
+    /// both began at the same time, each with a ticket of its own.
+    fn leave_line_of<E>(&self, time: Now, then: Then, ticket: Ticket, world: &mut World<E>) {
+        let (Then::Leave(next) | Then::Wait(next) | Then::Pass(next)) = then;
+        if next.waiter == ticket.waiter {
+            return;
+        }
+        world.spawned.push(Undoing {
+            resources: self.resources.clone(),
+            token: Token::from_bytes(ticket.reservation().as_bytes()),
+            then: Some(Then::Leave(ticket)),
+            undo: Undo::new(time, world.nodes, None, self.terms.node_timeout, None),
+            patience: self.terms.node_timeout,
+            round: 0,
+        });
     }
 
-    fn cause_of_end(&self) -> Loss {
-        if self.hold_until <= self.usable_until { Loss::MaxHold } else { Loss::Expired }
+    /// Returns how the lease is lost, if it is lost now.
+    fn loss(&self, now: Moment) -> Loss {
+        self.deadlines.loss(self.extension.as_ref().and_then(|extension| extension.failure(now)))
     }
 
     fn lose<E>(&mut self, id: OpId, loss: Loss, world: &mut World<E>) {
@@ -254,12 +344,12 @@ impl Holding {
         }
     }
 
-    /// How long a renewal waits for the nodes before it asks again. Nodes with
-    /// thousands of renewals to answer are slow, and asking them again while they
-    /// work on the first makes them slower; towards the end there is less time.
+    /// Returns how long a renewal waits for the nodes before it asks again. Nodes
+    /// with thousands of renewals to answer are slow, and asking again makes them
+    /// slower; near the end of the lease there is less time to wait.
     fn patience(&self, now: Moment) -> Duration {
         let every = self.terms.renewal.as_ref().map_or(Duration::ZERO, |renewal| renewal.every);
-        let left = self.end().since(now);
+        let left = self.deadlines.ends_at.since(now);
         self.terms.node_timeout.max((every / 2).min(left / 3))
     }
 
@@ -279,12 +369,15 @@ impl Holding {
                 token: self.token.clone(),
                 ttl,
                 fence: self.fence.filter(|_| !mutant::on(Mutant::NumberNotCarried)),
-                guard: world.fingerprint(node),
+                fingerprint: world.fingerprint(node),
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
-        let extension = Extension::new(now, world.nodes, ttl, timeout, self.usable_until);
-        self.extension = Some(Box::new(extension));
+        let extension = Extension::new(now, world.nodes, ttl, timeout, self.deadlines);
+        self.extension = Some(Box::new(match self.extension.take() {
+            Some(last) => extension.after(*last),
+            None => extension,
+        }));
     }
 
     fn proceed<E>(
@@ -304,71 +397,77 @@ impl Holding {
         }
         match decision {
             _ if self.lost => return Next::Same,
-            Ok(until) => {
-                self.schedule_renewal(self.renewal_before_end());
-                world.outbox.push_back(Output::Kept(id, until, self.ballot.clone()));
+            Ok(kept) => {
+                self.schedule_renewal();
+                world.outbox.push_back(Output::Kept(id, kept));
                 for node in 0..world.nodes {
                     self.replant(id, node, world);
                 }
             }
-            Err(ExtendError::Unknown(_)) => {
-                self.schedule_renewal(now.after(self.terms.node_timeout));
+            Err(ExtendError::Unknown(ballot)) => {
+                self.renew_from(now.after(self.terms.node_timeout));
+                world.outbox.push_back(Output::NotKept(id, ballot));
             }
-            Err(ExtendError::Lost(ballot)) => {
-                let gone = ballot.tally().refusals_decide();
-                let loss = if gone { Loss::Gone(ballot) } else { self.cause_of_end() };
+            Err(ExtendError::Lost(loss)) => {
                 self.lose(id, loss, world);
                 return self.release(time, id, false, world);
             }
+            Err(ExtendError::Over) => return Next::Same,
         }
         self.send_asked(now, id, world);
         Next::Same
     }
 
-    /// Moves the end of the lease, unless its loss was signalled: nobody counts
-    /// on it any more then, and its keys are about to go.
-    fn prolong(&mut self, until: Moment) -> Decision {
-        if self.lost {
-            return Err(ExtendError::Lost(self.ballot.clone()));
+    /// Moves the end of the lease, unless its loss was signalled: its holder no
+    /// longer relies on it, and its keys are about to be removed.
+    fn prolong(&mut self, until: Moment) -> Result<Kept, ExtendError> {
+        match &self.extension {
+            Some(extension) if !self.lost => {
+                self.deadlines = self.deadlines.extended(&self.terms, until);
+                Ok(Kept { deadlines: self.deadlines, ballot: extension.ballot().clone() })
+            }
+            _ => Err(ExtendError::Over),
         }
-        self.usable_until = self.usable_until.max(until);
-        Ok(self.end())
     }
 
-    /// Renews at `at`, unless renewal is off or the lease reaches its cap already.
-    fn schedule_renewal(&mut self, at: Moment) {
-        let wanted = self.terms.renewal.is_some() && self.usable_until < self.hold_until;
+    fn schedule_renewal(&mut self) {
+        self.renew_from(self.deadlines.renew_at(&self.terms));
+    }
+
+    /// Renews at `at`, unless the lease is not (or no longer) renewed here.
+    fn renew_from(&mut self, at: Moment) {
+        let wanted = self.keeps && self.deadlines.renew_at(&self.terms) < Moment::NEVER;
         self.next_renewal = if wanted { at } else { Moment::NEVER };
     }
 
-    /// When to renew, counted back from the end: whatever moved it last, by how
-    /// much and how long ago, the renewal still comes in time.
-    fn renewal_before_end(&self) -> Moment {
-        let every = self.terms.renewal.as_ref().map_or(Duration::MAX, |renewal| renewal.every);
-        self.usable_until.before(self.terms.usable()).after(every)
-    }
-
-    /// Puts the key back where it is missing, after the vote was won without
-    /// that node: a restarted node rejoins a lease that is being renewed, and
-    /// has its key before it votes again.
+    /// Puts the key back on a node that lost it, once the vote is won without that
+    /// node. A restarted node thus rejoins a lease that is being renewed, and has
+    /// its key before it votes again.
     fn replant<E>(&mut self, id: OpId, node: usize, world: &mut World<E>) {
-        let missing = match self.ballot.vote(node) {
+        let Some(extension) = &self.extension else { return };
+        let missing = match extension.ballot().vote(node) {
             Vote::Gone => true,
             Vote::Quarantined(quarantine) => {
                 quarantine.cause == Cause::Forgot || mutant::on(Mutant::PlantsWhereRefused)
             }
             _ => false,
         };
-        if self.replants && missing {
-            let command = Command::Plant {
-                resources: self.resources.clone(),
-                token: self.token.clone(),
-                ttl: self.terms.ttl,
-                guard: world.fingerprint(node),
-            };
-            world.send(node, Tag { op: id, round: self.planted_in }, command);
-            // Whatever becomes of it: from here on the key may be there.
-            self.planted.cast(node, Vote::Pending, Duration::ZERO);
+        if self.keeps && missing {
+            self.plant(id, node, None, world);
         }
+    }
+
+    fn plant<E>(&mut self, id: OpId, node: usize, ticket: Option<Ticket>, world: &mut World<E>) {
+        let command = Command::Plant {
+            resources: self.resources.clone(),
+            token: self.token.clone(),
+            ttl: self.terms.ttl,
+            fingerprint: world.fingerprint(node),
+            ticket,
+        };
+        world.send(node, Tag { op: id, round: self.planted_in }, command);
+        // Whatever the outcome, the key may be there from now on.
+        let planted = self.planted.get_or_insert_with(|| Ballot::granted(world.nodes));
+        planted.cast(node, Vote::Pending, Duration::ZERO);
     }
 }

@@ -1,8 +1,8 @@
-//! Whose turn it is: callers wait here until an attempt more may be under way.
+//! Queues callers until the nodes can take another attempt.
 //!
-//! What counts is what a majority of the nodes still has to answer, attempts
-//! and undos alike: what waits for a minority holds up nobody. Undos, releases
-//! and extensions never wait; where they keep the nodes busy, new attempts do.
+//! Only attempts and undos that a majority has not yet answered count: waiting
+//! for a minority holds up nobody. Undos, releases and extensions never wait;
+//! when they keep the nodes busy, new attempts do.
 
 use super::OpId;
 use crate::{
@@ -15,56 +15,56 @@ use crate::{
 use alloc::collections::BTreeSet;
 use core::time::Duration;
 
-/// What an operation asks of the nodes.
+/// The load that an operation puts on the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Load {
-    /// Nothing that takes turns.
+    /// None that counts here.
     None,
-    /// An attempt that no majority has answered.
+    /// An attempt that a majority has not answered.
     Attempt,
-    /// An undo that no majority has answered.
+    /// An undo that a majority has not answered.
     Undo,
-    /// An undo that waits for a minority.
+    /// An undo that only waits for a minority.
     Tail,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Turns {
     pace: Pace,
-    /// Who waits, by their tickets: first come, first served.
+    /// Waiting operations by number: first come, first served.
     waiting: BTreeSet<(u64, OpId)>,
     attempts: usize,
     undos: usize,
     tails: usize,
-    /// What the nodes answered to the last attempt, if it failed for them.
+    /// The votes on the last attempt, if it failed because of the nodes.
     trouble: Option<Ballot>,
 }
 
 impl Turns {
-    /// Whether an attempt may start at once.
+    /// Returns whether an attempt may start at once.
     pub(super) fn is_open(&self) -> bool {
         !self.is_crowded() && self.has_room()
     }
 
-    /// Whether anybody waits. Only then is anything learnt: while nobody does,
-    /// the past makes no difference.
+    /// Returns whether anyone is waiting. Nothing is learnt otherwise: with no
+    /// queue, the past makes no difference.
     pub(super) fn is_crowded(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Gets in line: with a ticket from before, or behind all others.
-    pub(super) fn enter(&mut self, id: OpId, ticket: Option<u64>) -> u64 {
+    /// Joins the queue, with an earlier number or at the end.
+    pub(super) fn enter(&mut self, id: OpId, number: Option<u64>) -> u64 {
         let last = || self.waiting.last().map_or(0, |(last, _)| last + 1);
-        let ticket = ticket.unwrap_or_else(last);
-        self.waiting.insert((ticket, id));
-        ticket
+        let number = number.unwrap_or_else(last);
+        self.waiting.insert((number, id));
+        number
     }
 
-    pub(super) fn leave(&mut self, id: OpId, ticket: u64) {
-        self.waiting.remove(&(ticket, id));
+    pub(super) fn leave(&mut self, id: OpId, number: u64) {
+        self.waiting.remove(&(number, id));
     }
 
-    /// Who may start now, if anybody. They are in line no more.
+    /// Takes the next operation that may start out of the queue, if there is room.
     pub(super) fn next(&mut self) -> Option<OpId> {
         if !self.has_room() {
             return None;
@@ -72,7 +72,7 @@ impl Turns {
         self.waiting.pop_first().map(|(_, id)| id)
     }
 
-    /// An operation asks for something else than before.
+    /// Records that an operation's load has changed.
     pub(super) fn shift(&mut self, before: Load, after: Load) {
         if before != after {
             if let Some(count) = self.count(before) {
@@ -84,12 +84,12 @@ impl Turns {
         }
     }
 
-    /// How many undos are under way.
+    /// Returns how many undos are in progress.
     pub(super) fn undos(&self) -> usize {
         self.undos + self.tails
     }
 
-    /// An attempt has come to its end.
+    /// Learns from an attempt that has been decided.
     pub(super) fn decided(
         &mut self,
         now: Moment,
@@ -104,22 +104,27 @@ impl Turns {
             None => {} // refused connections say nothing about what nodes can bear
         }
         self.trouble = match error {
-            Some(AcquireError::NoQuorum(ballot)) if in_use => Some(ballot.clone()),
+            Some(AcquireError::NoQuorum(ballot) | AcquireError::Quarantined { ballot, .. })
+                if in_use =>
+            {
+                Some(ballot.clone())
+            }
             _ => None,
         };
     }
 
-    /// Why somebody who waited in vain has no lock. While the nodes fail, that
-    /// is the reason, and not the others who wait.
+    /// Returns the error for a caller whose turn never came. If the nodes are
+    /// failing, that is the reason, not the other callers.
     pub(super) fn why_not(&self, waited: Duration) -> AcquireError {
         match &self.trouble {
-            Some(ballot) => AcquireError::NoQuorum(ballot.clone()),
+            Some(ballot) => AcquireError::no_majority(ballot.clone()),
             None => AcquireError::Busy { waited, waiting: self.waiting.len() },
         }
     }
 
     fn has_room(&self) -> bool {
-        // Undos that nobody answers must not keep everyone from seeing so.
+        // Unanswered undos must not block every attempt, or nobody would notice the
+        // outage.
         self.attempts < FEWEST || self.attempts + self.undos < self.pace.limit()
     }
 
@@ -133,13 +138,13 @@ impl Turns {
     }
 }
 
-/// Whether a majority of the nodes has answered, or will not.
+/// Returns whether a majority of the nodes has answered or failed.
 pub(super) fn is_settled(ballot: &Ballot) -> bool {
     let settled = ballot.casts().iter().filter(|cast| cast.vote != Vote::Pending).count();
     settled >= ballot.tally().majority()
 }
 
-/// How long a majority took to answer; none if fewer have.
+/// Returns how long a majority took to answer, or `None` if fewer have.
 fn majority_answered_after(ballot: &Ballot) -> Option<Duration> {
     let majority = ballot.tally().majority();
     let answer = |cast: &Cast| match cast.vote {

@@ -1,10 +1,11 @@
-//! A lock that is being removed: the decisions are [`Undo`]'s, the sending is here.
+//! Removes a lock from the nodes: [`Undo`] decides, this module sends.
 
 use super::{Load, Next, OpId, Output, Tag, World, turns::is_settled};
 use crate::{
     command::Command,
+    line::Then,
     moment::{Moment, Now},
-    quorum::{Ballot, Vote},
+    quorum::Vote,
     release::{Decision, Undo},
     resource::Resources,
     token::Token,
@@ -15,10 +16,12 @@ use core::time::Duration;
 pub(super) struct Undoing {
     pub(super) resources: Resources,
     pub(super) token: Token,
+    /// What becomes of our place in line: told to each node once.
+    pub(super) then: Option<Then>,
     pub(super) undo: Undo,
-    /// How long a caller who asks for the outcome waits for it.
+    /// How long a caller that asks for the outcome waits for it.
     pub(super) patience: Duration,
-    /// Replies of earlier rounds are about something else.
+    /// Replies to earlier rounds belong to other commands.
     pub(super) round: u32,
 }
 
@@ -35,22 +38,18 @@ impl Undoing {
         if is_settled(self.undo.ballot()) { Load::Tail } else { Load::Undo }
     }
 
-    pub(super) fn ballot(&self) -> &Ballot {
-        self.undo.ballot()
-    }
-
-    /// A caller asks for the outcome of what began without one.
+    /// Reports the outcome to a caller that asks after the undo began.
     pub(super) fn answer<E>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
         let decision = self.undo.answer(now, now.lease.after(self.patience));
         self.proceed(now, id, decision, world)
     }
 
     pub(super) fn ask<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
+        let then = self.then.take();
         for node in self.undo.ask(now) {
             let tag = Tag { op: id, round: self.round };
-            let command =
-                Command::Release { resources: self.resources.clone(), token: self.token.clone() };
-            world.send(node, tag, command);
+            let (resources, token) = (self.resources.clone(), self.token.clone());
+            world.send(node, tag, Command::Release { resources, token, then });
         }
     }
 

@@ -118,7 +118,7 @@ fn a_granted_lock_has_a_majority_of_keys_until_it_ends() {
     every_history(|fates, order, _| {
         let (mut world, lock) = attempt(fates, order);
         if let Some(Ok(grant)) = world.acquired(lock) {
-            let end = grant.usable_until;
+            let end = grant.deadlines.ends_at;
 
             world.pass_until(end.before(MS / 1000));
 
@@ -147,7 +147,7 @@ fn nothing_is_left_after_the_ttl_if_the_trouble_lasts() {
     every_history(|fates, order, how| {
         let (mut world, lock) = attempt(fates, order);
         for node in (0..3).filter(|node| fates[*node] != Fate::VeryLate) {
-            world.line(node, Mode::Lossy);
+            world.channel(node, Mode::Lossy);
         }
         end(&mut world, lock, how);
 
@@ -165,7 +165,7 @@ fn a_take_that_comes_after_everything_is_over_is_undone_by_what_waits_behind_it(
         let (mut world, lock) = attempt(fates, order);
         end(&mut world, lock, how);
         for node in (0..3).filter(|node| fates[*node] != Fate::VeryLate) {
-            world.line(node, Mode::Open);
+            world.channel(node, Mode::Open);
         }
         world.pass(3 * TTL);
         assert!(world.is_idle());

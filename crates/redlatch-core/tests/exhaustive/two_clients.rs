@@ -58,11 +58,11 @@ impl State {
         let mut steps = Vec::new();
         for client in 0..2 {
             for node in 0..3 {
-                let line = &self.world.clients[client].lines[node];
-                if line.next().is_some() && !self.is_mirrored(client, node) {
+                let channel = &self.world.clients[client].channels[node];
+                if channel.next().is_some() && !self.is_mirrored(client, node) {
                     steps.push(Step::CarryOut { client, node });
                 }
-                if line.has_answer() {
+                if channel.has_answer() {
                     steps.push(Step::Answer { client, node });
                 }
             }
@@ -83,7 +83,7 @@ impl State {
     /// Nodes are alike, so they may as well be numbered in the order in which
     /// they carry out the takes of the first client's first attempt.
     fn is_mirrored(&self, client: usize, node: usize) -> bool {
-        let first_take = |node: usize| match self.world.clients[0].lines[node].next() {
+        let first_take = |node: usize| match self.world.clients[0].channels[node].next() {
             Some(Command::Take { token, .. }) => *token == self.first,
             _ => false,
         };
@@ -123,10 +123,10 @@ impl State {
     /// When the reply to an undo comes matters to nobody: it comes at once, so
     /// that there are fewer orders to try.
     fn carry_out(&mut self, client: usize, node: usize) {
-        let line = &self.world.clients[client].lines[node];
-        let undo = matches!(line.next(), Some(Command::Release { .. }));
+        let channel = &self.world.clients[client].channels[node];
+        let undo = matches!(channel.next(), Some(Command::Release { .. }));
         self.world.carry_out_one(client, node);
-        while undo && self.world.clients[client].lines[node].has_answer() {
+        while undo && self.world.clients[client].channels[node].has_answer() {
             self.world.answer_one(client, node);
         }
     }
@@ -137,10 +137,10 @@ impl State {
         match step {
             Step::Answer { client, .. } => self.is_answered(client),
             Step::CarryOut { client, node } => {
-                let line = |client: usize| &self.world.clients[client].lines[node];
+                let channel = |client: usize| &self.world.clients[client].channels[node];
                 let other = 1 - client;
-                matches!(line(client).next(), Some(Command::Release { .. }))
-                    && !matches!(line(other).next(), Some(Command::Take { .. }))
+                matches!(channel(client).next(), Some(Command::Release { .. }))
+                    && !matches!(channel(other).next(), Some(Command::Take { .. }))
                     && self.is_answered(other)
             }
             Step::Release { .. } | Step::Wait | Step::Sleep => false,
@@ -161,7 +161,7 @@ impl State {
 
     fn granted_until(&self, client: usize) -> Option<Moment> {
         let answer = self.world.acquired(self.locks[client])?;
-        answer.as_ref().ok().map(|grant| grant.usable_until)
+        answer.as_ref().ok().map(|grant| grant.deadlines.ends_at)
     }
 
     fn holds(&self, client: usize) -> bool {
@@ -175,7 +175,7 @@ impl State {
         (self.world.now, &self.world.nodes).hash(&mut hasher);
         (self.released, self.waits, self.sleeps).hash(&mut hasher);
         for client in &self.world.clients {
-            (&client.machine, &client.lines).hash(&mut hasher);
+            (&client.machine, &client.channels).hash(&mut hasher);
         }
         hasher.finish()
     }

@@ -1,7 +1,7 @@
 //! What the clients of some nodes agree on, and what the nodes keep of it.
 
 use core::time::Duration;
-use redlatch_core::{Agreement, Facts, Fingerprint, Identity, Ledger};
+use redlatch_core::{Agreement, Facts, Fingerprint, Identity, Ledger, Marker};
 use std::sync::Arc;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,4 +49,59 @@ fn a_node_that_was_admitted_is_reserved_for_nobody_and_has_no_mark() {
     ledger.tell(&mut facts);
     assert_eq!((facts.reserved, facts.mark), (None, None));
     assert_eq!(facts.agreement.as_deref(), Some("words"));
+}
+
+/// What a server says that votes for clients with `list`, as their node `name`.
+fn serving(run: &str, list: &Agreement, name: &str) -> Facts {
+    let here = list.at(name);
+    let marker = Marker { run: run.into(), fingerprint: here.fingerprint() };
+    let identity = Identity { run: run.into(), version: "".into() };
+    let agreement = Some(here.to_string().into());
+    Facts { marker: Some(marker), agreement, ..Facts::of(identity) }
+}
+
+/// Whether `ours` may follow `theirs`, if the servers of ours say this.
+fn may_follow(ours: &Agreement, theirs: &Agreement, told: &[(&str, Facts)]) -> bool {
+    let told = told.iter().map(|(name, facts)| (*name, facts));
+    ours.in_words_of(theirs, told).may_follow(theirs)
+}
+
+#[test]
+fn a_list_may_follow_one_of_the_same_servers_under_other_names() {
+    let (theirs, ours) = (of(&["a", "b", "c"]), of(&["x", "y", "z"]));
+    let told = [("x", "b"), ("y", "c"), ("z", "a")]
+        .map(|(ours, is)| (ours, serving(&format!("run of {is}"), &theirs, is)));
+
+    assert!(may_follow(&ours, &theirs, &told));
+    assert!(!may_follow(&ours, &theirs, &told[..2]), "the third may be another server");
+}
+
+#[test]
+fn a_name_says_nothing_about_servers_that_vote_under_another() {
+    let theirs = of(&["a", "b", "c"]);
+    let new = Facts::of(Identity { run: "new".into(), version: "".into() });
+    let (a, c) = (serving("1", &theirs, "a"), serving("3", &theirs, "c"));
+
+    // Two of three servers are the same, whatever the names say.
+    let told = [("x", new.clone()), ("b", a.clone()), ("c", c.clone())];
+    assert!(!may_follow(&of(&["b", "c", "x"]), &theirs, &told));
+    let told = [("a", new), ("b", a), ("c", c)];
+    assert!(!may_follow(&theirs, &theirs, &told));
+}
+
+#[test]
+fn what_a_server_says_it_is_counts_only_while_it_votes_as_that() {
+    let (theirs, ours) = (of(&["a", "b", "c"]), of(&["b", "c", "x"]));
+    let [b, c] = ["b", "c"].map(|name| (name, serving(name, &theirs, name)));
+    let a = serving("1", &theirs, "a");
+    let follows = |x: Facts| may_follow(&ours, &theirs, &[b.clone(), c.clone(), ("x", x)]);
+    assert!(follows(a.clone()));
+
+    let restarted = Identity { run: "2".into(), version: "".into() };
+    assert!(!follows(Facts { identity: restarted, ..a.clone() }));
+    assert!(!follows(Facts { marker: None, ..a.clone() }));
+    let elsewhere = serving("1", &of(&["a", "d", "e"]), "a");
+    assert!(!follows(elsewhere), "another list has an `a`, too");
+    let words = Facts { agreement: a.agreement, ..serving("1", &theirs, "c") };
+    assert!(!follows(words), "it votes as `c`");
 }

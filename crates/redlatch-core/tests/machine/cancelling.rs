@@ -54,8 +54,7 @@ fn cancelled_after_the_grant_but_before_it_was_picked_up_it_leaves_nothing() {
 fn cancelled_while_pausing_it_tries_no_more() {
     let mut world = World::of(3);
     world.pauses_of(255);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
     let lock = world.acquire_as(0, plain(), 10 * TTL);
     assert_eq!(world.pauses(lock).len(), 1);
 
@@ -69,8 +68,7 @@ fn cancelled_while_pausing_it_tries_no_more() {
 
 #[test]
 fn cancelled_when_the_connections_break_it_leaves_nothing() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Mute);
+    let mut world = World::behind(Mode::Mute);
     let lock = world.acquire();
     world.all_lines(Mode::Held);
 
@@ -87,8 +85,7 @@ fn cancelled_when_the_connections_break_it_leaves_nothing() {
 
 #[test]
 fn cancelled_with_an_extension_under_way_it_leaves_nothing() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.all_lines(Mode::Held);
     world.extend(lock, TTL);
 
@@ -100,8 +97,7 @@ fn cancelled_with_an_extension_under_way_it_leaves_nothing() {
 
 #[test]
 fn cancelling_what_is_over_does_nothing() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.release(lock);
     let sent = world.clients[0].sent.len();
 

@@ -72,7 +72,7 @@ fn an_extension_does_not_bring_back_a_lock_that_others_have_held_since() {
 fn a_short_extension_that_fails_does_not_cut_the_lease() {
     let mut world = World::with(2, 3);
     let first = acquire(&mut world, 0);
-    let end = world.grant(first).usable_until;
+    let end = world.grant(first).deadlines.ends_at;
     world.line_of(0, B, Mode::Lossy);
     world.line_of(0, C, Mode::Lossy);
 
@@ -95,8 +95,11 @@ fn a_late_undo_of_one_attempt_does_not_touch_the_key_of_the_next() {
     world.grant(lock);
 
     // A server hands the first attempt's undo over once more.
-    let undo =
-        redlatch_core::Command::Release { resources: crate::support::resource(), token: early };
+    let undo = redlatch_core::Command::Release {
+        resources: crate::support::resource(),
+        token: early,
+        then: None,
+    };
     (A..=C).for_each(|node| {
         world.nodes[node].carry_out(world.now, &undo);
     });

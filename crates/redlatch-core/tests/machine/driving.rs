@@ -40,8 +40,8 @@ fn eventful(trouble: Mode) -> World {
     let mut world = World::of(3);
     world.acquire_on(renewed(2 * TTL));
     world.acquire_as(0, plain(), TTL);
-    world.line(1, trouble);
-    world.line(2, trouble);
+    world.channel(1, trouble);
+    world.channel(2, trouble);
     world.acquire();
     world
 }
@@ -81,11 +81,11 @@ fn a_tick_that_comes_hours_late_ends() {
 #[test]
 fn a_late_reply_to_what_is_over_changes_nothing() {
     let mut world = World::of(3);
-    world.line(2, Mode::Mute);
+    world.channel(2, Mode::Mute);
     let lock = world.acquire();
     world.forget(lock);
 
-    world.line(2, Mode::Open);
+    world.channel(2, Mode::Open);
 
     assert!(world.is_idle());
     assert_eq!(world.said(lock).count(), 1);
@@ -93,28 +93,26 @@ fn a_late_reply_to_what_is_over_changes_nothing() {
 
 #[test]
 fn nothing_is_due_later_than_the_end_of_a_lease() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (world, lock) = World::holding();
 
-    assert!(world.next_due().unwrap() <= world.grant(lock).usable_until);
+    assert!(world.next_due().unwrap() <= world.grant(lock).deadlines.ends_at);
 }
 
 #[test]
 fn the_will_names_what_is_wanted_held_or_being_undone() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Held);
+    let mut world = World::behind(Mode::Held);
     let lock = world.acquire();
     assert_eq!(will(&world), 1, "wanted");
 
     world.all_lines(Mode::Open);
     assert_eq!(will(&world), 1, "held");
 
-    world.line(2, Mode::Held);
+    world.channel(2, Mode::Held);
     world.release(lock);
     assert_eq!(will(&world), 1, "being undone");
     assert_eq!(world.clients[0].machine.undos(), 1);
 
-    world.line(2, Mode::Open);
+    world.channel(2, Mode::Open);
     assert_eq!(will(&world), 0);
     assert_eq!(world.clients[0].machine.undos(), 0);
 }
@@ -123,9 +121,8 @@ fn the_will_names_what_is_wanted_held_or_being_undone() {
 fn the_will_names_the_undos_of_an_attempt_that_pauses() {
     let mut world = World::of(3);
     world.pauses_of(255);
-    world.occupy(0);
-    world.occupy(1);
-    world.line(2, Mode::Held);
+    world.occupy_all([0, 1]);
+    world.channel(2, Mode::Held);
 
     world.acquire_as(0, plain(), TTL);
 
@@ -142,7 +139,7 @@ fn will(world: &World) -> usize {
 #[test]
 fn many_locks_at_once_do_not_disturb_each_other() {
     let mut world = World::of(5);
-    world.line(4, Mode::Held);
+    world.channel(4, Mode::Held);
     let first = world.acquire_on(renewed(Duration::MAX));
     let others: Vec<Lock> = (0..20).map(|_| world.acquire()).collect();
 
@@ -154,7 +151,6 @@ fn many_locks_at_once_do_not_disturb_each_other() {
         assert!(world.refusal(other).is_some());
     }
     world.release(first);
-    world.line(4, Mode::Open);
-    assert!(world.is_idle());
-    assert_eq!(world.locked(), [0; 0]);
+    world.channel(4, Mode::Open);
+    world.assert_nothing_left();
 }

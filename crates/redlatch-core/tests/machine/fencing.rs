@@ -14,8 +14,8 @@ fn number(world: &World, lock: Lock) -> u64 {
 fn being_raised() -> (World, Lock) {
     let mut world = World::of(3);
     world.nodes[1].set_register(&resource(), 1 << 50);
-    world.line(0, Mode::Held);
-    world.line(2, Mode::Down);
+    world.channel(0, Mode::Held);
+    world.channel(2, Mode::Down);
     let lock = world.acquire_fenced(0, plain());
     world.carry_out(0, 0);
     world.answer_one(0, 0);
@@ -95,7 +95,7 @@ fn a_register_that_is_ahead_by_then_makes_its_number_the_new_one() {
     // Another lock of the same register was granted meanwhile.
     world.nodes[0].set_register(&resource(), 1 << 51);
 
-    world.line(0, Mode::Open);
+    world.channel(0, Mode::Open);
     world.let_through(0);
 
     assert_eq!(number(&world, lock), 1 << 51);
@@ -147,8 +147,7 @@ fn a_release_leaves_the_registers_alone() {
 #[test]
 fn a_minority_that_is_down_does_not_cost_a_round() {
     let mut world = World::of(5);
-    world.line(0, Mode::Down);
-    world.line(4, Mode::Down);
+    world.channels([0, 4], Mode::Down);
 
     let lock = world.acquire_fenced(0, plain());
 
@@ -163,7 +162,7 @@ fn a_node_that_cannot_be_reached_to_be_raised_is_undone_all_the_same() {
     assert_eq!(world.locked(), [0, 1]);
 
     world.refuse(0);
-    world.line(0, Mode::Open);
+    world.channel(0, Mode::Open);
 
     assert_eq!(world.locked(), [0; 0]);
 }
@@ -173,8 +172,7 @@ fn a_node_that_cannot_be_reached_to_be_raised_is_undone_all_the_same() {
 fn a_node_that_could_not_be_raised_in_time_is_released_all_the_same() {
     let mut world = World::of(3);
     world.nodes[1].set_register(&resource(), 1 << 50);
-    world.line(0, Mode::Held);
-    world.line(2, Mode::Held);
+    world.channels([0, 2], Mode::Held);
     let lock = world.acquire_fenced(0, plain());
     for node in [0, 2, 2] {
         world.carry_out_one(0, node);
@@ -183,8 +181,7 @@ fn a_node_that_could_not_be_raised_in_time_is_released_all_the_same() {
     assert_eq!(number(&world, lock), (1 << 50) + 1);
 
     world.refuse(0);
-    world.line(0, Mode::Open);
-    world.line(2, Mode::Open);
+    world.channels([0, 2], Mode::Open);
     world.release(lock);
 
     assert_eq!(world.locked(), [0; 0]);

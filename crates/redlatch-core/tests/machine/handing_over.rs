@@ -8,8 +8,7 @@ use redlatch_core::{Command, Fault, KeyState, Released, Reply, lease::Loss};
 
 #[test]
 fn a_forgotten_lease_keeps_its_keys_and_is_looked_after_no_more() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
 
     world.forget(lock);
 
@@ -22,12 +21,11 @@ fn a_forgotten_lease_keeps_its_keys_and_is_looked_after_no_more() {
 
 #[test]
 fn an_adopted_lease_is_renewed_and_released_like_any_other() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     let grant = world.grant(lock).clone();
     world.forget(lock);
 
-    let adopted = world.adopt(renewed(Duration::MAX), &grant.token, grant.usable_until);
+    let adopted = world.adopt(renewed(Duration::MAX), &grant.token, grant.deadlines.ends_at);
     world.pass(5 * TTL);
     assert_eq!(world.lost(adopted), None);
     assert_eq!(world.locked(), [0, 1, 2]);
@@ -39,8 +37,7 @@ fn an_adopted_lease_is_renewed_and_released_like_any_other() {
 
 #[test]
 fn an_adopted_lease_counts_as_held_only_until_its_end() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     let grant = world.grant(lock).clone();
     world.forget(lock);
 
@@ -48,18 +45,17 @@ fn an_adopted_lease_counts_as_held_only_until_its_end() {
     world.pass(TTL);
 
     let told = at(10_300).before(NOTICE);
-    assert_eq!(world.lost(adopted), Some((told, &Loss::Expired)));
+    assert_eq!(world.lost(adopted), Some((told, &Loss::Expired(None))));
 }
 
 #[test]
 fn an_adopted_lease_that_others_hold_by_now_is_lost_and_theirs_is_left_alone() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     let grant = world.grant(lock).clone();
     world.release(lock);
     (0..3).for_each(|node| world.occupy(node));
 
-    let adopted = world.adopt(plain(), &grant.token, grant.usable_until);
+    let adopted = world.adopt(plain(), &grant.token, grant.deadlines.ends_at);
     world.extend(adopted, TTL);
 
     assert!(matches!(world.lost(adopted), Some((_, Loss::Gone(_)))));
@@ -68,32 +64,29 @@ fn an_adopted_lease_that_others_hold_by_now_is_lost_and_theirs_is_left_alone() {
 
 #[test]
 fn a_lease_extended_elsewhere_ends_when_that_extension_does() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     let until = at(10_500).after(USABLE);
 
     world.extended_elsewhere(lock, until);
     world.pass(2 * TTL);
 
-    assert_eq!(world.lost(lock), Some((until.before(NOTICE), &Loss::Expired)));
+    assert_eq!(world.lost(lock), Some((until.before(NOTICE), &Loss::Expired(None))));
 }
 
 #[test]
 fn an_extension_from_elsewhere_never_shortens() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
-    let end = world.grant(lock).usable_until;
+    let (mut world, lock) = World::holding();
+    let end = world.grant(lock).deadlines.ends_at;
 
     world.extended_elsewhere(lock, at(10_100));
     world.pass(2 * TTL);
 
-    assert_eq!(world.lost(lock), Some((end.before(NOTICE), &Loss::Expired)));
+    assert_eq!(world.lost(lock), Some((end.before(NOTICE), &Loss::Expired(None))));
 }
 
 #[test]
 fn an_extension_from_elsewhere_does_not_bring_back_what_was_lost() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.pass(900 * MS);
     let (told, _) = world.lost(lock).unwrap();
 
@@ -121,8 +114,8 @@ fn a_survey_answers_with_every_nodes_reply_in_their_order() {
 #[test]
 fn a_survey_does_not_wait_for_the_silent_longer_than_its_time() {
     let mut world = World::of(3);
-    world.line(0, Mode::Down);
-    world.line(2, Mode::Lossy);
+    world.channel(0, Mode::Down);
+    world.channel(2, Mode::Lossy);
 
     let survey = world.survey(inspect(), NODE_TIMEOUT);
     assert_eq!(world.surveyed(survey), None);
@@ -136,8 +129,7 @@ fn a_survey_does_not_wait_for_the_silent_longer_than_its_time() {
 
 #[test]
 fn a_cancelled_survey_answers_nothing() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Held);
+    let mut world = World::behind(Mode::Held);
     let survey = world.survey(inspect(), NODE_TIMEOUT);
 
     world.cancel(survey);

@@ -4,14 +4,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admitting;
 mod agreeing;
 mod cancelling;
 mod counterexamples;
 mod driving;
 mod extending;
 mod fencing;
-mod guarding;
 mod handing_over;
+mod losing;
+mod quarantined;
 mod queueing;
 mod releasing;
 mod renewing;
@@ -19,3 +21,4 @@ mod replanting;
 mod rerouting;
 mod retrying;
 mod undoing;
+mod waiting;

@@ -16,6 +16,7 @@ fn ask(world: &mut World, name: &str, terms: Terms, wait: Duration) -> Lock {
         owner: Owner::new("crowd").expect("a good label"),
         wait_until: world.now.after(wait),
         fencing: None,
+        line: None,
     };
     world.hand_in(0, Input::Acquire(op, order));
     Lock { client: 0, op }
@@ -76,8 +77,7 @@ fn granted(world: &World, locks: &[Lock]) -> usize {
 
 #[test]
 fn callers_beyond_the_limit_wait_and_are_served_in_their_order() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Held);
+    let mut world = World::behind(Mode::Held);
 
     let locks = crowd(&mut world, 100);
     assert_eq!(taken(&world).len(), FEWEST);
@@ -90,8 +90,7 @@ fn callers_beyond_the_limit_wait_and_are_served_in_their_order() {
 
 #[test]
 fn the_time_of_lease_and_nodes_counts_from_the_sending() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Held);
+    let mut world = World::behind(Mode::Held);
     let locks = crowd(&mut world, FEWEST + 1);
 
     world.pass(40 * MS);
@@ -101,13 +100,12 @@ fn the_time_of_lease_and_nodes_counts_from_the_sending() {
     let_all_through(&mut world);
 
     let last = locks[FEWEST];
-    assert_eq!(world.grant(last).usable_until, sent.after(USABLE));
+    assert_eq!(world.grant(last).deadlines.ends_at, sent.after(USABLE));
 }
 
 #[test]
 fn a_caller_who_is_gone_leaves_the_line_at_once() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Held);
+    let mut world = World::behind(Mode::Held);
     let locks = crowd(&mut world, FEWEST + 2);
 
     world.cancel(locks[FEWEST]);
@@ -150,8 +148,7 @@ fn releases_and_renewals_do_not_wait_behind_a_crowd() {
 
 #[test]
 fn what_is_undone_goes_ahead_of_what_waits() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Lossy);
+    let mut world = World::behind(Mode::Lossy);
     crowd(&mut world, FEWEST + 1);
     let before = world.clients[0].sent.len();
 
@@ -165,8 +162,7 @@ fn what_is_undone_goes_ahead_of_what_waits() {
 #[test]
 fn what_a_refused_attempt_undoes_goes_ahead_of_what_waits() {
     let mut world = World::of(3);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
     world.all_lines(Mode::Held);
     let refused = world.acquire();
     crowd(&mut world, FEWEST);
@@ -203,7 +199,7 @@ fn nodes_that_are_busy_with_undos_are_asked_for_few_locks() {
 #[test]
 fn a_minority_that_is_frozen_holds_up_nobody_in_a_crowd() {
     let mut world = World::of(3);
-    world.line(2, Mode::Lossy);
+    world.channel(2, Mode::Lossy);
     let (mut all, began) = (Vec::new(), world.now);
 
     for _ in 0..3 {
@@ -223,7 +219,7 @@ fn a_minority_that_is_frozen_holds_up_nobody_in_a_crowd() {
 fn what_a_frozen_minority_has_still_to_release_leaves_room_for_as_many_as_before() {
     let mut world = grown();
     let held = crowd(&mut world, 1000);
-    world.line(2, Mode::Lossy);
+    world.channel(2, Mode::Lossy);
     for lock in held {
         world.release(lock);
     }
@@ -236,7 +232,7 @@ fn what_a_frozen_minority_has_still_to_release_leaves_room_for_as_many_as_before
 #[test]
 fn a_split_vote_that_waits_for_a_frozen_node_does_not_keep_its_turn() {
     let mut world = World::of(3);
-    world.line(2, Mode::Lossy);
+    world.channel(2, Mode::Lossy);
     for number in 0..FEWEST {
         let name = Resources::new([format!("name:{number}")]).expect("a good name");
         let dies = world.now.after(60 * TTL);
@@ -252,8 +248,7 @@ fn a_split_vote_that_waits_for_a_frozen_node_does_not_keep_its_turn() {
 
 #[test]
 fn a_caller_who_does_not_wait_gives_up_its_turn_after_the_node_timeout_and_says_so() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Held);
+    let mut world = World::behind(Mode::Held);
     let patient = terms(|wanted| wanted.node_timeout = Some(500 * MS));
     for number in 0..FEWEST {
         ask(&mut world, &format!("name:{number}"), patient.clone(), Duration::ZERO);
@@ -274,8 +269,7 @@ fn a_caller_who_does_not_wait_gives_up_its_turn_after_the_node_timeout_and_says_
 
 #[test]
 fn while_the_nodes_are_mute_those_who_wait_are_told_so() {
-    let mut world = World::of(3);
-    world.all_lines(Mode::Lossy);
+    let mut world = World::behind(Mode::Lossy);
 
     let locks: Vec<_> = (0..100)
         .map(|number| ask(&mut world, &format!("name:{number}"), plain(), 100 * MS))
@@ -293,8 +287,7 @@ fn while_the_nodes_are_mute_those_who_wait_are_told_so() {
 fn a_retry_gets_in_line_behind_those_who_wait() {
     let mut world = World::of(3);
     world.pauses_of(0);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
     world.all_lines(Mode::Held);
     for _ in 0..FEWEST {
         world.acquire_as(0, plain(), 60 * TTL);
@@ -332,8 +325,7 @@ fn a_caller_whom_the_nodes_did_not_answer_keeps_its_place_in_line() {
 fn a_caller_who_was_refused_and_then_waits_in_vain_is_told_who_has_the_lock() {
     let mut world = World::of(3);
     world.pauses_of(0);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
     world.all_lines(Mode::Held);
     let patient = || terms(|wanted| wanted.node_timeout = Some(500 * MS));
     let refused = world.acquire_as(0, plain(), 20 * MS);

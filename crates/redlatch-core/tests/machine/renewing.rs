@@ -27,8 +27,7 @@ fn a_lease_is_renewed_at_a_third_of_its_ttl() {
 
 #[test]
 fn each_renewal_counts_from_before_it_was_sent() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
     world.all_lines(Mode::Held);
 
     world.pass(333 * MS);
@@ -40,16 +39,14 @@ fn each_renewal_counts_from_before_it_was_sent() {
 
 #[test]
 fn a_renewed_lock_is_held_without_a_gap_until_it_is_released() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
 
     world.pass(100 * TTL);
 
     assert_eq!(world.lost(lock), None);
     assert_eq!(world.locked(), [0, 1, 2]);
     world.release(lock);
-    assert_eq!(world.locked(), [0; 0]);
-    assert!(world.is_idle());
+    world.assert_nothing_left();
 }
 
 #[test]
@@ -57,12 +54,14 @@ fn the_loss_is_signalled_before_the_end_even_if_every_node_is_mute() {
     for terms in [plain(), renewed(Duration::MAX)] {
         let mut world = World::of(3);
         let lock = world.acquire_on(terms);
-        let end = world.grant(lock).usable_until;
+        let end = world.grant(lock).deadlines.ends_at;
         world.all_lines(Mode::Lossy);
 
         world.pass(2 * TTL);
 
-        assert_eq!(world.lost(lock), Some((end.before(NOTICE), &Loss::Expired)));
+        let (when, loss) = world.lost(lock).unwrap();
+        assert_eq!(when, end.before(NOTICE));
+        assert!(matches!(loss, Loss::Expired(_)), "{loss:?}");
     }
 }
 
@@ -71,27 +70,25 @@ fn the_loss_is_signalled_as_early_as_notice_says() {
     for notice in [Duration::ZERO, 10 * MS, 900 * MS] {
         let mut world = World::of(3);
         let lock = world.acquire_on(terms(|wanted| wanted.notice = Some(notice)));
-        let end = world.grant(lock).usable_until;
+        let end = world.grant(lock).deadlines.ends_at;
 
         world.pass(2 * TTL);
 
-        assert_eq!(world.lost(lock), Some((end.before(notice), &Loss::Expired)));
+        assert_eq!(world.lost(lock), Some((end.before(notice), &Loss::Expired(None))));
     }
 }
 
 #[test]
 fn keys_stay_from_the_signal_to_the_end_and_are_removed_then() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
-    let end = world.grant(lock).usable_until;
+    let (mut world, lock) = World::holding();
+    let end = world.grant(lock).deadlines.ends_at;
 
     world.pass_until(end.before(MS));
     assert!(world.lost(lock).is_some());
     assert_eq!(world.locked(), [0, 1, 2], "somebody may still be acting");
     world.pass(MS);
 
-    assert_eq!(world.locked(), [0; 0]);
-    assert!(world.is_idle());
+    world.assert_nothing_left();
 }
 
 #[test]
@@ -104,8 +101,7 @@ fn renewal_ends_at_max_hold_and_says_so() {
     world.pass(20 * TTL);
 
     assert_eq!(world.lost(lock), Some((cap.before(NOTICE), &Loss::MaxHold)));
-    assert!(world.is_idle());
-    assert_eq!(world.locked(), [0; 0]);
+    world.assert_nothing_left();
 }
 
 #[test]
@@ -118,22 +114,20 @@ fn no_end_that_is_announced_lies_behind_max_hold() {
         world.extend(lock, 10 * TTL);
         world.pass(TTL);
 
-        assert!(world.grant(lock).usable_until <= cap);
+        assert!(world.grant(lock).deadlines.ends_at <= cap);
         for until in world.kept(lock) {
             assert!(until <= cap);
         }
         for until in world.extended(lock) {
-            assert!(matches!(until, Ok(until) if *until <= cap), "{until:?}");
+            assert!(matches!(until, Ok(until) if until <= cap), "{until:?}");
         }
     }
 }
 
 #[test]
 fn a_renewal_that_got_no_answer_is_tried_again_until_the_end() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
-    world.line(1, Mode::Lossy);
-    world.line(2, Mode::Lossy);
+    let (mut world, lock) = World::renewing();
+    world.channels([1, 2], Mode::Lossy);
     world.pass(800 * MS);
     assert_eq!(world.kept(lock), []);
     assert_eq!(world.lost(lock), None);
@@ -149,8 +143,7 @@ fn a_renewal_that_got_no_answer_is_tried_again_until_the_end() {
 /// ever answering in time.
 #[test]
 fn a_renewal_whose_answers_take_longer_than_an_attempt_may_is_kept_all_the_same() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
     world.all_lines(Mode::Held);
     world.pass(333 * MS + 3 * NODE_TIMEOUT);
     assert_eq!(world.extensions(), [0, 1, 2], "asked once");
@@ -179,8 +172,7 @@ fn a_renewal_waits_for_nodes_at_least_as_long_as_an_attempt_does() {
 
 #[test]
 fn a_short_extension_by_hand_does_not_put_off_the_renewal() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
 
     world.pass(300 * MS);
     for _ in 0..20 {
@@ -193,8 +185,7 @@ fn a_short_extension_by_hand_does_not_put_off_the_renewal() {
 
 #[test]
 fn an_extension_from_elsewhere_does_not_put_off_the_renewal() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
     world.all_lines(Mode::Lossy);
     world.freeze(800 * MS);
     world.all_lines(Mode::Open);
@@ -208,14 +199,13 @@ fn an_extension_from_elsewhere_does_not_put_off_the_renewal() {
 
 #[test]
 fn a_client_that_slept_through_the_end_is_told_at_once() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
 
     world.freeze(3 * TTL);
     world.tick();
 
     let woken = world.now;
-    assert_eq!(world.lost(lock), Some((woken, &Loss::Expired)));
+    assert_eq!(world.lost(lock), Some((woken, &Loss::Expired(None))));
     assert_eq!(world.kept(lock), []);
 }
 

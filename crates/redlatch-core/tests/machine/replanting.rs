@@ -5,8 +5,7 @@ use core::time::Duration;
 
 #[test]
 fn a_missing_key_is_planted_again_after_the_vote_is_won() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.node_forgets(2);
 
     world.extend(lock, TTL);
@@ -17,11 +16,9 @@ fn a_missing_key_is_planted_again_after_the_vote_is_won() {
 
 #[test]
 fn a_node_that_says_so_before_the_vote_is_won_gets_its_key_back_too() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.node_forgets(0);
-    world.line(1, Mode::Held);
-    world.line(2, Mode::Held);
+    world.channels([1, 2], Mode::Held);
 
     world.extend(lock, TTL);
     assert_eq!(world.takes(), [0, 1, 2], "nothing is won yet");
@@ -32,31 +29,26 @@ fn a_node_that_says_so_before_the_vote_is_won_gets_its_key_back_too() {
 
 #[test]
 fn a_node_that_says_so_late_gets_its_key_back_too() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.node_forgets(2);
-    world.line(2, Mode::Held);
+    world.channel(2, Mode::Held);
     world.extend(lock, TTL);
     assert_eq!(world.kept(lock).len(), 1);
 
-    world.line(2, Mode::Open);
+    world.channel(2, Mode::Open);
 
     assert_eq!(world.locked(), [0, 1, 2]);
 }
 
 #[test]
 fn nothing_is_planted_after_an_extension_that_was_not_won() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
-    world.line(1, Mode::Held);
-    world.line(2, Mode::Held);
-    world.node_forgets(1);
-    world.node_forgets(2);
+    let (mut world, lock) = World::renewing();
+    world.channels([1, 2], Mode::Held);
+    world.nodes_forget([1, 2]);
     world.pass(333 * MS);
     world.pass(NODE_TIMEOUT);
 
-    world.line(1, Mode::Open);
-    world.line(2, Mode::Open);
+    world.channels([1, 2], Mode::Open);
     world.pass(200 * MS);
 
     assert_eq!(world.takes(), [0, 1, 2], "the first attempt only");
@@ -65,8 +57,7 @@ fn nothing_is_planted_after_an_extension_that_was_not_won() {
 
 #[test]
 fn planting_does_not_push_out_another_owner() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.node_forgets(2);
     world.occupy(2);
 
@@ -78,8 +69,7 @@ fn planting_does_not_push_out_another_owner() {
 
 #[test]
 fn a_long_lock_survives_a_rolling_restart_of_every_node() {
-    let mut world = World::of(3);
-    let lock = world.acquire_on(renewed(Duration::MAX));
+    let (mut world, lock) = World::renewing();
 
     for node in [0, 1, 2, 0, 1, 2] {
         world.node_forgets(node);
@@ -92,52 +82,49 @@ fn a_long_lock_survives_a_rolling_restart_of_every_node() {
 
 #[test]
 fn planting_and_then_releasing_leaves_nothing() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.node_forgets(2);
-    world.line(2, Mode::Held);
+    world.channel(2, Mode::Held);
     world.extend(lock, TTL);
     world.let_through(2);
     assert_eq!(world.planted(), [2]);
 
     world.release(lock);
-    world.line(2, Mode::Open);
+    world.channel(2, Mode::Open);
 
-    assert_eq!(world.locked(), [0; 0]);
-    assert!(world.is_idle());
+    world.assert_nothing_left();
 }
 
 #[test]
 fn planting_on_a_node_the_take_never_reached_is_undone_like_any_other() {
     let mut world = World::of(3);
-    world.line(2, Mode::Down);
+    world.channel(2, Mode::Down);
     let lock = world.acquire();
-    world.line(2, Mode::Held);
+    world.channel(2, Mode::Held);
     world.extend(lock, TTL);
     world.carry_out(0, 2);
     world.answer_one(0, 2);
     assert_eq!(world.planted(), [2], "not yet answered");
 
     world.release(lock);
-    world.line(2, Mode::Open);
+    world.channel(2, Mode::Open);
 
-    assert_eq!(world.locked(), [0; 0]);
-    assert!(world.is_idle());
+    world.assert_nothing_left();
 }
 
 #[test]
 fn planting_whose_connection_broke_is_undone_with_the_release() {
     let mut world = World::of(3);
-    world.line(2, Mode::Down);
+    world.channel(2, Mode::Down);
     let lock = world.acquire();
-    world.line(2, Mode::Held);
+    world.channel(2, Mode::Held);
     world.extend(lock, TTL);
     world.carry_out(0, 2);
     world.answer_one(0, 2);
 
     world.cut(2, Cut::CarriedOut);
     assert_eq!(world.locked(), [0, 1, 2]);
-    world.line(2, Mode::Open);
+    world.channel(2, Mode::Open);
     world.release(lock);
 
     assert_eq!(world.locked(), [0; 0]);
@@ -145,24 +132,22 @@ fn planting_whose_connection_broke_is_undone_with_the_release() {
 
 #[test]
 fn a_lease_that_is_over_plants_nothing_more() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
+    let (mut world, lock) = World::holding();
     world.node_forgets(2);
-    world.line(2, Mode::Held);
+    world.channel(2, Mode::Held);
     world.extend(lock, TTL);
     world.pass_until(at(10_950));
     assert!(world.lost(lock).is_some());
 
-    world.line(2, Mode::Open);
+    world.channel(2, Mode::Open);
 
     assert_eq!(world.locked(), [0, 1]);
 }
 
 #[test]
 fn a_place_that_must_not_put_keys_back_leaves_a_missing_one_missing() {
-    let mut world = World::of(3);
-    let lock = world.acquire();
-    let (token, until) = (world.grant(lock).token.clone(), world.grant(lock).usable_until);
+    let (mut world, lock) = World::holding();
+    let (token, until) = (world.grant(lock).token.clone(), world.grant(lock).deadlines.ends_at);
     world.forget(lock);
     world.node_forgets(2);
 

@@ -5,14 +5,6 @@ use super::support::{Lock, MS, Mode, NODE_TIMEOUT, TTL, WINDOW, World, plain, re
 use redlatch_core::{Cause, Command, Quarantine, Vote, machine::Vouch};
 use std::time::Duration;
 
-/// A world of three nodes, `a`, `b` and `c`, all admitted.
-fn admitted(clients: usize) -> World {
-    let mut world = World::guarded(clients, 3, false);
-    world.look(0);
-    assert_eq!(world.admissions().len(), 3);
-    world
-}
-
 /// Why the node did not vote.
 fn cause(world: &World, lock: Lock, node: usize) -> Cause {
     match world.refusal(lock).and_then(|error| Some(error.ballot()?.vote(node))) {
@@ -27,17 +19,17 @@ fn other_node(is: &str, asked: &str) -> Cause {
 
 /// The name under which the server was last admitted.
 fn admitted_as(world: &World, node: usize) -> Option<String> {
-    let ledger = world.nodes[node].ledger();
+    let ledger = &world.nodes[node].contents.ledger;
     ledger.admitted.as_ref()?;
-    let line = ledger.agreement.as_deref()?.lines().nth(2)?;
-    line.strip_prefix("this is ").map(Into::into)
+    let channel = ledger.agreement.as_deref()?.lines().nth(2)?;
+    channel.strip_prefix("this is ").map(Into::into)
 }
 
 #[test]
 fn a_server_refuses_a_take_under_another_name_and_says_which_is_its_own() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     world.reroute(0, 0, 1);
-    world.line(2, Mode::Lossy);
+    world.channel(2, Mode::Lossy);
 
     let lock = world.acquire();
     world.pass(NODE_TIMEOUT);
@@ -47,10 +39,10 @@ fn a_server_refuses_a_take_under_another_name_and_says_which_is_its_own() {
 
 #[test]
 fn a_lease_is_lost_when_only_one_server_is_left_under_two_names() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     let lock = world.acquire_as(0, renewed(Duration::MAX), Duration::ZERO);
     world.reroute(0, 0, 1);
-    world.line(2, Mode::Lossy);
+    world.channel(2, Mode::Lossy);
 
     world.pass(TTL * 2);
 
@@ -59,7 +51,7 @@ fn a_lease_is_lost_when_only_one_server_is_left_under_two_names() {
 
 #[test]
 fn a_second_address_of_a_server_costs_the_others_nothing() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     world.reroute(0, 0, 1);
 
     let lock = world.acquire();
@@ -71,14 +63,14 @@ fn a_second_address_of_a_server_costs_the_others_nothing() {
 /// lease, and counts once.
 #[test]
 fn a_server_that_is_out_keeps_a_lease_under_the_name_of_its_mark_alone() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     let lock = world.acquire_as(0, renewed(Duration::MAX), Duration::ZERO);
     world.nodes[1].flush();
     world.pass(TTL);
     assert!(world.value(1).is_some(), "planted again");
     assert_eq!(admitted_as(&world, 1), None, "still out");
     world.reroute(0, 0, 1);
-    world.line(2, Mode::Lossy);
+    world.channel(2, Mode::Lossy);
 
     world.pass(TTL + TTL / 2);
 
@@ -87,14 +79,14 @@ fn a_server_that_is_out_keeps_a_lease_under_the_name_of_its_mark_alone() {
 
 #[test]
 fn a_server_that_forgot_is_admitted_under_neither_of_two_names() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     world.reroute(0, 0, 1);
     world.node_forgets(1);
     world.acquire();
 
     world.pass(WINDOW * 3);
     assert_eq!(world.admissions().len(), 3);
-    assert_eq!(world.nodes[1].ledger().watched, None, "marked under one of them");
+    assert_eq!(world.nodes[1].contents.ledger.watched, None, "marked under one of them");
     world.reroute(0, 0, 0);
     world.pass(WINDOW * 2);
 
@@ -104,7 +96,7 @@ fn a_server_that_forgot_is_admitted_under_neither_of_two_names() {
 /// It would be heard twice about numbers, and about whom the nodes serve.
 #[test]
 fn nobody_is_admitted_on_the_word_of_one_server_under_two_names() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     world.reroute(0, 0, 1);
     world.node_forgets(2);
     world.acquire();
@@ -119,7 +111,7 @@ fn nobody_is_admitted_on_the_word_of_one_server_under_two_names() {
 
 #[test]
 fn an_operator_cannot_take_a_server_that_answers_under_two_names() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     world.reroute(0, 0, 1);
 
     world.vouch(0, Vouch { replace: [0].into(), remembers: [0].into(), ..Vouch::default() });
@@ -133,7 +125,7 @@ fn an_operator_cannot_take_a_server_that_answers_under_two_names() {
 /// Each has its own server, only under the other's name.
 #[test]
 fn nodes_whose_names_were_swapped_vote_again_once_an_operator_takes_them() {
-    let mut world = admitted(1);
+    let mut world = World::admitted(1, 3);
     world.reroute(0, 0, 1);
     world.reroute(0, 1, 0);
     let lock = world.acquire();

@@ -7,8 +7,7 @@ use redlatch_core::{AcquireError, Command};
 #[test]
 fn every_attempt_has_a_token_of_its_own() {
     let mut world = World::of(3);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
 
     world.acquire_as(0, plain(), 500 * MS);
     world.pass(600 * MS);
@@ -25,7 +24,7 @@ fn every_attempt_has_a_token_of_its_own() {
 fn the_undo_goes_out_before_the_next_attempt_even_without_a_pause() {
     let mut world = World::of(1);
     world.pauses_of(0);
-    world.line(0, Mode::Lossy);
+    world.channel(0, Mode::Lossy);
 
     world.acquire_as(0, plain(), 1000 * MS);
     world.pass(NODE_TIMEOUT);
@@ -40,12 +39,12 @@ fn the_undo_goes_out_before_the_next_attempt_even_without_a_pause() {
 fn an_attempt_is_not_refused_by_the_keys_of_the_one_before() {
     let mut world = World::of(3);
     world.pauses_of(0);
-    world.line(1, Mode::Mute);
-    world.line(2, Mode::Lossy);
+    world.channel(1, Mode::Mute);
+    world.channel(2, Mode::Lossy);
     let lock = world.acquire_as(0, plain(), 1000 * MS);
 
     world.freeze(NODE_TIMEOUT);
-    world.line(1, Mode::Held);
+    world.channel(1, Mode::Held);
     world.tick();
     world.let_through(1);
 
@@ -55,8 +54,7 @@ fn an_attempt_is_not_refused_by_the_keys_of_the_one_before() {
 #[test]
 fn there_is_one_attempt_even_without_time_to_wait() {
     let mut world = World::of(3);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
 
     let lock = world.acquire_as(0, plain(), Duration::ZERO);
 
@@ -68,8 +66,7 @@ fn there_is_one_attempt_even_without_time_to_wait() {
 #[test]
 fn waiting_ends_with_a_last_attempt_at_its_deadline_and_one_answer() {
     let mut world = World::of(3);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
     let deadline = world.now.after(500 * MS);
 
     let lock = world.acquire_as(0, plain(), 500 * MS);
@@ -104,9 +101,8 @@ fn a_lock_that_is_freed_while_somebody_waits_is_taken() {
 #[test]
 fn the_votes_of_an_earlier_attempt_do_not_count_for_a_later_one() {
     let mut world = World::of(3);
-    world.line(0, Mode::Mute);
-    world.line(1, Mode::Mute);
-    world.line(2, Mode::Lossy);
+    world.channels([0, 1], Mode::Mute);
+    world.channel(2, Mode::Lossy);
     let lock = world.acquire_as(0, plain(), 1000 * MS);
     world.pass(NODE_TIMEOUT);
     world.pass(world.pauses(lock)[0]);

@@ -48,7 +48,7 @@ fn the_lock_is_reacquired_only_if_it_was_extended_in_the_majority() {
     for reachable in 0..=5 {
         let mut world = World::of(5);
         let lock = world.acquire();
-        (reachable..5).for_each(|node| world.line(node, Mode::Down));
+        (reachable..5).for_each(|node| world.channel(node, Mode::Down));
 
         world.extend(lock, TTL);
         world.pass(NODE_TIMEOUT);
@@ -85,7 +85,7 @@ fn the_validity_of_a_reacquired_lock_is_computed_like_that_of_an_acquired_one() 
     world.pass(40 * MS);
     world.all_lines(Mode::Open);
 
-    assert_eq!(world.extended(lock), [&Ok(sent.after(USABLE))]);
+    assert_eq!(world.extended(lock), [Ok(sent.after(USABLE))]);
 }
 
 #[test]

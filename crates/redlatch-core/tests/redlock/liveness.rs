@@ -30,8 +30,8 @@ fn crash(world: &mut World, client: usize) {
 fn as_long_as_the_majority_is_up_clients_acquire_and_release_locks() {
     for trouble in [Mode::Down, Mode::Lossy, Mode::Held, Mode::Mute] {
         let mut world = World::of(5);
-        world.line(1, trouble);
-        world.line(3, trouble);
+        world.channel(1, trouble);
+        world.channel(3, trouble);
 
         let lock = world.acquire();
         world.grant(lock);

@@ -8,7 +8,7 @@ use redlatch_core::AcquireError;
 fn at_any_given_moment_only_one_client_can_hold_a_lock() {
     let mut world = World::with(2, 5);
     let first = world.acquire_as(0, plain(), MS);
-    let end = world.grant(first).usable_until;
+    let end = world.grant(first).deadlines.ends_at;
 
     while world.now < end.before(2 * MS) {
         let second = world.acquire_as(1, plain(), Duration::ZERO);
@@ -45,7 +45,7 @@ fn the_first_key_to_expire_exists_for_at_least_min_validity() {
 
     let lock = taken_one_after_the_other(&mut world);
 
-    let end = world.grant(lock).usable_until;
+    let end = world.grant(lock).deadlines.ends_at;
     for node in 0..4 {
         assert!(world.key_dies(node).unwrap() > end);
     }
@@ -55,7 +55,7 @@ fn the_first_key_to_expire_exists_for_at_least_min_validity() {
 fn all_keys_are_simultaneously_set_until_the_validity_ends() {
     let mut world = World::of(5);
     let lock = taken_one_after_the_other(&mut world);
-    let end = world.grant(lock).usable_until;
+    let end = world.grant(lock).deadlines.ends_at;
 
     world.freeze(end.since(world.now));
 
@@ -124,7 +124,7 @@ fn a_majority_locked_in_a_time_near_the_ttl_is_considered_invalid_and_unlocked()
 #[test]
 fn a_majority_is_of_all_instances_not_of_those_that_answer() {
     let mut world = World::of(5);
-    (2..5).for_each(|node| world.line(node, Mode::Down));
+    (2..5).for_each(|node| world.channel(node, Mode::Down));
 
     let lock = world.acquire();
     world.pass(NODE_TIMEOUT);
@@ -135,8 +135,7 @@ fn a_majority_is_of_all_instances_not_of_those_that_answer() {
 #[test]
 fn half_of_an_even_number_is_no_majority() {
     let mut world = World::of(4);
-    world.occupy(0);
-    world.occupy(1);
+    world.occupy_all([0, 1]);
 
     let lock = world.acquire();
 

@@ -77,7 +77,7 @@ fn the_key_is_removed_only_if_its_value_is_the_one_expected() {
 #[test]
 fn every_release_carries_the_value_that_its_take_has_set() {
     let mut world = World::of(3);
-    world.line(2, Mode::Lossy);
+    world.channel(2, Mode::Lossy);
     world.occupy(1);
     let lock = world.acquire();
     world.pass(50 * MS);

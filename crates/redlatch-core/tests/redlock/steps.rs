@@ -14,7 +14,7 @@ fn step_1_it_gets_the_current_time_before_anything_is_sent() {
     world.pass(30 * MS);
     world.all_lines(Mode::Open);
 
-    assert_eq!(world.grant(lock).usable_until, before.after(USABLE));
+    assert_eq!(world.grant(lock).deadlines.ends_at, before.after(USABLE));
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn step_2_the_timeout_of_an_instance_is_small_compared_to_the_auto_release_time(
 #[test]
 fn step_2_an_instance_that_is_down_does_not_keep_the_client_blocked() {
     let mut world = World::of(5);
-    world.line(0, Mode::Lossy);
-    world.line(1, Mode::Down);
+    world.channel(0, Mode::Lossy);
+    world.channel(1, Mode::Down);
 
     let lock = world.acquire();
 
@@ -55,7 +55,7 @@ fn step_2_an_instance_that_is_down_does_not_keep_the_client_blocked() {
 #[test]
 fn step_2_instances_that_hang_keep_the_client_no_longer_than_the_timeout() {
     let mut world = World::of(5);
-    (0..3).for_each(|node| world.line(node, Mode::Lossy));
+    (0..3).for_each(|node| world.channel(node, Mode::Lossy));
     let lock = world.acquire();
     world.pass(NODE_TIMEOUT - MS);
     assert_eq!(world.acquired(lock), None);
@@ -103,7 +103,7 @@ fn step_4_the_validity_is_the_initial_validity_minus_the_time_elapsed_and_drift(
     world.all_lines(Mode::Open);
 
     let drift = TTL / 100 + 2 * MS;
-    let validity = world.grant(lock).usable_until.since(world.now);
+    let validity = world.grant(lock).deadlines.ends_at.since(world.now);
     assert_eq!(validity, TTL - 40 * MS - drift);
 }
 
@@ -111,14 +111,14 @@ fn step_4_the_validity_is_the_initial_validity_minus_the_time_elapsed_and_drift(
 fn step_5_a_failed_lock_is_unlocked_on_all_instances_even_those_believed_not_locked() {
     let mut world = World::of(5);
     world.occupy(1);
-    world.line(2, Mode::Lossy);
-    world.line(3, Mode::Mute);
-    world.line(4, Mode::Held);
+    world.channel(2, Mode::Lossy);
+    world.channel(3, Mode::Mute);
+    world.channel(4, Mode::Held);
     world.acquire();
     world.pass(NODE_TIMEOUT);
 
     assert_eq!(world.undone(), [0, 1, 2, 3, 4]);
-    world.line(4, Mode::Open);
+    world.channel(4, Mode::Open);
     assert_eq!(world.locked(), [0; 0]);
 }
 
@@ -179,7 +179,7 @@ fn a_client_that_fails_releases_the_partially_acquired_locks_as_soon_as_possible
 fn the_lock_is_released_on_all_instances_whether_believed_locked_or_not() {
     let mut world = World::of(5);
     world.occupy(3);
-    world.line(4, Mode::Mute);
+    world.channel(4, Mode::Mute);
     let lock = world.acquire();
     assert_eq!(world.locked(), [0, 1, 2, 4]);
 
@@ -192,11 +192,11 @@ fn the_lock_is_released_on_all_instances_whether_believed_locked_or_not() {
 #[test]
 fn the_lock_is_released_even_where_the_connection_broke_during_the_take() {
     let mut world = World::of(5);
-    world.line(4, Mode::Held);
+    world.channel(4, Mode::Held);
     let lock = world.acquire();
     world.cut(4, Cut::CarriedOut);
     assert_eq!(world.locked(), [0, 1, 2, 3, 4]);
-    world.line(4, Mode::Open);
+    world.channel(4, Mode::Open);
 
     world.release(lock);
 

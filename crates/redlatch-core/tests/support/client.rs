@@ -1,13 +1,13 @@
 //! One client: a machine, what it sent and what it said.
 
-use super::{Dice, line::Line};
+use super::{Luck, channel::Channel};
 use core::time::Duration;
 use redlatch_core::{Command, Input, Machine, Moment, Now, Output, Steady};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    pub(crate) machine: Machine<Dice>,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) machine: Machine<Luck>,
+    pub(crate) channels: Vec<Channel>,
     /// Which node each line leads to.
     pub(crate) routes: Vec<usize>,
     /// Every command, in the order sent.
@@ -24,8 +24,8 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(number: usize, nodes: usize) -> Self {
         Client {
-            machine: Machine::new(nodes, Dice::of(number)),
-            lines: vec![Line::open(); nodes],
+            machine: Machine::new(nodes, Luck::of(number)),
+            channels: vec![Channel::open(); nodes],
             routes: (0..nodes).collect(),
             sent: Vec::new(),
             said: Vec::new(),

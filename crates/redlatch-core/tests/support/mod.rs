@@ -6,19 +6,20 @@
 //! [`pass`](World::pass).
 #![allow(dead_code, reason = "no test needs all of it")]
 
+mod channel;
 mod client;
-mod line;
 mod node;
 mod seen;
 mod world;
 
-pub(crate) use line::{Cut, Mode};
+pub(crate) use channel::{Cut, Mode};
 pub(crate) use world::{Lock, World};
 
 use core::time::Duration;
 use redlatch_core::{
     Entropy, Moment, Resources, Terms,
     config::{Wanted, WantedRenewal},
+    dice::Dice,
 };
 use std::{process, sync::Once, thread};
 
@@ -75,30 +76,24 @@ pub(crate) fn watchdog() {
 
 /// Randomness that is the same in every run, and different for every client.
 #[derive(Debug, Clone, Hash)]
-pub(crate) struct Dice {
-    state: u64,
+pub(crate) struct Luck {
+    dice: Dice,
     /// What the pauses between attempts are made of, where a test fixes them.
     pub(crate) pauses: Option<u8>,
 }
 
-impl Dice {
+impl Luck {
     pub(crate) fn of(client: usize) -> Self {
-        let state = u64::try_from(client).expect("few clients") << 32;
-        Dice { state, pauses: None }
+        Luck { dice: Dice::of(client as u64, &[]), pauses: None }
     }
 }
 
-impl Entropy for Dice {
+impl Entropy for Luck {
     fn fill(&mut self, bytes: &mut [u8]) {
         // A pause takes eight bytes, a token twenty.
-        if let (8, Some(byte)) = (bytes.len(), self.pauses) {
-            return bytes.fill(byte);
-        }
-        for chunk in bytes.chunks_mut(8) {
-            self.state += 1;
-            let mixed = self.state.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            chunk.copy_from_slice(&(mixed ^ (mixed >> 32)).to_le_bytes()[..chunk.len()]);
+        match (bytes.len(), self.pauses) {
+            (8, Some(byte)) => bytes.fill(byte),
+            _ => self.dice.fill(bytes),
         }
     }
 }

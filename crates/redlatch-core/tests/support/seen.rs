@@ -6,8 +6,8 @@ use super::{
 };
 use core::time::Duration;
 use redlatch_core::{
-    AcquireError, Command, Moment, OpId, Output, Reply, Token, extend, lease::Loss, machine::Grant,
-    release,
+    AcquireError, Ballot, Command, Moment, OpId, Output, Reply, Standing, Token, extend,
+    lease::Loss, machine::Grant, release,
 };
 
 impl World {
@@ -52,10 +52,10 @@ impl World {
         self.acquired(lock)?.as_ref().err()
     }
 
-    /// The answers to `extend`, in order.
-    pub(crate) fn extended(&self, lock: Lock) -> Vec<&extend::Decision> {
+    /// The answers to `extend`, in order: the new end, or why there is none.
+    pub(crate) fn extended(&self, lock: Lock) -> Vec<extend::Decision> {
         let answers = self.said(lock).filter_map(|(_, output)| match output {
-            Output::Extended(_, decision) => Some(decision),
+            Output::Extended(_, answer) => Some(answer.clone().map(|kept| kept.deadlines.ends_at)),
             _ => None,
         });
         answers.collect()
@@ -82,10 +82,19 @@ impl World {
     /// The ends of the lease that were announced, in order.
     pub(crate) fn kept(&self, lock: Lock) -> Vec<Moment> {
         let kept = self.said(lock).filter_map(|(_, output)| match output {
-            Output::Kept(_, until, _) => Some(*until),
+            Output::Kept(_, kept) => Some(kept.deadlines.ends_at),
             _ => None,
         });
         kept.collect()
+    }
+
+    /// The votes of the extensions that failed, in order.
+    pub(crate) fn not_kept(&self, lock: Lock) -> Vec<&Ballot> {
+        let failed = self.said(lock).filter_map(|(_, output)| match output {
+            Output::NotKept(_, ballot) => Some(ballot),
+            _ => None,
+        });
+        failed.collect()
     }
 
     /// The pauses between attempts, in order.
@@ -107,27 +116,20 @@ impl World {
 
     /// The answer to a look: which nodes may vote by that client's agreement.
     pub(crate) fn may_vote(&self, look: Lock) -> Option<Vec<usize>> {
-        let votes = self.told(look)?.iter().map(|reply| match reply {
-            Reply::Facts(facts) => {
-                facts.marker.as_ref().is_some_and(|marker| marker.run == facts.identity.run)
-            }
-            _ => false,
-        });
-        Some(votes.enumerate().filter(|(_, votes)| *votes).map(|(node, _)| node).collect())
+        let standings = self.standings(look)?.iter().enumerate();
+        let admitted = standings.filter(|(_, standing)| **standing == Standing::Admitted);
+        Some(admitted.map(|(node, _)| node).collect())
     }
 
     /// The answer to a look: how long each node is out still.
     pub(crate) fn out_for(&self, look: Lock) -> Option<Vec<Option<Duration>>> {
-        let out = self.told(look)?.iter().map(|reply| match reply {
-            Reply::Facts(facts) => facts.remaining,
-            _ => None,
-        });
+        let out = self.standings(look)?.iter().map(|standing| standing.quarantine()?.remaining);
         Some(out.collect())
     }
 
-    fn told(&self, look: Lock) -> Option<&[Reply]> {
+    pub(crate) fn standings(&self, look: Lock) -> Option<&[Standing]> {
         let answers = self.said(look).filter_map(|(_, output)| match output {
-            Output::Guarded(_, told) => Some(&**told),
+            Output::Standings(_, standings) => Some(&**standings),
             _ => None,
         });
         only(answers)
@@ -190,8 +192,9 @@ fn about(output: &Output) -> Option<OpId> {
         | Output::Extended(op, _)
         | Output::Released(op, _)
         | Output::Surveyed(op, _)
-        | Output::Guarded(op, _)
+        | Output::Standings(op, _)
         | Output::Kept(op, ..)
+        | Output::NotKept(op, _)
         | Output::Retrying(op, ..)
         | Output::Lost(op, _) => Some(*op),
     }

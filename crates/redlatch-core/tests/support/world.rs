@@ -1,14 +1,15 @@
 //! The world itself: clients, nodes, lines and the time.
 
 use super::{
-    Dice, MS, TTL, WINDOW, at, client::Client, line::Cut, line::Mode, node::Node, plain, resource,
-    watchdog,
+    Luck, MS, TTL, WINDOW, at, channel::Cut, channel::Mode, client::Client, node::Node, plain,
+    renewed, resource, watchdog,
 };
 use core::time::Duration;
 use redlatch_core::{
-    Command, Fault, Guard, Input, Machine, Moment, OpId, Output, Owner, Reply, Terms, Token,
-    WallClock,
+    Admission, Command, Fault, InLine, Input, Machine, Moment, OpId, Output, Owner, Reply,
+    Resources, Tag, Terms, Token, WallClock,
     fence::DEFAULT_SKEW,
+    lease,
     machine::{Adopted, Order, Vouch},
 };
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct World {
     pub(crate) now: Moment,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
+    /// Wakes are lost on their way.
+    pub(crate) deaf: bool,
 }
 
 /// One operation of one client.
@@ -44,16 +47,53 @@ impl World {
             now: at(10_000),
             nodes: (0..nodes).map(Node::server).collect(),
             clients: clients.map(|number| Client::new(number, nodes)).collect(),
+            deaf: false,
         }
     }
 
+    /// Three nodes, and a client that holds a lock without renewal.
+    pub(crate) fn holding() -> (Self, Lock) {
+        let mut world = World::of(3);
+        let lock = world.acquire();
+        (world, lock)
+    }
+
+    /// Three nodes, and a client that renews its lock forever.
+    pub(crate) fn renewing() -> (Self, Lock) {
+        let mut world = World::of(3);
+        let lock = world.acquire_on(renewed(Duration::MAX));
+        (world, lock)
+    }
+
     /// The same with the restart guard, its window being [`WINDOW`]. All nodes
-    /// have been up for 10 s.
+    /// are new.
     pub(crate) fn guarded(clients: usize, nodes: usize, strict: bool) -> Self {
         let mut world = World::with(clients, nodes);
         for client in 0..clients {
             world.guard(client, &["a", "b", "c", "d", "e"][..nodes], strict);
         }
+        world
+    }
+
+    /// The same, with all nodes admitted.
+    pub(crate) fn admitted(clients: usize, nodes: usize) -> Self {
+        let mut world = World::guarded(clients, nodes, false);
+        world.vouch(0, Vouch { remembers: (0..nodes).collect(), ..Vouch::default() });
+        assert_eq!(world.admissions().len(), nodes);
+        world
+    }
+
+    /// Three admitted nodes, of which some have forgotten everything since.
+    pub(crate) fn with_forgetful<const N: usize>(nodes: [usize; N]) -> Self {
+        let mut world = World::admitted(1, 3);
+        world.nodes_forget(nodes);
+        world
+    }
+
+    /// Three nodes behind lines of one kind.
+    pub(crate) fn behind(mode: Mode) -> Self {
+        let mut world = World::of(3);
+        world.all_lines(mode);
         world
     }
 
@@ -70,16 +110,17 @@ impl World {
         strict: bool,
         window: Duration,
     ) {
+        let nodes = names.len().min(self.nodes.len());
         let names = names.iter().map(|name| Arc::from(*name));
-        let guard = Guard::new(names, TTL, window - TTL, strict);
-        let machine = Machine::new(self.nodes.len(), Dice::of(client));
-        self.clients[client].machine = machine.guarded(guard);
+        let guard = Admission::new(names, TTL, window - TTL, strict);
+        let machine = Machine::new(nodes, Luck::of(client));
+        self.clients[client].machine = machine.admitting(guard);
     }
 
     /// Fixes the pauses between attempts: 0 for the shortest, 255 the longest.
     pub(crate) fn pauses_of(&mut self, byte: u8) {
         for (number, client) in self.clients.iter_mut().enumerate() {
-            let mut dice = Dice::of(number);
+            let mut dice = Luck::of(number);
             dice.pauses = Some(byte);
             client.machine = Machine::new(self.nodes.len(), dice);
         }
@@ -104,6 +145,29 @@ impl World {
             owner: Owner::new(format!("client/{client}")).expect("a good label"),
             wait_until: self.now.after(wait),
             fencing: None,
+            line: None,
+        };
+        self.start(client, |op| Input::Acquire(op, order))
+    }
+
+    /// A client wants the lock and waits in line for it.
+    pub(crate) fn wait_for(&mut self, client: usize, wait: Duration) -> Lock {
+        self.wait_for_one_of(client, resource(), wait)
+    }
+
+    pub(crate) fn wait_for_one_of(
+        &mut self,
+        client: usize,
+        resources: Resources,
+        wait: Duration,
+    ) -> Lock {
+        let order = Order {
+            resources,
+            terms: plain(),
+            owner: Owner::new(format!("client/{client}")).expect("a good label"),
+            wait_until: self.now.after(wait),
+            fencing: None,
+            line: Some(InLine::at(self.now.as_nanos() / 1000)),
         };
         self.start(client, |op| Input::Acquire(op, order))
     }
@@ -118,32 +182,35 @@ impl World {
             owner: Owner::new(format!("client/{client}")).expect("a good label"),
             wait_until: self.now,
             fencing: Some(WallClock { read_at: self.now, micros, skew: DEFAULT_SKEW }),
+            line: None,
         };
         self.start(client, |op| Input::Acquire(op, order))
     }
 
     pub(crate) fn adopt(&mut self, terms: Terms, token: &Token, usable_until: Moment) -> Lock {
-        let adopted = Adopted {
-            resources: resource(),
-            terms,
-            token: token.clone(),
-            usable_until,
-            replants: true,
-            fence: None,
-        };
-        self.start(0, |op| Input::Adopt(op, adopted))
+        self.adopt_as(true, terms, token, usable_until)
     }
 
-    /// The same for a place that does not put the key back where it is missing.
+    /// The same for a place that neither renews it nor puts its key back.
     pub(crate) fn adopt_elsewhere(
         &mut self,
         terms: Terms,
         token: &Token,
         usable_until: Moment,
     ) -> Lock {
-        let (token, resources) = (token.clone(), resource());
-        let adopted =
-            Adopted { resources, terms, token, usable_until, replants: false, fence: None };
+        self.adopt_as(false, terms, token, usable_until)
+    }
+
+    fn adopt_as(&mut self, keeps: bool, terms: Terms, token: &Token, usable_until: Moment) -> Lock {
+        let adopted = Adopted {
+            resources: resource(),
+            token: token.clone(),
+            usable_until,
+            hold_until: lease::hold_until(self.now, &terms),
+            keeps,
+            fence: None,
+            terms,
+        };
         self.start(0, |op| Input::Adopt(op, adopted))
     }
 
@@ -157,7 +224,7 @@ impl World {
     }
 
     pub(crate) fn vouch(&mut self, client: usize, vouch: Vouch) -> Lock {
-        self.start(client, |op| Input::Guard(op, vouch))
+        self.start(client, |op| Input::Admit(op, vouch))
     }
 
     pub(crate) fn release(&mut self, lock: Lock) {
@@ -197,20 +264,22 @@ impl World {
 impl World {
     /// From now on every client's line to the node is like that. What waits
     /// on a line that opens is delivered.
-    pub(crate) fn line(&mut self, node: usize, mode: Mode) {
+    pub(crate) fn channel(&mut self, node: usize, mode: Mode) {
         for client in 0..self.clients.len() {
             self.line_of(client, node, mode);
         }
     }
 
+    pub(crate) fn channels(&mut self, nodes: impl IntoIterator<Item = usize>, mode: Mode) {
+        nodes.into_iter().for_each(|node| self.channel(node, mode));
+    }
+
     pub(crate) fn all_lines(&mut self, mode: Mode) {
-        for node in 0..self.nodes.len() {
-            self.line(node, mode);
-        }
+        self.channels(0..self.nodes.len(), mode);
     }
 
     pub(crate) fn line_of(&mut self, client: usize, node: usize, mode: Mode) {
-        self.clients[client].lines[node].mode = mode;
+        self.clients[client].channels[node].mode = mode;
         if mode == Mode::Open {
             self.deliver(client, node);
         }
@@ -223,17 +292,17 @@ impl World {
 
     pub(crate) fn carry_out(&mut self, client: usize, node: usize) {
         let client = &mut self.clients[client];
-        client.lines[node].carry_out(self.now, &mut self.nodes[client.routes[node]]);
+        client.channels[node].carry_out(self.now, &mut self.nodes[client.routes[node]]);
     }
 
     pub(crate) fn carry_out_one(&mut self, client: usize, node: usize) {
         let client = &mut self.clients[client];
-        client.lines[node].carry_out_one(self.now, &mut self.nodes[client.routes[node]]);
+        client.channels[node].carry_out_one(self.now, &mut self.nodes[client.routes[node]]);
     }
 
     /// Hands the oldest reply over.
     pub(crate) fn answer_one(&mut self, client: usize, node: usize) {
-        if let Some((tag, reply)) = self.clients[client].lines[node].answer() {
+        if let Some((tag, reply)) = self.clients[client].channels[node].answer() {
             self.hand_in(client, Input::Reply { node, tag, reply });
         }
     }
@@ -242,8 +311,8 @@ impl World {
     /// new one.
     pub(crate) fn cut(&mut self, node: usize, cut: Cut) {
         for client in 0..self.clients.len() {
-            let Client { lines, routes, .. } = &mut self.clients[client];
-            let cut = lines[node].cut(self.now, cut, &mut self.nodes[routes[node]]);
+            let Client { channels, routes, .. } = &mut self.clients[client];
+            let cut = channels[node].cut(self.now, cut, &mut self.nodes[routes[node]]);
             for (tag, reply) in cut {
                 self.hand_in(client, Input::Reply { node, tag, reply });
             }
@@ -253,12 +322,12 @@ impl World {
     /// The first client's oldest command to the node is lost, or its reply is,
     /// if it was carried out.
     pub(crate) fn lose(&mut self, node: usize) {
-        self.clients[0].lines[node].drop_first();
+        self.clients[0].channels[node].drop_first();
     }
 
     /// The first client's oldest command finds no connection after all.
     pub(crate) fn refuse(&mut self, node: usize) {
-        if let Some(tag) = self.clients[0].lines[node].drop_first() {
+        if let Some(tag) = self.clients[0].channels[node].drop_first() {
             let reply = Reply::failed(Fault::Unreachable("refused".into()));
             self.hand_in(0, Input::Reply { node, tag, reply });
         }
@@ -274,11 +343,15 @@ impl World {
         self.nodes[node].forget(self.now);
     }
 
+    pub(crate) fn nodes_forget(&mut self, nodes: impl IntoIterator<Item = usize>) {
+        nodes.into_iter().for_each(|node| self.node_forgets(node));
+    }
+
     /// The first client's oldest command is carried out, and answered with
     /// something that makes no sense.
     pub(crate) fn garble(&mut self, node: usize) {
         self.carry_out_one(0, node);
-        if let Some(tag) = self.clients[0].lines[node].drop_first() {
+        if let Some(tag) = self.clients[0].channels[node].drop_first() {
             let reply = Reply::failed(Fault::Nonsense("an array".into()));
             self.hand_in(0, Input::Reply { node, tag, reply });
         }
@@ -290,10 +363,14 @@ impl World {
         self.nodes[node].occupy(&resource(), dies);
     }
 
+    pub(crate) fn occupy_all(&mut self, nodes: impl IntoIterator<Item = usize>) {
+        nodes.into_iter().for_each(|node| self.occupy(node));
+    }
+
     fn deliver(&mut self, client: usize, node: usize) {
         self.carry_out(client, node);
         let mut steps = 0;
-        while self.clients[client].lines[node].has_answer() {
+        while self.clients[client].channels[node].has_answer() {
             self.answer_one(client, node);
             steps += 1;
             assert!(steps < MOST_STEPS, "node {node} answered {steps} times, and goes on");
@@ -304,7 +381,7 @@ impl World {
     /// until nothing moves any more.
     fn settle(&mut self) {
         let mut steps = 0;
-        while self.send() || self.answer() {
+        while self.send() || self.answer() || self.wake() {
             steps += 1;
             assert!(steps < MOST_STEPS, "after {steps} steps at {:?} nothing is settled", self.now);
         }
@@ -321,7 +398,7 @@ impl World {
                 };
                 client.sent.push((self.now, node, command.clone()));
                 let server = &mut self.nodes[client.routes[node]];
-                client.lines[node].send(self.now, tag, command, server);
+                client.channels[node].send(self.now, tag, command, server);
             }
         }
         moved
@@ -330,10 +407,32 @@ impl World {
     fn answer(&mut self) -> bool {
         let mut moved = false;
         for client in &mut self.clients {
-            for node in 0..client.lines.len() {
-                if let Some((tag, reply)) = client.lines[node].due() {
+            for node in 0..client.channels.len() {
+                if let Some((tag, reply)) = client.channels[node].due() {
                     moved = true;
                     client.handle(self.now, Input::Reply { node, tag, reply });
+                }
+            }
+        }
+        moved
+    }
+}
+
+/// Wakes.
+impl World {
+    /// Tells the clients what nodes have reserved for them, over lines that are open.
+    fn wake(&mut self) -> bool {
+        let mut moved = false;
+        for server in 0..self.nodes.len() {
+            for wake in std::mem::take(&mut self.nodes[server].wakes) {
+                for client in &mut self.clients {
+                    let node = client.routes.iter().position(|to| *to == server);
+                    let open = |node: &usize| client.channels[*node].mode == Mode::Open;
+                    if let Some(node) = node.filter(open).filter(|_| !self.deaf) {
+                        let reply = Reply::Woken(wake.clone());
+                        client.handle(self.now, Input::Reply { node, tag: Tag::WAKE, reply });
+                        moved = true;
+                    }
                 }
             }
         }
@@ -383,5 +482,12 @@ impl World {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.clients.iter().all(|client| client.machine.is_idle())
+    }
+
+    /// No node has a key of ours, and no client has anything to do.
+    #[track_caller]
+    pub(crate) fn assert_nothing_left(&self) {
+        assert_eq!(self.locked(), [0; 0]);
+        assert!(self.is_idle());
     }
 }

@@ -1,10 +1,8 @@
-//! The events of every attempt, gathered.
+//! Groups the events of a history by attempt.
 
+use crate::history::{Counter, Nanos, Track, What};
 use std::collections::HashMap;
 
-use crate::history::{Nanos, Place, Track, What};
-
-/// One attempt of one caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Attempt<'a> {
     pub(crate) who: &'a str,
@@ -12,38 +10,36 @@ pub(crate) struct Attempt<'a> {
     pub(crate) resource: &'a str,
     pub(crate) tried: Nanos,
     pub(crate) grant: Option<Grant>,
-    /// When it last provably believed to hold the lock.
+    /// When it last provably believed it held the lock.
     pub(crate) held: Option<Nanos>,
     pub(crate) lost: bool,
     pub(crate) refused: Option<&'a str>,
     pub(crate) writes: Vec<Write>,
 }
 
-/// When a grant had come, with which token.
+/// When a grant arrived, with which token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) at: Nanos,
     pub(crate) token: u64,
 }
 
-/// One write of a counter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Write {
-    pub(crate) place: Place,
+    pub(crate) counter: Counter,
     pub(crate) value: u64,
     pub(crate) outcome: Outcome,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Applied,
     Stale,
-    /// Nobody lived to tell.
+    /// Its writer died before it knew.
     Unknown,
 }
 
-/// All attempts of all callers.
 pub(crate) fn of(tracks: &[Track]) -> Vec<Attempt<'_>> {
     tracks.iter().flat_map(of_one).collect()
 }
@@ -83,24 +79,24 @@ impl<'a> Attempt<'a> {
             What::Held => self.held = self.held.max(Some(at)),
             What::Lost(_) => self.lost = true,
             What::Refused(why) => self.refused = Some(why),
-            What::Write { place, value } => {
-                let (place, value) = (*place, *value);
-                self.writes.push(Write { place, value, outcome: Outcome::Unknown });
+            What::Write { counter, value } => {
+                let (counter, value) = (*counter, *value);
+                self.writes.push(Write { counter, value, outcome: Outcome::Unknown });
             }
-            What::Applied(place) => self.settle(*place, Outcome::Applied),
-            What::Stale(place) => self.settle(*place, Outcome::Stale),
+            What::Applied(counter) => self.settle(*counter, Outcome::Applied),
+            What::Stale(counter) => self.settle(*counter, Outcome::Stale),
             _ => {}
         }
     }
 
-    /// The latest write of a place has an outcome now.
-    fn settle(&mut self, place: Place, outcome: Outcome) {
-        if let Some(write) = self.writes.iter_mut().rfind(|write| write.place == place) {
+    /// Sets the outcome of the latest write of a counter.
+    fn settle(&mut self, counter: Counter, outcome: Outcome) {
+        if let Some(write) = self.writes.iter_mut().rfind(|write| write.counter == counter) {
             write.outcome = outcome;
         }
     }
 
-    /// When it had the lock and believed so, if for any time at all.
+    /// From when to when it believed it held the lock, if for any time at all.
     pub(crate) fn belief(&self) -> Option<(Nanos, Nanos)> {
         let (from, until) = (self.grant?.at, self.held?);
         (from < until).then_some((from, until))

@@ -1,23 +1,20 @@
 //! Promise 1: two guards for one resource never both say "held" at one time.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
 use super::attempts::Attempt;
 use crate::history::Nanos;
+use std::{collections::BTreeMap, fmt};
 
-/// Two who both believed to hold one lock.
+/// Two callers that both believed they held one lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Overlap {
     pub(crate) resource: String,
     pub(crate) first: String,
     pub(crate) second: String,
-    /// When both did.
     pub(crate) from: Nanos,
     pub(crate) until: Nanos,
 }
 
-/// Each belief that began while another one lasted, with the one that lasted
+/// Every belief that began during another one, paired with the one that lasted
 /// longest.
 pub(crate) fn find(attempts: &[Attempt<'_>]) -> Vec<Overlap> {
     let mut beliefs: BTreeMap<&str, Vec<(Nanos, Nanos, &Attempt<'_>)>> = BTreeMap::new();

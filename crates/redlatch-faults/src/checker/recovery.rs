@@ -1,24 +1,21 @@
-//! Progress: whether locks were granted while faults lasted, and how soon after.
-
-use std::time::Duration;
+//! Progress: whether locks were granted during faults, and how soon after.
 
 use super::attempts::Attempt;
 use crate::history::{Nanos, Track, What};
+use std::time::Duration;
 
-/// How the locks came back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Recovery {
-    /// How many faults there were.
     pub(crate) faults: usize,
-    /// Locks granted while a fault lasted.
+    /// Locks granted during a fault.
     pub(crate) during: usize,
     /// The longest time from the end of a fault to the next grant.
     pub(crate) slowest: Option<Duration>,
-    /// Faults after which nothing was granted any more.
+    /// Faults after which nothing was granted.
     pub(crate) without: usize,
 }
 
-/// Measures it. A fault whose end is not written down lasts for ever.
+/// Measures it. A fault without a recorded end lasts forever.
 pub(crate) fn measure(attempts: &[Attempt<'_>], tracks: &[Track]) -> Recovery {
     let mut grants: Vec<Nanos> =
         attempts.iter().filter_map(|attempt| Some(attempt.grant?.at)).collect();
@@ -39,7 +36,7 @@ pub(crate) fn measure(attempts: &[Attempt<'_>], tracks: &[Track]) -> Recovery {
     recovery
 }
 
-/// From when to when each fault lasted; they don't nest.
+/// When each fault began and ended; they do not nest.
 fn spans(tracks: &[Track]) -> Vec<(Nanos, Nanos)> {
     let mut spans = Vec::new();
     for track in tracks {

@@ -3,8 +3,7 @@
 use super::*;
 use crate::history::{Event, Nanos};
 
-/// A history, told in lines of the documented format without the attempt's
-/// details spelled out.
+/// A history in the making.
 #[derive(Default)]
 struct Story {
     tracks: Vec<Track>,
@@ -20,24 +19,24 @@ impl Story {
         self
     }
 
-    /// One whole hold: asked for, granted, believed until, one write each.
+    /// One whole hold: requested, granted, believed until, one write each.
     fn hold(self, who: &str, times: [Nanos; 3], token: u64, value: u64) -> Self {
         let [tried, granted, held] = times;
         let resource = "stock".to_owned();
-        let write = |place| What::Write { place, value };
+        let write = |counter| What::Write { counter, value };
         self.event(who, tried, tried, What::Try { resource })
             .event(who, granted, tried, What::Granted { token, left: 1_000 })
-            .event(who, held, tried, write(Place::Fenced))
-            .event(who, held, tried, What::Applied(Place::Fenced))
-            .event(who, held, tried, write(Place::Unfenced))
-            .event(who, held, tried, What::Applied(Place::Unfenced))
+            .event(who, held, tried, write(Counter::Fenced))
+            .event(who, held, tried, What::Applied(Counter::Fenced))
+            .event(who, held, tried, write(Counter::Unfenced))
+            .event(who, held, tried, What::Applied(Counter::Unfenced))
             .event(who, held, tried, What::Held)
             .event(who, held + 1, tried, What::Released("now".into()))
     }
 
-    fn ending(self, place: Place, value: u64) -> Self {
+    fn ending(self, counter: Counter, value: u64) -> Self {
         let resource = "stock".to_owned();
-        self.event("harness", 9_999, 0, What::Final { place, resource, value })
+        self.event("harness", 9_999, 0, What::Final { counter, resource, value })
     }
 
     fn check(&self) -> Findings {
@@ -45,14 +44,14 @@ impl Story {
     }
 }
 
-/// Three holds, one after the other, as it should be.
+/// Three holds, one after the other, all correct.
 fn clean() -> Story {
     Story::default()
         .hold("a", [10, 20, 30], 1, 1)
         .hold("b", [11, 40, 50], 2, 2)
         .hold("a", [51, 60, 70], 3, 3)
-        .ending(Place::Fenced, 3)
-        .ending(Place::Unfenced, 3)
+        .ending(Counter::Fenced, 3)
+        .ending(Counter::Unfenced, 3)
 }
 
 #[test]
@@ -113,7 +112,7 @@ fn a_guard_whose_caller_never_asked_whether_it_is_held_believes_nothing() {
 
 #[test]
 fn a_planted_repeat_of_a_token_is_found() {
-    // At one time, so that order has nothing to say.
+    // Overlapping, so that order does not matter.
     let findings = clean().hold("c", [50, 80, 90], 3, 4).check();
 
     let [fault] = &findings.token_faults[..] else { panic!("{:?}", findings.token_faults) };
@@ -145,8 +144,8 @@ fn grants_that_were_under_way_together_may_have_their_tokens_in_any_order() {
 
 #[test]
 fn a_planted_lost_update_is_found_by_the_value_written_twice() {
-    // Somebody who did not live to tell has counted on: the end looks right.
-    let ended = clean().ending(Place::Fenced, 4).ending(Place::Unfenced, 4);
+    // A writer that died has counted on: the end looks right.
+    let ended = clean().ending(Counter::Fenced, 4).ending(Counter::Unfenced, 4);
     let findings = ended.hold("c", [71, 80, 90], 4, 3).check();
 
     assert_eq!((findings.fenced.lost, findings.unfenced.lost), (1, 1));
@@ -154,7 +153,7 @@ fn a_planted_lost_update_is_found_by_the_value_written_twice() {
 
 #[test]
 fn a_planted_lost_update_is_found_by_the_end_of_the_counter() {
-    let findings = clean().ending(Place::Unfenced, 1).check();
+    let findings = clean().ending(Counter::Unfenced, 1).check();
 
     assert_eq!((findings.fenced.lost, findings.unfenced.lost), (0, 2));
 }
@@ -166,16 +165,19 @@ fn a_write_that_was_refused_or_never_acknowledged_is_not_lost() {
         let story = clean()
             .event("c", 71, 1, What::Try { resource })
             .event("c", 72, 1, What::Granted { token: 4, left: 1 })
-            .event("c", 73, 1, What::Write { place: Place::Fenced, value: 3 });
+            .event("c", 73, 1, What::Write { counter: Counter::Fenced, value: 3 });
         match outcome {
             Some(outcome) => story.event("c", 74, 1, outcome).check().fenced,
             None => story.check().fenced,
         }
     };
 
-    assert_eq!(again(Some(What::Stale(Place::Fenced))), Counters { applied: 3, stale: 1, lost: 0 });
+    assert_eq!(
+        again(Some(What::Stale(Counter::Fenced))),
+        Counters { applied: 3, stale: 1, lost: 0 }
+    );
     assert_eq!(again(None), Counters { applied: 3, stale: 0, lost: 0 });
-    assert_eq!(again(Some(What::Applied(Place::Fenced))).lost, 1);
+    assert_eq!(again(Some(What::Applied(Counter::Fenced))).lost, 1);
 }
 
 #[test]

@@ -1,21 +1,31 @@
-//! Promise 2: a grant that was asked for after another one had come has the
-//! greater token, and no token comes twice.
-
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+//! Promise 2: a grant requested after another one arrived has the greater token,
+//! and no token is granted twice.
 
 use super::attempts::{Attempt, Grant};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
 
 /// A token that breaks the promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenFault {
-    /// Two grants share it.
-    Repeated { resource: String, token: u64, first: String, second: String },
-    /// A grant that came before this one was asked for has a greater one.
-    Disordered { resource: String, token: u64, who: String, earlier: String, greater: u64 },
+    Repeated {
+        resource: String,
+        token: u64,
+        first: String,
+        second: String,
+    },
+    /// An earlier grant has a greater one.
+    Disordered {
+        resource: String,
+        token: u64,
+        who: String,
+        earlier: String,
+        greater: u64,
+    },
 }
 
-/// All of them.
 pub(crate) fn find(attempts: &[Attempt<'_>]) -> Vec<TokenFault> {
     let mut granted: BTreeMap<&str, Vec<(&Attempt<'_>, Grant)>> = BTreeMap::new();
     for attempt in attempts {
@@ -48,9 +58,8 @@ fn repeated(resource: &str, grants: &[(&Attempt<'_>, Grant)]) -> Vec<TokenFault>
     faults
 }
 
-/// Goes through the attempts in the order they were asked for, and beside them
-/// through the grants in the order they came: what has come before is compared
-/// by its greatest token alone.
+/// Walks the attempts in the order of request and, beside them, the grants in the
+/// order of arrival: only the greatest earlier token matters.
 fn disordered(resource: &str, grants: &mut [(&Attempt<'_>, Grant)]) -> Vec<TokenFault> {
     grants.sort_by_key(|(_, grant)| grant.at);
     let mut asked: Vec<_> = grants.to_vec();

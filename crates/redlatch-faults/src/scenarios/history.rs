@@ -1,22 +1,21 @@
-//! Tokens in order, by a history of many locks: nodes killed and restarted
-//! empty, server clocks stepped back and forth.
+//! Checks the order of tokens in a history of many locks: nodes are killed and
+//! restarted empty, server clocks are stepped back and forth.
 //!
-//! The promise needs a majority that remembers. So no node is made to forget
-//! before enough of the others have been admitted again, however long that takes
-//! on a busy machine; if they never are, the row says so and fails.
-
-use std::time::Duration;
-
-use redlatch_testbed::Server;
+//! The promise needs a majority that remembers. So a node is made to forget only
+//! once enough others have been admitted again, however long that takes on a busy
+//! machine; if they never are, the row fails and says so.
 
 use super::ms;
-use crate::orders::Habits;
-use crate::scenario::{Load, Must, Nodes, Part, Row};
-use crate::scene::Scene;
+use crate::{
+    orders::Habits,
+    scenario::{Load, Must, Nodes, Row},
+    scene::Scene,
+};
+use redlatch_testbed::Server;
+use std::time::Duration;
 
-/// The row of `redlatch-faults history`.
 pub(crate) fn row(acquires: u64, processes: u64) -> Row {
-    let load = Load {
+    super::row(0, "nodes restarted empty, server clocks stepped").load(Load {
         what: "history",
         nodes: Nodes::Alike(5, Server::options().fake_clock()),
         workers: usize::try_from(processes).expect("a number of processes"),
@@ -32,16 +31,11 @@ pub(crate) fn row(acquires: u64, processes: u64) -> Row {
         repair: |scene| scene.servers.iter().for_each(|server| server.clock_ahead(Duration::ZERO)),
         must: Must { exclude: false, recovers: false, ..Must::default() },
         ..Load::default()
-    };
-    Row {
-        number: 0,
-        fault: "nodes restarted empty, server clocks stepped",
-        parts: vec![Part::Load(Box::new(load))],
-    }
+    })
 }
 
-/// A node is killed and comes back with nothing, sometimes while another one is
-/// still out; never so many that a majority has forgotten.
+/// Kills a node and restarts it empty, sometimes while another one is still out;
+/// never so many that a majority has forgotten.
 fn forgets(scene: &mut Scene) {
     let node = scene.some_node();
     scene.await_memory(1);
@@ -54,11 +48,11 @@ fn forgets(scene: &mut Scene) {
     scene.wait_between(window / 2, window * 2);
 }
 
-/// A node's clock is stepped by far more than a TTL, and back.
+/// Steps a node's clock by far more than a TTL, and back.
 fn jumps(scene: &mut Scene) {
     let node = scene.some_node();
-    let by = scene.dice.between(ms(500)..=Duration::from_secs(600));
-    let ahead = scene.dice.below(2) == 0;
+    let by = scene.dice.time(ms(500), Duration::from_secs(600));
+    let ahead = scene.dice.index(2) == 0;
     scene.fault("clock stepped", |scene| {
         let server = &scene.servers[node];
         if ahead {

@@ -1,145 +1,94 @@
 //! Nodes that lose what they knew: rows 1 to 5, 12, 36 and 55.
 
+use super::{ms, row, sec};
+use crate::{
+    orders::{GuardSetting, Habits},
+    scenario::{Load, Must, Nodes, Row},
+    scene::Scene,
+};
 use redlatch_testbed::Server;
 
-use super::{load, ms, row, sec, tests};
-use crate::orders::{Guarding, Habits};
-use crate::scenario::{Load, Must, Nodes, Row};
-use crate::scene::Scene;
-
-#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        row(
-            46,
-            "all nodes flushed or swapped under a holder",
-            vec![tests(&[
-                "fault_46_servers_that_were_all_emptied_under_a_holder_have_no_second_one",
-                "guarding::nodes_that_were_all_flushed_are_out_for_the_window_however_long_they_were_up",
-            ])],
-        ),
-        row(
-            1,
-            "node killed, comes back empty",
-            vec![
-                load("restart", Load { nemesis: comes_back_empty, ..three_nodes() }),
-                tests(&["fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on"]),
-            ],
-        ),
-        row(
-            2,
-            "the same in a loop, faster than TTL",
-            vec![
-                load(
-                    "loop",
-                    Load {
-                        nemesis: restarts_in_a_loop,
-                        must: Must { go_on: false, ..Must::default() },
-                        ..three_nodes()
-                    },
+        row(46, "all nodes flushed or swapped under a holder").tests(&[
+            "fault_46_servers_that_were_all_emptied_under_a_holder_have_no_second_one",
+            "admitting::nodes_that_were_all_flushed_are_out_for_the_window_however_long_they_were_up",
+        ]),
+        row(1, "node killed, comes back empty")
+            .load(Load { what: "restart", nemesis: comes_back_empty, ..three_nodes() })
+            .tests(&["fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on"]),
+        row(2, "the same in a loop, faster than TTL")
+            .load(Load {
+                what: "loop",
+                nemesis: restarts_in_a_loop,
+                must: Must { go_on: false, ..Must::default() },
+                ..three_nodes()
+            })
+            .tests(&["fault_2_a_server_of_the_quorum_that_restarts_in_a_loop_lets_nobody_in"]),
+        row(3, "restart, then the node's clock steps forward")
+            .load(Load {
+                what: "clock at boot",
+                nodes: Nodes::Alike(3, Server::options().fake_clock()),
+                habits: Habits { guard: GuardSetting::Strict, ..Habits::default() },
+                nemesis: boots_with_a_wrong_clock,
+                ..three_nodes()
+            })
+            .tests(&["fault_3_a_clock_that_jumps_at_boot_does_not_open_a_strict_guard_early"]),
+        row(4, "an old dump restored")
+            .load(Load { what: "dump", nemesis: loads_an_old_dump, ..three_nodes() })
+            .tests(&["fault_4_an_old_dump_is_forgetting"]),
+        row(5, "FLUSHALL, FLUSHDB, SWAPDB")
+            .load(Load { what: "flush", nemesis: is_flushed, ..three_nodes() })
+            .load(Load { what: "swapped back", nemesis: swaps_back, ..three_nodes() })
+            .tests(&[
+                "fault_5_a_flush_takes_the_server_out_and_no_number_falls_back",
+                "fault_5_a_database_that_is_swapped_back_has_forgotten_what_was_granted_meanwhile",
+            ]),
+        row(12, "node turned replica and back")
+            .load(Load {
+                what: "role",
+                nodes: Nodes::Alike(
+                    3,
+                    Server::options().config("repl-diskless-sync-delay 0"),
                 ),
-                tests(&["fault_2_a_server_of_the_quorum_that_restarts_in_a_loop_lets_nobody_in"]),
-            ],
-        ),
-        row(
-            3,
-            "restart, then the node's clock steps forward",
-            vec![
-                load(
-                    "clock at boot",
-                    Load {
-                        nodes: Nodes::Alike(3, Server::options().fake_clock()),
-                        habits: Habits { guard: Guarding::Strict, ..Habits::default() },
-                        nemesis: boots_with_a_wrong_clock,
-                        ..three_nodes()
-                    },
-                ),
-                tests(&["fault_3_a_clock_that_jumps_at_boot_does_not_open_a_strict_guard_early"]),
-            ],
-        ),
-        row(
-            4,
-            "an old dump restored",
-            vec![
-                load("dump", Load { nemesis: loads_an_old_dump, ..three_nodes() }),
-                tests(&["fault_4_an_old_dump_is_forgetting"]),
-            ],
-        ),
-        row(
-            5,
-            "FLUSHALL, FLUSHDB, SWAPDB",
-            vec![
-                load("flush", Load { nemesis: is_flushed, ..three_nodes() }),
-                load("swapped back", Load { nemesis: swaps_back, ..three_nodes() }),
-                tests(&[
-                    "fault_5_a_flush_takes_the_server_out_and_no_number_falls_back",
-                    "fault_5_a_database_that_is_swapped_back_has_forgotten_what_was_granted_meanwhile",
-                ]),
-            ],
-        ),
-        row(
-            12,
-            "node turned replica and back",
-            vec![
-                load(
-                    "role",
-                    Load {
-                        nodes: Nodes::Alike(
-                            3,
-                            Server::options().config("repl-diskless-sync-delay 0"),
-                        ),
-                        nemesis: becomes_a_replica,
-                        ..three_nodes()
-                    },
-                ),
-                tests(&[
-                    "a_master_that_becomes_a_replica_is_no_vote",
-                    "a_replica_is_refused",
-                    "fault_12_a_server_that_was_a_replica_for_a_while_has_forgotten",
-                    "fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten",
-                    "fault_12_a_connection_that_slept_over_the_change_of_roles_casts_no_vote",
-                ]),
-            ],
-        ),
-        row(
-            55,
-            "rolling restart by the guide's own commands",
-            vec![tests(&[
-                "fault_55_a_lease_survives_a_rolling_restart_by_the_commands_of_the_guide",
-            ])],
-        ),
-        row(
-            36,
-            "rolling restart of all nodes under one long lease",
-            vec![
-                load(
-                    "long lease",
-                    Load {
-                        nodes: Nodes::Alike(3, Server::options()),
-                        lingerers: 1,
-                        linger: (sec(3600), sec(3600)),
-                        workers: 0,
-                        resources: 0,
-                        habits: Habits { ttl: Habits::LASTING, renews: true, ..Habits::default() },
-                        lasts: (sec(40), sec(12)),
-                        nemesis: rolls,
-                        must: Must {
-                            go_on: false,
-                            recovers: false,
-                            keep_leases: true,
-                            ..Must::default()
-                        },
-                        ..Load::default()
-                    },
-                ),
-                tests(&["fault_36_one_lease_outlives_the_restart_of_every_server"]),
-            ],
-        ),
+                nemesis: becomes_a_replica,
+                ..three_nodes()
+            })
+            .tests(&[
+                "a_master_that_becomes_a_replica_is_no_vote",
+                "a_replica_is_refused",
+                "fault_12_a_server_that_was_a_replica_for_a_while_has_forgotten",
+                "fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten",
+                "fault_12_a_connection_that_slept_over_the_change_of_roles_casts_no_vote",
+            ]),
+        row(55, "rolling restart by the guide's own commands").tests(&[
+            "fault_55_a_lease_survives_a_rolling_restart_by_the_commands_of_the_guide",
+        ]),
+        row(36, "rolling restart of all nodes under one long lease")
+            .load(Load {
+                what: "long lease",
+                nodes: Nodes::Alike(3, Server::options()),
+                lingerers: 1,
+                linger: (sec(3600), sec(3600)),
+                workers: 0,
+                resources: 0,
+                habits: Habits { ttl: Habits::LASTING, renews: true, ..Habits::default() },
+                lasts: (sec(40), sec(12)),
+                nemesis: rolls,
+                must: Must {
+                    go_on: false,
+                    recovers: false,
+                    keep_leases: true,
+                    ..Must::default()
+                },
+                ..Load::default()
+            })
+            .tests(&["fault_36_one_lease_outlives_the_restart_of_every_server"]),
     ]
 }
 
-/// Three nodes, and a network that can keep some of them out of a lock: what a
-/// node of a bare majority forgets is enough for two owners.
+/// Three nodes, and a network that can keep some of them out of a lock: if one node
+/// of a bare majority forgets, two owners are possible.
 fn three_nodes() -> Load {
     Load {
         nodes: Nodes::Alike(3, Server::options()),
@@ -149,15 +98,14 @@ fn three_nodes() -> Load {
     }
 }
 
-/// Locks are taken without one node; then that one is back, and another one
-/// forgets.
+/// Locks are taken without one node; then it returns, and another one forgets.
 fn forgets(scene: &mut Scene, what: &str, forget: impl FnOnce(&mut Scene, usize)) {
     let away = scene.some_node();
-    let node = (away + 1 + scene.dice.below(2)) % 3;
+    let node = (away + 1 + scene.dice.index(2)) % 3;
     scene.fault(what, |scene| {
         scene.proxies[away].black_hole();
         scene.wait_between(ms(300), ms(800));
-        // What went into the hole is gone: the connections have a gap.
+        // What went into the hole is lost: the connections have a gap.
         scene.proxies[away].reset_all();
         scene.proxies[away].pass();
         forget(scene, node);
@@ -169,7 +117,7 @@ fn comes_back_empty(scene: &mut Scene) {
     forgets(scene, "restarted empty", |scene, node| scene.servers[node].restart_empty());
 }
 
-/// One node of the quorum after the other, several times within a TTL.
+/// Restarts one node of the quorum after the other, several times within a TTL.
 fn restarts_in_a_loop(scene: &mut Scene) {
     scene.fault("restarted in a loop", |scene| {
         let first = scene.some_node();
@@ -197,19 +145,20 @@ fn loads_an_old_dump(scene: &mut Scene) {
 }
 
 fn is_flushed(scene: &mut Scene) {
-    // A database that was never in use: what comes back is another matter.
+    // A database never used before: one that comes back is another matter.
     let fresh = (scene.faults() % 15 + 1).to_string();
     let flush: &[&[&str]] = &[&["FLUSHALL"], &["FLUSHDB"], &["SWAPDB", "0", &fresh]];
-    let command = *scene.dice.one_of(flush);
+    let command = scene.dice.pick(flush);
     forgets(scene, command[0], |scene, node| drop(scene.servers[node].run(command)));
 }
 
-/// The database of before the last swap is back: it has forgotten all since.
+/// The database from before the last swap is back: it has forgotten everything
+/// since.
 fn swaps_back(scene: &mut Scene) {
     forgets(scene, "SWAPDB", |scene, node| drop(scene.servers[node].run(&["SWAPDB", "0", "1"])));
 }
 
-/// Its data are another node's afterwards, under the same run id.
+/// Afterwards it has another node's data under the same run id.
 fn becomes_a_replica(scene: &mut Scene) {
     forgets(scene, "replica and back", |scene, node| {
         let port = scene.servers[(node + 1) % 3].port().to_string();
@@ -232,7 +181,7 @@ fn rolls(scene: &mut Scene) {
     }
 }
 
-/// Until a node that forgot votes again, and the next one may forget.
+/// Waits until a node that forgot votes again, so that the next one may forget.
 fn rest(scene: &mut Scene) {
     let window = scene.window;
     scene.wait(window);

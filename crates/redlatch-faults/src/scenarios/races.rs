@@ -1,32 +1,31 @@
-//! Things that must go right a hundred thousand times: row 27, and the
-//! descriptors of row 42.
+//! What must go right a hundred thousand times: row 27, and the descriptors of row
+//! 42.
 
-use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
-
+use super::{ms, row};
+use crate::{
+    dice::{self, Dice},
+    orders::Habits,
+    scenario::{Row, Scale, Shown},
+    vouch::vouch,
+};
 use redlatch::blocking::Locks;
 use redlatch_testbed::{Proxy, Servers, wait_until};
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
 
-use super::{ms, row, script, tests};
-use crate::dice::Dice;
-use crate::orders::Habits;
-use crate::scenario::{Row, Scale, Shown};
-use crate::vouch::vouch;
-
-/// How many callers race at once, each with a lock of its own.
+/// How many callers race, each with its own lock.
 const CALLERS: usize = 32;
 
 pub(crate) fn rows() -> Vec<Row> {
-    vec![row(
-        27,
-        "release racing a renewal",
-        vec![
-            script("released while it is renewed", released_while_renewed),
-            tests(&["releasing::an_extension_that_the_release_overtook_is_answered"]),
-        ],
-    )]
+    vec![
+        row(27, "release racing a renewal")
+            .script("released while it is renewed", released_while_renewed)
+            .tests(&["releasing::an_extension_that_the_release_overtook_is_answered"]),
+    ]
 }
 
 fn times(scale: Scale) -> usize {
@@ -36,7 +35,8 @@ fn times(scale: Scale) -> usize {
     }
 }
 
-/// Renewals are due every two milliseconds, and releases come about then.
+/// Renewals are due every two milliseconds, and releases come at about the same
+/// time.
 fn released_while_renewed(scale: Scale) -> anyhow::Result<Shown> {
     const DUE: Duration = ms(2);
     let servers = Servers::start(3)?;
@@ -46,7 +46,7 @@ fn released_while_renewed(scale: Scale) -> anyhow::Result<Shown> {
     let taken = many(times(scale), |caller, dice| {
         let request = locks.lock(format!("stock:{caller}")).renew_every(DUE);
         let guard = request.acquire()?;
-        thread::sleep(dice.between(DUE..=2 * DUE));
+        thread::sleep(dice.time(DUE, 2 * DUE));
         guard.release()?;
         Ok(())
     })?;
@@ -56,7 +56,7 @@ fn released_while_renewed(scale: Scale) -> anyhow::Result<Shown> {
     Ok(Shown { injected: taken, acquisitions: taken, note: "no key left".into() })
 }
 
-/// Connections are reset all the time; no descriptor stays open.
+/// Connections are reset all the time; no descriptor leaks.
 pub(crate) fn descriptors(scale: Scale) -> anyhow::Result<Shown> {
     let servers = Servers::start(3)?;
     let proxies: Vec<Proxy> = servers.iter().map(Proxy::to).collect::<Result<_, _>>()?;
@@ -85,7 +85,7 @@ pub(crate) fn descriptors(scale: Scale) -> anyhow::Result<Shown> {
     });
     let taken = taken?;
     locks.settled();
-    // Each connection that is open has a proxy with two ends in this process.
+    // For each open connection, a proxy has two ends in this process.
     let mut after = 0;
     let back = wait_until(ms(5000), || {
         after = open_descriptors().unwrap_or(usize::MAX);
@@ -96,7 +96,7 @@ pub(crate) fn descriptors(scale: Scale) -> anyhow::Result<Shown> {
     Ok(Shown { injected: resets, acquisitions: taken, note })
 }
 
-/// A lock that breaks with its connections is no mistake here.
+/// A lock lost with its connections is no error here.
 fn lock_once(locks: &Locks, caller: usize) {
     if let Ok(guard) = locks.lock(format!("stock:{caller}")).acquire() {
         let _ = guard.release();
@@ -107,7 +107,7 @@ fn open_descriptors() -> anyhow::Result<usize> {
     Ok(fs::read_dir("/proc/self/fd")?.count())
 }
 
-/// Does something so many times, by many callers at once.
+/// Does something `times` times, by many callers at once.
 fn many(
     times: usize,
     act: impl Fn(usize, &mut Dice) -> anyhow::Result<()> + Sync,
@@ -118,7 +118,7 @@ fn many(
             .map(|caller| {
                 let (act, done) = (&act, &done);
                 scope.spawn(move || {
-                    let mut dice = Dice::new();
+                    let mut dice = dice::roll();
                     while done.fetch_add(1, Ordering::Relaxed) < times {
                         act(caller, &mut dice)?;
                     }

@@ -1,104 +1,76 @@
 //! Keys deleted, and servers without room: rows 6 to 9.
 
+use super::{ms, row, sec};
+use crate::{
+    disk::Disk,
+    orders::{Habits, Orders},
+    scenario::{Load, Must, Nodes, Row, Scale, Shown},
+    scene::Scene,
+};
 use redlatch::{ConnectError, Locks};
 use redlatch_testbed::{Flavour, Server};
 
-use super::{load, ms, row, script, sec, tests};
-use crate::disk::Disk;
-use crate::orders::{Habits, Orders};
-use crate::scenario::{Load, Must, Nodes, Row, Scale, Shown};
-use crate::scene::Scene;
-
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        row(
-            6,
-            "one lock key deleted by hand",
-            vec![
-                load(
-                    "DEL",
-                    Load {
-                        habits: renewing(),
-                        linger: (sec(1), sec(2)),
-                        nemesis: deletes_a_key,
-                        // A majority loses the key behind our back.
-                        must: Must {
-                            exclude: false,
-                            go_on: false,
-                            signal_loss: true,
-                            ..Must::default()
-                        },
-                        ..Load::default()
-                    },
-                ),
-                tests(&[
-                    "fault_6_a_key_deleted_by_hand_is_a_loss_within_one_renewal_and_numbers_grow",
-                    "f4_keys_that_were_deleted_are_reported_within_one_renewal",
-                    "a_deleted_majority_is_noticed_by_the_next_renewal",
-                    "a_key_lost_by_a_minority_is_planted_again_by_the_next_renewal",
-                ]),
-            ],
-        ),
-        row(
-            50,
-            "very many requests at once",
-            vec![tests(&[
-                "fault_50_a_crowd_waits_its_turn_and_all_of_it_is_served",
-                "fault_50_a_server_that_is_frozen_fails_nobody_in_a_crowd_and_keeps_no_key",
-                "a_caller_whose_turn_does_not_come_is_told_so_and_no_server_is_blamed",
-            ])],
-        ),
-        row(
-            7,
-            "eviction",
-            vec![
-                script("connect to servers that evict", evicting),
-                tests(&[
-                    "fault_7_a_server_that_evicts_is_refused_unless_that_is_allowed",
-                    // The session `doctor_on_servers` among them.
-                    "every_file_is_a_session",
-                ]),
-            ],
-        ),
-        row(
-            8,
-            "out of memory",
-            vec![
-                load(
-                    "minority",
-                    Load { habits: renewing(), nemesis: fills_a_minority, ..Load::default() },
-                ),
-                load(
-                    "majority",
-                    Load {
-                        habits: Habits { ttl: Habits::LASTING, ..renewing() },
-                        linger: (sec(3), sec(5)),
-                        lasts: (sec(24), sec(6)),
-                        nemesis: fills_a_majority,
-                        must: Must { go_on: false, keep_leases: true, ..Must::default() },
-                        ..Load::default()
-                    },
-                ),
-                tests(&["out_of_memory_is_no_vote_and_does_not_stop_extend_and_release"]),
-            ],
-        ),
-        row(
-            9,
-            "disk full, MISCONF",
-            vec![
-                load("one of three", Load { nemesis: fills_one_disk, ..on_small_disks() }),
-                load(
-                    "two of three",
-                    Load {
-                        habits: renewing(),
-                        linger: (sec(2), sec(3)),
-                        nemesis: fills_two_disks,
-                        must: Must { go_on: false, signal_loss: true, ..Must::default() },
-                        ..on_small_disks()
-                    },
-                ),
-            ],
-        ),
+        row(6, "one lock key deleted by hand")
+            .load(Load {
+                what: "DEL",
+                habits: renewing(),
+                linger: (sec(1), sec(2)),
+                nemesis: deletes_a_key,
+                // A majority loses the key behind our back.
+                must: Must { exclude: false, go_on: false, signal_loss: true, ..Must::default() },
+                ..Load::default()
+            })
+            .tests(&[
+                "fault_6_a_key_deleted_by_hand_is_a_loss_within_one_renewal_and_numbers_grow",
+                "f4_keys_that_were_deleted_are_reported_within_one_renewal",
+                "a_deleted_majority_is_noticed_by_the_next_renewal",
+                "a_key_lost_by_a_minority_is_planted_again_by_the_next_renewal",
+            ]),
+        row(50, "very many requests at once").tests(&[
+            "fault_50_a_crowd_waits_its_turn_and_all_of_it_is_served",
+            "fault_50_a_server_that_is_frozen_fails_nobody_in_a_crowd_and_keeps_no_key",
+            "a_caller_whose_turn_does_not_come_is_told_so_and_no_server_is_blamed",
+        ]),
+        row(7, "eviction").script("connect to servers that evict", evicting).tests(&[
+            "fault_7_a_server_that_evicts_is_refused_unless_that_is_allowed",
+            "a_server_that_begins_to_evict_gives_connected_clients_no_more_votes",
+            "a_lock_that_was_evicted_is_nobody_elses_before_the_window_is_over",
+            // The session `doctor_on_servers` among them.
+            "every_file_is_a_session",
+        ]),
+        row(8, "out of memory")
+            .load(Load {
+                what: "minority",
+                habits: renewing(),
+                nemesis: |scene| runs_out_of_memory(scene, Scene::minority),
+                ..Load::default()
+            })
+            .load(Load {
+                what: "majority",
+                habits: Habits { ttl: Habits::LASTING, ..renewing() },
+                linger: (sec(3), sec(5)),
+                lasts: (sec(24), sec(6)),
+                nemesis: |scene| runs_out_of_memory(scene, Scene::majority),
+                must: Must { go_on: false, keep_leases: true, ..Must::default() },
+                ..Load::default()
+            })
+            .tests(&["out_of_memory_is_no_vote_and_does_not_stop_extend_and_release"]),
+        row(9, "disk full, MISCONF")
+            .load(Load {
+                what: "one of three",
+                nemesis: |scene| fills_disks(scene, |scene| vec![scene.some_node()]),
+                ..on_small_disks()
+            })
+            .load(Load {
+                what: "two of three",
+                habits: renewing(),
+                linger: (sec(2), sec(3)),
+                nemesis: |scene| fills_disks(scene, Scene::majority),
+                must: Must { go_on: false, signal_loss: true, ..Must::default() },
+                ..on_small_disks()
+            }),
     ]
 }
 
@@ -107,9 +79,9 @@ fn renewing() -> Habits {
 }
 
 fn deletes_a_key(scene: &mut Scene) {
-    // Best while somebody has it.
-    let resource = Orders::resource(scene.dice.below(3));
-    let nodes = if scene.dice.below(4) == 0 { scene.minority() } else { scene.majority() };
+    // Ideally while someone holds it.
+    let resource = Orders::resource(scene.dice.index(3));
+    let nodes = if scene.dice.index(4) == 0 { scene.minority() } else { scene.majority() };
     scene.fault("DEL", |scene| {
         for node in nodes {
             scene.servers[node].run(&["DEL", &resource]);
@@ -118,7 +90,7 @@ fn deletes_a_key(scene: &mut Scene) {
     scene.wait_between(ms(20), ms(200));
 }
 
-/// A server that may throw locks away must not be a node.
+/// A server that may evict locks must not be a node.
 fn evicting(_: Scale) -> anyhow::Result<Shown> {
     let mut note = Vec::new();
     for (policy, fits) in [("volatile-lru", false), ("allkeys-lru", false), ("noeviction", true)] {
@@ -134,20 +106,10 @@ fn evicting(_: Scale) -> anyhow::Result<Shown> {
     Ok(Shown { injected: 2, acquisitions: 0, note })
 }
 
-fn fills_a_minority(scene: &mut Scene) {
-    let nodes = scene.minority();
-    runs_out_of_memory(scene, &nodes);
-}
-
-fn fills_a_majority(scene: &mut Scene) {
-    let nodes = scene.majority();
-    runs_out_of_memory(scene, &nodes);
-}
-
-fn runs_out_of_memory(scene: &mut Scene, nodes: &[usize]) {
-    let ttl = scene.ttl;
+fn runs_out_of_memory(scene: &mut Scene, pick: fn(&mut Scene) -> Vec<usize>) {
+    let (nodes, ttl) = (pick(scene), scene.ttl);
     let limit = |scene: &Scene, limit: &str| {
-        for &node in nodes {
+        for &node in &nodes {
             scene.servers[node].run(&["CONFIG", "SET", "maxmemory", limit]);
         }
     };
@@ -164,7 +126,7 @@ fn on_small_disks() -> Load {
         .flavour(Flavour::Redis7)
         .config("enable-protected-configs yes")
         .config("appendfsync everysec")
-        // What the load itself writes must not fill the disk.
+        // The load's own writes must not fill the disk.
         .config("auto-aof-rewrite-min-size 1mb");
     Load {
         nodes: Nodes::Alike(3, server),
@@ -175,7 +137,7 @@ fn on_small_disks() -> Load {
     }
 }
 
-/// Every write is written down there from now on.
+/// From now on, every write goes to that disk.
 fn move_to_small_disks(scene: &mut Scene) {
     for server in &scene.servers {
         let disk = Disk::mount(server.dir().join("disk")).expect("the right to mount");
@@ -193,24 +155,15 @@ fn leave_small_disks(scene: &mut Scene) {
     }
 }
 
-fn fills_one_disk(scene: &mut Scene) {
-    let node = scene.some_node();
-    fills_disks(scene, &[node]);
-}
-
-fn fills_two_disks(scene: &mut Scene) {
-    let nodes = scene.majority();
-    fills_disks(scene, &nodes);
-}
-
-fn fills_disks(scene: &mut Scene, nodes: &[usize]) {
+fn fills_disks(scene: &mut Scene, pick: fn(&mut Scene) -> Vec<usize>) {
+    let nodes = pick(scene);
     scene.fault("disk full", |scene| {
-        for &node in nodes {
+        for &node in &nodes {
             scene.disks[node].fill();
         }
         // The server notices when it next writes, and says so once a second.
         scene.wait(ms(1500));
-        for &node in nodes {
+        for &node in &nodes {
             scene.disks[node].clear();
         }
         let has_room =

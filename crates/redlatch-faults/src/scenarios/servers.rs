@@ -1,119 +1,75 @@
-//! Servers that are frozen, busy, of many kinds, or too many of them dead:
-//! rows 10, 11, 15, 25, 32 and 38.
+//! Servers that are frozen, busy, of different versions, or dead in too great a
+//! number: rows 10, 11, 15, 25, 32 and 38.
 
-use std::io::Write as _;
-use std::net::TcpStream;
-
+use super::{ms, row, sec};
+use crate::{
+    orders::Habits,
+    scenario::{Load, Must, Nodes, Row},
+    scene::Scene,
+};
 use redlatch_testbed::{Flavour, Server};
+use std::{io::Write as _, net::TcpStream};
 
-use super::{load, ms, row, sec, tests};
-use crate::orders::Habits;
-use crate::scenario::{Load, Must, Nodes, Row};
-use crate::scene::Scene;
-
-#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        row(
-            10,
-            "node frozen, thawed after TTL",
-            vec![
-                load(
-                    "minority",
-                    Load {
-                        nemesis: freezes_a_minority,
-                        lasts: (sec(12), sec(3)),
-                        ..Load::default()
-                    },
+        row(10, "node frozen, thawed after TTL")
+            .load(Load {
+                what: "minority",
+                nemesis: freezes_a_minority,
+                lasts: (sec(12), sec(3)),
+                ..Load::default()
+            })
+            .tests(&[
+                "a_node_frozen_during_the_take_and_thawed_after_the_ttl_keeps_nothing",
+                "an_attempt_that_froze_with_its_nodes_is_undone_when_they_thaw",
+            ]),
+        row(11, "slow script, LOADING, BUSY")
+            .load(Load {
+                what: "BUSY",
+                nodes: Nodes::Alike(3, Server::options().config("lua-time-limit 20")),
+                nemesis: is_busy,
+                ..Load::default()
+            })
+            .tests(&[
+                "a_server_busy_with_a_script_is_no_vote",
+                "a_server_that_loads_its_data_is_no_vote",
+            ]),
+        row(15, "even N, split vote")
+            .load(Load {
+                what: "four nodes, one frozen",
+                nodes: Nodes::Alike(4, Server::options()),
+                nemesis: freezes_one,
+                ..Load::default()
+            })
+            .tests(&[
+                "f1_an_even_split_is_held_at_once_and_undone",
+                "f1_clients_that_split_the_votes_of_four_nodes_all_get_the_lock_in_the_end",
+            ]),
+        row(25, "extension reaches a minority")
+            .load(Load {
+                what: "two of three killed",
+                nodes: Nodes::Alike(3, Server::options()),
+                habits: Habits { renews: true, ..Habits::default() },
+                linger: (sec(2), sec(3)),
+                lasts: (sec(22), sec(5)),
+                nemesis: kills_two_of_three,
+                must: Must { go_on: false, signal_loss: true, ..Must::default() },
+                ..Load::default()
+            })
+            .tests(&["f13_an_extension_needs_a_majority_of_all_nodes_not_of_those_that_granted"]),
+        row(32, "SCRIPT FLUSH in a loop")
+            .load(Load { what: "flush", nemesis: flushes_scripts, ..Load::default() })
+            .tests(&["script_flush_in_a_loop_is_not_noticed"]),
+        row(38, "mixed versions: Redis 6.2, 7.0, Valkey 9")
+            .load(Load {
+                what: "one frozen at a time",
+                nodes: Nodes::Each(
+                    Flavour::ALL.map(|flavour| Server::options().flavour(flavour)).to_vec(),
                 ),
-                tests(&[
-                    "a_node_frozen_during_the_take_and_thawed_after_the_ttl_keeps_nothing",
-                    "an_attempt_that_froze_with_its_nodes_is_undone_when_they_thaw",
-                ]),
-            ],
-        ),
-        row(
-            11,
-            "slow script, LOADING, BUSY",
-            vec![
-                load(
-                    "BUSY",
-                    Load {
-                        nodes: Nodes::Alike(3, Server::options().config("lua-time-limit 20")),
-                        nemesis: is_busy,
-                        ..Load::default()
-                    },
-                ),
-                tests(&[
-                    "a_server_busy_with_a_script_is_no_vote",
-                    "a_server_that_loads_its_data_is_no_vote",
-                ]),
-            ],
-        ),
-        row(
-            15,
-            "even N, split vote",
-            vec![
-                load(
-                    "four nodes, one frozen",
-                    Load {
-                        nodes: Nodes::Alike(4, Server::options()),
-                        nemesis: freezes_one,
-                        ..Load::default()
-                    },
-                ),
-                tests(&[
-                    "f1_an_even_split_is_held_at_once_and_undone",
-                    "f1_clients_that_split_the_votes_of_four_nodes_all_get_the_lock_in_the_end",
-                ]),
-            ],
-        ),
-        row(
-            25,
-            "extension reaches a minority",
-            vec![
-                load(
-                    "two of three killed",
-                    Load {
-                        nodes: Nodes::Alike(3, Server::options()),
-                        habits: Habits { renews: true, ..Habits::default() },
-                        linger: (sec(2), sec(3)),
-                        lasts: (sec(22), sec(5)),
-                        nemesis: kills_two_of_three,
-                        must: Must { go_on: false, signal_loss: true, ..Must::default() },
-                        ..Load::default()
-                    },
-                ),
-                tests(&[
-                    "f13_an_extension_needs_a_majority_of_all_nodes_not_of_those_that_granted",
-                ]),
-            ],
-        ),
-        row(
-            32,
-            "SCRIPT FLUSH in a loop",
-            vec![
-                load("flush", Load { nemesis: flushes_scripts, ..Load::default() }),
-                tests(&["script_flush_in_a_loop_is_not_noticed"]),
-            ],
-        ),
-        row(
-            38,
-            "mixed versions: Redis 6.2, 7.0, Valkey 9",
-            vec![
-                load(
-                    "one frozen at a time",
-                    Load {
-                        nodes: Nodes::Each(
-                            Flavour::ALL.map(|flavour| Server::options().flavour(flavour)).to_vec(),
-                        ),
-                        nemesis: freezes_one,
-                        ..Load::default()
-                    },
-                ),
-                tests(&["redis_7_redis_6_and_valkey_together_do_all_that_a_lock_needs"]),
-            ],
-        ),
+                nemesis: freezes_one,
+                ..Load::default()
+            })
+            .tests(&["redis_7_redis_6_and_valkey_together_do_all_that_a_lock_needs"]),
     ]
 }
 
@@ -152,7 +108,7 @@ fn is_busy(scene: &mut Scene) {
     scene.wait(ms(100));
 }
 
-/// They stay away for longer than any lease of before lasts.
+/// They stay down for longer than any earlier lease lasts.
 fn kills_two_of_three(scene: &mut Scene) {
     let nodes = scene.majority();
     scene.fault("two of three killed", |scene| {

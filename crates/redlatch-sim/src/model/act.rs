@@ -1,7 +1,7 @@
-//! What a step does.
+//! Applies a step to a state.
 //!
 //! In:  a state and a step that is possible in it.
-//! Out: the next state, and what the machines said on the way.
+//! Out: the next state, and what the machines told their callers.
 
 use super::{
     caller::{Caller, Lease, Stage, Successor},
@@ -9,13 +9,13 @@ use super::{
     properties::{Mark, Marks},
     scenario::{NODES, ms},
     step::Step,
-    world::World,
+    world::{World, attempt_of},
 };
 use redlatch_core::{
     Command, FencingToken, Input, Moment, OpId, Output, lease::Loss, machine::Vouch,
 };
 
-/// The number of every look: nobody waits for the answer.
+/// The operation of every look: nobody waits for the answer.
 const LOOK: OpId = OpId::new(1000);
 
 /// What happened on the way from one state to the next.
@@ -27,7 +27,6 @@ pub(super) struct Heard {
 }
 
 impl World {
-    /// The state after a step.
     pub(super) fn after(&self, step: Step) -> (World, Heard) {
         let mut next = self.clone();
         let mut heard = Heard::default();
@@ -35,6 +34,7 @@ impl World {
         for client in 0..next.clients() {
             next.hurry(client, &mut heard);
         }
+        next.note_lines();
         (next, heard)
     }
 
@@ -48,6 +48,8 @@ impl World {
             Step::Tick { client } => self.hand_in(client, Input::Tick, heard),
             Step::CarryOut { client, node } => self.carry_out_next(client, node),
             Step::Answer { client, node } => self.answer_first(client, node, heard),
+            Step::Wake { client, node } => self.wake(client, node, heard),
+            Step::Mislay { node, how } => self.mislay(node, how),
             Step::Cut { client, node } => {
                 self.faults.cuts -= 1;
                 self.cut(client, node, heard);
@@ -75,35 +77,40 @@ impl World {
     }
 }
 
-/// What callers do.
 impl World {
-    fn start(&mut self, client: usize, heard: &mut Heard) {
-        self.callers[client].started += 1;
-        self.callers[client].stage = Stage::Wanting;
-        let order = self.setting.order(client, self.clock(client).lease);
-        self.hand_in(client, Input::Acquire(self.op(client), order), heard);
+    pub(super) fn start(&mut self, caller: usize, heard: &mut Heard) {
+        let home = self.home(caller);
+        let last = self.callers_of(home).map(|other| self.callers[other].op).max();
+        self.callers[caller].op = last.unwrap_or(0) + 1;
+        self.callers[caller].started += 1;
+        self.callers[caller].stage = Stage::Wanting;
+        self.arrive(caller);
+        let arrived = self.callers[caller].arrived;
+        let order = self.setting.order(caller, self.clock(home).lease, arrived);
+        self.hand_in(home, Input::Acquire(self.op(caller), order), heard);
     }
 
-    fn release(&mut self, client: usize, heard: &mut Heard) {
-        self.callers[client].stage = Stage::Idle;
-        self.hand_in(client, Input::Release(self.op(client)), heard);
+    fn release(&mut self, caller: usize, heard: &mut Heard) {
+        self.callers[caller].stage = Stage::Idle;
+        self.hand_in(self.home(caller), Input::Release(self.op(caller)), heard);
     }
 
-    fn extend(&mut self, client: usize, heard: &mut Heard) {
-        self.callers[client].extends -= 1;
-        let ttl = ms(self.setting.scenario.scripts[client].extend_ms);
-        self.hand_in(client, Input::Extend(self.op(client), ttl), heard);
+    fn extend(&mut self, caller: usize, heard: &mut Heard) {
+        self.callers[caller].extends -= 1;
+        let ttl = ms(self.setting.scenario.scripts[caller].extend_ms);
+        self.hand_in(self.home(caller), Input::Extend(self.op(caller), ttl), heard);
     }
 
-    fn cancel(&mut self, client: usize, heard: &mut Heard) {
-        self.callers[client].stage = Stage::Idle;
-        self.hand_in(client, Input::Cancel(self.op(client)), heard);
+    fn cancel(&mut self, caller: usize, heard: &mut Heard) {
+        self.callers[caller].stage = Stage::Idle;
+        self.leaves_line(caller);
+        self.hand_in(self.home(caller), Input::Cancel(self.op(caller)), heard);
     }
 
     fn look(&mut self, client: usize, heard: &mut Heard) {
         self.callers[client].looks -= 1;
         let vouch = Vouch::default();
-        self.hand_in(client, Input::Guard(LOOK, vouch), heard);
+        self.hand_in(client, Input::Admit(LOOK, vouch), heard);
     }
 
     pub(super) fn hand_in(&mut self, client: usize, input: Input, heard: &mut Heard) {
@@ -116,12 +123,13 @@ impl World {
                     let now = self.now;
                     let overtakes =
                         self.setting.undos_overtake && matches!(**command, Command::Release { .. });
-                    let line = self.line_mut(client, *node);
+                    let line = self.channel_mut(client, *node);
                     line.change(|line| line.push(now, *tag, command.clone(), overtakes));
                 }
                 Effect::Say(output) => {
-                    self.hear(client, output, &mut heard.marks);
-                    heard.said.push((client, output.clone()));
+                    let caller = self.who_asked(client, output);
+                    self.hear(caller, output, &mut heard.marks);
+                    heard.said.push((caller, output.clone()));
                 }
             }
         }
@@ -130,13 +138,19 @@ impl World {
 
     fn note_sent(&mut self, client: usize, command: &Command) {
         let bit = |(other, caller): (usize, &Caller)| u8::from(caller.lease().is_some()) << other;
-        // Of no use elsewhere, and it would tell equal states apart.
+        // Elsewhere it has no use, and would make equal states differ.
         let matters = self.setting.scenario.faults.removals > 0;
         let under = self.callers.iter().enumerate().filter(|_| matters).map(bit).sum();
+        let client = self.who_signed(client, command);
         let caller = &mut self.callers[client];
         match command {
-            // One that is planted again belongs to a lease.
-            Command::Take { .. } if caller.lease().is_none() => {
+            // A take under a lease plants its key again.
+            Command::Take { token, .. } if caller.lease().is_none() => {
+                // A node may be asked again in the same attempt.
+                let attempt = attempt_of(token.as_bytes());
+                if std::mem::replace(&mut caller.attempt, attempt) == attempt {
+                    return;
+                }
                 caller.floor = self.granted.iter().copied().max().unwrap_or(0);
                 caller.under = under;
                 caller.raised = false;
@@ -155,18 +169,19 @@ impl World {
         match output {
             Output::Acquired(_, Ok(grant)) => {
                 let fence = grant.fence.map_or(0, FencingToken::get);
-                let until = grant.usable_until.before(self.ahead(client));
+                let until = grant.deadlines.ends_at.before(self.ahead(self.home(client)));
                 self.granted(client, until, fence, marks);
             }
             Output::Acquired(_, Err(_)) => {
                 marks.add(Mark::Refusal);
                 self.callers[client].stage = Stage::Idle;
+                self.leaves_line(client);
             }
             Output::Retrying(..) => marks.add(Mark::Retry),
             Output::Admitted(_) => marks.add(Mark::Admission),
-            Output::Kept(_, until, _) => {
+            Output::Kept(_, kept) => {
                 marks.add(Mark::Renewal);
-                let until = until.before(self.ahead(client));
+                let until = kept.deadlines.ends_at.before(self.ahead(self.home(client)));
                 if let Some(lease) = self.callers[client].lease_mut() {
                     lease.until = until;
                 }
@@ -193,6 +208,7 @@ impl World {
         if client > 0 {
             marks.add(Mark::GrantToAnother);
         }
+        self.overtakes(client);
         self.rival_to_others(client, self.callers[client].under);
         self.callers[client].stage = Stage::Holding(Lease {
             until,
@@ -203,8 +219,8 @@ impl World {
         });
     }
 
-    /// Whoever has a lease and is not the one who was granted has a rival; and a
-    /// successor, if it had the lease when the other began.
+    /// Every other client with a lease now has a rival, and a successor if it
+    /// already had the lease when the winner's attempt began.
     pub(super) fn rival_to_others(&mut self, client: usize, under: u8) {
         for (other, caller) in self.callers.iter_mut().enumerate() {
             if let Some(lease) = caller.lease_mut().filter(|_| other != client) {

@@ -4,25 +4,34 @@
 
 use redlatch_core::Moment;
 
-/// One client's caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Caller {
     /// How many locks it has wanted so far.
     pub(super) started: u8,
     pub(super) stage: Stage,
-    /// How often it may still look which nodes may vote.
+    /// How often it may still check which nodes may vote.
     pub(super) looks: u8,
     /// How often it may still extend by hand.
     pub(super) extends: u8,
-    /// The greatest token that had been granted when the attempt under way
-    /// began: a grant must be above it.
+    /// The greatest token granted before the current attempt began: its own must be
+    /// greater.
     pub(super) floor: u64,
-    /// The clients that had a lease when the attempt under way began: a bit each.
+    /// The clients that held a lease when the current attempt began, one bit each.
     pub(super) under: u8,
-    /// The attempt under way has asked for a second round.
+    /// The current attempt has asked for a second round.
     pub(super) raised: bool,
-    /// How far its client's clock of leases was set forward.
+    /// How far its client's lease clock was set forward.
     pub(super) ahead_ms: u32,
+    /// The number of its current attempt, as its client counts them.
+    pub(super) attempt: u8,
+    /// The number of its current operation.
+    pub(super) op: u8,
+    /// When it began to wait in line, among all that ever did; zero if it does not.
+    pub(super) arrived: u8,
+    /// Whether its client has stood in line on a majority of the nodes since.
+    pub(super) in_line: bool,
+    /// How often later ones of other clients were granted the lock since then.
+    pub(super) overtaken: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,31 +41,31 @@ pub(super) enum Stage {
     Holding(Lease),
 }
 
-/// A lease in the caller's hand. It counts until its end also if its loss was
-/// signalled before: somebody may still be acting on it.
+/// A lease in the caller's hand. It counts until its end even if its loss was
+/// signalled earlier: the caller may still be acting on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     pub(super) until: Moment,
     /// Its fencing token; zero without fencing.
     pub(super) fence: u64,
-    /// Somebody else was granted the lock since.
+    /// Someone else was granted the lock since.
     pub(super) rival: bool,
-    /// The same, if the other's attempt began under this lease.
+    /// Whether someone else asked for the lock and got it under this lease.
     pub(super) successor: Successor,
     pub(super) lost: bool,
 }
 
-/// Whether somebody asked for the lock and was granted it, all under one lease.
+/// Whether someone else asked for the lock and was granted it, all under one lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Successor {
     Nobody,
     Somebody,
-    /// And that was before the latest extension was sent.
+    /// Yes, and before the latest extension was sent.
     BeforeExtension,
 }
 
 impl Lease {
-    /// An extension is sent.
+    /// Records that an extension was sent.
     pub(super) fn extended(&mut self) {
         if self.successor == Successor::Somebody {
             self.successor = Successor::BeforeExtension;
@@ -75,6 +84,11 @@ impl Caller {
             under: 0,
             raised: false,
             ahead_ms: 0,
+            attempt: 0,
+            op: 0,
+            arrived: 0,
+            in_line: false,
+            overtaken: 0,
         }
     }
 
@@ -96,7 +110,7 @@ impl Caller {
         self.lease().is_some_and(|lease| now < lease.until)
     }
 
-    /// A lease that is over and that the caller knows to be over is nothing.
+    /// Drops a lease that has ended and that the caller knows has ended.
     pub(super) fn forget_what_is_over(&mut self, now: Moment) {
         if self.lease().is_some_and(|lease| lease.lost && now >= lease.until) {
             self.stage = Stage::Idle;

@@ -1,7 +1,7 @@
-//! One scenario, searched and compared with what is known of it.
+//! Searches one scenario and compares the outcome with what it says.
 //!
-//! In:  a scenario, and a mistake to make, if any.
-//! Out: what was found, and whether it is what the scenario says.
+//! In:  a scenario, and a mistake to plant, if any.
+//! Out: what was found, and how that differs from what the scenario says.
 
 use super::{
     explore::{self, Found, Violation},
@@ -16,55 +16,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A mistake outside the core: of the nodes, or of what carries commands to them.
+/// A mistake outside the core: in the nodes, or in what drives the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mistake {
-    /// The nodes' own.
     pub flaw: Option<Flaw>,
-    /// Undos overtake what was sent before them.
+    /// Undos overtake commands sent before them.
     pub undos_overtake: bool,
-    /// Drivers count windows by the clock of leases.
+    /// Drivers count windows by the lease clock.
     pub one_clock: bool,
 }
 
-/// What came of one scenario.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How many states there are.
     pub states: u64,
     /// How many steps lead from one to another.
     pub transitions: u64,
-    /// How long the search took.
     pub took: Duration,
-    /// What is not as the scenario says; nothing if all is.
+    /// How the outcome differs from what the scenario says; empty if it does not.
     pub complaints: Vec<String>,
-    /// The promise that was broken, if one was.
     pub broken: Option<Broken>,
 }
 
-/// A promise that was broken.
 #[derive(Debug)]
 pub struct Broken {
-    /// Which one.
     pub property: Property,
-    /// How.
     pub text: String,
-    /// By how many steps.
     pub steps: usize,
     /// The shortest history that breaks it.
     pub trace: Trace,
 }
 
-/// More states than this are not kept to find the shortest history.
+/// Beyond this many states we do not look for the shortest history.
 const MOST_FOR_A_TRACE: usize = 12_000_000;
 
-/// Searches every state and compares with what is known.
-#[must_use]
+/// Searches every state and compares the outcome with what the scenario says.
 pub fn prove(scenario: &Scenario) -> Outcome {
     prove_within(scenario, usize::MAX)
 }
 
-/// The same, but gives up after so many states.
+/// Like [`prove`], but gives up after `most` states.
 pub(super) fn prove_within(scenario: &Scenario, most: usize) -> Outcome {
     let start = Instant::now();
     let first = first_state(scenario, Mistake::default());
@@ -90,7 +80,6 @@ pub(super) fn prove_within(scenario: &Scenario, most: usize) -> Outcome {
 }
 
 /// Looks for the shortest history in which the mistake breaks a promise.
-#[must_use]
 pub fn hunt(scenario: &Scenario, mistake: Mistake) -> Outcome {
     let start = Instant::now();
     let first = first_state(scenario, mistake);

@@ -1,11 +1,11 @@
-//! Every history of a scenario.
+//! Explores every history of a scenario.
 //!
 //! In:  a first state.
-//! Out: how many states and steps there are, what happened in some of them, and
-//!      the first promise that is broken, if one is.
+//! Out: how many states and steps there are, which marks were seen, and the
+//!      first broken promise, if any.
 //!
-//! Depth first needs little memory and is for proofs; breadth first finds the
-//! shortest history and is for mistakes. Both see the same states.
+//! Depth-first search needs little memory: it is for proofs. Breadth-first search
+//! finds the shortest history: it is for mistakes. Both visit the same states.
 
 use super::{
     hash::AsItIs,
@@ -20,7 +20,6 @@ use std::{
 
 type Hashed = BuildHasherDefault<AsItIs>;
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) states: u64,
@@ -34,12 +33,11 @@ pub(super) struct Found {
 pub(super) struct Violation {
     pub(super) property: Property,
     pub(super) text: String,
-    /// The steps from the first state; empty if they were not recorded.
+    /// The steps from the first state; empty if not recorded.
     pub(super) steps: Vec<Step>,
 }
 
-/// Goes through every state until a promise is broken or there are more than
-/// `most`.
+/// Visits every state until a promise is broken or more than `most` are known.
 pub(super) fn depth_first(first: World, promises: &[Property], most: usize) -> Found {
     let mut found = Found::default();
     let mut known: HashSet<u64, Hashed> = HashSet::default();
@@ -62,8 +60,8 @@ pub(super) fn depth_first(first: World, promises: &[Property], most: usize) -> F
     found
 }
 
-/// Goes through the states in the order of how many steps they are away, until
-/// a promise is broken or there are more states than `most`.
+/// Like [`depth_first`], but nearest states first, so that the first violation has
+/// the shortest history.
 pub(super) fn breadth_first(first: World, promises: &[Property], most: usize) -> Found {
     let mut found = Found::default();
     let mut known: HashMap<u64, Option<(u64, Step)>, Hashed> = HashMap::default();

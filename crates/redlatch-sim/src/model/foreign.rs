@@ -1,16 +1,16 @@
 //! A client of another library: plain Redlock, without fencing, on the same key.
 //!
-//! Its messages take no time; it takes, and gives back, node by node.
+//! Its messages take no time; it takes and releases node by node.
 
 use super::scenario::NODES;
 use crate::node::Node;
-use redlatch_core::{Moment, Resource, lease};
+use redlatch_core::{Moment, Resources, Token, Vote, lease};
 use std::time::Duration;
 
-/// What signs its locks.
+/// The value it stores in its keys.
 pub(super) const VALUE: &[u8] = b"foreign";
 
-/// How far it has come with the lock it wants now.
+/// How far it has got with its current lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Foreign {
     /// How many locks it may still want.
@@ -36,7 +36,7 @@ impl Foreign {
         self.left > 0 && self.stage == Stage::Taking && self.votes[node].is_none()
     }
 
-    /// It gives a lock back whenever it likes, and what it did not get at once.
+    /// It may release a lock at any time, and undoes a failed attempt.
     pub(super) fn may_delete(&self, node: usize) -> bool {
         self.stage != Stage::Taking && self.votes[node] == Some(true)
     }
@@ -48,19 +48,20 @@ impl Foreign {
         }
     }
 
-    /// `SET lock value NX PX ttl`. True when that made it the holder.
+    /// `SET lock value NX PX ttl`. True if that made it the holder.
     pub(super) fn take(
         &mut self,
         now: Moment,
         at: usize,
         node: &mut Node,
-        name: &Resource,
+        resources: &Resources,
         ttl: Duration,
     ) -> bool {
         if self.votes == [None; NODES] {
             self.started = now;
         }
-        self.votes[at] = Some(node.set_if_absent(now, name, VALUE, ttl));
+        let vote = node.take(now, resources, &Token::from_bytes(VALUE), ttl);
+        self.votes[at] = Some(vote == Vote::Granted);
         let count = |vote| self.votes.iter().filter(|cast| **cast == Some(vote)).count();
         let until = lease::usable_until(self.started, ttl);
         if count(true) > NODES / 2 && now < until {
@@ -74,9 +75,8 @@ impl Foreign {
         false
     }
 
-    /// Compare and delete.
-    pub(super) fn delete(&mut self, at: usize, node: &mut Node, name: &Resource) {
-        node.delete_if(name, VALUE);
+    pub(super) fn delete(&mut self, now: Moment, at: usize, node: &mut Node, name: &Resources) {
+        node.remove(now, name, &Token::from_bytes(VALUE));
         self.votes[at] = None;
         self.stage = Stage::Undoing;
         self.next_lock();

@@ -1,8 +1,8 @@
-//! One number for a whole state, and parts that know theirs.
+//! Hashes whole states to one number, from parts that know their hash.
 //!
-//! 64 bits: among n states the chance that any two share a number, so that one
-//! of them is taken for the other, is about n²/2⁶⁵. For the largest scenario
-//! that is one in 100 000.
+//! 64 bits: among n states, the chance that any two share a hash, so that one is
+//! mistaken for the other, is about n²/2⁶⁵. For the largest scenario that is one in
+//! 100 000.
 
 use std::{
     hash::{Hash, Hasher},
@@ -10,7 +10,7 @@ use std::{
     rc::Rc,
 };
 
-/// A part of a state, shared by all states that have the same, with its hash.
+/// A part of a state with its hash, shared by all states that have the same part.
 #[derive(Debug)]
 pub(super) struct Shared<T>(Rc<(T, u64)>);
 
@@ -41,7 +41,6 @@ impl<T> Clone for Shared<T> {
     }
 }
 
-/// By the hash of the part, which is known.
 impl<T: Hash> Hash for Shared<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.0.1);
@@ -62,8 +61,8 @@ pub(super) fn hash_of(value: &impl Hash) -> u64 {
     mixer.finish()
 }
 
-/// Multiplies to 128 bits and folds them, word by word: fast, the same in
-/// every run, and no match for somebody who picks the states on purpose.
+/// Multiplies to 128 bits and folds them, word by word: fast, the same in every
+/// run, and not resistant to chosen inputs.
 pub(super) struct Mixer(u64);
 
 const SEED: u64 = 0x243f_6a88_85a3_08d3;
@@ -115,7 +114,7 @@ impl Hasher for Mixer {
     }
 }
 
-/// For sets of numbers, or pairs of them, that are hashes already.
+/// Passes numbers through that are hashes already.
 #[derive(Default)]
 pub(super) struct AsItIs(u64);
 

@@ -1,18 +1,18 @@
-//! The history of a few steps as a trace that a person can read.
+//! Turns steps into a trace that a person can read.
 
 use super::{
     act::Heard,
     caller::Stage,
     scenario::NODES,
     step::Step,
-    words::{command_text, moment_text, number_text, output_text, reply_text},
+    words::{command_text, moment_text, number_text, output_text, reply_text, waiter_text},
     world::{BEGIN, World, name_of},
 };
 use crate::trace::{Event, Fate, Participant, Trace};
-use redlatch_core::Moment;
+use redlatch_core::{Moment, Ticket};
 use std::time::Duration;
 
-/// Takes the steps again, one by one, and writes them down.
+/// Replays the steps one by one and records them.
 pub(super) fn trace(title: String, first: &World, steps: &[Step], verdict: &str) -> Trace {
     let mut trace = Trace::new(title, participants(first));
     let mut world = first.clone();
@@ -37,7 +37,6 @@ fn participants(world: &World) -> Vec<Participant> {
     clients.chain(foreign).chain(nodes).collect()
 }
 
-/// The column of a node.
 fn column(world: &World, node: usize) -> usize {
     let foreign = world.setting.scenario.faults.foreign > 0;
     world.clients() + usize::from(foreign) + node
@@ -56,6 +55,14 @@ fn event(world: &World, step: Step, next: &World) -> Event {
         | Step::Repeat { client, node }
         | Step::Echo { client, node } => request(world, step, client, node),
         Step::Answer { client, node } => reply(world, client, node),
+        Step::Wake { client, node } => {
+            let text = world.channel(client, node).wake().map_or_else(String::new, |wake| {
+                format!("woken for {}", waiter_text(wake.ticket.waiter))
+            });
+            let (from, sent) = (column(world, node), time(world.now));
+            Event::Message { from, to: client, sent, text, fate: Fate::Arrived }
+        }
+        Step::Mislay { node, how } => local(column(world, node), &how.to_string()),
         Step::Cut { client, node } => {
             local(client, &format!("its connection to {} breaks", letter(node)))
         }
@@ -64,9 +71,7 @@ fn event(world: &World, step: Step, next: &World) -> Event {
         }
         Step::Straggle { client, node } => straggler(world, client, node),
         Step::FlushAll => Event::World { text: "all nodes are flushed".to_owned() },
-        Step::Jump { client } => {
-            Event::Local { who: client, text: "its wall clock is set forward".to_owned() }
-        }
+        Step::Jump { client } => local(client, "its wall clock is set forward"),
         Step::Restart { node } => {
             local(column(world, node), "restarts and has forgotten everything")
         }
@@ -85,45 +90,32 @@ fn event(world: &World, step: Step, next: &World) -> Event {
 }
 
 fn request(world: &World, step: Step, client: usize, node: usize) -> Event {
-    let waiting = world.line(client, node).next();
+    let waiting = world.channel(client, node).next();
     let text = waiting.map_or_else(String::new, |waiting| command_text(&waiting.command));
     let again = matches!(step, Step::Repeat { .. } | Step::Echo { .. });
-    Event::Message {
-        from: client,
-        to: column(world, node),
-        sent: time(waiting.map_or(world.now, |waiting| waiting.sent)),
-        text: if again { format!("{text}, and will once more") } else { text },
-        fate: Fate::Arrived,
-    }
+    let text = if again { format!("{text}, and will once more") } else { text };
+    let sent = waiting.map_or(world.now, |waiting| waiting.sent);
+    message(client, column(world, node), sent, text)
 }
 
 fn reply(world: &World, client: usize, node: usize) -> Event {
-    let waiting = world.line(client, node).answer();
+    let waiting = world.channel(client, node).answer();
     let reply = waiting.and_then(|waiting| waiting.reply.as_deref());
-    Event::Message {
-        from: column(world, node),
-        to: client,
-        sent: time(waiting.map_or(world.now, |waiting| waiting.answered)),
-        text: reply.map_or_else(String::new, reply_text),
-        fate: Fate::Arrived,
-    }
+    let sent = waiting.map_or(world.now, |waiting| waiting.answered);
+    message(column(world, node), client, sent, reply.map_or_else(String::new, reply_text))
 }
 
 fn straggler(world: &World, client: usize, node: usize) -> Event {
-    let text = world
-        .line(client, node)
-        .straggler()
-        .map_or_else(String::new, |command| command_text(command));
-    Event::Message {
-        from: client,
-        to: column(world, node),
-        sent: time(world.now),
-        text: format!("{text}, sent long ago"),
-        fate: Fate::Arrived,
-    }
+    let command = world.channel(client, node).straggler();
+    let text = command.map_or_else(String::new, |command| command_text(command));
+    message(client, column(world, node), world.now, format!("{text}, sent long ago"))
 }
 
-/// What the machines told their callers, as steps of their own.
+fn message(from: usize, to: usize, sent: Moment, text: String) -> Event {
+    Event::Message { from, to, sent: time(sent), text, fate: Fate::Arrived }
+}
+
+/// What the machines told their callers, one event each.
 fn spoken(world: &World, heard: &Heard) -> Vec<Event> {
     let text = |client: usize, output| Some((client, output_text(world.now, output)?));
     let said = heard.said.iter().filter_map(|(client, output)| text(*client, output));
@@ -138,7 +130,7 @@ fn notes(world: &World) -> Vec<(usize, String)> {
 
 fn client_note(world: &World, client: usize) -> String {
     match &world.callers[client].stage {
-        Stage::Idle if world.machines[client].is_idle() => "idle".to_owned(),
+        Stage::Idle if world.machines[world.home(client)].is_idle() => "idle".to_owned(),
         Stage::Idle => "undoing".to_owned(),
         Stage::Wanting => "wants it".to_owned(),
         Stage::Holding(lease) if world.now < lease.until => {
@@ -154,8 +146,19 @@ fn node_note(world: &World, node: usize) -> String {
     let key = node.key(world.now, &world.setting.name);
     let key = key.map_or_else(
         || "-".to_owned(),
-        |key| format!("{} to {}", name_of(&key.value), moment_text(key.dies)),
+        |key| {
+            let name = Ticket::reserved_in(&key.value).map_or_else(
+                || name_of(&key.value),
+                |ticket| format!("for {}", waiter_text(ticket.waiter)),
+            );
+            format!("{name} to {}", moment_text(key.dies))
+        },
     );
+    let line = node.contents.lines.get(&world.setting.name);
+    let line = line.iter().flat_map(|(line, _)| line.tickets());
+    let line: Vec<String> =
+        line.map(|ticket| format!(" <{}", waiter_text(ticket.waiter))).collect();
+    let key = format!("{key}{}", line.concat());
     let guard = world.setting.guard.as_ref();
     let out = guard.is_some_and(|guard| !node.is_admitted(guard.fingerprint(at)));
     let out = if out { " OUT" } else { "" };

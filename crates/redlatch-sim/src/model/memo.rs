@@ -1,33 +1,32 @@
-//! What machines and nodes did before, they do again: the same state and the
-//! same input have the same outcome, so it is worked out once.
+//! Remembers what machines and nodes did: the same state and the same input have
+//! the same outcome, so it is computed once.
 //!
 //! This is where the speed comes from. A world has millions of states, but its
-//! parts have few: most of the time the outcome is looked up.
+//! parts have few: most outcomes are looked up.
 
 use super::{
     hash::{AsItIs, Shared, hash_of},
-    world::Dice,
+    world::Sequence,
 };
 use crate::node::{Clock, Habits, Node};
-use redlatch_core::{Command, Input, Machine, Now, Output, Reply, Tag};
+use redlatch_core::{Command, Input, Machine, Now, Output, Reply, Tag, Wake};
 use std::{cell::RefCell, collections::HashMap, hash::BuildHasherDefault, rc::Rc};
 
-/// Everything that was worked out so far.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     reactions: RefCell<Known<Rc<Reaction>>>,
     executions: RefCell<Known<Execution>>,
 }
 
-/// By the hash of the part and the hash of what it is given.
+/// Keyed by the hash of the part and the hash of its input.
 type Known<T> = HashMap<(u64, u64), T, BuildHasherDefault<AsItIs>>;
 
-/// What a machine makes of an input.
+/// How a machine reacts to an input.
 #[derive(Debug)]
 pub(super) struct Reaction {
-    pub(super) machine: Shared<Machine<Dice>>,
+    pub(super) machine: Shared<Machine<Sequence>>,
     pub(super) effects: Vec<Effect>,
-    /// It makes nothing of it at all.
+    /// The input has no effect at all.
     pub(super) is_nothing: bool,
 }
 
@@ -37,17 +36,17 @@ pub(super) enum Effect {
     Say(Output),
 }
 
-/// What a node makes of a command.
-pub(super) type Execution = (Shared<Node>, Shared<Reply>);
+/// A node's next state, its reply, and whom it wakes.
+pub(super) type Execution = (Shared<Node>, Shared<Reply>, Rc<[Wake]>);
 
-/// So that memory stays bounded whatever the scenario.
+/// Bounds the memory, whatever the scenario.
 const MOST: usize = 1 << 20;
 
 impl Memo {
     pub(super) fn react(
         &self,
         now: Now,
-        machine: &Shared<Machine<Dice>>,
+        machine: &Shared<Machine<Sequence>>,
         input: Input,
     ) -> Rc<Reaction> {
         let key = (machine.hash(), hash_of(&(now, &input)));
@@ -72,14 +71,15 @@ impl Memo {
         }
         let mut next = Node::clone(node);
         let reply = next.carry_out(clock, command, habits);
-        let execution = (Shared::new(next), Shared::new(reply));
+        let wakes = std::mem::take(&mut next.wakes).into();
+        let execution = (Shared::new(next), Shared::new(reply), wakes);
         remember(&mut self.executions.borrow_mut(), key, execution.clone());
         execution
     }
 }
 
 impl Reaction {
-    fn of(now: Now, machine: &Shared<Machine<Dice>>, input: Input) -> Self {
+    fn of(now: Now, machine: &Shared<Machine<Sequence>>, input: Input) -> Self {
         let mut next = Machine::clone(machine);
         next.handle(now, input);
         let mut effects = Vec::new();

@@ -1,13 +1,18 @@
-//! What must hold in every state, one file each, and what must happen in some.
+//! Properties that must hold in every state, one file each, and marks that must
+//! happen in some history.
 
 mod continuity;
 mod exclusion;
 mod fencing_order;
+mod in_turn;
+mod lines_empty;
 mod no_part;
 mod no_resurrection;
+mod not_stranded;
 mod nothing_left;
 mod reachability;
 mod unique_tokens;
+mod woken;
 
 pub use reachability::Mark;
 
@@ -16,26 +21,47 @@ pub(super) use reachability::{Marks, missing};
 use super::{act::Heard, world::World};
 use std::fmt;
 
-/// A promise of the lock, as far as the model can see it.
+/// A promise of the lock, as far as the model can check it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Property {
-    /// No two leases at one time.
+    /// No two leases overlap.
     Exclusion,
-    /// A grant after another one has the greater token.
+    /// A grant that follows another has the greater token.
     FencingOrder,
-    /// No token twice.
+    /// No token is granted twice.
     UniqueTokens,
-    /// A lease is only kept if nobody else was granted the lock since.
+    /// A lease is kept only if nobody else was granted the lock since.
     Continuity,
-    /// An extension that was sent after another was granted the lock is not kept.
+    /// An extension sent after someone else was granted the lock is not kept.
     NoResurrection,
-    /// A client that is done has no key anywhere.
+    /// A client that is done has left no key.
     NothingLeft,
-    /// No node is admitted for a client that others refuse.
+    /// No node is admitted for a client that other nodes refuse.
     NoPart,
+    /// Nobody overtakes a waiter by more than one turn.
+    InTurn,
+    /// Whoever may take a free lock is woken.
+    Woken,
+    /// Whoever may take a free lock finds out, even if nobody wakes it.
+    NotStranded,
+    /// When all is over, nobody stands in line.
+    LinesEmpty,
 }
 
-/// All of them.
+/// What holds whenever requests wait in line and nothing goes wrong.
+pub(super) const IN_LINE: &[Property] = &[
+    Property::Exclusion,
+    Property::FencingOrder,
+    Property::UniqueTokens,
+    Property::Continuity,
+    Property::NoResurrection,
+    Property::NothingLeft,
+    Property::InTurn,
+    Property::Woken,
+    Property::NotStranded,
+    Property::LinesEmpty,
+];
+
 pub(super) const ALL: &[Property] = &[
     Property::Exclusion,
     Property::FencingOrder,
@@ -46,7 +72,7 @@ pub(super) const ALL: &[Property] = &[
 ];
 
 impl Property {
-    /// How it is broken by what was just heard, or in the state it led to.
+    /// How the step just taken, or the state it led to, breaks the promise.
     pub(super) fn broken(self, world: &World, heard: &Heard) -> Option<String> {
         match self {
             Property::Exclusion => exclusion::broken(world, heard),
@@ -56,6 +82,10 @@ impl Property {
             Property::NoResurrection => no_resurrection::broken(world, heard),
             Property::NothingLeft => nothing_left::broken(world),
             Property::NoPart => no_part::broken(world),
+            Property::InTurn => in_turn::broken(world),
+            Property::Woken => woken::broken(world),
+            Property::NotStranded => not_stranded::broken(world),
+            Property::LinesEmpty => lines_empty::broken(world),
         }
     }
 }
@@ -70,6 +100,10 @@ impl fmt::Display for Property {
             Property::NoResurrection => "no resurrection",
             Property::NothingLeft => "nothing left",
             Property::NoPart => "no part",
+            Property::InTurn => "in turn",
+            Property::Woken => "woken",
+            Property::NotStranded => "not stranded",
+            Property::LinesEmpty => "lines empty",
         })
     }
 }

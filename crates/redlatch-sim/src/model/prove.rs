@@ -14,7 +14,6 @@ use std::{
     time::Instant,
 };
 
-/// What was asked for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only the small scenarios
@@ -29,12 +28,11 @@ pub struct Args {
     /// How many scenarios to search at once [default: one per core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Give up on a scenario after so many states
+    /// Give up on a scenario after this many states
     #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
     most: usize,
 }
 
-/// Proves what was asked for.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = choose(args)?;
     if args.list {
@@ -71,7 +69,7 @@ fn choose(args: &Args) -> anyhow::Result<Vec<Scenario>> {
     Ok(all)
 }
 
-/// The largest first, so that no core is idle at the end for long.
+/// Starts with the largest, so that no core idles for long at the end.
 fn search_all(scenarios: &[Scenario], jobs: usize, most: usize) -> Vec<Outcome> {
     let mut open: Vec<&Scenario> = scenarios.iter().collect();
     open.sort_by_key(|scenario| scenario.states);

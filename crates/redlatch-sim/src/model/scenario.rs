@@ -1,4 +1,4 @@
-//! What a scenario is: who wants what, what may go wrong, and what must come out.
+//! A scenario: who wants what, what may go wrong, and the known outcome.
 
 use super::{
     properties::{Mark, Property},
@@ -13,162 +13,152 @@ use std::time::Duration;
 /// How many nodes there are in every scenario.
 pub(super) const NODES: usize = 3;
 
-/// The most states of a scenario that is part of `prove --short`.
+/// Scenarios with more states are not part of `prove --short`.
 const MOST_FOR_SHORT: u64 = 900_000;
 
-/// One small world and what is known of it.
+/// A small world and its known outcome.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// For the command line and the report.
     pub name: &'static str,
-    /// What it is about, in one line.
     pub about: &'static str,
-    /// What each client does. The first begins.
+    /// What each client does; the first one begins.
     pub scripts: &'static [Script],
-    /// What may go wrong, and how often.
     pub faults: Faults,
-    /// When things happen.
     pub times: Times,
-    /// Whether replies may wait on their way, as commands always may.
+    /// Whether replies may be delayed, as commands always may.
     pub late_replies: bool,
-    /// The restart guard, if there is one.
     pub guard: Option<Guarded>,
-    /// Where the fencing registers stand at the start.
+    /// Who has begun, one after the other, and waits for no message any more when the
+    /// history begins.
+    pub settled: &'static [usize],
+    /// What the fencing registers start with.
     pub registers: [u64; NODES],
-    /// What must hold in every state.
+    /// Must hold in every state.
     pub promises: &'static [Property],
-    /// What must happen in some history.
+    /// Must happen in some history.
     pub must_happen: &'static [Mark],
-    /// What is known to come out.
     pub expect: Expect,
-    /// About how many states there are (until the violation, where one is
-    /// expected): says what belongs to a short run, and proves nothing.
+    /// About how many states there are (until the violation, if one is expected).
+    /// Decides what belongs to a short run; proves nothing.
     pub states: u64,
 }
 
-/// What one client does. Each step comes whenever it likes, or never.
+/// What one client does. Each step may come at any time, or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing that the client does or not")]
 pub struct Script {
     /// How many locks it wants, one after the other.
     pub locks: u8,
-    /// When it begins, at the earliest.
+    /// The earliest time at which it begins.
     pub after_ms: u32,
-    /// How often it looks which nodes may vote, and admits those that may.
+    /// How often it checks which nodes may vote, and admits those that may.
     pub looks: u8,
-    /// How long it tries, from when it begins to want one: zero is one attempt.
+    /// How long it keeps trying; zero means one attempt.
     pub wait_ms: u32,
-    /// Whether it wants a fencing token.
     pub fenced: bool,
-    /// How far its wall clock is ahead, in numbers it proposes too high.
+    /// How far its wall clock is ahead, in the numbers it proposes.
     pub ahead: u64,
-    /// Whether its machine renews the lease, and until when at most.
+    /// Renewal by the machine, if any.
     pub renewal: Option<Renewed>,
-    /// How often it extends a lease by hand, and by how much.
+    /// How often it extends a lease by hand.
     pub extends: u8,
     /// The TTL of an extension by hand.
     pub extend_ms: u32,
-    /// Whether it gives the lock back.
     pub releases: bool,
-    /// Whether it may stop wanting a lock in the middle of an attempt.
+    /// Whether it may cancel in the middle of an attempt.
     pub cancels: bool,
     /// Whether its wall clock may be set forward: see [`Faults::jumps`].
     pub jumps: bool,
-    /// Whether it agrees with nobody: the nodes serve the others.
+    /// Whether its agreement differs from that of the nodes and the other clients.
     pub disagrees: bool,
+    /// Whether it waits in line, and how often its client passes the lock on among
+    /// its own callers.
+    pub line: Option<u32>,
+    /// Whether it is another caller of the client before it.
+    pub joins: bool,
 }
 
-/// Renewal by the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewed {
-    /// How often.
     pub every_ms: u32,
-    /// The longest that the lock is held.
     pub max_hold_ms: u32,
 }
 
 /// What may go wrong, and how often in one history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// A connection breaks: what was not carried out is lost.
+    /// A connection breaks; commands not yet carried out are lost.
     pub cuts: u8,
-    /// What was not carried out when a connection broke still is, later on.
+    /// Commands lost with their connection may still be carried out later.
     pub stragglers: bool,
     /// A command finds no connection.
     pub refusals: u8,
-    /// The network carries a command twice at once.
+    /// The network delivers a command twice at once.
     pub repeats: u8,
-    /// The network carries a command again, much later.
+    /// The network delivers a command again, much later.
     pub echoes: u8,
-    /// A key dies before its time: a wall clock jumped, memory was short.
+    /// A key expires early: a wall clock jumped, or memory ran short.
     pub expiries: u8,
-    /// Somebody removes a lock that is held by hand, from all nodes at once.
+    /// Someone deletes a held lock by hand, on all nodes at once.
     pub removals: u8,
-    /// Time passes a client that has a timer due: it is paused.
+    /// Time passes a client's due timer: the client is paused.
     pub lags: u8,
-    /// A node restarts and has forgotten everything.
+    /// A node restarts without its memory.
     pub restarts: u8,
-    /// A replica that has no keys takes a node's place.
+    /// A replica without the keys takes a node's place.
     pub failovers: u8,
     /// How many locks a client of another library wants.
     pub foreign: u8,
-    /// All nodes are flushed at once.
     pub flushes: u8,
-    /// A client's wall clock is set forward by a TTL.
+    /// A client's wall clock is set forward by one TTL.
     pub jumps: u8,
+    /// A line goes wrong on a node: a ticket is lost, a reservation is deleted or
+    /// given to anyone, or a client is woken for nothing.
+    pub mislaid: u8,
 }
 
-/// The restart guard of all clients. All nodes are admitted at the start.
+/// The restart guard of all clients. All nodes are admitted at the start; only the
+/// last client admits nodes later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarded {
     /// Whether clients trust only what they have watched themselves.
     pub strict: bool,
-    /// How many of the clients admit nodes: the last ones.
-    pub admitting: usize,
-    /// Whether reading and admitting take time. Looking never does.
+    /// Whether marking and admitting take time. Examining never does.
     pub slow: bool,
 }
 
-/// When things happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// How long a key lives.
     pub ttl_ms: u32,
-    /// How long a client waits for a node.
     pub node_timeout_ms: u32,
-    /// Time does not pass this.
+    /// Time stops here.
     pub horizon_ms: u32,
-    /// Also stop at multiples of this, where it is not zero.
+    /// If not zero, time also stops at its multiples.
     pub beat_ms: u32,
-    /// How far a client's wall clock may be ahead of a node's, in the numbers
-    /// that it proposes.
+    /// How far a client's wall clock may be ahead of a node's, in the numbers it
+    /// proposes.
     pub skew_us: u32,
 }
 
-/// What is known to come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Every promise holds in every state.
     Holds,
-    /// This one is broken: the scenario takes away what it needs.
+    /// This promise is broken: the scenario removes an assumption it needs.
     Broken(Property),
 }
 
 impl Scenario {
     /// Whether it is small enough for `prove --short`.
-    #[must_use]
     pub fn is_short(&self) -> bool {
         self.states <= MOST_FOR_SHORT
     }
 }
 
 impl Script {
-    /// From when on it does anything.
     pub(super) fn begins(&self) -> Moment {
         BEGIN.after(ms(self.after_ms))
     }
 
-    /// The times of this client's locks.
     pub(super) fn terms(&self, times: &Times) -> Terms {
         let renewal = self.renewal.map(|renewed| WantedRenewal {
             every: Some(ms(renewed.every_ms)),
@@ -186,7 +176,6 @@ impl Script {
     }
 }
 
-/// What every client wants.
 pub(super) fn resource() -> Resources {
     Resources::new(["lock"]).expect("a good name")
 }

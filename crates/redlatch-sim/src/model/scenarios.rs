@@ -1,9 +1,10 @@
-//! The scenarios, each with what is known of it.
+//! All scenarios.
 //!
-//! Those of `prove` are as large as minutes allow. Those a mutant is hunted in
-//! are as small as the mistake allows, so that its history is short.
+//! Those for proofs are as large as minutes allow. Those for mutants are as small
+//! as the mistake allows, so that its history is short.
 
 mod large;
+mod lines;
 mod small;
 
 use super::{
@@ -11,12 +12,11 @@ use super::{
     scenario::{Expect, Faults, Guarded, NODES, Renewed, Scenario, Script, Times},
 };
 
-/// All of them, the small ones first.
 pub(crate) fn all() -> Vec<Scenario> {
-    small::all().into_iter().chain(large::all()).collect()
+    small::all().into_iter().chain(large::all()).chain(lines::all()).collect()
 }
 
-/// Wants the lock once, tries once, and gives it back.
+/// Wants the lock once, tries once, and releases it.
 const ONCE: Script = Script {
     locks: 1,
     after_ms: 0,
@@ -31,12 +31,14 @@ const ONCE: Script = Script {
     cancels: false,
     jumps: false,
     disagrees: false,
+    line: None,
+    joins: false,
 };
 
-/// Wants no lock, but looks once which nodes may vote.
+/// Wants no lock; checks once which nodes may vote.
 const WATCHES: Script = Script { locks: 0, looks: 1, ..ONCE };
 
-/// The same, and never gives it back.
+/// Wants the lock once, tries once, and never releases it.
 const KEEPS: Script = Script { releases: false, ..ONCE };
 
 const FENCED: Script = Script { fenced: true, ..ONCE };
@@ -46,32 +48,16 @@ const FENCED_KEEPS: Script = Script { fenced: true, ..KEEPS };
 const RENEWS: Script =
     Script { renewal: Some(Renewed { every_ms: 400, max_hold_ms: 1200 }), ..ONCE };
 
-const NO_FAULTS: Faults = Faults {
-    cuts: 0,
-    stragglers: false,
-    refusals: 0,
-    repeats: 0,
-    echoes: 0,
-    expiries: 0,
-    removals: 0,
-    lags: 0,
-    restarts: 0,
-    failovers: 0,
-    foreign: 0,
-    flushes: 0,
-    jumps: 0,
-};
-
-/// Keys of a second, and patience of half of it: with round numbers many things
-/// fall on the same moment, so that there are few.
+/// A TTL of one second and a timeout of half: with round numbers, many events fall
+/// on the same moment, which keeps the states few.
 const TIMES: Times =
     Times { ttl_ms: 1000, node_timeout_ms: 500, horizon_ms: 0, beat_ms: 0, skew_us: 0 };
 
-/// The promises that need no assumption about time or keys.
+/// The promises that assume nothing about time or keys.
 const NUMBERS: &[Property] = &[Property::FencingOrder, Property::UniqueTokens];
 
-/// All but that nothing is left: what comes late, after everything is over, puts
-/// a key down that dies by itself.
+/// All except [`Property::NothingLeft`]: a command that arrives after everything is
+/// over leaves a key, which expires by itself.
 const LEFT_APART: &[Property] = &[
     Property::Exclusion,
     Property::FencingOrder,
@@ -80,22 +66,36 @@ const LEFT_APART: &[Property] = &[
     Property::NoResurrection,
 ];
 
-const PLAIN: Scenario = Scenario {
-    name: "",
-    about: "",
-    scripts: &[ONCE, ONCE],
-    faults: NO_FAULTS,
-    times: TIMES,
-    late_replies: true,
-    guard: None,
-    registers: [0; NODES],
-    promises: ALL,
-    must_happen: &[Mark::Grant, Mark::GrantToAnother],
-    expect: Expect::Holds,
-    states: 0,
-};
+fn plain() -> Scenario {
+    Scenario {
+        name: "",
+        about: "",
+        scripts: &[ONCE, ONCE],
+        faults: Faults::default(),
+        times: TIMES,
+        late_replies: true,
+        guard: None,
+        settled: &[],
+        registers: [0; NODES],
+        promises: ALL,
+        must_happen: &[Mark::Grant, Mark::GrantToAnother],
+        expect: Expect::Holds,
+        states: 0,
+    }
+}
 
-/// Up to that many milliseconds.
+/// A node forgets; the last client admits it again.
+fn guarded() -> Scenario {
+    Scenario {
+        faults: Faults { restarts: 1, ..Faults::default() },
+        times: until(1000),
+        late_replies: false,
+        guard: Some(Guarded { strict: false, slow: false }),
+        must_happen: &[Mark::GrantToAnother, Mark::Admission],
+        ..plain()
+    }
+}
+
 const fn until(horizon_ms: u32) -> Times {
     Times { horizon_ms, ..TIMES }
 }

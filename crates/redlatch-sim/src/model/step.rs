@@ -1,66 +1,111 @@
-//! What can happen next.
+//! Lists what can happen next.
 //!
 //! In:  a state.
-//! Out: every step that is possible in it, in a fixed order.
+//! Out: every possible step, in a fixed order.
 //!
-//! Left out are only steps whose histories are the mirror image of others: the
-//! nodes are alike, so they may as well be numbered in the order in which they
-//! deal with the first client's first take; and so are clients with the same
-//! script, which are numbered in the order in which they begin.
+//! Only mirror images are left out: identical nodes are numbered in the order in
+//! which they handle the first client's first take, and clients with the same
+//! script in the order in which they begin.
 
-use super::{caller::Stage, scenario::NODES, world::World};
+use super::{caller::Stage, lines::Mislaid, scenario::NODES, world::World};
 
-/// One thing that happens. Clients and nodes by their numbers.
+/// One thing that happens. Clients and nodes are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The caller wants a lock.
-    Start { client: usize },
-    /// The caller gives it back.
-    Release { client: usize },
-    /// The caller extends it by hand.
-    Extend { client: usize },
-    /// The caller no longer wants it.
-    Cancel { client: usize },
-    /// The client looks which nodes may vote.
-    Look { client: usize },
-    /// The client's timer fires.
-    Tick { client: usize },
+    /// The caller asks for a lock.
+    Start {
+        client: usize,
+    },
+    Release {
+        client: usize,
+    },
+    Extend {
+        client: usize,
+    },
+    Cancel {
+        client: usize,
+    },
+    /// The client checks which nodes may vote.
+    Look {
+        client: usize,
+    },
+    Tick {
+        client: usize,
+    },
     /// The node carries out the client's next command.
-    CarryOut { client: usize, node: usize },
+    CarryOut {
+        client: usize,
+        node: usize,
+    },
     /// The client gets the node's oldest reply.
-    Answer { client: usize, node: usize },
+    Answer {
+        client: usize,
+        node: usize,
+    },
+    /// The client is woken by the node.
+    Wake {
+        client: usize,
+        node: usize,
+    },
+    /// The line goes wrong on the node.
+    Mislay {
+        node: usize,
+        how: Mislaid,
+    },
     /// The connection breaks, and the client notices.
-    Cut { client: usize, node: usize },
+    Cut {
+        client: usize,
+        node: usize,
+    },
     /// The command just sent found no connection.
-    Refuse { client: usize, node: usize },
-    /// The node carries out the client's next command, and will once more.
-    Repeat { client: usize, node: usize },
-    /// The node carries out the client's next command, and a copy of it later.
-    Echo { client: usize, node: usize },
-    /// The node carries out a command of a connection that broke.
-    Straggle { client: usize, node: usize },
-    /// The node restarts with nothing in its memory.
-    Restart { node: usize },
-    /// All nodes are flushed.
+    Refuse {
+        client: usize,
+        node: usize,
+    },
+    /// The node carries out the client's next command, which stays queued.
+    Repeat {
+        client: usize,
+        node: usize,
+    },
+    /// The node carries out the client's next command; a copy arrives later.
+    Echo {
+        client: usize,
+        node: usize,
+    },
+    /// The node carries out a command of a broken connection.
+    Straggle {
+        client: usize,
+        node: usize,
+    },
+    /// The node restarts without its memory.
+    Restart {
+        node: usize,
+    },
     FlushAll,
-    /// The client's wall clock is set forward.
-    Jump { client: usize },
-    /// The node's key dies before its time.
-    Expire { node: usize },
-    /// Somebody removes the lock from all nodes.
+    Jump {
+        client: usize,
+    },
+    /// The node's key expires early.
+    Expire {
+        node: usize,
+    },
+    /// Someone deletes the lock on all nodes.
     Remove,
     /// A replica without the keys takes the node's place.
-    FailOver { node: usize },
-    /// The foreign client sets its key.
-    ForeignTake { node: usize },
-    /// The foreign client deletes its key.
-    ForeignDelete { node: usize },
-    /// Time passes until something changes by it.
+    FailOver {
+        node: usize,
+    },
+    ForeignTake {
+        node: usize,
+    },
+    ForeignDelete {
+        node: usize,
+    },
+    /// Time passes until something changes by itself.
     Pass,
 }
 
 impl World {
-    /// Everything that can happen next.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::with_capacity(24);
         for client in 0..self.clients() {
@@ -124,7 +169,7 @@ impl World {
         in_turn && scripts[client].begins() <= self.now
     }
 
-    /// A look finds something: another one ends at once.
+    /// Whether a look finds anything; otherwise it ends at once.
     fn has_node_out(&self) -> bool {
         let guard = self.setting.guard.as_ref();
         let mut nodes = self.nodes.iter().enumerate();
@@ -132,10 +177,13 @@ impl World {
     }
 
     fn steps_of_line(&self, client: usize, node: usize, steps: &mut Vec<Step>) {
-        let line = self.line(client, node);
+        let line = self.channel(client, node);
         let left = &self.faults;
         if line.answer().is_some() {
             steps.push(Step::Answer { client, node });
+        }
+        if line.wake().is_some() {
+            steps.push(Step::Wake { client, node });
         }
         if line.straggler().is_some() {
             steps.push(Step::Straggle { client, node });
@@ -167,8 +215,11 @@ impl World {
         if self.faults.failovers > 0 && !self.is_mirrored(node) {
             steps.push(Step::FailOver { node });
         }
-        if self.faults.expiries > 0 && self.nodes[node].keys().next().is_some() {
+        if self.faults.expiries > 0 && !self.nodes[node].contents.keys.is_empty() {
             steps.push(Step::Expire { node });
+        }
+        if self.faults.mislaid > 0 {
+            steps.extend(self.mislayable(node).into_iter().map(|how| Step::Mislay { node, how }));
         }
         if self.foreign.may_take(node) {
             steps.push(Step::ForeignTake { node });
@@ -178,13 +229,13 @@ impl World {
         }
     }
 
-    /// Whether another untouched node with a lower number is to be dealt with first.
+    /// Whether an untouched node with a lower number must come first.
     fn is_mirrored(&self, node: usize) -> bool {
         let bit = 1 << node;
         self.untouched & bit != 0 && self.untouched & (bit - 1) != 0
     }
 
-    /// Time does not pass a timer that is due, unless its client is paused.
+    /// Time passes a due timer only if its client is paused.
     fn may_pass(&self) -> bool {
         let overdue = (0..self.clients()).any(|client| self.is_due(client));
         (!overdue || self.faults.lags > 0) && self.next_moment().is_some()

@@ -1,10 +1,10 @@
-//! What lines and nodes do, and what befalls them.
+//! What connections and nodes do, and what happens to them.
 
 use super::{
     act::Heard,
+    channel::Channel,
     foreign::Foreign,
     hash::Shared,
-    line::Line,
     properties::Mark,
     scenario::{NODES, ms},
     world::World,
@@ -12,21 +12,19 @@ use super::{
 use crate::node::{Clock, Node};
 use redlatch_core::{Command, Input, Moment, Reply};
 
-/// What lines and nodes do.
 impl World {
     pub(super) fn carry_out_next(&mut self, client: usize, node: usize) {
         self.touch(client, node);
-        let Some(next) = self.line(client, node).next() else { return };
+        let Some(next) = self.channel(client, node).next() else { return };
         let command = next.command.clone();
         let reply = self.execute(node, &command);
         let now = self.now;
-        self.line_mut(client, node).change(|line| line.carried_out_with(now, reply));
+        self.channel_mut(client, node).change(|line| line.carried_out_with(now, reply));
         self.drop_dead_replies(client);
     }
 
-    /// What is not worth waiting for happens as soon as it can: the replies to
-    /// undos, looks at nodes that are out, and where the scenario says so every
-    /// reply.
+    /// Carries out at once what need not be delayed: replies to undos, looks at
+    /// nodes that are out and, if the scenario says so, every reply.
     pub(super) fn hurry(&mut self, client: usize, heard: &mut Heard) {
         while let Some((node, answer)) = self.next_in_a_hurry(client) {
             if answer {
@@ -37,7 +35,7 @@ impl World {
         }
     }
 
-    /// The node of a line whose next reply, or command, is in a hurry.
+    /// The first node whose next reply (true) or command (false) happens at once.
     pub(super) fn next_in_a_hurry(&self, client: usize) -> Option<(usize, bool)> {
         let scenario = &self.setting.scenario;
         let slow = scenario.guard.is_some_and(|guarded| guarded.slow);
@@ -46,7 +44,7 @@ impl World {
             undo || !scenario.late_replies || is_quick(command, slow)
         };
         (0..NODES).find_map(|node| {
-            let line = self.line(client, node);
+            let line = self.channel(client, node);
             if line.answer().is_some_and(|waiting| reply(&waiting.command)) {
                 return Some((node, true));
             }
@@ -56,7 +54,7 @@ impl World {
     }
 
     pub(super) fn answer_first(&mut self, client: usize, node: usize, heard: &mut Heard) {
-        let answered = self.line_mut(client, node).change(Line::pop_answer);
+        let answered = self.channel_mut(client, node).change(Channel::pop_answer);
         let Some((tag, reply)) =
             answered.and_then(|answered| Some((answered.tag, Reply::clone(&*answered.reply?))))
         else {
@@ -68,7 +66,7 @@ impl World {
     pub(super) fn cut(&mut self, client: usize, node: usize, heard: &mut Heard) {
         self.touch(client, node);
         let stragglers = self.faults.stragglers;
-        let failed = self.line_mut(client, node).change(|line| line.cut(stragglers));
+        let failed = self.channel_mut(client, node).change(|line| line.cut(stragglers));
         for (tag, reply) in failed {
             self.hand_in(client, Input::Reply { node, tag, reply }, heard);
         }
@@ -77,7 +75,7 @@ impl World {
     pub(super) fn refuse(&mut self, client: usize, node: usize, heard: &mut Heard) {
         self.touch(client, node);
         self.faults.refusals -= 1;
-        let refused = self.line_mut(client, node).change(Line::refuse);
+        let refused = self.channel_mut(client, node).change(Channel::refuse);
         if let Some((tag, reply)) = refused {
             self.hand_in(client, Input::Reply { node, tag, reply }, heard);
         }
@@ -86,7 +84,7 @@ impl World {
     pub(super) fn repeat(&mut self, client: usize, node: usize) {
         self.touch(client, node);
         self.faults.repeats -= 1;
-        let next = self.line(client, node).next().map(|next| next.command.clone());
+        let next = self.channel(client, node).next().map(|next| next.command.clone());
         if let Some(command) = next {
             self.execute(node, &command);
         }
@@ -94,7 +92,7 @@ impl World {
 
     pub(super) fn echo(&mut self, client: usize, node: usize) {
         self.faults.echoes -= 1;
-        self.line_mut(client, node).change(Line::echo);
+        self.channel_mut(client, node).change(Channel::echo);
         self.carry_out_next(client, node);
     }
 
@@ -103,7 +101,7 @@ impl World {
     }
 
     pub(super) fn straggle(&mut self, client: usize, node: usize) {
-        let straggler = self.line_mut(client, node).change(Line::pop_straggler);
+        let straggler = self.channel_mut(client, node).change(Channel::pop_straggler);
         if let Some(command) = straggler {
             self.execute(node, &command);
         }
@@ -121,8 +119,8 @@ impl World {
         self.nodes.iter_mut().for_each(|node| node.change(Node::flush));
     }
 
-    /// The client's wall clock is set forward by a whole TTL: its leases end that
-    /// much earlier.
+    /// Sets the client's wall clock forward by one TTL: its leases end that much
+    /// earlier.
     pub(super) fn jump(&mut self, client: usize) {
         self.faults.jumps -= 1;
         let by = self.setting.scenario.times.ttl_ms;
@@ -132,12 +130,12 @@ impl World {
         }
     }
 
-    /// The replica was told of nothing that happened in this history.
+    /// The replica knows nothing of this history.
     pub(super) fn fail_over(&mut self, node: usize, heard: &mut Heard) {
         self.faults.failovers -= 1;
         let first = World::new(&self.setting);
-        let registers = first.nodes[node].registers().to_vec();
-        self.nodes[node].change(|node| node.fail_over(&registers));
+        let registers = first.nodes[node].contents.registers.clone();
+        self.nodes[node].change(|node| node.fail_over(registers));
         self.cut_all(node, heard);
     }
 
@@ -151,8 +149,11 @@ impl World {
         let clock = Clock { now: self.now, wall: self.now.as_nanos() / 1000 };
         let habits = self.setting.habits;
         let memo = &self.setting.memo;
-        let (next, reply) = memo.execute(clock, &self.nodes[node], command, habits);
+        let (next, reply, wakes) = memo.execute(clock, &self.nodes[node], command, habits);
         self.nodes[node] = next;
+        for wake in wakes.iter() {
+            self.send_wake(node, wake.clone());
+        }
         reply
     }
 
@@ -162,18 +163,18 @@ impl World {
         }
     }
 
-    /// A reply that changes nothing now changes nothing later: what it answers
-    /// is over. Such replies are dropped, or equal states would look different.
+    /// Drops replies to operations that are over: they change nothing now or later,
+    /// but would make equal states differ.
     pub(super) fn drop_dead_replies(&mut self, client: usize) {
         for node in 0..NODES {
             while self.has_dead_reply(client, node) {
-                self.line_mut(client, node).change(Line::pop_answer);
+                self.channel_mut(client, node).change(Channel::pop_answer);
             }
         }
     }
 
     pub(super) fn has_dead_reply(&self, client: usize, node: usize) -> bool {
-        let Some(answer) = self.line(client, node).answer() else { return false };
+        let Some(answer) = self.channel(client, node).answer() else { return false };
         let Some(reply) = answer.reply.as_deref().cloned() else {
             return false;
         };
@@ -182,7 +183,7 @@ impl World {
     }
 }
 
-/// Whether it is about the restart guard and takes no time.
+/// Whether it belongs to the restart guard and takes no time.
 fn is_quick(command: &Command, slow: bool) -> bool {
     match command {
         Command::Examine => true,
@@ -191,11 +192,10 @@ fn is_quick(command: &Command, slow: bool) -> bool {
     }
 }
 
-/// What the foreign client and time do.
 impl World {
     pub(super) fn foreign_takes(&mut self, node: usize, heard: &mut Heard) {
         let ttl = ms(self.setting.scenario.times.ttl_ms);
-        let (now, name) = (self.now, self.setting.name.clone());
+        let (now, name) = (self.now, self.setting.resources.clone());
         let foreign: &mut Foreign = &mut self.foreign;
         let won = self.nodes[node].change(|held| foreign.take(now, node, held, &name, ttl));
         if won {
@@ -205,23 +205,15 @@ impl World {
     }
 
     pub(super) fn foreign_deletes(&mut self, node: usize) {
-        let name = self.setting.name.clone();
+        let (now, name) = (self.now, self.setting.resources.clone());
         let foreign: &mut Foreign = &mut self.foreign;
-        self.nodes[node].change(|held| foreign.delete(node, held, &name));
+        self.nodes[node].change(|held| foreign.delete(now, node, held, &name));
     }
 
     pub(super) fn pass(&mut self) {
         let overdue = (0..self.clients()).any(|client| self.is_due(client));
         self.faults.lags -= u8::from(overdue);
         let Some(next) = self.next_moment() else { return };
-        self.now = next;
-        for node in &mut self.nodes {
-            if node.keys().any(|(_, key)| key.dies <= next) {
-                node.change(|node| node.expire(next));
-            }
-        }
-        for caller in &mut self.callers {
-            caller.forget_what_is_over(next);
-        }
+        self.move_to(next);
     }
 }

@@ -1,27 +1,23 @@
-//! The mutants, and where each is hunted.
+//! All mutants, and where each must be found.
 
 use crate::{node::Flaw, search::world::Slip};
+use Hunt::{Model, Seeds};
+use Plant::{Both, Driver, Node, UndosOvertake};
 use redlatch_core::mutant::Mutant as Core;
 
-/// A known way to get it wrong.
 #[derive(Debug, Clone, Copy)]
 pub struct Mutant {
-    /// For the command line and the table.
     pub name: &'static str,
-    /// What is wrong.
     pub about: &'static str,
-    /// How it is planted.
     pub plant: Plant,
-    /// Where it must be found.
     pub hunt: Hunt,
 }
 
-/// Where a mutant must be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hunt {
-    /// By the model, in the scenario that leaves room for it.
+    /// By the model, in this scenario.
     Model(&'static str),
-    /// By the search, in that many seeds from that one on.
+    /// By the search, in so many seeds from the first on.
     Seeds(u64, u64),
 }
 
@@ -30,17 +26,15 @@ pub enum Hunt {
 pub enum Plant {
     /// In a decision of the core.
     Core(Core),
-    /// In a node.
     Node(Flaw),
-    /// In both: either alone does no harm.
+    /// In both: either alone is harmless.
     Both(Core, Flaw),
-    /// In what carries commands to nodes.
+    /// In the transport.
     UndosOvertake,
-    /// In what drives the machine.
+    /// In the driver of the machine.
     Driver(Slip),
 }
 
-/// What is planted where.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Planted {
     pub(super) core: Option<Core>,
@@ -54,183 +48,124 @@ impl Plant {
         let none = Planted::default();
         match self {
             Plant::Core(core) => Planted { core: Some(core), ..none },
-            Plant::Node(flaw) => Planted { flaw: Some(flaw), ..none },
-            Plant::Both(core, flaw) => Planted { core: Some(core), flaw: Some(flaw), ..none },
-            Plant::UndosOvertake => Planted { undos_overtake: true, ..none },
-            Plant::Driver(slip) => Planted { slip: Some(slip), ..none },
+            Node(flaw) => Planted { flaw: Some(flaw), ..none },
+            Both(core, flaw) => Planted { core: Some(core), flaw: Some(flaw), ..none },
+            UndosOvertake => Planted { undos_overtake: true, ..none },
+            Driver(slip) => Planted { slip: Some(slip), ..none },
         }
     }
 }
 
-const fn core(mutant: Core, name: &'static str, scenario: &'static str) -> Mutant {
-    Mutant { name, about: "", plant: Plant::Core(mutant), hunt: Hunt::Model(scenario) }
+const fn mutant(name: &'static str, about: &'static str) -> Named {
+    Named { name, about }
 }
 
-const fn node(flaw: Flaw, name: &'static str, scenario: &'static str) -> Mutant {
-    Mutant { name, about: "", plant: Plant::Node(flaw), hunt: Hunt::Model(scenario) }
+/// A mutant that is not planted yet: keeps each row of the list to two lines.
+struct Named {
+    name: &'static str,
+    about: &'static str,
 }
 
-/// One that is found by seeds.
-const fn seeds(plant: Plant, name: &'static str, count: u64) -> Mutant {
-    Mutant { name, about: "", plant, hunt: Hunt::Seeds(0, count) }
+impl Named {
+    const fn planted(self, plant: Plant, hunt: Hunt) -> Mutant {
+        Mutant { name: self.name, about: self.about, plant, hunt }
+    }
 }
 
-/// All of them.
 pub const ALL: &[Mutant] = &[
-    Mutant {
-        about: "a majority is a grant, however late it comes",
-        ..core(Core::ValidityNotRechecked, "validity-not-rechecked", "late-replies")
-    },
-    Mutant {
-        about: "validity is checked after the first round only",
-        ..core(Core::ValidityCheckedEarly, "validity-checked-early", "late-numbers")
-    },
-    Mutant {
-        about: "the greatest number counts, whoever else has it",
-        ..core(Core::NoSecondRound, "no-second-round", "numbers")
-    },
-    Mutant {
-        about: "a register is raised also where the key is another's",
-        ..node(Flaw::RaisesUnconditionally, "raise-unconditional", "early-expiry")
-    },
-    Mutant {
-        about: "a number is confirmed by a register that has more",
-        ..node(Flaw::ConfirmsAtLeast, "raise-at-least", "echo")
-    },
-    Mutant {
-        about: "later attempts sign with the token of the first",
-        ..core(Core::TokenReused, "token-reused", "retry")
-    },
-    Mutant {
-        about: "an extension can shorten the life of a key",
-        ..node(Flaw::ExtensionShortens, "extension-shortens", "short-extension")
-    },
-    Mutant {
-        about: "an extension counts also after the old lease",
-        ..core(Core::ExtensionAfterTheEnd, "extension-after-end", "late-extension")
-    },
-    Mutant {
-        about: "an extension creates the keys it does not find",
-        ..node(Flaw::ExtensionRecreates, "extension-recreates", "removed")
-    },
-    Mutant {
-        about: "a node that forgot votes again after half of the window",
-        ..core(Core::QuarantineTooShort, "quarantine-too-short", "guarded")
-    },
-    Mutant {
-        about: "the registers for a repair are read before the window",
-        ..node(Flaw::ReadsRegistersEarly, "repair-before-window", "guarded-numbers")
-    },
-    Mutant {
-        about: "nodes that refused are not asked to undo",
-        ..core(Core::NoUndoWhereRefused, "no-undo-where-refused", "repeat")
-    },
-    Mutant {
-        about: "nodes that failed do not count",
-        ..core(Core::MajorityOfTheReachable, "majority-of-reachable", "unreachable")
-    },
-    Mutant {
-        name: "undo-overtakes",
-        about: "an undo overtakes its take",
-        plant: Plant::UndosOvertake,
-        hunt: Hunt::Model("cancel"),
-    },
-    Mutant {
-        about: "a release deletes the key of whoever has it",
-        ..node(Flaw::ReleaseDeletesAny, "release-deletes-any", "again")
-    },
-    Mutant {
-        about: "the window is as long as the longest lock, and no longer",
-        ..seeds(Plant::Core(Core::WindowWithoutSkew), "window-without-skew", 1000)
-    },
-    Mutant {
-        about: "a window goes on though the mark that it was counted by is another",
-        ..seeds(Plant::Core(Core::MarkNotCompared), "mark-not-compared", 1000)
-    },
-    Mutant {
-        about: "a node that was flushed is admitted by its uptime",
-        ..seeds(Plant::Core(Core::UptimeAfterFlush), "uptime-after-flush", 1000)
-    },
-    Mutant {
-        about: "a spare in another server's place is admitted by its own uptime",
-        ..seeds(Plant::Core(Core::UptimeOfASpare), "uptime-of-a-spare", 1000)
-    },
-    Mutant {
-        about: "a node is admitted by the numbers of a minority",
-        ..seeds(Plant::Core(Core::FloorOfAMinority), "floor-of-a-minority", 1000)
-    },
-    Mutant {
-        about: "a node is admitted without the numbers of the others",
-        ..seeds(Plant::Core(Core::NoFloor), "no-floor", 1000)
-    },
-    Mutant {
-        about: "an extension does not carry the lease's number",
-        ..seeds(Plant::Core(Core::NumberNotCarried), "number-not-carried", 1000)
-    },
-    Mutant {
-        about: "a client that nodes refuse admits others",
-        ..seeds(Plant::Core(Core::AdmitsThoughRefused), "admits-though-refused", 1000)
-    },
-    Mutant {
-        about: "an operator's word outlives the admission it was for",
-        ..seeds(Plant::Core(Core::WordOutlives), "word-outlives", 1000)
-    },
-    Mutant {
-        about: "a garbled reply counts as a command never sent",
-        ..seeds(Plant::Core(Core::NonsenseNeverSent), "nonsense-never-sent", 1000)
-    },
-    Mutant {
-        about: "a client without a guard that names a minority is served",
-        ..seeds(Plant::Core(Core::OtherNodesCount), "minority-without-guard", 1000)
-    },
-    Mutant {
-        about: "a marker does not say which node of the list it is for",
-        ..seeds(Plant::Core(Core::NodeNotNamed), "node-not-named", 1000)
-    },
-    Mutant {
-        about: "a node is admitted by any mark",
-        ..node(Flaw::IgnoresMark, "mark-ignored", "admitted-twice")
-    },
-    Mutant {
-        about: "a node does not tell that it was flushed",
-        ..seeds(Plant::Node(Flaw::HidesFlushes), "flush-not-told", 1000)
-    },
-    Mutant {
-        about: "a lease is put back on a node that serves others",
-        ..seeds(
-            Plant::Both(Core::PlantsWhereRefused, Flaw::PlantsForAnyone),
-            "plants-where-refused",
-            1000,
-        )
-    },
-    Mutant {
-        about: "windows are counted by the clock of leases",
-        ..seeds(Plant::Driver(Slip::OneClock), "window-by-lease-clock", 1000)
-    },
-    Mutant {
-        about: "a client without a guard asks nobody whom a node serves",
-        ..seeds(Plant::Driver(Slip::TrustsAnyNode), "trusts-any-node", 1000)
-    },
-    Mutant {
-        about: "one node is exchanged for another at once",
-        ..seeds(Plant::Driver(Slip::ExchangesNodes), "nodes-exchanged", 1000)
-    },
-    Mutant {
-        about: "a node that was admitted stays reserved",
-        ..seeds(Plant::Node(Flaw::StaysReserved), "stays-reserved", 1000)
-    },
-    Mutant {
-        about: "the same as uptime-after-flush, in every history of a small world",
-        ..core(Core::UptimeAfterFlush, "flushed-uptime", "guarded-flush")
-    },
-    Mutant {
-        about: "the same as admits-though-refused, in every history of a small world",
-        ..core(Core::AdmitsThoughRefused, "stranger-admits", "guarded-stranger")
-    },
-    Mutant {
-        name: "one-clock",
-        about: "the same as window-by-lease-clock, in every history of a small world",
-        plant: Plant::Driver(Slip::OneClock),
-        hunt: Hunt::Model("guarded-jump"),
-    },
+    mutant("validity-not-rechecked", "a majority is a grant, however late it comes")
+        .planted(Plant::Core(Core::ValidityNotRechecked), Model("late-replies")),
+    mutant("validity-checked-early", "validity is checked after the first round only")
+        .planted(Plant::Core(Core::ValidityCheckedEarly), Model("late-numbers")),
+    mutant("no-second-round", "the greatest number wins, even if another client has it")
+        .planted(Plant::Core(Core::NoSecondRound), Model("numbers")),
+    mutant("raise-unconditional", "a register is raised even if the key is someone else's")
+        .planted(Node(Flaw::RaisesUnconditionally), Model("early-expiry")),
+    mutant("raise-at-least", "a register that has more confirms a number")
+        .planted(Node(Flaw::ConfirmsAtLeast), Model("echo")),
+    mutant("token-reused", "later attempts reuse the lock token of the first")
+        .planted(Plant::Core(Core::TokenReused), Model("retry")),
+    mutant("extension-shortens", "an extension can shorten the life of a key")
+        .planted(Node(Flaw::ExtensionShortens), Model("short-extension")),
+    mutant("extension-after-end", "an extension counts even after the old lease has ended")
+        .planted(Plant::Core(Core::ExtensionAfterTheEnd), Model("late-extension")),
+    mutant("extension-recreates", "an extension creates the keys it does not find")
+        .planted(Node(Flaw::ExtensionRecreates), Model("removed")),
+    mutant("quarantine-too-short", "a node that forgot votes again after half of the window")
+        .planted(Plant::Core(Core::QuarantineTooShort), Model("guarded")),
+    mutant("repair-before-window", "the registers for a repair are read before the window")
+        .planted(Node(Flaw::ReadsRegistersEarly), Model("guarded-numbers")),
+    mutant("no-undo-where-refused", "nodes that refused are not asked to undo")
+        .planted(Plant::Core(Core::NoUndoWhereRefused), Model("repeat")),
+    mutant("majority-of-reachable", "nodes that failed are not counted")
+        .planted(Plant::Core(Core::MajorityOfTheReachable), Model("unreachable")),
+    mutant("undo-overtakes", "an undo overtakes its take").planted(UndosOvertake, Model("cancel")),
+    mutant("release-deletes-any", "a release deletes the key, whoever owns it")
+        .planted(Node(Flaw::ReleaseDeletesAny), Model("again")),
+    mutant("window-without-skew", "the window is only as long as the longest TTL")
+        .planted(Plant::Core(Core::WindowWithoutSkew), Seeds(0, 1000)),
+    mutant("mark-not-compared", "a window goes on although the mark has changed")
+        .planted(Plant::Core(Core::MarkNotCompared), Seeds(0, 1000)),
+    mutant(
+        "uptime-counts",
+        "a node is admitted by its uptime, though it was flushed or is a spare",
+    )
+    .planted(Plant::Core(Core::UptimeCounts), Seeds(0, 1000)),
+    mutant("floor-of-a-minority", "a node is admitted with the registers of a minority")
+        .planted(Plant::Core(Core::FloorOfAMinority), Seeds(0, 1000)),
+    mutant("no-floor", "a node is admitted without the registers of the others")
+        .planted(Plant::Core(Core::NoFloor), Seeds(0, 1000)),
+    mutant("number-not-carried", "an extension does not carry the lease's fencing token")
+        .planted(Plant::Core(Core::NumberNotCarried), Seeds(0, 1000)),
+    mutant("admits-though-refused", "a client that nodes refuse admits other nodes")
+        .planted(Plant::Core(Core::AdmitsThoughRefused), Seeds(0, 1000)),
+    mutant("word-outlives", "an operator's word outlives the admission it was for")
+        .planted(Plant::Core(Core::WordOutlives), Seeds(0, 1000)),
+    mutant("nonsense-never-sent", "a garbled reply counts as a command never sent")
+        .planted(Plant::Core(Core::NonsenseNeverSent), Seeds(0, 1000)),
+    mutant("minority-without-guard", "an unguarded client that names a minority is served")
+        .planted(Plant::Core(Core::OtherNodesCount), Seeds(0, 1000)),
+    mutant("node-not-named", "a marker does not say which node of the list it is for")
+        .planted(Plant::Core(Core::NodeNotNamed), Seeds(0, 1000)),
+    mutant("mark-ignored", "a node is admitted by any mark")
+        .planted(Node(Flaw::IgnoresMark), Model("admitted-twice")),
+    mutant("plants-where-refused", "a lease is planted on a node that serves other clients")
+        .planted(Both(Core::PlantsWhereRefused, Flaw::PlantsForAnyone), Seeds(0, 1000)),
+    mutant("window-by-lease-clock", "windows are counted by the lease clock")
+        .planted(Driver(Slip::OneClock), Seeds(0, 1000)),
+    mutant("trusts-any-node", "an unguarded client does not check whom a node serves")
+        .planted(Driver(Slip::TrustsAnyNode), Seeds(0, 1000)),
+    mutant("nodes-exchanged", "an operator may exchange one node for another at once")
+        .planted(Driver(Slip::ExchangesNodes), Seeds(0, 1000)),
+    mutant("stays-reserved", "a node that was admitted stays reserved")
+        .planted(Node(Flaw::StaysReserved), Seeds(0, 1000)),
+    mutant("flushed-uptime", "the same as uptime-counts, in every history of a small world")
+        .planted(Plant::Core(Core::UptimeCounts), Model("guarded-flush")),
+    mutant(
+        "stranger-admits",
+        "the same as admits-though-refused, in every history of a small world",
+    )
+    .planted(Plant::Core(Core::AdmitsThoughRefused), Model("guarded-stranger")),
+    mutant("one-clock", "the same as window-by-lease-clock, in every history of a small world")
+        .planted(Driver(Slip::OneClock), Model("guarded-jump")),
+    mutant("wake-is-a-vote", "a client that a majority has woken believes that it holds the lock")
+        .planted(Plant::Core(Core::WakeIsAVote), Model("line-mislaid")),
+    mutant("early-wake-ignored", "a wake that overtakes the answer to a take is ignored")
+        .planted(Plant::Core(Core::EarlyWakeIgnored), Model("line")),
+    mutant("never-looks-again", "whoever waits in line relies on being woken")
+        .planted(Plant::Core(Core::NeverLooksAgain), Model("line")),
+    mutant("keeps-its-part", "a waiter whose attempt is lost keeps what it got on some nodes")
+        .planted(Plant::Core(Core::KeepsItsPart), Model("line")),
+    mutant("ticket-left", "a waiter that gives up stays in line")
+        .planted(Plant::Core(Core::TicketLeft), Model("line-timeout")),
+    mutant("no-heir", "a head that gives up names nobody in its place")
+        .planted(Plant::Core(Core::NoHeir), Model("line-cancel")),
+    mutant("batch-without-end", "a client passes the lock on among its callers without end")
+        .planted(Plant::Core(Core::BatchWithoutEnd), Model("line-callers")),
+    mutant("reserves-silently", "a node reserves the key for the next in line and wakes nobody")
+        .planted(Node(Flaw::ReservesSilently), Model("line-three")),
+    mutant("serves-the-last", "a node serves the last in line instead of the first")
+        .planted(Node(Flaw::ServesTheLast), Model("line-again")),
+    mutant("lets-anyone-in", "a node grants a key that it has reserved for another")
+        .planted(Node(Flaw::LetsAnyoneIn), Model("line-again")),
 ];

@@ -1,158 +1,101 @@
-//! The lives of a node: starts, failovers, and what the restart guard keeps.
+//! The lives of a node: starts, failovers, swapped databases.
 
-use super::{Clock, Flaw, Habits, Node};
-use redlatch_core::{Cause, Facts, FencingToken, Fingerprint, Identity, Marker, Moment, Vote};
-use std::{sync::Arc, time::Duration};
+use super::Node;
+use redlatch_core::{
+    Cause, Fingerprint, Identity, Marker, Moment,
+    reference::{Contents, ReferenceNode},
+};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 impl Node {
-    /// The server of that number, with empty memory.
-    #[must_use]
     pub fn server(number: usize) -> Self {
-        Node { number, ..Node::default() }
+        Node::in_life(number, 0)
     }
 
-    /// Forgets everything, as a server without a disk does when it restarts.
+    fn in_life(number: usize, run: u32) -> Self {
+        let identity = Identity { run: run_id(number, run), version: "virtual 1".into() };
+        let inner = ReferenceNode::new(identity);
+        Node { inner, number, run, started: None, hidden: None, told_early: None }
+    }
+
+    fn live_on(&mut self) {
+        self.run += 1;
+        self.identity.run = run_id(self.number, self.run);
+    }
+
+    /// Restarts without its memory, like a server without a disk.
     pub fn forget(&mut self, now: Moment) {
-        *self = Node { run: self.run + 1, started: Some(now), ..Node::server(self.number) };
+        *self = Node { started: Some(now), ..Node::in_life(self.number, self.run + 1) };
     }
 
-    /// It is another server than before, which was up all the time.
+    /// Becomes another server, which has been up all the time.
     pub fn has_been_up(&mut self) {
         self.started = None;
     }
 
-    /// Restarts with all that it had.
+    /// Restarts with its memory.
     pub fn restart(&mut self, now: Moment) {
-        self.run += 1;
+        self.live_on();
         self.started = Some(now);
         self.flushed = false;
     }
 
-    /// Its keys and registers vanish, but it runs on: `FLUSHALL`.
+    /// `FLUSHALL`: loses its keys and registers, but keeps running.
     pub fn flush(&mut self) {
-        *self = Node {
-            run: self.run,
-            started: self.started,
-            promoted: self.promoted,
-            flushed: true,
-            ..Node::server(self.number)
-        };
+        self.inner.flush();
+        (self.hidden, self.told_early) = (None, None);
     }
 
-    /// Serves its other database, which is empty at first, from now on: `SWAPDB`.
+    /// `SWAPDB`: serves its other database from now on, which is empty at first.
     pub fn swap(&mut self) {
-        let mut hidden = self.hidden.take().unwrap_or_default();
-        std::mem::swap(&mut hidden.keys, &mut self.keys);
-        std::mem::swap(&mut hidden.registers, &mut self.registers);
-        std::mem::swap(&mut hidden.floor, &mut self.floor);
-        std::mem::swap(&mut hidden.ledger, &mut self.ledger);
-        self.hidden = Some(hidden);
+        let hidden = self.hidden.get_or_insert_default();
+        mem::swap(&mut **hidden, &mut self.inner.contents);
         self.flushed = true;
     }
 
-    /// A replica takes its place. It has been up as long, but what it was told
-    /// of last are these registers, and none of the keys.
-    pub fn fail_over(&mut self, registers: &[(u32, u64)]) {
-        self.run += 1;
+    /// A replica takes its place. It has been up as long; it has these registers
+    /// and none of the keys.
+    pub fn fail_over(&mut self, registers: BTreeMap<u32, u64>) {
+        self.live_on();
         self.promoted = true;
-        self.keys.clear();
-        self.registers = registers.to_vec();
+        let Contents { floor, ledger, .. } = mem::take(&mut self.contents);
+        self.contents = Contents { registers, floor, ledger, ..Contents::default() };
         self.hidden = None;
     }
 
-    /// Is admitted without further ado, as it was before the history begins.
-    pub fn admit_now(&mut self, guard: Fingerprint, agreement: &str) {
-        let marker = Marker { run: self.identity().run, fingerprint: guard };
-        self.ledger.admitted = Some(marker.to_string().into());
-        self.ledger.agreement = Some(agreement.into());
+    /// Admits it at once, as before the history begins.
+    pub fn admit_now(&mut self, fingerprint: Fingerprint, agreement: &str) {
+        let marker = Marker { run: self.identity.run.clone(), fingerprint };
+        self.contents.ledger.admitted = Some(marker.to_string().into());
+        self.contents.ledger.agreement = Some(agreement.into());
     }
 
-    /// Which life it is in.
-    #[must_use]
     pub fn run(&self) -> u32 {
         self.run
     }
 
-    /// Whether it may vote by this agreement.
-    #[must_use]
-    pub fn is_admitted(&self, guard: Fingerprint) -> bool {
-        self.ledger.objection(&self.identity().run, guard).is_none()
+    pub fn is_admitted(&self, fingerprint: Fingerprint) -> bool {
+        self.cause(fingerprint).is_none()
     }
 
-    /// Why it may not vote by this agreement, if it may not.
-    #[must_use]
-    pub fn cause(&self, guard: Fingerprint) -> Option<Cause> {
-        self.ledger.objection(&self.identity().run, guard).map(|objection| objection.cause)
+    /// Why it may not vote under this agreement, if so.
+    pub fn cause(&self, fingerprint: Fingerprint) -> Option<Cause> {
+        let objection = self.contents.ledger.objection(&self.identity.run, fingerprint);
+        objection.map(|objection| objection.cause)
     }
 
-    /// Its registers that have ever moved.
-    #[must_use]
-    pub fn registers(&self) -> &[(u32, u64)] {
-        &self.registers
-    }
-
-    pub(super) fn identity(&self) -> Identity {
-        let run = format!("run-{}-{}", self.number, self.run).into();
-        Identity { run, version: "virtual 1".into() }
-    }
-
-    pub(super) fn facts(&mut self, clock: Clock, habits: Habits) -> Facts {
-        let mut highest = self.registers.iter().map(|(_, is)| *is).max().unwrap_or(0);
-        highest = highest.max(self.floor);
-        if habits.flaw == Some(Flaw::ReadsRegistersEarly) {
-            highest = *self.told_early.get_or_insert(highest);
-        }
-        // Servers cut both times to whole seconds.
-        let seconds = |at: Moment| at.as_nanos() / 1_000_000_000;
-        let started = self.started.unwrap_or(Moment::START);
-        Facts {
-            clock: Some(Duration::from_micros(clock.wall)),
-            uptime: Some(Duration::from_secs(seconds(clock.now).saturating_sub(seconds(started)))),
-            promoted: self.promoted,
-            intact: !self.flushed || habits.flaw == Some(Flaw::HidesFlushes),
-            highest: FencingToken::new(highest),
-            ..Facts::of(self.identity())
-        }
-    }
-
-    pub(super) fn admit(
-        &mut self,
-        guard: Fingerprint,
-        agreement: &Arc<str>,
-        mark: &str,
-        floor: Option<FencingToken>,
-        habits: Habits,
-    ) -> Vote {
-        let run = self.identity().run;
-        let own = format!("{run} any 0");
-        let mark = if habits.flaw == Some(Flaw::IgnoresMark) {
-            self.ledger.watched = Some(own.as_str().into());
-            &own
-        } else {
-            mark
-        };
-        let reserved = self.ledger.reserved.clone();
-        if !self.ledger.admit(&run, guard, agreement, mark) {
-            return Vote::Gone;
-        }
-        if habits.flaw == Some(Flaw::StaysReserved) {
-            self.ledger.reserved = reserved;
-        }
-        self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
-        self.disown_hidden(guard);
-        Vote::Granted
-    }
-
-    /// What was swapped away must not come back admitted, nor with a mark that
-    /// tells how long it has been out: whatever is put on a node that is out
-    /// would be forgotten by it.
-    pub(super) fn disown_hidden(&mut self, guard: Fingerprint) {
-        if let Some(hidden) = &mut self.hidden {
-            let admitted = hidden.ledger.admitted.as_deref().and_then(Marker::parse);
-            if admitted.is_none_or(|marker| marker.fingerprint == guard) {
-                hidden.ledger.admitted = None;
-                hidden.ledger.watched = None;
+    /// The database that was swapped away must not come back admitted, nor with an
+    /// old mark: it does not have what was put on the node since.
+    pub(super) fn disown_hidden(&mut self, fingerprint: Fingerprint) {
+        if let Some(Contents { ledger, .. }) = self.hidden.as_deref_mut() {
+            let admitted = ledger.admitted.as_deref().and_then(Marker::parse);
+            if admitted.is_none_or(|marker| marker.fingerprint == fingerprint) {
+                (ledger.admitted, ledger.watched) = (None, None);
             }
         }
     }
+}
+
+fn run_id(number: usize, run: u32) -> Arc<str> {
+    format!("run-{number}-{run}").into()
 }

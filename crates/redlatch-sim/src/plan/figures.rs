@@ -1,4 +1,4 @@
-//! What was measured, in figures, and as a table.
+//! The measurements as figures, and as a table.
 
 use super::{Plan, load::Measured, topology::Topology};
 use serde::Serialize;
@@ -8,20 +8,19 @@ use std::{fmt::Write, time::Duration};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
     pub(super) topology: Topology,
-    /// How often a lock was wanted.
     pub(super) requests: u64,
     /// The share that was granted within the wait.
     pub(super) availability: f64,
     pub(super) acquire: Quantiles,
-    /// From a release to the next grant, where somebody waited.
+    /// From a release to the next grant, if someone waited.
     pub(super) hand_over: Option<Quantiles>,
-    /// The share of grants whose fencing numbers took a second round.
+    /// The share of grants that took a second round of fencing.
     pub(super) second_rounds: f64,
-    /// Commands and replies for each lock that was taken and given back.
+    /// Commands and replies per granted lock.
     pub(super) messages: f64,
     pub(super) simulated_events: u64,
     pub(super) simulated_seconds: f64,
-    /// Every hundredth of the latencies, for the picture.
+    /// Every thousandth of the latencies, for the plot.
     #[serde(skip)]
     pub(super) curve: Vec<u32>,
 }
@@ -35,7 +34,7 @@ pub(super) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of times in ascending order.
+    /// Takes times in ascending order.
     fn of(sorted: &[u32]) -> Option<Self> {
         let max = *sorted.last()?;
         let at = |thousandths| quantile(sorted, thousandths);
@@ -43,7 +42,7 @@ impl Quantiles {
     }
 }
 
-/// The least time that so many thousandths do not exceed.
+/// The least time that this many thousandths do not exceed.
 fn quantile(sorted: &[u32], thousandths: usize) -> u32 {
     let rank = (sorted.len() * thousandths).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0)
@@ -78,7 +77,6 @@ fn share(part: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { part as f64 / of as f64 }
 }
 
-/// The answers beside each other.
 pub(super) fn table(plan: &Plan, figures: &[Figures]) -> String {
     let mut text = question(plan) + "\n\n";
     let mut rows = vec![
@@ -126,23 +124,24 @@ pub(super) fn table(plan: &Plan, figures: &[Figures]) -> String {
     text.push_str(
         "\ngranted: by an attempt that began within the wait. p50 … max: from asking to the\n\
          grant. hand-over: from a release to the next grant, where somebody waited. 2nd\n\
-         rounds: grants whose fencing numbers differed at first. messages: commands and\n\
-         replies per lock granted.\n",
+         rounds: grants whose fencing numbers differed at first. messages: commands,\n\
+         replies and wakes per lock granted.\n",
     );
     text
 }
 
-/// The question in one sentence.
 pub(super) fn question(plan: &Plan) -> String {
     let down =
         if plan.failing > 0 { format!(", {} of them down", plan.failing) } else { String::new() };
+    let how = if plan.fair { "in line" } else { "with random pauses" };
     format!(
-        "{} nodes{down}; {} clients want {} locks, hold one for {:?}, think for {:?}, wait for {:?}",
+        "{} nodes{down}; {} clients want {} locks, hold one for {:?}, think for {:?}, wait for {:?} \
+         {how}",
         plan.nodes, plan.clients, plan.locks, plan.hold, plan.think, plan.wait
     )
 }
 
-/// Three digits, and the unit that fits.
+/// Three digits and a fitting unit.
 pub(super) fn time(micros: u32) -> String {
     let millis = f64::from(micros) / 1000.0;
     match Duration::from_micros(micros.into()) {

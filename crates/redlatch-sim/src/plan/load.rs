@@ -1,65 +1,56 @@
-//! Callers that want locks again and again, and what they get.
+//! Simulates callers that want locks again and again.
 //!
-//! In:  a plan and the places.
-//! Out: how long each lock took, who got it after whom, and what was sent.
+//! In:  a plan and a topology.
+//! Out: how long each lock and each hand-over took, and how much was sent.
 //!
-//! Each caller thinks, wants one of the locks, holds it, gives it back. The
+//! Each caller thinks, acquires one of the locks, holds it and releases it. The
 //! callers live in up to a hundred processes, each with one machine and one
-//! connection per node, spread over the places like the nodes are. A node carries
-//! out one command at a time; each takes it as long as it was measured to take
-//! Redis.
+//! connection per node, spread over the places like the nodes. A node carries out
+//! one command at a time, as fast as Redis was measured to.
 
-use super::{Plan, store::Store, topology::Topology};
-use crate::search::dice::Dice;
+use super::{Plan, topology::Topology};
+use crate::queue::Queue;
 use redlatch_core::{
-    Command, Fault, Input, Machine, Moment, Now, OpId, Output, Owner, Reply, Resources, Steady,
-    Tag, Token, WallClock, fence::DEFAULT_SKEW, machine::Order,
+    Command, Fault, Identity, InLine, Input, Machine, Moment, Now, OpId, Output, Owner, Reply,
+    Resources, Steady, Tag, Token, WallClock,
+    dice::Dice,
+    fence::DEFAULT_SKEW,
+    machine::Order,
+    reference::{Reading, ReferenceNode},
 };
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     time::Duration,
 };
 
 const MOST_PROCESSES: usize = 100;
-/// The wall clock when it begins, in microseconds.
+/// The wall clock at the start, in microseconds.
 const EPOCH: u64 = 1_770_000_000_000_000;
 
-/// What was measured.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) asked: u64,
-    /// From asking to the grant, in microseconds.
+    /// From request to grant, in microseconds.
     pub(super) waits: Vec<u32>,
-    /// From a release to the next grant, where somebody waited, in microseconds.
+    /// From a release to the next grant, if someone waited, in microseconds.
     pub(super) hand_overs: Vec<u32>,
-    /// Grants whose numbers took a second round.
+    /// Grants that took a second round of fencing.
     pub(super) raised: u64,
-    /// Commands and replies.
     pub(super) messages: u64,
     pub(super) events: u64,
-    /// How long it lasted in there.
+    /// In simulated time.
     pub(super) lasted: Duration,
 }
 
 pub(super) fn run(plan: &Plan, topology: Topology) -> Measured {
     let mut load = Load::new(plan, topology);
-    while let Some(Reverse(next)) = load.queue.pop() {
-        load.now = Moment::from_nanos(next.at);
+    while let Some((at, happens)) = load.queue.pop() {
+        load.now = at;
         load.measured.events += 1;
-        let happens = load.happenings.take(next.place);
         load.happen(happens);
     }
     load.measured.lasted = load.now.since(Moment::START);
     load.measured
-}
-
-/// Where in the queue something is: the heap moves these, not what happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Slot {
-    at: u64,
-    turn: u64,
-    place: usize,
 }
 
 enum Happens {
@@ -70,34 +61,11 @@ enum Happens {
     Wakes(usize),
 }
 
-/// What is to happen, in places that are used again.
-#[derive(Default)]
-struct Happenings {
-    slots: Vec<Option<Happens>>,
-    free: Vec<usize>,
-}
-
-impl Happenings {
-    fn put(&mut self, happens: Happens) -> usize {
-        let Some(slot) = self.free.pop() else {
-            self.slots.push(Some(happens));
-            return self.slots.len() - 1;
-        };
-        self.slots[slot] = Some(happens);
-        slot
-    }
-
-    fn take(&mut self, slot: usize) -> Option<Happens> {
-        self.free.push(slot);
-        self.slots[slot].take()
-    }
-}
-
 struct Process {
     machine: Machine<Dice>,
     ops: HashMap<OpId, Caller>,
     wakes: Option<Moment>,
-    /// When the last message got to each node, and back: they keep their order.
+    /// When the last message reached each node, and the client: messages keep their order.
     last: Vec<[Moment; 2]>,
     raised: HashSet<Token>,
 }
@@ -118,14 +86,14 @@ struct Load<'a> {
     plan: &'a Plan,
     topology: Topology,
     now: Moment,
-    turn: u64,
-    queue: BinaryHeap<Reverse<Slot>>,
-    happenings: Happenings,
+    queue: Queue<Happens>,
     processes: Vec<Process>,
-    nodes: Vec<(Store, Moment)>,
+    nodes: Vec<(ReferenceNode, Moment)>,
     locks: Vec<Lock>,
     names: Vec<Resources>,
     dice: Dice,
+    /// Which process to wake, by the id in its tickets.
+    listeners: HashMap<u64, usize>,
     ops: u64,
     measured: Measured,
 }
@@ -145,48 +113,40 @@ impl<'a> Load<'a> {
             plan,
             topology,
             now: Moment::START,
-            turn: 0,
-            queue: BinaryHeap::new(),
-            happenings: Happenings::default(),
+            queue: Queue::new(),
             processes: (0..processes).map(process).collect(),
-            nodes: (0..plan.nodes).map(|_| (Store::default(), Moment::START)).collect(),
+            nodes: (0..plan.nodes).map(|_| (ReferenceNode::new(nobody()), Moment::START)).collect(),
             locks: vec![Lock::default(); plan.locks],
             names: (0..plan.locks).map(name).collect(),
             dice: Dice::of(plan.seed, &[2]),
+            listeners: HashMap::new(),
             ops: 0,
             measured: Measured::default(),
         };
         for client in 0..plan.clients {
             let at = load.think();
-            load.push(at, Happens::Wants(client));
+            load.queue.push(at, Happens::Wants(client));
         }
         load
     }
 
-    fn push(&mut self, at: Moment, happens: Happens) {
-        self.turn += 1;
-        let place = self.happenings.put(happens);
-        self.queue.push(Reverse(Slot { at: at.as_nanos(), turn: self.turn, place }));
-    }
-
-    /// When a caller has thought: as if nobody knew of the others (exponential).
+    /// When a caller has finished thinking: exponentially distributed.
     fn think(&mut self) -> Moment {
         let part = -(1.0 - self.dice.fraction()).ln();
         self.now.after(self.plan.think.mul_f64(part))
     }
 
-    fn happen(&mut self, happens: Option<Happens>) {
+    fn happen(&mut self, happens: Happens) {
         match happens {
-            None => {}
-            Some(Happens::Wants(client)) => self.wants(client),
-            Some(Happens::Leaves(process, op)) => self.leaves(process, op),
-            Some(Happens::Arrives { process, node, tag, command }) => {
+            Happens::Wants(client) => self.wants(client),
+            Happens::Leaves(process, op) => self.leaves(process, op),
+            Happens::Arrives { process, node, tag, command } => {
                 self.arrives(process, node, tag, &command);
             }
-            Some(Happens::Answers { process, node, tag, reply }) => {
+            Happens::Answers { process, node, tag, reply } => {
                 self.hand_in(process, Input::Reply { node, tag, reply });
             }
-            Some(Happens::Wakes(process)) => self.wakes(process),
+            Happens::Wakes(process) => self.wakes(process),
         }
     }
 
@@ -213,6 +173,7 @@ impl<'a> Load<'a> {
             owner: Owner::new(format!("p{process}")).expect("a good label"),
             wait_until: self.now.after(self.plan.wait),
             fencing: self.plan.fenced.then_some(wall),
+            line: self.plan.fair.then(|| InLine::at(micros)),
         };
         self.locks[lock].waiting += 1;
         let caller = Caller { client, lock, asked: self.now };
@@ -226,7 +187,7 @@ impl<'a> Load<'a> {
         lock.freed = (lock.waiting > 0).then_some(self.now);
         self.hand_in(process, Input::Release(op));
         let at = self.think();
-        self.push(at, Happens::Wants(caller.client));
+        self.queue.push(at, Happens::Wants(caller.client));
     }
 
     fn hand_in(&mut self, process: usize, input: Input) {
@@ -240,7 +201,7 @@ impl<'a> Load<'a> {
         let Some(due) = known.machine.due().map(|due| due.max(self.now)) else { return };
         if known.wakes.is_none_or(|wakes| due < wakes) {
             known.wakes = Some(due);
-            self.push(due, Happens::Wakes(process));
+            self.queue.push(due, Happens::Wakes(process));
         }
     }
 
@@ -258,13 +219,13 @@ impl<'a> Load<'a> {
                 if let Some(freed) = lock.freed.take() {
                     self.measured.hand_overs.push(micros(self.now.since(freed)));
                 }
-                self.push(self.now.after(self.plan.hold), Happens::Leaves(process, op));
+                self.queue.push(self.now.after(self.plan.hold), Happens::Leaves(process, op));
             }
             Output::Acquired(op, Err(_)) => {
                 let Some(caller) = self.processes[process].ops.remove(&op) else { return };
                 self.locks[caller.lock].waiting -= 1;
                 let at = self.think();
-                self.push(at, Happens::Wants(caller.client));
+                self.queue.push(at, Happens::Wants(caller.client));
             }
             _ => {}
         }
@@ -273,7 +234,7 @@ impl<'a> Load<'a> {
     fn send(&mut self, process: usize, node: usize, tag: Tag, command: Command) {
         if node >= self.plan.nodes - self.plan.failing {
             let reply = Reply::failed(Fault::Unreachable("refused".into()));
-            return self.push(self.now, Happens::Answers { process, node, tag, reply });
+            return self.queue.push(self.now, Happens::Answers { process, node, tag, reply });
         }
         self.measured.messages += 2; // it will be answered
         if let Command::Raise { token, .. } = &command {
@@ -281,17 +242,35 @@ impl<'a> Load<'a> {
         }
         let delay = self.topology.delay(process, node, &mut self.dice);
         let at = self.in_order(process, node, 0, self.now.after(delay));
-        self.push(at, Happens::Arrives { process, node, tag, command });
+        self.queue.push(at, Happens::Arrives { process, node, tag, command });
     }
 
     fn arrives(&mut self, process: usize, node: usize, tag: Tag, command: &Command) {
-        let (store, busy_until) = &mut self.nodes[node];
+        if let Some(ticket) = command.ticket() {
+            self.listeners.insert(ticket.waiter.client(), process);
+        }
+        let (server, busy_until) = &mut self.nodes[node];
         let done = self.now.max(*busy_until).after(work(command));
         *busy_until = done;
-        let reply = store.carry_out(self.now, EPOCH + self.now.as_nanos() / 1000, command);
+        let wall = Duration::from_micros(EPOCH + self.now.as_nanos() / 1000);
+        let reply = server.carry_out(Reading { now: self.now, wall, uptime: None }, command);
         let delay = self.topology.delay(process, node, &mut self.dice);
         let at = self.in_order(process, node, 1, done.after(delay));
-        self.push(at, Happens::Answers { process, node, tag, reply });
+        self.queue.push(at, Happens::Answers { process, node, tag, reply });
+        self.wake(node, done);
+    }
+
+    /// Sends the wakes that a command has caused, on the connections of their clients.
+    fn wake(&mut self, node: usize, done: Moment) {
+        for wake in std::mem::take(&mut self.nodes[node].0.wakes) {
+            let Some(process) = self.listeners.get(&wake.ticket.waiter.client()) else { continue };
+            let process = *process;
+            self.measured.messages += 1;
+            let delay = self.topology.delay(process, node, &mut self.dice);
+            let at = self.in_order(process, node, 1, done.after(delay));
+            let (tag, reply) = (Tag::WAKE, Reply::Woken(wake));
+            self.queue.push(at, Happens::Answers { process, node, tag, reply });
+        }
     }
 
     fn in_order(&mut self, process: usize, node: usize, way: usize, at: Moment) -> Moment {
@@ -301,7 +280,12 @@ impl<'a> Load<'a> {
     }
 }
 
-/// What a command costs a server, as it was measured on Redis 7.
+/// Nobody asks these nodes for their identity.
+fn nobody() -> Identity {
+    Identity { run: "".into(), version: "".into() }
+}
+
+/// What a command costs a server, measured on Redis 7.
 fn work(command: &Command) -> Duration {
     Duration::from_micros(match command {
         Command::Take { fence: None, .. } => 1,

@@ -1,4 +1,4 @@
-//! The picture: which share of the locks is granted how fast.
+//! Plots which share of the locks is granted how fast.
 
 use super::{
     Plan,
@@ -33,7 +33,7 @@ pub(super) fn latencies(plan: &Plan, figures: &[Figures]) -> String {
     page.finish(WIDTH, HEIGHT, title)
 }
 
-/// From the power of ten below the least time to the one above the greatest.
+/// The powers of ten around all times.
 struct Scale {
     from: i32,
     to: i32,
@@ -58,7 +58,7 @@ fn decade(micros: u32) -> i32 {
     i32::try_from(micros.max(1).ilog10()).unwrap_or(0)
 }
 
-/// Where a share of those who got the lock is, of all who wanted it.
+/// The height of a share of all requests.
 fn share(thousandths: usize, availability: f64) -> f64 {
     let part = f64::from(u32::try_from(thousandths).unwrap_or(0)) / 1000.0 * availability;
     HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * part

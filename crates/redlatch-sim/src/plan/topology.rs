@@ -1,13 +1,12 @@
 //! Where nodes and clients are, and how long messages between them take.
 //!
-//! A message takes half of the round trip between its ends; four of five take up
-//! to a quarter longer, one of a hundred up to three times as long, and one of a
+//! A message takes half of the round trip between its ends; four in five take up to
+//! a quarter longer, one in a hundred up to three times as long, and one in a
 //! thousand is held up for another 5 to 50 ms (a retransmission, a busy host).
 
-use crate::search::dice::Dice;
+use redlatch_core::dice::Dice;
 use std::time::Duration;
 
-/// The places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
@@ -28,11 +27,8 @@ const CONTINENTS: Table =
     [[1_000, 80_000, 180_000], [80_000, 1_000, 150_000], [180_000, 150_000, 1_000]];
 
 impl Topology {
-    /// All of them.
     pub const ALL: [Topology; 3] = [Topology::Lan, Topology::Zones, Topology::Continents];
 
-    /// What it is called.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Topology::Lan => "one data centre",
@@ -41,7 +37,7 @@ impl Topology {
         }
     }
 
-    /// How long one message takes between the so many-th client process and node.
+    /// How long one message takes between a client process and a node.
     pub(super) fn delay(self, process: usize, node: usize, dice: &mut Dice) -> Duration {
         let table = match self {
             Topology::Lan => LAN,

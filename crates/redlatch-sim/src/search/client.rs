@@ -2,65 +2,57 @@
 
 use super::{
     clock::Clock,
-    dice::Dice,
     event::{Act, Event},
-    ledger::Lease,
+    leases::Lease,
     link::Link,
-    schedule::{Place, Schedule},
+    schedule::{Clocks, Schedule},
     server::EPOCH,
 };
-use redlatch_core::{Machine, Moment, Now, OpId, Owner, Steady, Token, WallClock};
+use redlatch_core::{Machine, Moment, Now, OpId, Owner, Steady, Token, WallClock, dice::Dice};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     time::Duration,
 };
 
-/// One process.
 #[derive(Debug)]
 pub struct Client {
-    /// What decides.
     pub machine: Machine<Dice>,
-    /// What its leases end by: moves on when its wall clock is set forward, is
-    /// never set back.
+    /// What its leases end by: moves when the wall clock is set forward, never
+    /// back.
     pub clock: Clock,
-    /// What windows are counted by: no step moves it.
+    /// What windows are counted by: setting the clock does not move it.
     steady: Clock,
-    /// Its wall clock, which numbers are proposed by.
+    /// Its wall clock, which it proposes fencing tokens by.
     pub wall: Clock,
-    /// Its ways to the nodes.
     pub links: Vec<Link>,
     /// How often it was started before.
     pub life: u32,
     /// How many troubles keep it down.
     pub down: u32,
-    /// How many troubles keep it standing still.
+    /// How many troubles keep it paused.
     pub paused: u32,
-    /// When it last came out of a pause, or had its clock set.
+    /// When it last resumed, or had its clock set.
     pub woke: Moment,
-    /// When its timer goes off, in true time.
+    /// When its timer fires, in true time.
     pub wakes: Option<Moment>,
-    /// What its callers want of which operation.
     pub ops: BTreeMap<OpId, Op>,
-    /// When the attempt that a token signs began, in true time.
+    /// When each attempt began, by its lock token, in true time.
     pub attempts: HashMap<Token, Moment>,
-    /// The operation of each job.
     pub jobs: BTreeMap<usize, OpId>,
-    /// What its callers did while it stood still.
+    /// What its callers did while it was paused.
     pub asks: VecDeque<(usize, Act)>,
-    /// What reached it meanwhile, by node.
+    /// What arrived meanwhile, by node.
     pub mail: Vec<VecDeque<Event>>,
-    /// How long what a token signs may stay on a node after the machine has given
-    /// up undoing it: it gives up when the keys must be dead if they were set as
-    /// soon as they were sent.
+    /// How long keys with this token may outlive the machine's undo, which it gives
+    /// up once they must have expired had they been set as soon as they were sent.
     pub outlives: HashMap<Token, Duration>,
-    /// The leases that it is about to take over from another client.
+    /// The leases it is taking over from other clients.
     pub resuming: BTreeMap<OpId, Lease>,
     /// Whether it has been idle since its last request.
     pub rested: bool,
-    /// The nodes of its list that said, when they were last looked at, that they
-    /// serve other clients.
+    /// The nodes of its list that said, when last examined, that they serve others.
     pub refused_by: BTreeSet<usize>,
-    /// Those that said that they were taken from others for it.
+    /// The nodes that said they are reserved for it.
     pub reserved: BTreeSet<usize>,
     /// The nodes of its list, in its order.
     pub list: Vec<usize>,
@@ -71,32 +63,26 @@ pub struct Client {
 /// One operation, as its caller sees it.
 #[derive(Debug, Clone)]
 pub struct Op {
-    /// Which job it is for.
     pub job: usize,
     /// When it was asked for, in true time.
     pub asked: Moment,
-    /// Nobody listens any more.
+    /// Its caller no longer listens.
     pub dropped: bool,
-    /// The answers that are still out.
     pub waits: Waits,
+    /// When it was first told to wait, in true time.
+    pub waiting_since: Option<Moment>,
 }
 
-/// Which answers a caller waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// For the lock.
     pub acquire: bool,
-    /// For an extension.
     pub extend: bool,
-    /// For the outcome of a release.
     pub release: bool,
 }
 
 impl Client {
-    /// A process that has not done anything yet.
-    #[must_use]
     pub fn new(schedule: &Schedule, number: usize) -> Self {
-        let Place { drift, wall } = schedule.clients[number].place;
+        let Clocks { drift, wall } = schedule.clients[number].clocks;
         let party = schedule.party(number);
         let id = u64::try_from(number).unwrap_or(u64::MAX);
         let nodes = 0..schedule.nodes.len();
@@ -130,48 +116,41 @@ impl Client {
         }
     }
 
-    /// Whether it does anything when something reaches it.
-    #[must_use]
+    /// Whether it reacts to what arrives.
     pub fn runs(&self) -> bool {
         self.down == 0 && self.paused == 0
     }
 
-    /// The next operation.
     pub fn next_op(&mut self) -> OpId {
         self.number += 1;
         OpId::new(self.number)
     }
 
-    /// The operation of a job that its caller has not left yet.
-    #[must_use]
+    /// A job's operation, unless its caller has dropped it.
     pub fn under_way(&self, job: usize) -> Option<OpId> {
         let op = *self.jobs.get(&job)?;
         self.ops.get(&op).filter(|known| !known.dropped).map(|_| op)
     }
 
-    /// The time on both of its clocks. With `one`, a driver that has only the
-    /// clock of leases.
-    #[must_use]
+    /// The time on both of its clocks; with `one`, as a driver with only the lease
+    /// clock reads them.
     pub fn now(&self, at: Moment, one: bool) -> Now {
         let (lease, steady) = (self.clock.read(at), self.steady.read(at));
         let steady = if one { lease } else { steady };
         Now { lease, steady: Steady::from_nanos(steady.as_nanos()) }
     }
 
-    /// What its wall clock shows.
-    #[must_use]
     pub fn wall_clock(&self, now: Moment) -> WallClock {
         let micros = self.wall.read(now).as_nanos() / 1000;
         WallClock { read_at: self.clock.read(now), micros, skew: self.skew }
     }
 
     /// Whether nothing is under way, here or on the network.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.machine.is_idle() && self.links.iter().all(Link::is_quiet)
     }
 
-    /// Starts anew, knowing nothing.
+    /// Restarts without its memory.
     pub fn restart(&mut self, schedule: &Schedule, number: usize) {
         self.life += 1;
         self.machine = machine(schedule, number, self.life);
@@ -187,14 +166,11 @@ impl Client {
     }
 }
 
-/// What signs the locks of one life of one client.
-#[must_use]
+/// The owner label of one life of one client.
 pub fn label(client: usize, life: u32) -> String {
     format!("c{client}.{life}")
 }
 
-/// The label as an owner.
-#[must_use]
 pub fn owner(client: usize, life: u32) -> Owner {
     Owner::new(label(client, life)).expect("a printable label")
 }
@@ -205,7 +181,7 @@ fn machine(schedule: &Schedule, number: usize, life: u32) -> Machine<Dice> {
     let party = schedule.party(number);
     let machine = Machine::new(party.list.len(), dice);
     match party.guard() {
-        Some(guard) => machine.guarded(guard),
+        Some(guard) => machine.admitting(guard),
         None => machine,
     }
 }

@@ -1,42 +1,37 @@
-//! A clock that runs a little too fast or too slow, and can be set.
+//! A clock that runs slightly fast or slow, and can be set.
 //!
 //! In:  the true time.
-//! Out: what the clock shows, and when it will show something.
+//! Out: what the clock shows, and when it will show a reading.
 
 use redlatch_core::Moment;
 use std::time::Duration;
 
-/// How far a clock's rate may be off, in parts per million: two clocks at
-/// opposite ends stay within the drift allowance of one percent.
+/// The most a clock's rate may be off, in parts per million: two clocks at opposite
+/// ends stay within the drift allowance of one percent.
 pub const MOST_DRIFT: i64 = 4500;
 
 const MILLION: i128 = 1_000_000;
 
-/// One clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clock {
     /// How much faster than true time it runs, in parts per million.
     drift: i128,
-    /// What it showed at the true time zero, and was set by since.
+    /// What it showed at true time zero, plus every step since.
     shift: i128,
 }
 
 impl Clock {
-    /// A clock that shows `start` at the true time zero.
-    #[must_use]
+    /// Shows `start` at true time zero.
     pub fn new(drift: i64, start: Moment) -> Self {
         Clock { drift: drift.into(), shift: start.as_nanos().into() }
     }
 
-    /// What it shows at that true time.
-    #[must_use]
     pub fn read(&self, at: Moment) -> Moment {
         let at = i128::from(at.as_nanos());
         moment(at + at * self.drift / MILLION + self.shift)
     }
 
     /// The first true time at which it shows `reading` or more, unless it is set.
-    #[must_use]
     pub fn when(&self, reading: Moment) -> Moment {
         if reading == Moment::NEVER {
             return Moment::NEVER;
@@ -49,7 +44,6 @@ impl Clock {
         at
     }
 
-    /// Sets it forward, or back, by so many microseconds.
     pub fn step(&mut self, micros: i64) {
         self.shift += i128::from(micros) * 1000;
     }

@@ -1,80 +1,61 @@
 //! Draws a schedule from a seed.
 //!
 //! In:  a number.
-//! Out: a [`Schedule`]: always the same one for the same number.
+//! Out: a [`Schedule`]: the same one for the same number.
 //!
-//! Times are drawn relative to the TTL, so that what goes wrong overlaps with
-//! what it can hurt: retries, renewals, expiry.
+//! Times are drawn relative to the TTL, so that troubles overlap with what they can
+//! hurt: retries, renewals, expiry.
 
 mod clocks;
 mod jobs;
+mod lines;
 mod parties;
 mod troubles;
 
-use super::{
-    dice::Dice,
-    schedule::{Guard, Network, Party, Schedule, Span},
-};
+use super::schedule::{Network, Party, RestartGuard, Schedule, Span};
+use redlatch_core::dice::Dice;
 use std::time::Duration;
 
-/// What kind of run it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What kind of run it is; calm by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of its own")]
 pub(super) struct Mood {
-    /// How many troubles of each kind, at most.
+    /// The most troubles of each kind.
     pub(super) network: u64,
     pub(super) node_crashes: u64,
-    /// How many of a hundred node crashes lose the memory.
+    /// The percentage of node crashes that lose the memory.
     pub(super) forgetting: u64,
     pub(super) pauses: u64,
     pub(super) client_crashes: u64,
     pub(super) steps: u64,
-    /// Steps of clients' clocks alone.
+    /// Steps of clients' clocks only.
     pub(super) client_steps: u64,
     pub(super) garbled: u64,
     pub(super) foreign: u64,
     /// How many times an operator vouches for a node.
     pub(super) words: u64,
-    /// Out of a hundred: all nodes are flushed at some time.
+    /// The percentage of runs in which all nodes are flushed once.
     pub(super) flush_all: u64,
-    /// All nodes are restarted one after the other, under a lease that is renewed.
+    /// All nodes restart one after the other, under a renewed lease.
     pub(super) rolling: bool,
     /// Thousands of clients with little to do each.
     pub(super) crowd: bool,
     /// One client wants hundreds of locks at once: more than may be under way.
     pub(super) flood: bool,
-    /// A few clients that all want one lock with a number, all the time, on nodes
-    /// whose clocks jump: what fencing is for.
+    /// A few clients that all want one lock with a fencing token, all the time, on
+    /// nodes whose clocks jump: what fencing is for.
     pub(super) storm: bool,
 }
 
-const CALM: Mood = Mood {
-    network: 0,
-    node_crashes: 0,
-    forgetting: 0,
-    pauses: 0,
-    client_crashes: 0,
-    steps: 0,
-    client_steps: 0,
-    garbled: 0,
-    foreign: 0,
-    words: 0,
-    flush_all: 0,
-    rolling: false,
-    crowd: false,
-    flood: false,
-    storm: false,
-};
-
-/// Who is there besides the clients that agree.
+/// Who else is there, besides the clients that agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
     Nobody,
-    /// Some with other times.
+    /// Clients with other times.
     Strangers,
-    /// One that names a minority and has no guard.
+    /// A client without a guard that names a minority.
     Loner,
-    /// The list is changed by one node, one node after the other.
+    /// Clients whose list differs by one node; the nodes move over one by one.
     Successors,
 }
 
@@ -89,14 +70,12 @@ pub(super) struct Draw {
     pub(super) resources: u32,
     pub(super) ttl: Duration,
     pub(super) calm_at: Duration,
-    pub(super) guard: Guard,
+    pub(super) guard: RestartGuard,
     /// See [`Draw::deafen`].
     pub(super) deaf: bool,
 }
 
 impl Schedule {
-    /// The schedule of that seed.
-    #[must_use]
     pub fn of(seed: u64) -> Schedule {
         let mut dice = Dice::of(seed, &[0]);
         let ttl = ttl(&mut dice);
@@ -105,9 +84,9 @@ impl Schedule {
         let mood = mood(&mut dice, guard);
         let others = others(&mut dice, guard, mood);
         let calm = others == Others::Nobody && !mood.rolling && !mood.crowd;
-        let deaf = matches!(nodes, 3 | 5) && guard != Guard::Off && calm && dice.percent(12);
-        // Nothing else goes wrong then: one coincidence is enough.
-        let mood = if deaf { Mood { storm: true, ..CALM } } else { mood };
+        let deaf = matches!(nodes, 3 | 5) && guard != RestartGuard::Off && calm && dice.percent(12);
+        // Nothing else goes wrong: one coincidence is enough.
+        let mood = if deaf { Mood { storm: true, ..Mood::default() } } else { mood };
         let mut draw = Draw {
             deaf,
             nodes,
@@ -126,7 +105,7 @@ impl Schedule {
         let registers = draw.registers();
         let mut schedule = Schedule {
             seed,
-            nodes: draw.node_places(registers.iter().all(|register| *register < 3)),
+            nodes: draw.node_clocks(registers.iter().all(|register| *register < 3)),
             registers,
             clients: (0..draw.clients).map(|client| draw.process(client)).collect(),
             parties: draw.parties.clone(),
@@ -136,31 +115,35 @@ impl Schedule {
             troubles: draw.troubles(),
             jobs: draw.jobs(),
         };
-        // By dice of their own: the rest of a seed is what it was without them.
+        // With separate dice, so that the rest of a seed does not change.
         draw.dice = Dice::of(seed, &[4]);
         draw.reroutes(&mut schedule.troubles);
+        draw.dice = Dice::of(seed, &[5]);
+        draw.lines(&mut schedule);
         schedule
     }
 }
 
-/// Off where it is by default: with fewer than three nodes.
-fn guard(dice: &mut Dice, nodes: usize) -> Guard {
+/// Off with fewer than three nodes, as by default.
+fn guard(dice: &mut Dice, nodes: usize) -> RestartGuard {
     match dice.below(100) {
-        _ if nodes < 3 => Guard::Off,
-        0..30 => Guard::Off,
-        30..65 => Guard::On,
-        _ => Guard::Strict,
+        _ if nodes < 3 => RestartGuard::Off,
+        0..30 => RestartGuard::Off,
+        30..65 => RestartGuard::On,
+        _ => RestartGuard::Strict,
     }
 }
 
-fn mood(dice: &mut Dice, guard: Guard) -> Mood {
+fn mood(dice: &mut Dice, guard: RestartGuard) -> Mood {
     let mood = any_mood(dice);
     match guard {
-        Guard::Off if mood.node_crashes > 0 && dice.percent(30) => Mood { forgetting: 50, ..mood },
-        Guard::Off => mood,
+        RestartGuard::Off if mood.node_crashes > 0 && dice.percent(30) => {
+            Mood { forgetting: 50, ..mood }
+        }
+        RestartGuard::Off => mood,
         // What the guard is for.
         _ => match dice.below(100) {
-            0..20 => Mood { rolling: true, ..CALM },
+            0..20 => Mood { rolling: true, ..Mood::default() },
             20..60 => Mood {
                 node_crashes: 6,
                 forgetting: 75,
@@ -176,9 +159,9 @@ fn mood(dice: &mut Dice, guard: Guard) -> Mood {
     }
 }
 
-fn others(dice: &mut Dice, guard: Guard, mood: Mood) -> Others {
+fn others(dice: &mut Dice, guard: RestartGuard, mood: Mood) -> Others {
     match dice.below(100) {
-        _ if guard == Guard::Off || mood.crowd => Others::Nobody,
+        _ if guard == RestartGuard::Off || mood.crowd => Others::Nobody,
         0..15 => Others::Strangers,
         15..20 => Others::Loner,
         20..32 if !mood.rolling => Others::Successors,
@@ -186,12 +169,12 @@ fn others(dice: &mut Dice, guard: Guard, mood: Mood) -> Others {
     }
 }
 
-/// A list is changed with care.
+/// Fewer troubles where the list changes or a loner takes part.
 fn calmer(mood: Mood, others: Others) -> Mood {
     match others {
         Others::Successors => {
             let network = mood.network.min(2);
-            Mood { network, node_crashes: 0, steps: 0, words: 0, flush_all: 0, ..CALM }
+            Mood { network, node_crashes: 0, steps: 0, words: 0, flush_all: 0, ..Mood::default() }
         }
         Others::Loner => Mood { node_crashes: 0, flush_all: 0, words: 0, steps: 0, ..mood },
         _ => mood,
@@ -207,20 +190,20 @@ fn any_mood(dice: &mut Dice) -> Mood {
         steps: 2,
         garbled: 2,
         foreign: 2,
-        ..CALM
+        ..Mood::default()
     };
     match dice.below(100) {
-        0..6 => CALM,
-        6..26 => Mood { network: 12, ..CALM },
-        26..30 => Mood { network: 4, garbled: 4, ..CALM },
-        30..45 => Mood { network: 4, pauses: 6, ..CALM },
-        45..58 => Mood { network: 4, node_crashes: 4, client_crashes: 2, ..CALM },
-        58..68 => Mood { network: 2, steps: 5, pauses: 2, ..CALM },
-        68..74 => Mood { foreign: 6, network: 4, ..CALM },
+        0..6 => Mood::default(),
+        6..26 => Mood { network: 12, ..Mood::default() },
+        26..30 => Mood { network: 4, garbled: 4, ..Mood::default() },
+        30..45 => Mood { network: 4, pauses: 6, ..Mood::default() },
+        45..58 => Mood { network: 4, node_crashes: 4, client_crashes: 2, ..Mood::default() },
+        58..68 => Mood { network: 2, steps: 5, pauses: 2, ..Mood::default() },
+        68..74 => Mood { foreign: 6, network: 4, ..Mood::default() },
         74..90 => everything,
-        90..96 => Mood { network: 10, steps: 24, pauses: 2, storm: true, ..CALM },
-        96..98 => Mood { network: 6, pauses: 2, flood: true, ..CALM },
-        _ => Mood { network: 6, crowd: true, ..CALM },
+        90..96 => Mood { network: 10, steps: 24, pauses: 2, storm: true, ..Mood::default() },
+        96..98 => Mood { network: 6, pauses: 2, flood: true, ..Mood::default() },
+        _ => Mood { network: 6, client_crashes: 60, pauses: 10, crowd: true, ..Mood::default() },
     }
 }
 
@@ -248,7 +231,7 @@ impl Draw {
         Span::from(self.ttl.mul_f64(f64::from(u32::try_from(percent).unwrap_or(0)) / 10_000.0))
     }
 
-    /// Any time before the calm.
+    /// Any time in the first phase.
     pub(super) fn any_time(&mut self) -> Span {
         self.dice.time(Duration::ZERO, self.calm_at).into()
     }
@@ -265,14 +248,13 @@ impl Draw {
         u32::try_from(self.dice.below(self.resources.into())).unwrap_or(0)
     }
 
-    /// How long the first phase is.
     fn lasts(&mut self) -> Duration {
         let ttl = self.ttl;
         let turns = u32::try_from(self.nodes).unwrap_or(5) + 1;
         match (self.others, self.mood.rolling) {
             (Others::Successors, _) | (_, true) => self.pace() * turns + ttl * 2,
             // A node that is out stays out for a whole window.
-            _ if self.guard == Guard::Off => ttl * self.times(3, 12),
+            _ if self.guard == RestartGuard::Off => ttl * self.times(3, 12),
             _ => ttl * self.times(8, 30),
         }
     }
@@ -293,8 +275,8 @@ impl Draw {
             6..9 => self.ttl / 60,
             _ => self.ttl / 30,
         };
-        // A message waits for those ahead of it: of hundreds the slowest decides, and
-        // no attempt would be answered in time.
+        // A message waits for those ahead of it: among hundreds the slowest
+        // decides, and no attempt would be answered in time.
         let most = if self.mood.flood { self.ttl / 200 } else { most };
         let straggle = self.of_ttl(3, 60);
         let stragglers = self.dice.pick(&[0, 2, 10, 50]);
@@ -303,6 +285,7 @@ impl Draw {
             most: most.into(),
             stragglers: if self.mood.rolling || self.mood.flood { 0 } else { stragglers },
             straggle,
+            wakes_lost: 0,
         }
     }
 }

@@ -1,14 +1,17 @@
-//! What must never happen, one file each.
+//! What must never happen, one file per promise.
 //!
-//! In:  what was seen to happen, and everything there is to see at that moment.
-//! Out: nothing, or one sentence that says which promise was broken and how.
+//! In:  what just happened, and everything there is to see at that moment.
+//! Out: nothing, or a sentence that says how a promise was broken.
 
 mod admission;
 mod answers;
 mod carried;
 mod exclusion;
 mod fencing;
+mod first_come;
 mod honesty;
+mod in_turn;
+mod lines_end;
 mod liveness;
 mod no_part;
 mod nothing_left;
@@ -17,76 +20,64 @@ mod window;
 
 use super::{
     client::Client,
-    ledger::{LeaseId, Ledger},
+    leases::{LeaseId, Leases},
     schedule::{Claims, Schedule},
     server::Server,
 };
+use admission::Admission;
+use fencing::Fencing;
+use in_turn::InTurn;
 use redlatch_core::{Command, Moment, OpId, Reply, lease::Loss};
 
-/// Something that was seen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Seen<'a> {
-    /// A lease was granted.
     Granted(LeaseId),
-    /// It was extended.
     Kept(LeaseId),
-    /// Its loss was signalled; it ends with this.
+    /// Its loss was signalled, which ends it.
     Lost(LeaseId, Loss),
-    /// Its end came by its owner's clock, and nobody had ended it.
+    /// It ended by its owner's clock, and nobody had ended it before.
     RanOut(LeaseId),
-    /// A client tells a node something for the restart guard.
+    /// A client sent a command of the restart guard.
     Sent {
-        /// Which client.
         client: usize,
-        /// Which node.
         node: usize,
-        /// What it tells it.
         command: &'a Command,
     },
-    /// A node did what it was asked, or did not.
+    /// A node carried out a command, or refused to.
     Served {
-        /// Which client's command.
         client: usize,
-        /// Which node.
         node: usize,
-        /// What it was asked.
         command: &'a Command,
-        /// What it answered, before anything happened to that.
+        /// Before it could be garbled.
         reply: &'a Reply,
     },
-    /// A job's request for a lock came to nothing, with that error.
+    /// A job's request for a lock failed with this error.
     Failed(usize, String),
-    /// A caller that waits for an answer should have had it by now.
+    /// A caller should have had its answer by now.
     Unanswered(usize, OpId),
-    /// There was an answer that nobody waited for.
+    /// An answer came that nobody waited for.
     Unasked(usize, OpId, &'static str),
-    /// A client has nothing under way any more, neither here nor on the network.
+    /// A client has nothing under way, neither locally nor on the network.
     Quiet(usize),
-    /// Nothing will happen any more.
+    /// Nothing more will happen.
     Over,
 }
 
-/// All there is to see.
+/// Everything an invariant can see.
 pub struct Site<'a> {
-    /// The true time.
+    /// True time.
     pub now: Moment,
-    /// The run.
     pub schedule: &'a Schedule,
-    /// What must hold in it.
     pub claims: Claims,
-    /// The nodes.
     pub servers: &'a [Server],
-    /// The clients.
     pub clients: &'a [Client],
-    /// The leases.
-    pub ledger: &'a Ledger,
+    pub leases: &'a Leases,
 }
 
 impl Site<'_> {
-    /// The true time at which a lease ends by its owner's clock.
-    #[must_use]
+    /// When a lease ends by its owner's clock, in true time.
     pub fn ends(&self, lease: LeaseId) -> Moment {
-        let Some(known) = self.ledger.get(lease) else { return Moment::START };
+        let Some(known) = self.leases.get(lease) else { return Moment::START };
         match lease {
             LeaseId::Ours(client, ..) => self.clients[client].clock.when(known.until),
             LeaseId::Foreign(_) => known.until,
@@ -94,45 +85,38 @@ impl Site<'_> {
     }
 }
 
-/// One promise.
-pub trait Invariant {
-    /// What it is called.
-    fn name(&self) -> &'static str;
+/// Checks one promise; returns how it was broken, if it was.
+pub type Check = Box<dyn FnMut(&Site<'_>, &Seen<'_>) -> Result<(), String>>;
 
-    /// Looks at what happened; what is wrong with it, if anything is.
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String>;
-}
-
-/// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
     pub invariant: &'static str,
-    /// When, in true time.
+    /// In true time.
     pub at: Moment,
-    /// How.
     pub what: String,
 }
 
-/// All of them.
-#[must_use]
-pub fn all() -> Vec<Box<dyn Invariant>> {
+pub fn all() -> Vec<(&'static str, Check)> {
+    let (mut fencing, mut admission) = (Fencing::default(), Admission::default());
+    let mut in_turn = InTurn::default();
     vec![
-        Box::new(exclusion::Exclusion),
-        Box::new(fencing::Fencing::default()),
-        Box::new(honesty::Honesty),
-        Box::new(nothing_left::NothingLeft),
-        Box::new(answers::Answers),
-        Box::new(liveness::Liveness),
-        Box::new(window::Window),
-        Box::new(no_part::NoPart),
-        Box::new(carried::Carried),
-        Box::new(survival::Survival),
-        Box::new(admission::Admission::default()),
+        ("exclusion", Box::new(exclusion::see)),
+        ("fencing", Box::new(move |site, seen| fencing.see(site, seen))),
+        ("honesty", Box::new(honesty::see)),
+        ("nothing left behind", Box::new(nothing_left::see)),
+        ("answers", Box::new(answers::see)),
+        ("liveness", Box::new(liveness::see)),
+        ("a node that forgot does not vote", Box::new(window::see)),
+        ("who is refused takes no part", Box::new(no_part::see)),
+        ("an extension carries the number", Box::new(carried::see)),
+        ("a renewed lease survives", Box::new(survival::see)),
+        ("a node is admitted with care", Box::new(move |site, seen| admission.see(site, seen))),
+        ("first come, first served", Box::new(first_come::see)),
+        ("nobody starves", Box::new(move |site, seen| in_turn.see(site, seen))),
+        ("lines are empty in the end", Box::new(lines_end::see)),
     ]
 }
 
-/// A lease in words.
 fn name(id: LeaseId) -> String {
     match id {
         LeaseId::Ours(client, life, op) => format!("client {client} (life {life}, {op:?})"),

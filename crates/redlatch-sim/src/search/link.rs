@@ -1,92 +1,70 @@
-//! One client's way to one node: at most one connection, in order both ways.
+//! One client's link to one node: at most one connection, in order both ways.
 //!
-//! It is what the library's connection is: made when it is needed, kept after a
-//! time-out, never sending a command twice. After a failed connect commands fail
-//! at once for a while that grows. TCP loses, repeats and reorders nothing inside
-//! a connection; whatever it cannot deliver waits, or the connection breaks.
+//! Works like the library's link: it connects when needed, keeps the connection
+//! after a time-out, and never sends a command twice. After a failed connect,
+//! commands fail at once for a growing while. TCP loses, repeats and reorders
+//! nothing within a connection; what it cannot deliver waits, or the connection
+//! breaks.
 
 use super::{
-    dice::Dice,
     event::{Event, Wire},
     schedule::Network,
 };
-use redlatch_core::{Command, Moment, Tag};
+use redlatch_core::{Command, Moment, Tag, dice::Dice, link::Rest};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
-const FIRST_REST: Duration = Duration::from_millis(20);
-const LONGEST_REST: Duration = Duration::from_secs(1);
-/// How long a connect may take.
-pub const PATIENCE: Duration = Duration::from_secs(2);
-/// A connection on which nothing was answered for so long is given up.
-pub const LONGEST_SILENCE: Duration = Duration::from_secs(30);
-
-/// One way, both directions.
 #[derive(Debug)]
 pub struct Link {
-    /// The connection.
     pub state: State,
-    /// Which node it leads to.
     pub leads_to: usize,
-    /// The how many-th connection it is.
+    /// Counts its connections.
     pub epoch: u32,
-    /// Handed over, not yet sent.
+    /// Not sent yet.
     pub waiting: VecDeque<Waiting>,
-    /// Sent and not answered, the oldest first.
+    /// Sent and not answered, oldest first.
     pub under_way: VecDeque<Tag>,
-    /// When there was last an answer, or nothing to answer.
+    /// When an answer last came, or nothing was under way.
     pub quiet_since: Moment,
-    /// Messages to the node.
     pub out: Direction,
-    /// Messages to the client.
     pub back: Direction,
-    /// When what was on its way in a broken connection gets there; what is not
-    /// here never does.
+    /// When commands of a broken connection arrive; of those not listed, never.
     pub late: BTreeMap<u32, Moment>,
-    rest: Duration,
+    rest: Rest,
     dice: Dice,
+    /// Whether a command was ever lost on its way, or may have been.
+    pub failed: bool,
 }
 
 /// A command that waits for a connection.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Since when.
     pub since: Moment,
-    /// Which question it is.
     pub tag: Tag,
-    /// What it says.
     pub command: Command,
 }
 
-/// What the connection is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// None; the next command makes one.
     Idle,
-    /// Being made.
     Connecting,
-    /// There.
     Ready,
-    /// The last connect failed: so does every command until then.
+    /// The last connect failed, and so does every command until then.
     Resting(Moment),
 }
 
-/// One direction of a link.
 #[derive(Debug, Default)]
 pub struct Direction {
-    /// How many troubles cut it.
     pub cut: u32,
-    /// What waits for the end of the cut.
+    /// Messages that wait for the cut to end.
     pub held: VecDeque<Event>,
-    /// When the last message got, or gets, there: the next one is not earlier.
+    /// When the last message arrives: the next one is not earlier.
     last: Option<Moment>,
 }
 
 impl Link {
-    /// No connection yet.
-    #[must_use]
     pub fn new(leads_to: usize, dice: Dice) -> Self {
         Link {
             leads_to,
@@ -98,24 +76,21 @@ impl Link {
             out: Direction::default(),
             back: Direction::default(),
             late: BTreeMap::new(),
-            rest: FIRST_REST,
+            rest: Rest::default(),
             dice,
+            failed: false,
         }
     }
 
     /// Whether nothing is on its way to or from the client.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.waiting.is_empty() && self.under_way.is_empty()
     }
 
-    /// The wire that this connection is.
-    #[must_use]
     pub fn wire(&self, client: usize, node: usize) -> Wire {
         Wire { client, node, server: self.leads_to, epoch: self.epoch }
     }
 
-    /// How long one message takes.
     pub fn delay(&mut self, network: &Network, slow: Duration) -> Duration {
         let usual = self.dice.time(network.least.get(), network.most.get());
         let straggles = self.dice.below(1000) < network.stragglers;
@@ -123,39 +98,45 @@ impl Link {
         usual + self.dice.time(Duration::ZERO, straggle + slow)
     }
 
-    /// When a message sent now gets to the node.
+    /// Whether a wake gets lost, so many of a hundred.
+    pub fn loses(&mut self, percent: u64) -> bool {
+        percent > 0 && self.dice.percent(percent)
+    }
+
+    /// When a message sent now reaches the node.
     pub fn reaches_node(&mut self, now: Moment, network: &Network, slow: Duration) -> Moment {
         let delay = self.delay(network, slow);
         self.out.arrival(now.after(delay))
     }
 
-    /// When a message sent now gets to the client.
+    /// When a message sent now reaches the client.
     pub fn reaches_client(&mut self, now: Moment, network: &Network, slow: Duration) -> Moment {
         let delay = self.delay(network, slow);
         self.back.arrival(now.after(delay))
     }
 
-    /// A connect succeeded: what waited can be sent.
+    /// A connect succeeded: the waiting commands can be sent.
     pub fn connected(&mut self) -> VecDeque<Waiting> {
         self.state = State::Ready;
-        self.rest = FIRST_REST;
+        self.rest = Rest::default();
         std::mem::take(&mut self.waiting)
     }
 
-    /// A connect failed: what waited never left.
+    /// A connect failed: the waiting commands were never sent.
     pub fn connect_failed(&mut self, now: Moment) -> VecDeque<Waiting> {
-        self.state = State::Resting(now.after(self.rest));
-        self.rest = (self.rest * 2).min(LONGEST_REST);
+        self.failed = true;
+        self.state = State::Resting(now.after(self.rest.begin()));
         std::mem::take(&mut self.waiting)
     }
 
-    /// Breaks the connection. What was on its way to the node gets there at
-    /// `late`, or never. Out: the commands that nobody will answer.
+    /// Breaks the connection. Commands under way arrive at `late`, or never.
+    /// Returns those that nobody will answer.
     pub fn sever(&mut self, late: Option<Moment>) -> (VecDeque<Tag>, VecDeque<Event>) {
         if let Some(late) = late {
             self.late.insert(self.epoch, late);
         }
         self.epoch += 1;
+        self.failed = true;
         if self.state == State::Ready {
             self.state = State::Idle;
         }

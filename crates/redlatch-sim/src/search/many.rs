@@ -1,14 +1,13 @@
-//! Many seeds on all cores.
+//! Plays many seeds on all cores.
 //!
 //! In:  a range of seeds.
-//! Out: what was counted, and the seeds that broke a promise, in their order,
-//!      whichever thread played them.
+//! Out: the counts, and the seeds that broke a promise, in ascending order.
 
 use super::{
     Options,
     invariants::Violation,
     play_safely,
-    schedule::{Guard, Schedule},
+    schedule::{RestartGuard, Schedule},
     world::Counts,
 };
 use std::{
@@ -22,10 +21,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A run that takes longer than this never ends: even the largest take seconds.
+/// Even the largest runs take seconds: a longer one never ends.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 
-/// What a search found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) seeds: u64,
@@ -35,7 +33,7 @@ pub(super) struct Found {
     pub(super) took: Duration,
 }
 
-/// In how many runs what had to hold.
+/// To how many runs each claim applied.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Claimed {
     pub(super) exclusion: u64,
@@ -93,7 +91,7 @@ fn gather(receiver: &mpsc::Receiver<Played>, running: &[Mutex<Option<(u64, Insta
     }
 }
 
-/// A machine that runs in circles cannot be stopped from within.
+/// A run that loops forever cannot be stopped from within.
 fn stop_if_endless(running: &[Mutex<Option<(u64, Instant)>>]) {
     for slot in running {
         let running = *slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +114,7 @@ fn play_seed(seed: u64) -> Played {
         exclusion: claims.exclusion.into(),
         fencing: claims.fencing.into(),
         forgetting: schedule.troubles.iter().any(|trouble| trouble.what.forgets()).into(),
-        guarded: (schedule.parties[0].guard != Guard::Off).into(),
+        guarded: (schedule.parties[0].guard != RestartGuard::Off).into(),
         crowds: (schedule.clients.len() >= 1000).into(),
     };
     Played { seed, counts: outcome.counts, claims, violation: outcome.violation }

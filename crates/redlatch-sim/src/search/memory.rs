@@ -1,58 +1,55 @@
-//! What a node has forgotten: known to the simulator, and to nobody in it.
+//! What a node has forgotten: the simulator knows it, nobody in the simulation
+//! does.
 //!
-//! In:  every loss of memory, every admission, every word of an operator.
-//! Out: since when the node must not vote, and which locks it would betray.
+//! In:  every loss of memory, admission and operator's word.
+//! Out: since when the node must not vote, and which locks it has lost.
 
 use redlatch_core::{Moment, Resource, Tag};
 use std::{sync::Arc, time::Duration};
 
-/// A word is taken up with the next look, which begins when the turn that is under
-/// way is over, and binds it to the mark that is seen, or left, then: three turns.
+/// How long a client may take to act on a word: the look under way ends, the next
+/// one begins, and its mark binds the word: three turns.
 const HEARD: Duration = Duration::from_secs(3);
-/// An answer that comes later may be none to that question any more.
+/// A later answer may no longer belong to that look.
 const IN_TIME: Duration = Duration::from_millis(900);
 
-/// What one node has forgotten.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// When it last forgot, unless it was admitted since; in true time.
+    /// When it last forgot, in true time, unless it was admitted since.
     pub forgot: Option<Moment>,
-    /// An operator vouched for it since, truthfully.
+    /// An operator has vouched for it since, truthfully.
     pub vouched: bool,
-    /// What an operator last said of it.
+    /// What an operator last said about it.
     word: Option<Word>,
-    /// The keys that it should still have, whoever admitted it since.
+    /// The keys it should still have, whoever admitted it since.
     pub lost: Vec<Lost>,
 }
 
-/// That an operator vouched.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     given: Moment,
-    /// To which client.
+    /// The client it was given to.
     to: usize,
-    /// The look with which that client finds out which life of the node is meant.
+    /// The look by which that client learns which life of the node is meant.
     look: Option<(Tag, Moment)>,
-    /// It knows.
+    /// The client knows.
     heard: bool,
 }
 
-/// A key that is gone before its time.
+/// A key that was lost before it expired.
 #[derive(Debug, Clone)]
 pub struct Lost {
-    /// What was locked.
     pub name: Resource,
-    /// What it was signed with.
     pub value: Arc<[u8]>,
-    /// When it would have died, in true time.
+    /// When it would have expired, in true time.
     pub dies: Moment,
 }
 
 impl Memory {
-    /// All of these are gone.
+    /// Loses these keys.
     pub fn forgets(&mut self, now: Moment, lost: Vec<Lost>) {
         self.lost.retain(|lost| now < lost.dies);
-        // A node that is out has nothing new to forget, but for keys put back.
+        // A node that is out has nothing new to forget, except keys put back.
         if self.forgot.is_none() || !lost.is_empty() {
             self.forgot = Some(now);
         }
@@ -60,15 +57,14 @@ impl Memory {
         self.vouched = false;
     }
 
-    /// Whether an operator's word was given that no client may have heard yet: if
-    /// the node forgets now, it was not true. Once heard, it is about one life of the
-    /// node, and a restart begins another.
-    #[must_use]
+    /// Whether an operator has vouched, and no client may know yet for which life
+    /// of the node: if it forgets now, the word was false. Once a client knows, a
+    /// restart begins another life, which the word is not about.
     pub fn belies(&self, now: Moment, restarts: bool) -> bool {
         self.word.is_some_and(|word| now < word.given.after(HEARD) && !(word.heard && restarts))
     }
 
-    /// An operator would vouch for it; only if that is the truth.
+    /// An operator vouches for it, but only if that is true.
     pub fn vouch(&mut self, now: Moment, to: usize) -> bool {
         let truth = self.lost.iter().all(|lost| lost.dies <= now);
         self.vouched |= truth;
@@ -77,14 +73,14 @@ impl Memory {
         truth
     }
 
-    /// A client sends it a look.
+    /// A client examines it.
     pub fn looked_at(&mut self, now: Moment, by: usize, tag: Tag) {
         if let Some(word) = self.word.as_mut().filter(|word| word.to == by) {
             word.look = Some((tag, now));
         }
     }
 
-    /// The answer to a look is there.
+    /// A client has the answer to its look.
     pub fn answered(&mut self, now: Moment, to: usize, tag: Tag) {
         if let Some(word) = self.word.as_mut().filter(|word| word.to == to) {
             let meant = |(look, sent): (Tag, Moment)| look == tag && now < sent.after(IN_TIME);
@@ -92,7 +88,6 @@ impl Memory {
         }
     }
 
-    /// It was admitted.
     pub fn admitted(&mut self) {
         self.forgot = None;
         self.vouched = false;

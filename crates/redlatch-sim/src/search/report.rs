@@ -1,4 +1,4 @@
-//! Tells what a search found, and keeps the evidence.
+//! Reports what a search found and keeps the evidence.
 
 use super::{
     Options, invariants::Violation, many::Found, play_safely, schedule::Schedule, shrink_to,
@@ -6,12 +6,12 @@ use super::{
 use crate::{svg, trace::Trace};
 use std::{fs, path::Path};
 
-/// The evidence of more than these tells nobody more.
+/// More failures than this are not shrunk: they add nothing.
 const MOST_SHRUNK: usize = 3;
-/// A diagram of more steps than this is no help.
+/// A diagram of more steps is no help.
 const MOST_DRAWN: usize = 2_000;
 
-/// Tells of many seeds; whether any broke a promise.
+/// Reports on many seeds; returns whether any broke a promise.
 pub(super) fn many(found: &Found, evidence: &Path) -> anyhow::Result<bool> {
     let (counts, claims) = (found.counts, found.claims);
     let seconds = found.took.as_secs_f64();
@@ -21,6 +21,7 @@ pub(super) fn many(found: &Found, evidence: &Path) -> anyhow::Result<bool> {
         "  {} locks wanted, {} granted, {} times extended, {} lost",
         counts.asked, counts.granted, counts.kept, counts.lost
     );
+    println!("  {} waited in line, {} wakes reached them", counts.in_line, counts.woken);
     println!(
         "  exclusion had to hold in {} of the seeds, the order of fencing tokens in {}",
         claims.exclusion, claims.fencing
@@ -41,7 +42,7 @@ pub(super) fn many(found: &Found, evidence: &Path) -> anyhow::Result<bool> {
     Ok(!found.broken.is_empty())
 }
 
-/// Tells everything of one schedule; whether it broke a promise.
+/// Prints the history of one schedule; returns whether it broke a promise.
 pub(super) fn one(schedule: &Schedule, evidence: &Path) -> anyhow::Result<bool> {
     let outcome = play_safely(schedule, Options { trace: true, ..Options::default() });
     if let Some(trace) = &outcome.trace {
@@ -57,7 +58,7 @@ pub(super) fn one(schedule: &Schedule, evidence: &Path) -> anyhow::Result<bool> 
     Ok(outcome.violation.is_some())
 }
 
-/// Cuts a schedule down and keeps what is left of it.
+/// Shrinks a schedule and keeps the result.
 fn shrunk(schedule: &Schedule, violation: &Violation, evidence: &Path) -> anyhow::Result<()> {
     let small = shrink_to(schedule, violation, Options::default());
     let (jobs, troubles) = (small.jobs.len(), small.troubles.len());

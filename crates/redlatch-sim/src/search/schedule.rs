@@ -2,10 +2,10 @@
 //!
 //! In:  a seed (see [`draw`](super::draw)), or a file.
 //! Out: who wants which lock when, what goes wrong when, and which promises
-//!      must hold while it does.
+//!      must hold meanwhile.
 //!
-//! A schedule is plain data, so that a run that failed can be written down, cut
-//! smaller and run again.
+//! A schedule is plain data, so that a failed run can be saved, shrunk and
+//! replayed.
 
 mod claims;
 mod text;
@@ -25,14 +25,11 @@ pub use trouble::{Trouble, Way, Wrong};
 pub struct Span(pub u64);
 
 impl Span {
-    /// The same as everybody else has it.
-    #[must_use]
     pub const fn get(self) -> Duration {
         Duration::from_micros(self.0)
     }
 
-    /// That long after the beginning.
-    #[must_use]
+    /// So long after the start.
     pub const fn in_true_time(self) -> Moment {
         Moment::from_nanos(self.0 * 1000)
     }
@@ -50,128 +47,119 @@ impl fmt::Debug for Span {
     }
 }
 
-/// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Decides tokens, pauses and how long each message takes.
+    /// Decides lock tokens, pauses and the delay of each message.
     pub seed: u64,
-    /// The nodes.
-    pub nodes: Vec<Place>,
-    /// What the fencing registers of each node stand at when it begins. Ahead of
-    /// all clocks, as after a wrong clock was set right, only they tell grants
-    /// apart.
+    pub nodes: Vec<Clocks>,
+    /// Each node's initial fencing register. If it is ahead of all clocks, as after
+    /// a wrong clock was corrected, only the registers order grants.
     pub registers: Vec<u64>,
-    /// The client processes.
     pub clients: Vec<Process>,
-    /// What clients are set to. The nodes are admitted by the first when it begins.
+    /// The settings of clients. By the first, the nodes are admitted at the start.
     pub parties: Vec<Party>,
-    /// How long messages take.
     pub network: Network,
-    /// The nodes are new: nobody has admitted them yet.
+    /// Nobody has admitted the nodes yet.
     pub fresh: bool,
-    /// From here on nothing goes wrong any more.
+    /// From here on nothing goes wrong.
     pub calm_at: Span,
-    /// Who wants which lock.
     pub jobs: Vec<Job>,
-    /// What goes wrong.
     pub troubles: Vec<Trouble>,
 }
 
-/// Where a process runs: what its clocks are like.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Place {
-    /// How much too fast its clocks run, in parts per million.
+pub struct Clocks {
+    /// How much too fast they run, in parts per million.
     pub drift: i64,
     /// How far its wall clock is off, in microseconds.
     pub wall: i64,
 }
 
-/// A client process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Where it runs.
-    pub place: Place,
-    /// How it is set: the number of a party.
+    pub clocks: Clocks,
+    /// An index into [`Schedule::parties`].
     pub party: usize,
 }
 
-/// What some of the clients are set to. Clients of one party agree with one
-/// another, and with nobody else.
+/// The settings of some clients. Clients of one party agree with one another and
+/// with nobody else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Party {
-    /// The nodes that they name.
     pub list: Vec<usize>,
-    /// What they do about nodes that forgot.
-    pub guard: Guard,
-    /// The longest TTL that any of their jobs asks for.
+    pub guard: RestartGuard,
     pub max_ttl: Span,
-    /// How far a fencing number that they propose may be ahead of a node's clock.
+    /// How far a fencing token they propose may be ahead of a node's clock.
     pub skew: Span,
 }
 
 /// How long messages take, one way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Network {
-    /// At least.
     pub least: Span,
-    /// At most, but for the stragglers.
+    /// At most, except for stragglers.
     pub most: Span,
     /// How many of a thousand messages take up to `straggle`.
     pub stragglers: u64,
-    /// The longest time a message takes while nothing is wrong.
+    /// The longest delay while nothing is wrong.
     pub straggle: Span,
+    /// How many of a hundred wakes get lost, until the calm.
+    #[serde(default)]
+    pub wakes_lost: u64,
 }
 
 /// What clients do about nodes that forgot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Guard {
-    /// Nothing.
+pub enum RestartGuard {
     Off,
-    /// Wait until every lock they forgot is gone, by the clock of the nodes.
+    /// Wait until every lock they forgot has expired, by the nodes' clocks.
     On,
-    /// The same, by the clients' own clocks alone.
+    /// The same, by the clients' own clocks only.
     Strict,
 }
 
-/// One lock that one client wants.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// When.
     pub at: Span,
-    /// Who.
     pub client: usize,
-    /// What: numbers of resources, taken together.
+    /// Numbers of resources, locked together.
     pub resources: Vec<u32>,
     /// How long the keys live without renewal.
     pub ttl: Span,
-    /// How long to wait for it.
     pub wait: Span,
-    /// How long renewal goes on, if the lease is renewed.
+    /// How long renewal goes on, if at all.
     pub renewal: Option<Span>,
-    /// Its other times.
     pub terms: Times,
-    /// With a fencing token.
     pub fenced: bool,
-    /// How long the caller works.
     pub hold: Span,
-    /// Extended by hand so long after the grant, by this TTL.
+    /// Extended by hand: so long after the grant, by this TTL.
     pub extend: Option<(Span, Span)>,
-    /// What the caller does then.
     pub end: End,
-    /// The caller gives up so long after asking, whatever there is by then.
+    /// The caller gives up so long after asking, whatever the state.
     pub cancel: Option<Span>,
-    /// Handed to another client so long after the grant, which goes on with it.
+    /// Handed over: so long after the grant, to this client.
     pub hand_over: Option<(Span, usize)>,
     /// Part of the second phase: it must be granted.
     pub must: bool,
-    /// Whatever goes wrong in this run, a lease that was granted must not be lost.
+    /// Whatever goes wrong in this run, a granted lease must not be lost.
     pub lasts: bool,
+    /// How it waits in line; `None` if it tries again after random pauses.
+    #[serde(default)]
+    pub line: Option<Queueing>,
 }
 
-/// The times of a lock but for its TTL; none where it takes the default.
+/// How a job waits in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queueing {
+    /// How often the first in line looks if another library holds the lock.
+    pub poll_max: Span,
+    /// How often a client passes the lock on among its own callers in a row.
+    pub local_batch: u32,
+}
+
+/// The times of a lock besides its TTL; `None` for the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// How long one node may take to answer.
     pub node_timeout: Option<Span>,
     /// The least a fresh lease must have left.
     pub min_validity: Option<Span>,
@@ -181,26 +169,21 @@ pub struct Times {
     pub every: Option<Span>,
 }
 
-/// How a caller leaves a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// Released, waiting for the outcome.
+    #[default]
     Release,
-    /// The guard is dropped.
     Drop,
-    /// Kept for as long as the lease lasts.
+    /// Kept until the lease ends.
     Keep,
 }
 
-/// Under which name clients know a node.
-#[must_use]
 pub fn name_of(node: usize) -> Arc<str> {
     format!("node-{node}").into()
 }
 
 impl Party {
     /// What its clients agree on, with or without a guard.
-    #[must_use]
     pub fn agreement(&self) -> Agreement {
         Agreement::new(self.names(), self.max_ttl.get(), self.skew.get())
     }
@@ -209,54 +192,43 @@ impl Party {
         self.list.iter().map(|node| name_of(*node))
     }
 
-    /// Where in its list a node stands, if it does.
-    #[must_use]
     pub fn position(&self, node: usize) -> Option<usize> {
         self.list.iter().position(|known| *known == node)
     }
 
     /// The guard of its clients, if they have one.
-    #[must_use]
-    pub fn guard(&self) -> Option<redlatch_core::Guard> {
-        let strict = self.guard == Guard::Strict;
-        let guarded = self.guard != Guard::Off;
+    pub fn guard(&self) -> Option<redlatch_core::Admission> {
+        let strict = self.guard == RestartGuard::Strict;
+        let guarded = self.guard != RestartGuard::Off;
         let (max_ttl, skew) = (self.max_ttl.get(), self.skew.get());
-        guarded.then(|| redlatch_core::Guard::new(self.names(), max_ttl, skew, strict))
+        guarded.then(|| redlatch_core::Admission::new(self.names(), max_ttl, skew, strict))
     }
 
-    /// How long a node that forgot must not vote: counted here, not asked of the
-    /// core.
-    #[must_use]
+    /// How long a node that forgot must not vote: computed here, independently of
+    /// the core.
     pub fn window(&self) -> Duration {
         self.max_ttl.get() + self.skew.get()
     }
 }
 
 impl Schedule {
-    /// How a client is set.
-    #[must_use]
     pub fn party(&self, client: usize) -> &Party {
         &self.parties[self.clients[client].party]
     }
 
-    /// When everything that is wanted has been decided, and is over.
-    #[must_use]
+    /// When every request has been decided and is over.
     pub fn ends(&self) -> Moment {
         let decided = self.jobs.iter().map(|job| job.at.get() + job.wait.get() + job.hold.get());
         let last = decided.max().unwrap_or_default().max(self.calm_at.get());
         Moment::START.after(last + self.max_ttl() * 4)
     }
 
-    /// The longest TTL that any lock has.
-    #[must_use]
     pub fn max_ttl(&self) -> Duration {
         let longest = self.parties.iter().map(|party| party.max_ttl.get()).max();
         longest.unwrap_or_default()
     }
 }
 
-/// The resources with these numbers.
-#[must_use]
 pub fn resources(numbers: &[u32]) -> Resources {
     let names = numbers.iter().map(|number| format!("r{number}"));
     Resources::new(names).expect("different names")

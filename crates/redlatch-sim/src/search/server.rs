@@ -1,72 +1,68 @@
-//! A node and the machine it runs on: its clock, and whether it runs at all.
+//! A node and its host: its clock, and whether it runs at all.
 
 use super::{
     clock::Clock,
-    dice::Dice,
     event::Wire,
     memory::{Lost, Memory},
     schedule::{Schedule, Span, resources},
 };
 use crate::node;
-use redlatch_core::{Command, Moment, Reply, Tag, Vote};
-use std::{collections::VecDeque, time::Duration};
+use redlatch_core::{Command, Moment, Reply, Tag, Ticket, Vote, dice::Dice};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
-/// The wall clock at the true time zero: the year 2026, in nanoseconds.
+/// The wall clock at true time zero: 2026, in nanoseconds.
 pub const EPOCH: u64 = 1_770_000_000_000_000_000;
 
-/// One node.
 #[derive(Debug)]
 pub struct Server {
-    /// Keys and registers.
     pub node: node::Node,
-    /// Its wall clock, which keys die by.
+    /// Its wall clock, which keys expire by.
     pub clock: Clock,
     /// How many troubles keep it down.
     pub down: u32,
-    /// How many of those nobody was told of.
+    /// How many of those its peers have not noticed.
     pub silent: u32,
-    /// How many troubles keep it standing still.
+    /// How many troubles keep it paused.
     pub paused: u32,
     /// How much longer messages to and from it may take.
     pub slow: Duration,
-    /// What reached it while it stood still.
+    /// What arrived while it was paused.
     pub backlog: VecDeque<Arrived>,
-    /// How many of a hundred of its replies make no sense.
+    /// The percentage of its replies that are garbled.
     pub garbled: u64,
-    /// What it has forgotten.
     pub memory: Memory,
     /// Nobody has admitted it yet.
     is_new: bool,
-    /// How many troubles have swapped its databases: the first swaps them, the
-    /// last swaps them back.
+    /// How many troubles have swapped its databases: the first one swaps, the last
+    /// one swaps back.
     pub swaps: u32,
     /// What it had forgotten when its databases were swapped.
     hidden: Option<Memory>,
     dice: Dice,
     habits: node::Habits,
+    /// Whom it can wake, by the id in their tickets, and over which connection.
+    pub listeners: BTreeMap<u64, Wire>,
 }
 
 /// A command that reached a node.
 #[derive(Debug, Clone)]
 pub struct Arrived {
-    /// On which wire.
     pub wire: Wire,
-    /// When it was sent.
     pub sent: Moment,
-    /// Which question it is.
     pub tag: Tag,
-    /// What it says.
     pub command: Command,
 }
 
 impl Server {
-    /// A node with empty memory.
-    #[must_use]
     pub fn new(schedule: &Schedule, number: usize, habits: node::Habits) -> Self {
         let place = &schedule.nodes[number];
         let first = &schedule.parties[0];
         let guard = first.guard().filter(|_| !schedule.fresh);
         let mut node = node::Node::server(number);
+        node.listening = Some(BTreeSet::new());
         if let (Some(guard), Some(at)) = (guard, first.position(number)) {
             node.admit_now(guard.fingerprint(at), &guard.agreement_at(at).to_string());
         }
@@ -89,16 +85,39 @@ impl Server {
             hidden: None,
             dice: Dice::of(schedule.seed, &[3, u64::try_from(number).unwrap_or(0)]),
             habits,
+            listeners: BTreeMap::new(),
         }
     }
 
-    /// Whether it carries out what reaches it.
-    #[must_use]
+    /// A client can be woken over this connection from now on.
+    pub fn listens(&mut self, id: u64, wire: Wire) {
+        self.listeners.insert(id, wire);
+        self.node.listening.get_or_insert_default().insert(id);
+    }
+
+    /// Nobody can be woken over this connection any more.
+    pub fn hangs_up(&mut self, wire: Wire) {
+        let listening = self.node.listening.get_or_insert_default();
+        self.listeners.retain(|id, known| {
+            let stays = *known != wire;
+            if !stays {
+                listening.remove(id);
+            }
+            stays
+        });
+    }
+
+    /// It starts anew, and every connection is gone.
+    pub fn starts(&mut self) {
+        self.listeners.clear();
+        self.node.listening = Some(BTreeSet::new());
+    }
+
+    /// Whether it carries out what arrives.
     pub fn runs(&self) -> bool {
         self.down == 0 && self.paused == 0
     }
 
-    /// Carries out one command at that true time.
     pub fn carry_out(&mut self, now: Moment, command: &Command) -> Reply {
         let reading = self.clock.read(now);
         let clock = node::Clock { now: reading, wall: reading.as_nanos() / 1000 };
@@ -108,18 +127,20 @@ impl Server {
         reply
     }
 
-    /// Whether the reply to what it has just done makes no sense.
+    /// Whether its next reply is garbled.
     pub fn garbles(&mut self) -> bool {
         self.garbled > 0 && self.dice.percent(self.garbled)
     }
 
-    /// Loses all that it has, at that true time; or is about to. One that nobody
-    /// has admitted yet has nothing to lose.
+    /// Loses everything at that true time, or is about to. A node that nobody has
+    /// admitted yet has nothing to lose.
     pub fn forgets(&mut self, now: Moment) {
         if self.is_new {
             return;
         }
-        let lost = self.keys(now).map(|(name, key)| Lost {
+        // A reservation is not a lock.
+        let locks = self.keys(now).filter(|(_, key)| Ticket::reserved_in(&key.value).is_none());
+        let lost = locks.map(|(name, key)| Lost {
             name: name.clone(),
             value: key.value.clone(),
             dies: self.clock.when(key.dies),
@@ -128,8 +149,8 @@ impl Server {
         self.memory.forgets(now, lost);
     }
 
-    /// Its databases are swapped, at that true time. What it knew before it
-    /// was swapped the last time it knows again, unless it was admitted since.
+    /// Swaps its databases at that true time. It remembers again what it knew
+    /// before the last swap, unless it was admitted since.
     pub fn swap(&mut self, now: Moment) {
         let before = self.memory.clone();
         match self.hidden.take() {
@@ -143,27 +164,25 @@ impl Server {
         self.node.swap();
     }
 
-    /// Nothing is left to be swapped back.
+    /// Forgets both databases.
     pub fn forgets_both(&mut self, now: Moment) {
         self.forgets(now);
         self.hidden = None;
     }
 
-    /// The keys that are alive at that true time.
+    /// The keys alive at that true time.
     pub fn keys(
         &self,
         now: Moment,
     ) -> impl Iterator<Item = (&redlatch_core::Resource, &node::Key)> {
         let now = self.clock.read(now);
-        self.node.keys().filter(move |(_, key)| now < key.dies)
+        self.node.contents.keys.iter().filter(move |(_, key)| now < key.dies)
     }
 
-    /// Slower from now on, or as fast as before.
     pub fn slow_down(&mut self, by: Span) {
         self.slow += by.get();
     }
 
-    /// The end of [`slow_down`](Self::slow_down).
     pub fn speed_up(&mut self, by: Span) {
         self.slow = self.slow.saturating_sub(by.get());
     }

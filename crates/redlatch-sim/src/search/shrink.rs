@@ -1,15 +1,14 @@
-//! Cuts a schedule that breaks a promise down to what it takes to break it.
+//! Shrinks a schedule that breaks a promise to what it takes to break it.
 //!
-//! In:  the schedule, and a way to tell whether one still breaks the promise.
-//! Out: a schedule that does, with as few jobs and troubles as were found, and
-//!      none of them more involved than it must be.
+//! In:  the schedule, and a check whether one still breaks the promise.
+//! Out: one that does, with few jobs and troubles, as simple as possible.
 
 use super::schedule::{End, Job, Schedule, Span, Times, Wrong};
 
-/// More tries than this are not made: a small history is a help, not a proof.
+/// A small history is a help, not a proof: stop after this many tries.
 const MOST_TRIES: usize = 4_000;
 
-/// The smallest schedule that was found to be like it.
+/// The smallest schedule found that still breaks the promise.
 pub fn shrink(schedule: &Schedule, broken: &dyn Fn(&Schedule) -> bool) -> Schedule {
     let mut shrinking = Shrinking { best: schedule.clone(), broken, tries: 0 };
     loop {
@@ -81,15 +80,17 @@ impl Shrinking<'_> {
         let simple = |schedule: &mut Schedule| schedule.network.stragglers = 0;
         self.try_change(simple);
         self.try_change(|schedule| schedule.network.most = calm.least);
+        self.try_change(|schedule| schedule.network.wakes_lost = 0);
         for job in 0..self.best.jobs.len() {
-            let simpler: [fn(&mut Job); 9] = [
+            let simpler: [fn(&mut Job); 10] = [
+                |job| job.line = None,
                 |job| job.extend = None,
                 |job| job.hand_over = None,
                 |job| job.terms = Times::default(),
                 |job| job.cancel = None,
                 |job| job.renewal = None,
                 |job| job.fenced = false,
-                // The wait of those that must be granted is the bound they are held to.
+                // For jobs that must be granted, the wait is the bound.
                 |job| job.wait = if job.must { job.wait } else { Span(0) },
                 |job| job.resources.truncate(1),
                 |job| job.end = End::Release,
@@ -106,8 +107,8 @@ impl Shrinking<'_> {
             self.try_change(|schedule| schedule.nodes[place].wall = 0);
         }
         for place in 0..self.best.clients.len().min(50) {
-            self.try_change(|schedule| schedule.clients[place].place.drift = 0);
-            self.try_change(|schedule| schedule.clients[place].place.wall = 0);
+            self.try_change(|schedule| schedule.clients[place].clocks.drift = 0);
+            self.try_change(|schedule| schedule.clients[place].clocks.wall = 0);
         }
     }
 
@@ -117,8 +118,8 @@ impl Shrinking<'_> {
         self.try_out(candidate);
     }
 
-    /// Those that do nothing. Only the last ones: the numbers of the others say
-    /// which dice are theirs.
+    /// Removes the last clients if they do nothing; removing others would change
+    /// whose dice are whose.
     fn forget_clients(&mut self) {
         let best = &self.best;
         let heirs = best.jobs.iter().filter_map(|job| job.hand_over).map(|(_, heir)| heir);
@@ -129,7 +130,7 @@ impl Shrinking<'_> {
     }
 }
 
-/// The same trouble with less to it.
+/// The same trouble in a simpler form.
 fn spare(wrong: &mut Wrong) {
     match wrong {
         Wrong::Break { late, .. } | Wrong::CrashClient { late, .. } => *late = None,

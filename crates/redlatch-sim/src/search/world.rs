@@ -1,12 +1,11 @@
-//! One run: a schedule played out on virtual nodes, clocks and connections.
+//! One run: plays a schedule on virtual nodes, clocks and connections.
 //!
 //! In:  a [`Schedule`].
-//! Out: what was broken, if anything, what was counted and, if wanted, a trace.
+//! Out: the first broken promise, counts and, if wanted, a trace.
 //!
-//! Promise: nothing here decides anything that the schedule does not. The same
-//! schedule is the same run, byte for byte. What the library's engine does
-//! around the machine is done here the same way: the time is read before
-//! anything is sent and after anything was received, and a process that wakes
+//! Promise: the schedule decides everything: the same schedule gives the same run,
+//! byte for byte. The world drives the machine as the library's engine does: it
+//! reads the time before it sends and after it receives, and a process that wakes
 //! up first hears its callers, then its connections, then its timer.
 
 mod callers;
@@ -16,86 +15,74 @@ mod network;
 mod record;
 mod serving;
 mod troubles;
+mod waking;
 
 use super::{
     client::Client,
-    event::{Act, Event, Queue},
-    invariants::{self, Invariant, Seen, Site, Violation},
-    ledger::Ledger,
+    event::{Act, Event},
+    invariants::{self, Check, Seen, Site, Violation},
+    leases::Leases,
     schedule::{Claims, Schedule, Trouble},
     server::Server,
 };
-use crate::{node::Habits, trace::Trace};
+use crate::{node::Habits, queue::Queue, trace::Trace};
 use redlatch_core::Moment;
 use std::collections::BTreeMap;
 
-/// More than any run needs: one that goes on after so many does not end.
+/// No run needs more events: one that does never ends.
 const MOST_EVENTS: u64 = 20_000_000;
 
-/// How a run is played.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Write down what happens.
     pub trace: bool,
-    /// How the nodes go about it.
     pub habits: Habits,
-    /// What the drivers of the clients get wrong.
+    /// A mistake of the clients' drivers.
     pub slip: Option<Slip>,
-    /// Hold it to the order of tokens also where a majority forgets, however far
-    /// the nodes' clocks are apart.
+    /// Require the order of tokens even if a majority forgets, however far apart
+    /// the nodes' clocks are.
     pub by_clock: bool,
 }
 
 /// A mistake of what drives the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slip {
-    /// The clock of leases is handed in for both.
+    /// The driver passes the lease clock for both clocks.
     OneClock,
     /// A client without a guard does not ask whom the nodes serve.
     TrustsAnyNode,
-    /// Nobody keeps an operator from exchanging one node for another at once.
+    /// Nothing keeps an operator from exchanging one node for another at once.
     ExchangesNodes,
 }
 
-/// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The first promise that was broken.
+    /// The first broken promise.
     pub violation: Option<Violation>,
-    /// What was counted.
     pub counts: Counts,
-    /// What happened.
     pub trace: Option<Trace>,
 }
 
-/// How much happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Everything.
     pub events: u64,
-    /// Commands sent to nodes.
     pub commands: u64,
-    /// Requests for locks.
     pub asked: u64,
-    /// Locks granted.
     pub granted: u64,
-    /// Leases extended.
     pub kept: u64,
-    /// Leases lost.
     pub lost: u64,
-    /// Commands that reached a node behind their connection's end.
+    /// Commands that reached a node after their connection had broken.
     pub late: u64,
-    /// Nodes admitted again.
     pub admitted: u64,
-    /// Leases handed from one client to another.
     pub handed_over: u64,
-    /// Requests that had to wait for their turn.
+    /// Requests that had to queue.
     pub queued: u64,
+    /// Requests that wait in line.
+    pub in_line: u64,
+    /// Wakes that reached a client.
+    pub woken: u64,
 }
 
 impl Counts {
-    /// Both together.
-    #[must_use]
     pub fn and(self, other: Counts) -> Counts {
         Counts {
             events: self.events + other.events,
@@ -108,32 +95,32 @@ impl Counts {
             admitted: self.admitted + other.admitted,
             handed_over: self.handed_over + other.handed_over,
             queued: self.queued + other.queued,
+            in_line: self.in_line + other.in_line,
+            woken: self.woken + other.woken,
         }
     }
 }
 
-/// Everything there is.
 pub(super) struct World<'a> {
     schedule: &'a Schedule,
     claims: Claims,
     now: Moment,
-    queue: Queue,
+    queue: Queue<Event>,
     servers: Vec<Server>,
     clients: Vec<Client>,
-    ledger: Ledger,
-    invariants: Vec<Box<dyn Invariant>>,
+    leases: Leases,
+    invariants: Vec<(&'static str, Check)>,
     violation: Option<Violation>,
     counts: Counts,
     record: Option<record::Record>,
     slip: Option<Slip>,
-    /// Who goes on with the lease of a job that was handed over.
+    /// Who continues the lease of a job that was handed over.
     heirs: BTreeMap<usize, usize>,
-    /// By then everything that is wanted has been decided.
+    /// By then every request has been decided.
     ends: Moment,
 }
 
-/// Plays a schedule to its end, or to the first promise that is broken.
-#[must_use]
+/// Plays a schedule until it ends or breaks a promise.
 pub fn play(schedule: &Schedule, options: Options) -> Outcome {
     let mut world = World::new(schedule, options);
     while world.violation.is_none()
@@ -156,7 +143,7 @@ pub fn play(schedule: &Schedule, options: Options) -> Outcome {
 
 impl<'a> World<'a> {
     fn new(schedule: &'a Schedule, options: Options) -> Self {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new();
         for (number, trouble) in schedule.troubles.iter().enumerate() {
             queue.push(trouble.at.in_true_time(), Event::Begins(number));
         }
@@ -172,7 +159,7 @@ impl<'a> World<'a> {
             queue,
             servers: nodes.map(|n| Server::new(schedule, n, options.habits)).collect(),
             clients: (0..schedule.clients.len()).map(|n| Client::new(schedule, n)).collect(),
-            ledger: Ledger::default(),
+            leases: Leases::default(),
             invariants: invariants::all(),
             violation: None,
             counts: Counts::default(),
@@ -193,6 +180,7 @@ impl<'a> World<'a> {
                 self.reaches_node(wire, sent, tag, command);
             }
             Event::Reply { .. } | Event::Refused { .. } => self.reaches_client(event),
+            Event::Woken { wire, sent, wake } => self.woken(wire, sent, wake),
             Event::Wakes(client) => self.wakes(client),
             Event::RunsOut(lease, until) => self.runs_out(lease, until),
             Event::AnswerDue(client, op) => self.answer_due(client, op),
@@ -207,11 +195,10 @@ impl<'a> World<'a> {
             claims: self.claims,
             servers: &self.servers,
             clients: &self.clients,
-            ledger: &self.ledger,
+            leases: &self.leases,
         };
-        for invariant in &mut self.invariants {
-            if let (Err(what), None) = (invariant.see(&site, seen), &self.violation) {
-                let invariant = invariant.name();
+        for (invariant, check) in &mut self.invariants {
+            if let (Err(what), None) = (check(&site, seen), &self.violation) {
                 self.violation = Some(Violation { invariant, at: self.now, what });
             }
         }

@@ -1,11 +1,11 @@
-//! The paper that diagrams are drawn on: lines, boxes, words, two colour schemes.
+//! The page that diagrams are drawn on: lines, boxes, text, two colour schemes.
 //!
-//! Promise: what is written is well-formed, whatever the words are, and can be
-//! read on a light and on a dark ground.
+//! Promise: the output is well-formed, whatever the text, and readable on light and
+//! dark backgrounds.
 
 use std::fmt::Write;
 
-/// Colours by class: light first, dark where the reader's screen is.
+/// Colours by class, for light and dark screens.
 const STYLE: &str = "
 text { font-family: ui-sans-serif, system-ui, 'Helvetica Neue', Arial, sans-serif; font-size: 11px; fill: #24292f }
 .paper { fill: #ffffff } .title { font-size: 15px; font-weight: 600 } .head { font-weight: 600; font-size: 12px }
@@ -28,7 +28,7 @@ text { fill: #d0d7de } .paper { fill: #0d1117 } .halo { stroke: #0d1117 } .box {
 }
 ";
 
-/// A drawing in the making.
+/// A drawing in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     body: String,
@@ -88,7 +88,6 @@ impl Page {
         );
     }
 
-    /// The whole drawing.
     pub(crate) fn finish(self, width: f64, height: f64, title: &str) -> String {
         let title = escape(title);
         format!(
@@ -105,7 +104,7 @@ impl Page {
     }
 }
 
-/// At most so many letters.
+/// Cuts text to at most this many characters.
 pub(crate) fn cut(words: &str, most: usize) -> String {
     if words.chars().count() <= most {
         return words.to_owned();
@@ -114,7 +113,7 @@ pub(crate) fn cut(words: &str, most: usize) -> String {
     kept.trim_end().to_owned() + "…"
 }
 
-/// Long numbers by their last digits, which are those that differ.
+/// Shortens long numbers to their last digits, which are the ones that differ.
 pub(crate) fn brief(words: &str) -> String {
     let mut brief = String::new();
     let mut digits = String::new();

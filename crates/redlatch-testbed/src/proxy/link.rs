@@ -1,13 +1,14 @@
-//! One connection through the proxy: two sockets and a lane for each way.
-
-use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+//! One connection through the proxy: two sockets and a lane for each direction.
 
 use super::Rule;
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream},
+    time::{Duration, Instant},
+};
 
-/// A connection from a client, and ours to the server for it.
+/// A client's connection, and ours to the server on its behalf.
 pub(super) struct Link {
     pub(super) client: TcpStream,
     pub(super) server: TcpStream,
@@ -15,14 +16,14 @@ pub(super) struct Link {
     pub(super) replies: Lane,
 }
 
-/// The bytes on their way in one direction.
+/// The bytes in transit in one direction.
 #[derive(Default)]
 pub(super) struct Lane {
-    /// With the time they arrived. The empty one is the end of the stream.
+    /// With their time of arrival. An empty one is the end of the stream.
     queue: VecDeque<(Instant, Vec<u8>)>,
-    /// Nothing more comes from the sender.
+    /// The sender will send nothing more.
     ended: bool,
-    /// The end has been passed on, or nothing can be passed on any more.
+    /// The end has been forwarded, or nothing can be forwarded any more.
     closed: bool,
     /// Bytes were lost, so nothing may follow.
     mute: bool,
@@ -37,12 +38,12 @@ impl Link {
         Ok(Self { client, server, requests: Lane::default(), replies: Lane::default() })
     }
 
-    /// Nothing can move in either direction any more.
+    /// Whether nothing can move in either direction any more.
     pub(super) fn is_over(&self) -> bool {
         self.requests.closed && self.replies.closed
     }
 
-    /// Makes both sockets answer with a reset when they are closed.
+    /// Makes both sockets send a reset when they are closed.
     pub(super) fn reset_on_close(&self) {
         for socket in [&self.client, &self.server] {
             // A socket that is gone needs no reset.
@@ -57,7 +58,7 @@ impl Lane {
         !self.ended
     }
 
-    /// When the next bytes are due; `None` if nothing is or they are held.
+    /// When the next bytes are due; `None` if there are none or they are held.
     pub(super) fn due(&self, rule: Rule) -> Option<Instant> {
         let (arrived, _) = self.queue.front().filter(|_| !self.closed)?;
         match rule {
@@ -67,13 +68,13 @@ impl Lane {
         }
     }
 
-    /// Loses everything from here on.
+    /// Discards everything from here on.
     pub(super) fn fall_mute(&mut self) {
         self.mute = true;
         self.queue.clear();
     }
 
-    /// Takes what the sender has sent; returns whether there was anything.
+    /// Reads what the sender has sent; returns whether there was anything.
     pub(super) fn take_in(&mut self, mut from: &TcpStream, rule: Rule) -> bool {
         let mut buffer = [0; 16 * 1024];
         let read = match from.read(&mut buffer) {
@@ -92,7 +93,7 @@ impl Lane {
         read > 0
     }
 
-    /// Passes on what is due.
+    /// Forwards what is due.
     pub(super) fn give_out(&mut self, mut to: &TcpStream, rule: Rule, now: Instant) {
         while self.due(rule).is_some_and(|due| due <= now) {
             let Some((_, bytes)) = self.queue.front_mut() else { return };

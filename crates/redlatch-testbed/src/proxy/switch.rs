@@ -1,20 +1,19 @@
 //! The thread that moves the bytes, and what it shares with the proxy.
 //!
 //! The thread owns all connections. It holds the lock on the rules while it
-//! moves bytes, never while it waits: a rule that was set is in force.
+//! moves bytes, never while it waits: once a rule is set, it is in force.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::mem;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
+use super::{Rule, link::Link};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::{
+    io::{self, PipeReader, PipeWriter, Read, Write},
+    mem,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
-use super::Rule;
-use super::link::Link;
-
-/// What the proxy wants.
+/// The proxy's current settings.
 #[derive(Debug)]
 pub(super) struct Rules {
     /// The port that new connections lead to.
@@ -23,7 +22,7 @@ pub(super) struct Rules {
     pub(super) replies: Rule,
     pub(super) lose_next_reply: bool,
     pub(super) door: Door,
-    /// Our own connects that keep the queue of connects full.
+    /// Our own connections that keep the queue of connections full.
     pub(super) fillers: Vec<TcpStream>,
     pub(super) ending: bool,
     /// Reset all connections, once.
@@ -35,12 +34,12 @@ pub(super) struct Rules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Door {
     Open,
-    /// Those that wait are let in, as they are connected as far as they know.
+    /// Waiting connections are let in, because to their clients they are connected.
     Closing,
     Closed,
 }
 
-/// What has happened.
+/// Counts of what has happened.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) accepted: usize,
@@ -97,7 +96,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // It fails only if the thread is gone.
+        // Fails only if the thread is gone.
         let _ = (&self.wake).write(&[0]);
     }
 
@@ -160,7 +159,7 @@ impl Switch {
                 }
             }
         }
-        // Rounded up, or the last millisecond would be spent spinning.
+        // Rounded up, to avoid spinning through the last millisecond.
         let timeout = next.map(|next| next - now + Duration::from_micros(100));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         // An interrupted wait is a turn with nothing to do.
@@ -172,7 +171,7 @@ impl Switch {
         }
     }
 
-    /// Moves what can be moved without waiting.
+    /// Moves what can be moved without blocking.
     fn turn(&mut self, rules: &mut Rules) {
         if mem::take(&mut rules.reset) {
             self.links.drain(..).for_each(|link| link.reset_on_close());
@@ -213,7 +212,7 @@ impl Switch {
             return;
         }
         rules.counts.accepted += 1;
-        // A client of a server that is down sees its connection closed.
+        // If the server is down, the client sees its connection closed.
         if let Ok(link) = TcpStream::connect((Ipv4Addr::LOCALHOST, rules.server))
             .and_then(|server| Link::new(client, server))
         {
@@ -222,8 +221,8 @@ impl Switch {
     }
 }
 
-/// Shrinks the queue of connects to nothing and fills it, so that the kernel
-/// drops the packets of further connects. Returns what fills it.
+/// Shrinks the queue of connections to nothing and fills it, so that the kernel
+/// drops the packets of further ones. Returns the connections that fill it.
 pub(super) fn fill_backlog(listener: &TcpListener) -> io::Result<Vec<TcpStream>> {
     const LONG_ENOUGH: Duration = Duration::from_millis(50);
     const MOST: usize = 64;
@@ -240,7 +239,7 @@ pub(super) fn fill_backlog(listener: &TcpListener) -> io::Result<Vec<TcpStream>>
     Err(io::Error::other("connects get through however many there are"))
 }
 
-/// Gives the queue of connects its usual length back.
+/// Restores the usual length of the queue of connections.
 pub(super) fn empty_backlog(listener: &TcpListener) -> io::Result<()> {
     Ok(rustix::net::listen(listener, 128)?)
 }

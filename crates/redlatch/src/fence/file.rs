@@ -1,53 +1,53 @@
 //! A file that refuses stale writes.
 //!
-//! In:  a token and the new content. Out: the file replaced, or who was faster.
+//! In:  a token and the new content. Out: the file replaced, or the token that beat it.
 //!
-//! Promise: check and write are one step among all processes of the machine,
-//! and whoever reads the file finds the old content or the new. A crash at any
-//! point leaves a fence that is at least the token of the content: it is raised,
-//! on disk, before the content is.
-//! Needs: a file system whose `flock` and `rename` work: a local one.
+//! Promise: check and write are one step for all processes on the machine, and
+//! readers see either the old content or the new. After a crash at any point
+//! the fence is at least the token of the content, because the fence is raised
+//! on disk first.
+//! Needs: a file system on which `flock` and `rename` work, that is, a local
+//! one.
 
-mod place;
+mod paths;
 mod replace;
 
-use super::WriteError;
+use super::Stale;
 use crate::FencingToken;
-use place::Place;
+use paths::Paths;
 use replace::Keep;
 use std::{
     io,
     path::{Path, PathBuf},
 };
 
-/// A file that refuses stale writes. Every write replaces all of it; readers
-/// need nothing but [`std::fs::read`].
+/// A file that rejects stale writes. Every write replaces the whole file;
+/// readers just use [`std::fs::read`].
 ///
-/// The greatest token is kept beside it, in digits: for `report.json` in
-/// `report.json.fence`. Writers queue for a lock of the operating system on
-/// `report.json.fence.lock`, which the kernel frees when a process ends. A
-/// process that is *paused* right in the middle of a write keeps the others
-/// waiting: nothing goes wrong, but nothing goes on either until it wakes up or
-/// is killed.
+/// The greatest token is stored next to it, in decimal: for `report.json`, in
+/// `report.json.fence`. Writers queue for an OS lock on
+/// `report.json.fence.lock`, which the kernel releases when the process exits.
+/// A process *paused* in the middle of a write blocks the others until it wakes
+/// up or is killed; nothing else goes wrong.
 ///
-/// The file keeps its owner, group and permissions, and the two files beside it
-/// get its owner. Who may not keep them is refused: a file is written by its
-/// owner and by root. Extended attributes and access control lists are lost.
+/// The file keeps its owner, group and permissions, and the two files next to it get
+/// the same owner. A write by a process that cannot preserve them fails, so only the
+/// owner and root can write. Extended attributes and access control lists are lost.
 ///
-/// The file of the lock is private to the owner (mode 600), because whoever can
-/// open it can keep all writers out. The fence is readable like any new file. Do
-/// not delete either: the tokens seen are forgotten with the one, and two
-/// writers get past each other without the other.
+/// The lock file is private to its owner (mode 600), because anyone who can
+/// open it can block all writers. The fence is as readable as any new file.
+/// Delete neither: without the fence the tokens seen are forgotten, and without
+/// the lock file two writers can get past each other.
 ///
-/// A symbolic link stays one; what it points to is replaced, or made if it is
-/// not there yet, and has one fence under all its names. A *hard* link is
-/// another file, with a fence of its own: a write replaces one name only.
+/// A symbolic link stays a link; its target is replaced, or created if missing,
+/// and has one fence under all its names. A *hard* link counts as another file
+/// with its own fence: a write replaces one name only.
 ///
-/// Calls block, on the lock and on the disk: from async code make them in
+/// Calls block on the lock and on the disk. From async code, use
 /// `spawn_blocking`.
 ///
 /// ```
-/// use redlatch::{FencingToken, fence::{File, WriteError}};
+/// use redlatch::{FencingToken, fence::File};
 ///
 /// # let dir = std::env::temp_dir().join(format!("redlatch-fence-doc-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
@@ -68,50 +68,82 @@ pub struct File {
     path: PathBuf,
 }
 
-/// What the operating system refused. A write replaces the whole file, so
-/// repeating it with the same token does no harm.
+/// Why a fenced write is not known to be applied.
 #[derive(Debug, thiserror::Error)]
-#[error("could not {what} {}: {source}", path.display())]
 #[non_exhaustive]
-pub struct FileError {
-    /// What was being done.
-    pub what: &'static str,
-    /// To which file.
-    pub path: PathBuf,
-    /// What the system said.
-    pub source: io::Error,
+pub enum FileError {
+    /// A greater token came first: nothing was written. Stop.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    /// The fence holds something that is not a token. Nothing was written, and
+    /// nothing will be until an operator restores a token at least as great as
+    /// any ever granted.
+    #[error(
+        "the fence {} is damaged: it holds {found:?}, which is not a fencing token; \
+         nothing was written: put back a token at least as great as any granted",
+        path.display()
+    )]
+    Damaged {
+        /// Path of the fence.
+        path: PathBuf,
+        /// What it holds.
+        found: Box<str>,
+    },
+    /// The operating system reported an error. A write replaces the whole file,
+    /// so it is safe to repeat with the same token.
+    #[error("could not {what} {}: {source}", path.display())]
+    Io {
+        /// The action that failed.
+        what: &'static str,
+        /// The file it was applied to.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+}
+
+impl FileError {
+    /// Returns the token that beat the write, if that is why it failed.
+    #[must_use]
+    pub fn stale(&self) -> Option<Stale> {
+        match self {
+            Self::Stale(stale) => Some(*stale),
+            Self::Damaged { .. } | Self::Io { .. } => None,
+        }
+    }
 }
 
 impl File {
-    /// The file at that path. It need not exist, its directory must.
+    /// Refers to the file at `path`. The file need not exist; its directory must.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Replaces the content if the token is admitted. What was written is on
+    /// Replaces the content if the token is accepted. The new content is on
     /// disk when this returns.
-    pub fn write(
-        &self,
-        token: FencingToken,
-        content: impl AsRef<[u8]>,
-    ) -> Result<(), WriteError<FileError>> {
-        let place = Place::of(&self.path).map_err(WriteError::Store)?;
-        let _locked = place.raise(token)?;
-        let keep = place.existing().and_then(|file| Keep::all_of(&place.file, file));
-        let replaced =
-            keep.and_then(|keep| replace::replace(&place.file, &place.staging, content, &keep));
-        replaced.map_err(WriteError::Store)
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Stale`] if a greater token came first.
+    pub fn write(&self, token: FencingToken, content: impl AsRef<[u8]>) -> Result<(), FileError> {
+        let paths = Paths::of(&self.path)?;
+        let _locked = paths.raise(token)?;
+        let keep = Keep::all_of(&paths.file, paths.existing()?)?;
+        replace::replace(&paths.file, &paths.staging, content, &keep)
     }
 
-    /// Has smaller tokens refused from now on, also after a crash. Do this
-    /// before you read.
-    pub fn seal(&self, token: FencingToken) -> Result<(), WriteError<FileError>> {
-        Place::of(&self.path).map_err(WriteError::Store)?.raise(token).map(drop)
+    /// Rejects smaller tokens from now on, even after a crash. Call it before you read.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Stale`] if a greater token came first.
+    pub fn seal(&self, token: FencingToken) -> Result<(), FileError> {
+        Paths::of(&self.path)?.raise(token).map(drop)
     }
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     let path = path.to_owned();
-    move |source| FileError { what, path, source }
+    move |source| FileError::Io { what, path, source }
 }

@@ -1,18 +1,18 @@
-//! A value in memory that refuses stale writes.
+//! A value in memory that rejects stale writes.
 //!
-//! In:  a token and a closure. Out: what the closure returns, or who was faster.
+//! In:  a token and a closure. Out: what the closure returns, or the token that
+//! beat it.
 //!
-//! Promise: the closure runs only if its token is admitted, and alone.
+//! Promise: the closure runs only if its token is accepted, and runs alone.
 
-use super::{Stale, admit};
+use super::{Stale, accept};
 use crate::FencingToken;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A value of this process that refuses stale writes.
+/// A value in this process that rejects stale writes.
 ///
-/// What for, in one process? A server whose clients hold the locks: each sends
-/// its token along with its request. And it stands in for a real place in
-/// tests.
+/// It is useful in a server whose clients hold the locks and send their tokens
+/// with each request, and in tests, as a stand-in for real storage.
 ///
 /// ```
 /// use redlatch::{FencingToken, fence::Register};
@@ -43,52 +43,60 @@ struct State<T> {
 }
 
 impl<T> Register<T> {
-    /// A register that has seen no token.
+    /// Creates a register that has seen no token.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { state: Mutex::new(State { greatest: None, value }) }
     }
 
-    /// Runs the closure on the value if the token is admitted. All others wait
-    /// meanwhile.
+    /// Runs the closure on the value if the token is accepted. All other
+    /// callers wait meanwhile.
     ///
-    /// If the closure panics, the value stays as it left it, and the token
-    /// counts as seen.
+    /// If the closure panics, the value stays as the closure left it, and the
+    /// token counts as seen.
+    ///
+    /// # Errors
+    ///
+    /// [`Stale`] if a greater token came first; the closure did not run.
     pub fn write<R>(
         &self,
         token: FencingToken,
         write: impl FnOnce(&mut T) -> R,
     ) -> Result<R, Stale> {
         let mut state = self.lock();
-        admit(state.greatest, token)?;
+        accept(state.greatest, token)?;
         state.greatest = Some(token);
         Ok(write(&mut state.value))
     }
 
-    /// Has smaller tokens refused from now on. Do this before you read.
+    /// Rejects smaller tokens from now on. Call it before you read.
+    ///
+    /// # Errors
+    ///
+    /// [`Stale`] if a greater token came first.
     pub fn seal(&self, token: FencingToken) -> Result<(), Stale> {
         self.write(token, |_| ())
     }
 
-    /// Runs the closure on the value as it is. Needs no token: reading late
-    /// harms nobody until something is written.
+    /// Runs the closure on the current value. Needs no token: a late read does
+    /// no harm until something is written.
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.lock().value)
     }
 
-    /// The greatest token seen.
+    /// Returns the greatest token seen.
     #[must_use]
     pub fn greatest(&self) -> Option<FencingToken> {
         self.lock().greatest
     }
 
-    /// The value, without its fence.
+    /// Returns the value, discarding its fence.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).value
     }
 
-    /// A panic in a closure breaks the value at most, never the fence.
+    /// Ignores poisoning: a panic in a closure can break the value, never the fence.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,16 +1,20 @@
-//! What every kind of node has to do, as a suite to run on yours.
+//! A suite that checks any kind of node, including yours.
 //!
 //! In:  a node. Out: which checks it passes, and what it did instead.
 //!
-//! The suite works on a server in use: it takes locks of random names only and
-//! gives them back. It runs for about two seconds, in real time: tokio's clock
-//! must not be paused.
+//! The suite can run against a server in use: it only takes locks with random
+//! names, and releases them. It takes about two seconds of real time: tokio's
+//! clock must not be paused.
 //!
-//! Meanwhile the node does not vote for clients with a restart guard: the suite
-//! takes it from them, and then gives it back as it was. A node that nobody had
-//! before is left to clients that do not exist; those who come next have to
-//! replace them, as they would any others. So no two suites can be run on one
-//! node at the same time.
+//! While it runs, the node does not vote for clients with a restart guard: the
+//! suite takes the node over, and afterwards restores it. A node that had no
+//! clients before is left with the suite's made-up clients; the next real
+//! clients have to replace them, as they would any others. For the same reason,
+//! do not run two suites on one node at the same time.
+//!
+//! A node need not keep lines in which clients wait: see [`Suite::without_lines`].
+//!
+//! Requires the feature `conformance`, ideally in your `dev-dependencies`.
 //!
 //! # Example
 //!
@@ -25,58 +29,118 @@
 
 mod checks;
 mod fencing;
-mod guard;
 mod links;
 mod locking;
 mod party;
+mod restart_guard;
+mod serving;
 mod site;
+mod waiter;
+mod waiting;
 
 use super::Node;
 use party::Before;
-use redlatch_core::{Command, Entropy, Input, Machine, Moment, Now, OpId, Output, Steady, Tag};
 use site::{PATIENCE, Site};
-use std::{fmt, time::Duration};
+use std::fmt;
 
-/// Runs all checks on the node.
+/// Runs all checks on the node: [`Suite::check`] of the default suite.
 ///
 /// # Panics
 ///
-/// With the [`Report`] unless the node passes every one.
+/// Panics with the [`Report`] unless the node passes every check.
 ///
 /// # Cancel safety
 ///
-/// Dropped half-way, it leaves locks of random names behind, for a minute at
-/// most, and a node that votes for no client with a restart guard until one
-/// replaces the clients that the suite made up.
+/// As of [`Suite::run`].
 pub async fn check(node: &dyn Node) {
-    let report = run(node).await;
-    assert!(report.is_passed(), "{report}");
+    Suite::default().check(node).await;
 }
 
-/// Runs all checks on the node and reports what came of each.
+/// Runs all checks on the node and reports the result of each: [`Suite::run`] of the
+/// default suite.
 ///
 /// # Cancel safety
 ///
-/// Dropped half-way, it leaves locks of random names behind, for a minute at
-/// most, and a node that votes for no client with a restart guard until one
-/// replaces the clients that the suite made up.
+/// As of [`Suite::run`].
 pub async fn run(node: &dyn Node) -> Report {
-    let mut findings = Vec::new();
-    let before = Before::look(&Site::new(node, PATIENCE)).await;
-    for (check, run) in checks::ALL {
-        let site = Site::new(node, PATIENCE);
-        let problem = run(&site).await.err();
-        site.clear().await;
-        findings.push(Finding { check, problem });
-    }
-    if let Some(before) = before {
-        // A node that cannot even do this has failed its checks before.
-        let _ = before.put_back(&Site::new(node, PATIENCE)).await;
-    }
-    Report { node: node.name().into(), findings }
+    Suite::default().run(node).await
 }
 
-/// What came of the checks on one node. Shown, it lists those that failed.
+/// Which checks to run. Default: all that a node with lines passes.
+///
+/// # Example
+///
+/// ```no_run
+/// use redlatch::node::{Node, conformance::Suite};
+///
+/// async fn check(mine: &dyn Node) {
+///     Suite::default().without_lines().check(mine).await;
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suite {
+    lines: bool,
+}
+
+impl Default for Suite {
+    fn default() -> Self {
+        Suite { lines: true }
+    }
+}
+
+impl Suite {
+    /// Checks a node that keeps no lines. Such a node is as safe as others, but its
+    /// clients are not served in the order of their arrival. It has to ignore
+    /// tickets: a refusal says nothing of a line, and a release deletes the key.
+    #[must_use]
+    pub fn without_lines(self) -> Self {
+        Suite { lines: false }
+    }
+
+    /// Runs the checks on the node.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the [`Report`] unless the node passes every check.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`run`](Suite::run).
+    pub async fn check(self, node: &dyn Node) {
+        let report = self.run(node).await;
+        assert!(report.is_passed(), "{report}");
+    }
+
+    /// Runs the checks on the node and reports the result of each.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped before it completes, it leaves behind locks with random names,
+    /// for at most a minute or so, and a node that votes for no client with a restart
+    /// guard until one replaces the suite's made-up clients.
+    pub async fn run(self, node: &dyn Node) -> Report {
+        let mut findings = Vec::new();
+        let before = Before::look(&Site::new(node, PATIENCE)).await;
+        for (check, run) in self.checks() {
+            let site = Site::new(node, PATIENCE);
+            let problem = run(&site).await.err();
+            site.clear().await;
+            findings.push(Finding { check, problem });
+        }
+        if let Some(before) = before {
+            // A node that cannot do even this has already failed its checks.
+            let _ = before.put_back(&Site::new(node, PATIENCE)).await;
+        }
+        Report { node: node.name().into(), findings }
+    }
+
+    fn checks(self) -> impl Iterator<Item = &'static (&'static str, checks::Check)> {
+        let of_lines = if self.lines { checks::WITH_LINES } else { checks::WITHOUT_LINES };
+        checks::BASIC.iter().chain(of_lines)
+    }
+}
+
+/// The results of the checks on one node. Its `Display` lists those that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     node: String,
@@ -84,13 +148,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the node passed every check.
+    /// Returns whether the node passed every check.
     #[must_use]
     pub fn is_passed(&self) -> bool {
         self.findings.iter().all(|finding| finding.problem.is_none())
     }
 
-    /// What came of each check, in the order they were run.
+    /// Returns the result of each check, in the order they ran.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
@@ -110,36 +174,24 @@ impl fmt::Display for Report {
     }
 }
 
-/// What came of one check on one node.
+/// The result of one check on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The name of the check: a sentence that is true for a node.
+    /// The name of the check: a sentence that is true of a conforming node.
     pub check: &'static str,
-    /// What the node did instead; none if it passed.
+    /// What the node did instead; `None` if it passed.
     pub problem: Option<Problem>,
 }
 
-/// What a node did that it should not have done, in one sentence.
+/// What a node did wrong, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Problem(String);
 
-/// The tag of a question.
-pub(crate) fn tag(number: u64) -> Tag {
-    struct Unused;
-    impl Entropy for Unused {
-        fn fill(&mut self, _: &mut [u8]) {}
-    }
-    // Tags are the core's: only a machine makes them.
-    let mut machine = Machine::new(1, Unused);
-    let question = Input::Survey(OpId::new(number), Command::Identify, Duration::ZERO);
-    let start = Now { lease: Moment::START, steady: Steady::from_nanos(0) };
-    machine.handle(start, question);
-    match machine.poll() {
-        Some(Output::Send { tag, .. }) => tag,
-        output => unreachable!("a survey asks, but this came: {output:?}"),
-    }
+#[cfg(test)]
+pub(crate) fn tag(number: u32) -> redlatch_core::Tag {
+    redlatch_core::Tag::of_driver(number)
 }
 
 #[cfg(test)]

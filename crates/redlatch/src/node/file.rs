@@ -1,12 +1,12 @@
-//! The embedded node: a file that the processes of one machine share.
+//! The embedded node: a file shared by the processes of one machine.
 //!
-//! In:  commands. Out: replies, by an `SQLite` database in the file.
+//! In:  commands. Out: replies, from an `SQLite` database in the file.
 //!
-//! Promise: what the other kinds of node promise, for any number of processes
-//! at once, also if some are killed in mid-command. A reboot frees every lock;
-//! a change of the wall clock frees none.
-//! Needs: one machine and a local file system. A file that is used from two
-//! machines at once is noticed, but only after the fact.
+//! Promise: the same as other kinds of node, for any number of processes at
+//! once, even if some are killed in the middle of a command. A reboot frees
+//! every lock; a change of the wall clock frees none.
+//! Needs: one machine and a local file system. Use of one file from two
+//! machines at once is detected, but only after the fact.
 
 mod boot;
 mod database;
@@ -14,24 +14,32 @@ mod opening;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod wakes;
 
 use super::{Link, Node, Threaded};
-use crate::clock::Clock;
+use crate::driver::clock::Clock;
 use database::Database;
-use std::path::{self, PathBuf};
+use redlatch_core::{Command, Reply, Tag, Wake};
+use std::{
+    path::{self, PathBuf},
+    task::{Context, Poll},
+};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The embedded node: a file that the processes of one machine share.
+/// The embedded node: a file shared by the processes of one machine.
 ///
 /// Nothing has to be installed or started. The file and its directories are
-/// made on the first use, for the eyes of their owner alone. Next to the file
-/// stand two more, `…-wal` and `…-shm`, which belong to it: to start afresh,
-/// stop all processes that use the file and delete the three together.
+/// created on first use, accessible to their owner only. Two more files belong
+/// to it, `…-wal` and `…-shm`: to start afresh, stop all processes that use the
+/// file and delete all three. While clients wait in line, there is also a directory
+/// `…-wake`, with a socket by which each of them is woken; where sockets cannot be
+/// made, clients find out by asking again.
 ///
-/// In a directory that everybody may write to, such as `/tmp`, the file serves its
-/// owner alone; where others could replace it, it is refused.
+/// In a world-writable directory such as `/tmp`, only the file's owner can use
+/// it; if others could replace it, it is refused.
 ///
-/// Locks last by the machine's boot clock, whatever [`Clock`] the engine uses,
-/// because other processes have to agree on it.
+/// Locks expire by the machine's boot clock, whichever [`Clock`] the engine
+/// uses, because all processes have to agree on it.
 ///
 /// # Example
 ///
@@ -45,17 +53,24 @@ use std::path::{self, PathBuf};
 #[derive(Debug, Clone)]
 pub struct File {
     name: String,
+    address: String,
     path: PathBuf,
 }
 
 impl File {
-    /// A node in the file at `path`. Nothing is opened or made yet.
+    /// Creates a node in the file at `path`. Nothing is opened or created yet.
     ///
-    /// A relative path counts from the current directory of this moment.
+    /// A relative path is resolved against the current directory now.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let path = path::absolute(&path).unwrap_or(path);
-        File { name: format!("file:{}", path.display()), path }
+        let address = format!("file:{}", path.display());
+        File { name: address.clone(), address, path }
+    }
+
+    /// Sets the node's name.
+    pub(super) fn named(self, name: String) -> Self {
+        File { name, ..self }
     }
 }
 
@@ -64,8 +79,33 @@ impl Node for File {
         &self.name
     }
 
+    fn address(&self) -> &str {
+        &self.address
+    }
+
     fn open(&self, _: Clock) -> Box<dyn Link> {
         let path = self.path.clone();
-        Box::new(Threaded::new(move || Database::open(&path)))
+        let (told, wakes) = unbounded_channel();
+        let commands = Threaded::new(move || Ok(Database::open(&path)?.telling(told.clone())));
+        Box::new(FileLink { commands, wakes })
+    }
+}
+
+/// A link: the thread that executes commands, and the wakes from other processes.
+struct FileLink {
+    commands: Threaded,
+    wakes: UnboundedReceiver<Wake>,
+}
+
+impl Link for FileLink {
+    fn send(&mut self, tag: Tag, command: Command) {
+        self.commands.send(tag, command);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+        self.commands.poll(cx, replies);
+        while let Poll::Ready(Some(wake)) = self.wakes.poll_recv(cx) {
+            replies.push((Tag::WAKE, Reply::Woken(wake)));
+        }
     }
 }

@@ -1,60 +1,90 @@
-//! A link for a client without the restart guard: it heeds those that have one.
+//! The link of a client without a restart guard, which respects clients that have one.
 //!
-//! In:  commands, the nodes that this client counts, and which of them this is.
-//! Out: replies; a vote only from a node whose clients with a guard count the
-//! same nodes, and know it by the same name.
+//! In:  commands, this client's list of nodes, and which of them this is.
+//! Out: replies. A vote counts only if the server is no other node of the list,
+//! and the guarded clients use the same list and the same name for it.
 //!
-//! Promise: no vote is sent before the node has told what its other clients
-//! count, and none counts on an answer older than [`LOOK_AGAIN`]: the question
-//! then goes ahead of the vote, in the same write. No answer is no vote.
-//! Which answer forbids the vote is the core's to say ([`Ledger::other_nodes`]).
+//! Promise: no vote is sent before the node has told its identity and its
+//! clients' list, and none counts on an answer older than [`LOOK_AGAIN`]: the
+//! question then goes ahead of the vote, in the same write. No answer, no vote.
+//! The core decides which answer forbids the vote ([`Ledger::other_nodes`]).
 
-use super::Link;
+use super::{Link, servers::Servers};
 use redlatch_core::{Agreement, Command, Fault, Ledger, Quarantine, Reply, Tag, Vote};
-use std::{collections::VecDeque, task::Context, time::Duration};
+use std::{collections::VecDeque, sync::Arc, task::Context, time::Duration};
 use tokio::time::Instant;
 
-/// How old an answer may be; the same as for the identity of a Redis server.
+/// The maximum age of an answer; the same as for the identity of a Redis server.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// The most votes that wait for the first answer.
+/// The maximum number of commands that wait for the first answer.
 const MOST_HELD: usize = 1024;
+/// The tag of our own questions.
+const QUESTION: Tag = Tag::of_driver(0);
 
 pub(crate) struct Heeding {
     link: Box<dyn Link>,
     counted: Agreement,
     heard: Heard,
+    servers: Arc<Servers>,
+    /// Which node this is.
+    node: usize,
+    identity: Known,
     asked_at: Option<Instant>,
-    /// Questions of our own that are not answered yet.
-    asking: usize,
-    /// Waits for the first answer: a vote, and all that was sent behind it.
+    /// Our own questions not yet answered, in order.
+    asking: VecDeque<Question>,
+    /// Waiting for the first answer: a vote and everything sent after it.
     held: VecDeque<(Tag, Command)>,
-    /// What is under way, in order, and whether it is a vote.
+    /// Commands in progress, in order, and whether each is a vote.
     under_way: VecDeque<(Tag, bool)>,
-    /// Answered without the node.
+    /// Replies made without asking the node.
     ready: Vec<(Tag, Reply)>,
     incoming: Vec<(Tag, Reply)>,
 }
 
-/// What the node last said of its clients with a guard.
-enum Heard {
-    /// Nothing yet, or not since the connection broke.
+/// What we know of the server's identity.
+enum Known {
     Nothing,
-    /// They count the nodes that we count, or there are none.
+    /// It is no other node of the list.
+    Itself,
+    /// It is another node of the list, or would not say.
+    Refused(Fault),
+}
+
+/// A question we send ahead of a vote.
+#[derive(Clone, Copy)]
+enum Question {
+    WhoItIs,
+    WhatItServes,
+}
+
+/// What the node last said about its guarded clients.
+enum Heard {
+    /// Nothing yet, or nothing since the connection broke.
+    Nothing,
+    /// They have the same list of nodes, or there are none.
     Same,
-    /// They do not, or they may not.
+    /// They have, or may have, another list.
     Otherwise(Quarantine),
     /// It would not say.
     Refused(Fault),
 }
 
 impl Heeding {
-    pub(crate) fn new(link: Box<dyn Link>, counted: Agreement) -> Self {
+    pub(crate) fn new(
+        link: Box<dyn Link>,
+        counted: Agreement,
+        servers: Arc<Servers>,
+        node: usize,
+    ) -> Self {
         Heeding {
             link,
             counted,
             heard: Heard::Nothing,
+            servers,
+            node,
+            identity: Known::Nothing,
             asked_at: None,
-            asking: 0,
+            asking: VecDeque::new(),
             held: VecDeque::new(),
             under_way: VecDeque::new(),
             ready: Vec::new(),
@@ -80,34 +110,45 @@ impl Heeding {
         }
     }
 
-    /// Asks unless there is a recent answer, or one that nobody can vote without
-    /// is on its way.
+    /// Asks unless there is a recent answer, or votes already wait for one.
     fn ask_if_due(&mut self) {
         let now = Instant::now();
         let is_due = match self.heard {
-            Heard::Nothing | Heard::Refused(_) => self.asking == 0,
+            Heard::Nothing | Heard::Refused(_) => self.asking.is_empty(),
             Heard::Same | Heard::Otherwise(_) => {
                 self.asked_at.is_none_or(|asked| now - asked > LOOK_AGAIN)
             }
         };
         if is_due {
+            if !matches!(self.identity, Known::Itself) {
+                self.asking.push_back(Question::WhoItIs);
+                self.link.send(QUESTION, Command::Identify);
+            }
             self.asked_at = Some(now);
-            self.asking += 1;
-            self.link.send(Tag::DRIVER, Command::Ledger);
+            self.asking.push_back(Question::WhatItServes);
+            self.link.send(QUESTION, Command::Ledger);
         }
     }
 
-    /// Takes in the answer to a question of our own.
+    /// Handles the answer to one of our own questions.
     fn answered(&mut self, reply: Reply) {
-        self.asking = self.asking.saturating_sub(1);
-        match reply {
-            Reply::Ledger(ledger) => self.heard = self.judge(&ledger),
-            Reply::Vote(Vote::Failed(fault)) => self.heard = Heard::Refused(fault),
-            _ => {
-                let fault = Fault::Nonsense("not an answer to who its clients are".into());
-                self.heard = Heard::Refused(fault);
-            }
+        if let Some(Question::WhoItIs) = self.asking.pop_front() {
+            self.identity = self.introduced(&reply);
+            return; // what it serves comes next
         }
+        self.heard = match (&self.identity, reply) {
+            // Naming the clients it serves says more than that it is another node.
+            (Known::Refused(fault), Reply::Ledger(ledger)) => match self.judge(&ledger) {
+                Heard::Otherwise(quarantine) => Heard::Otherwise(quarantine),
+                _ => Heard::Refused(fault.clone()),
+            },
+            (_, Reply::Ledger(ledger)) => self.judge(&ledger),
+            (_, Reply::Vote(Vote::Failed(fault))) => {
+                self.identity = Known::Nothing;
+                Heard::Refused(fault)
+            }
+            _ => Heard::Refused(Fault::Nonsense("not an answer to who its clients are".into())),
+        };
         for (tag, command) in std::mem::take(&mut self.held) {
             match &self.heard {
                 _ if !is_vote(&command) => self.pass_on(tag, command),
@@ -115,6 +156,15 @@ impl Heeding {
                 _ => self.send_vote(tag, command),
             }
         }
+    }
+
+    fn introduced(&self, reply: &Reply) -> Known {
+        let claimed = match reply {
+            Reply::Identity(identity) => self.servers.claim(self.node, &identity.run),
+            Reply::Vote(Vote::Failed(fault)) => Err(fault.clone()),
+            _ => Err(Fault::Nonsense("not an answer to who it is".into())),
+        };
+        claimed.map_or_else(Known::Refused, |()| Known::Itself)
     }
 
     fn judge(&self, ledger: &Ledger) -> Heard {
@@ -129,9 +179,9 @@ impl Heeding {
         self.link.send(tag, command);
     }
 
-    /// Takes in what the node said to a command of the caller's.
+    /// Handles the reply to a caller's command.
     fn answered_to(&mut self, tag: Tag, reply: Reply) {
-        // The first, unless a command was refused without the node.
+        // The oldest, unless a command was refused without asking the node.
         let at = self.under_way.iter().position(|(sent, _)| *sent == tag);
         let reply = match at.and_then(|at| self.under_way.remove(at)) {
             Some((_, true)) => self.counted(reply),
@@ -139,16 +189,18 @@ impl Heeding {
         };
         match &reply {
             Reply::Ledger(ledger) => self.heard = self.judge(ledger),
-            // Whoever answers on the next connection must be asked first.
+            Reply::Identity(_) => self.identity = self.introduced(&reply),
+            // The server on the next connection has not been asked yet.
             Reply::Vote(Vote::Failed(Fault::Unreachable(_) | Fault::Disconnected(_))) => {
                 self.heard = Heard::Nothing;
+                self.identity = Known::Nothing;
             }
             _ => {}
         }
         self.ready.push((tag, reply));
     }
 
-    /// A vote as far as it counts, by the question that was sent ahead of it.
+    /// Returns the vote if it counts, by the question sent ahead of it.
     fn counted(&self, reply: Reply) -> Reply {
         if matches!(reply, Reply::Vote(Vote::Failed(_))) {
             return reply;
@@ -156,7 +208,7 @@ impl Heeding {
         match &self.heard {
             Heard::Same | Heard::Nothing => reply,
             Heard::Otherwise(quarantine) => Reply::Vote(Vote::Quarantined(quarantine.clone())),
-            // It was sent: its fault must not say otherwise.
+            // The vote was sent: its fault must not say otherwise.
             Heard::Refused(fault) => Reply::failed(Fault::Refused(fault.to_string().into())),
         }
     }
@@ -180,11 +232,11 @@ impl Link for Heeding {
         loop {
             let mut incoming = std::mem::take(&mut self.incoming);
             self.link.poll(cx, &mut incoming);
-            // What was held goes out now, and must be moved, too.
-            let again = incoming.iter().any(|(tag, _)| *tag == Tag::DRIVER);
+            // Held commands are sent now, and need polling too.
+            let again = incoming.iter().any(|(tag, _)| *tag == QUESTION);
             for (tag, reply) in incoming.drain(..) {
                 match tag {
-                    Tag::DRIVER => self.answered(reply),
+                    QUESTION => self.answered(reply),
                     _ => self.answered_to(tag, reply),
                 }
             }
@@ -197,7 +249,7 @@ impl Link for Heeding {
     }
 }
 
-/// Whether a node that grants it counts towards a majority.
+/// Whether granting this command counts towards a majority.
 pub(super) fn is_vote(command: &Command) -> bool {
     matches!(
         command,
@@ -218,15 +270,15 @@ mod tests {
         task::Waker,
     };
 
-    /// A link that a test answers for.
+    /// A link whose replies the test supplies.
     #[derive(Clone, Default)]
     struct Wire(Arc<Mutex<Both>>);
 
-    /// What was sent, and what is to be answered.
+    /// What was sent, and the replies to give.
     type Both = (Vec<(Tag, Command)>, Vec<(Tag, Reply)>);
 
     impl Wire {
-        /// What was sent since the last time.
+        /// Takes what was sent since the last call.
         fn sent(&self) -> Vec<(Tag, Command)> {
             std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).0)
         }
@@ -249,23 +301,47 @@ mod tests {
     fn heeding() -> (Heeding, Wire) {
         let wire = Wire::default();
         let counted = Agreement::new(["a".into()], Duration::ZERO, Duration::ZERO);
-        (Heeding::new(Box::new(wire.clone()), counted), wire)
+        (
+            known(Heeding::new(
+                Box::new(wire.clone()),
+                counted,
+                Arc::new(Servers::of(["a".into()])),
+                0,
+            )),
+            wire,
+        )
+    }
+
+    /// A link whose server's identity is known.
+    fn known(mut link: Heeding) -> Heeding {
+        link.identity = Known::Itself;
+        link
+    }
+
+    fn identity(run: &str) -> Reply {
+        Reply::Identity(redlatch_core::Identity { run: run.into(), version: "".into() })
     }
 
     fn take() -> Command {
         let (resources, token) = (resources(["x"]), Token::from_bytes(b"t"));
         let ttl = Duration::from_secs(1);
-        Command::Take { resources, token, ttl, fence: None, guard: None }
+        Command::Take { resources, token, ttl, fence: None, fingerprint: None, place: None }
     }
 
-    /// Puts a lease back.
+    /// Plants a lease again.
     fn plant() -> Command {
         let (resources, token) = (resources(["x"]), Token::from_bytes(b"t"));
-        Command::Plant { resources, token, ttl: Duration::from_secs(1), guard: None }
+        Command::Plant {
+            resources,
+            token,
+            ttl: Duration::from_secs(1),
+            fingerprint: None,
+            ticket: None,
+        }
     }
 
     fn release() -> Command {
-        Command::Release { resources: resources(["x"]), token: Token::from_bytes(b"t") }
+        Command::Release { resources: resources(["x"]), token: Token::from_bytes(b"t"), then: None }
     }
 
     fn replies(link: &mut Heeding) -> Vec<(Tag, Reply)> {
@@ -288,10 +364,10 @@ mod tests {
         let (mut link, wire) = heeding();
         link.send(tag(1), take());
         link.send(tag(2), release());
-        assert_eq!(wire.sent(), [(Tag::DRIVER, Command::Ledger)]);
+        assert_eq!(wire.sent(), [(QUESTION, Command::Ledger)]);
         assert_eq!(replies(&mut link), []);
 
-        wire.answer(Tag::DRIVER, nothing_kept());
+        wire.answer(QUESTION, nothing_kept());
 
         assert_eq!(replies(&mut link), []);
         assert_eq!(wire.sent(), [(tag(1), take()), (tag(2), release())]);
@@ -307,7 +383,7 @@ mod tests {
                 link.send(tag(1), vote);
                 wire.sent();
 
-                wire.answer(Tag::DRIVER, answer.clone());
+                wire.answer(QUESTION, answer.clone());
 
                 assert_eq!(replies(&mut link), [(tag(1), expected.clone())]);
                 assert_eq!(wire.sent(), []);
@@ -327,9 +403,9 @@ mod tests {
 
         link.send(tag(3), take());
         let sent: Vec<_> = wire.sent().into_iter().map(|(tag, _)| tag).collect();
-        assert_eq!(sent, [Tag::DRIVER, tag(3)]);
+        assert_eq!(sent, [QUESTION, tag(3)]);
         wire.answer(tag(2), Reply::Vote(Vote::Granted));
-        wire.answer(Tag::DRIVER, of_others());
+        wire.answer(QUESTION, of_others());
         wire.answer(tag(3), Reply::Vote(Vote::Granted));
 
         let got = replies(&mut link);
@@ -346,7 +422,7 @@ mod tests {
         tokio::time::advance(2 * LOOK_AGAIN).await;
         link.send(tag(2), take());
 
-        wire.answer(Tag::DRIVER, Reply::failed(Fault::Unfit("it does not know this".into())));
+        wire.answer(QUESTION, Reply::failed(Fault::Unfit("it does not know this".into())));
         wire.answer(tag(2), Reply::Vote(Vote::Granted));
 
         let got = replies(&mut link);
@@ -365,6 +441,33 @@ mod tests {
 
         link.send(tag(3), take());
 
-        assert_eq!(wire.sent(), [(Tag::DRIVER, Command::Ledger)]);
+        let asked = [(QUESTION, Command::Identify), (QUESTION, Command::Ledger)];
+        assert_eq!(wire.sent(), asked);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_nodes_that_are_one_server_only_the_first_is_sent_a_vote() {
+        let servers = Arc::new(Servers::of(["a".into(), "b".into()]));
+        let counted = || Agreement::new(["a".into(), "b".into()], Duration::ZERO, Duration::ZERO);
+        let [mut first, mut second] = [0, 1].map(|node| {
+            let wire = Wire::default();
+            (Heeding::new(Box::new(wire.clone()), counted(), servers.clone(), node), wire)
+        });
+
+        let mut voted = Vec::new();
+        for (link, wire) in [&mut first, &mut second] {
+            link.send(tag(1), take());
+            wire.sent();
+            wire.answer(QUESTION, identity("run-1"));
+            wire.answer(QUESTION, nothing_kept());
+            voted.push((replies(link), wire.sent()));
+        }
+
+        assert_eq!(voted[0], (vec![], vec![(tag(1), take())]));
+        let (told, sent) = &voted[1];
+        assert_eq!(*sent, []);
+        let [(_, Reply::Vote(Vote::Failed(fault)))] = told.as_slice() else { panic!("{told:?}") };
+        assert!(fault.to_string().contains("the same server as a"), "{fault}");
+        assert!(fault.never_sent(), "there is nothing to undo: {fault}");
     }
 }

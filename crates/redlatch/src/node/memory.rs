@@ -1,18 +1,19 @@
-//! A node inside the process, for tests.
+//! An in-process node, for tests.
 //!
-//! In:  commands, and the mishaps a test asks for.
-//! Out: replies, by keys that live in memory and expire by the link's clock.
+//! In:  commands, and the faults a test asks for.
+//! Out: replies, from keys that live in memory and expire by the link's clock.
 //!
-//! Promise: what the other kinds of node promise; and on tokio's clock, paused,
-//! every run of a test is the same.
+//! Promise: the same as other kinds of node; and on tokio's paused clock every
+//! run of a test is identical.
 
+mod listeners;
 mod server;
 #[cfg(test)]
 mod tests;
 
-use self::server::Server;
+use self::{listeners::Listener, server::Server};
 use super::{Link, Node};
-use crate::clock::Clock;
+use crate::driver::clock::Clock;
 use redlatch_core::{Command, Reply, Resource, Resources, Tag, Token};
 use std::{
     collections::VecDeque,
@@ -24,10 +25,10 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A node inside the process, for tests.
+/// An in-process node, for tests.
 ///
-/// All links and clones of a node share its keys. Tests can make it fail in
-/// the ways that servers do.
+/// All links and clones of a node share its keys. Tests can make it fail in the
+/// ways that servers do.
 ///
 /// # Example
 ///
@@ -35,7 +36,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// use redlatch::node::{Memory, Node};
 ///
 /// let node = Memory::new("memory:a");
-/// node.pause(); // from here on it is mute, as if the server were frozen
+/// node.pause(); // stops answering, like a frozen server
 ///
 /// assert_eq!(node.name(), "memory:a");
 /// assert!(node.keys().is_empty());
@@ -47,49 +48,51 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A node without keys. The name is for people: two nodes of one name are
-    /// two nodes.
+    /// Creates a node without keys. The name does not identify it: two nodes
+    /// with the same name are still two nodes.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Memory { name: name.into(), server: Arc::new(Mutex::new(Server::new())) }
     }
 
-    /// From now on commands wait: they are neither carried out nor answered,
-    /// as on a frozen server.
+    /// Makes commands wait from now on: they are neither run nor answered, as
+    /// on a frozen server.
     pub fn pause(&self) {
         self.change(|server| server.paused = true);
     }
 
-    /// Carries out and answers what waited, in order.
+    /// Runs and answers the waiting commands, in order.
     pub fn resume(&self) {
         self.change(|server| server.paused = false);
     }
 
-    /// Loses all keys and all else it knew, as a server without persistence does
-    /// in a restart. The node's identity changes with it.
+    /// Loses all keys and all other state, like a server without persistence
+    /// that restarts. The node's identity changes.
     pub fn forget(&self) {
         self.change(Server::restart);
     }
 
-    /// The same without a restart, as by `FLUSHALL`: the node's identity stays.
+    /// Loses everything without a restart, as with `FLUSHALL`: the node's
+    /// identity stays the same.
     pub fn flush(&self) {
         self.change(Server::flush);
     }
 
-    /// Carries out each command this long after it was sent, those that wait
-    /// already included. Default: at once.
+    /// Runs each command this long after it was sent, including those already
+    /// waiting. Default: immediately.
     ///
-    /// Waits on tokio's clock.
+    /// The delay is measured on tokio's clock.
     pub fn slow(&self, delay: Duration) {
         self.change(|server| server.delay = delay);
     }
 
-    /// From now on answers every command with [`Fault::Unreachable`](redlatch_core::Fault::Unreachable), or no
-    /// longer so. The keys stay.
+    /// Answers every command with
+    /// [`Fault::Unreachable`](redlatch_core::Fault::Unreachable) from now on,
+    /// or stops doing so. The keys stay. Wakes on their way to clients are lost.
     pub fn fail(&self, failing: bool) {
-        self.change(|server| server.failing = failing);
+        self.change(|server| server.fail(failing));
     }
 
-    /// Changes what the node does, and has all links look again.
+    /// Changes the node's behaviour, and wakes all links.
     fn change(&self, change: impl FnOnce(&mut Server)) {
         let mut server = lock(&self.server);
         change(&mut server);
@@ -98,8 +101,7 @@ impl Memory {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Loses one key, as if somebody had deleted it by hand. Says whether it
-    /// was there.
+    /// Removes one key, as if deleted by hand. Returns whether it existed.
     pub fn remove(&self, resource: impl AsRef<[u8]>) -> bool {
         let Ok(resource) = Resource::new(resource) else {
             return false; // no key has such a name
@@ -107,12 +109,12 @@ impl Memory {
         lock(&self.server).remove(&resource)
     }
 
-    /// Loses the keys of one lock, whatever state the node is in.
+    /// Removes the keys of one lock, whatever state the node is in.
     pub(crate) fn remove_lock(&self, resources: &Resources, token: &Token) {
         lock(&self.server).release(resources, token);
     }
 
-    /// The names of all keys that have not expired, sorted.
+    /// Returns the names of all keys that have not expired, sorted.
     #[must_use]
     pub fn keys(&self) -> Vec<Resource> {
         lock(&self.server).names()
@@ -125,17 +127,26 @@ impl Node for Memory {
     }
 
     fn open(&self, clock: Clock) -> Box<dyn Link> {
-        let server = Arc::clone(&self.server);
-        Box::new(Line { server, clock, queue: VecDeque::new(), alarm: Alarm::default() })
+        Box::new(MemoryLink {
+            server: Arc::clone(&self.server),
+            clock,
+            queue: VecDeque::new(),
+            alarm: Alarm::default(),
+            listener: None,
+            wake_alarm: Alarm::default(),
+        })
     }
 }
 
-/// A link: commands wait in it until they are due.
-struct Line {
+/// A link. Commands wait in it until they are due.
+struct MemoryLink {
     server: Arc<Mutex<Server>>,
     clock: Clock,
     queue: VecDeque<Queued>,
     alarm: Alarm,
+    /// Since the first command with a ticket: where wakes for its client arrive.
+    listener: Option<Listener>,
+    wake_alarm: Alarm,
 }
 
 struct Queued {
@@ -144,25 +155,62 @@ struct Queued {
     sent: Instant,
 }
 
-impl Link for Line {
-    fn send(&mut self, tag: Tag, command: Command) {
-        self.queue.push_back(Queued { tag, command, sent: Instant::now() });
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+impl MemoryLink {
+    /// Executes the commands that are due.
+    fn answer(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
         while let Some(next) = self.queue.front() {
             let mut server = lock(&self.server);
             let due = next.sent + server.delay.min(LONGEST_DELAY);
             if server.paused || !self.alarm.is_up(due, cx) {
                 return server.wake_on_change(cx.waker());
             }
+            if let (None, Some(ticket)) = (self.listener, next.command.ticket()) {
+                self.listener = server.listen(ticket.waiter.client());
+            }
             replies.push((next.tag, server.execute(self.clock, &next.command)));
+            let woken = server.listeners.ready();
+            drop(server);
+            woken.into_iter().for_each(Waker::wake);
             self.queue.pop_front();
+        }
+    }
+
+    /// Delivers the wakes that are due.
+    fn deliver(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+        let Some(listener) = self.listener else { return };
+        let mut server = lock(&self.server);
+        while let Some(sent) = server.listeners.oldest(listener) {
+            let due = sent + server.delay.min(LONGEST_DELAY);
+            if server.paused || !self.wake_alarm.is_up(due, cx) {
+                return server.wake_on_change(cx.waker());
+            }
+            let wake = server.listeners.take(listener);
+            replies.extend(wake.map(|wake| (Tag::WAKE, Reply::Woken(wake))));
+        }
+        server.listeners.wait(listener, cx.waker());
+    }
+}
+
+impl Link for MemoryLink {
+    fn send(&mut self, tag: Tag, command: Command) {
+        self.queue.push_back(Queued { tag, command, sent: Instant::now() });
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+        self.answer(cx, replies);
+        self.deliver(cx, replies);
+    }
+}
+
+impl Drop for MemoryLink {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener {
+            lock(&self.server).hang_up(listener);
         }
     }
 }
 
-/// Far longer than any test, and still a time that can be counted to.
+/// Far longer than any test, and still a valid time.
 const LONGEST_DELAY: Duration = Duration::from_secs(1 << 30);
 
 /// Wakes the link when the first command in its queue is due.

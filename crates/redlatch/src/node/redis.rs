@@ -2,39 +2,53 @@
 
 mod connect;
 mod link;
+mod look;
 mod observe;
 mod resp;
 mod runs;
+mod scripts;
 #[cfg(feature = "tls")]
 mod tls;
 mod translate;
+mod wakes;
 
 pub use observe::REDIS_PERMISSIONS;
 
 use super::{Link, Node};
-use crate::clock::Clock;
+use crate::driver::clock::Clock;
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// A Redis (6.2 or newer) or Valkey server: a master of its own, not a cluster.
+/// A Redis (6.2 or newer) or Valkey server: a standalone master, not a cluster.
 #[derive(Debug)]
 pub struct Redis {
     name: String,
+    /// The address as displayed.
+    place: String,
     address: Arc<Address>,
 }
 
 impl Redis {
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unnecessary_wraps, reason = "only the files of TLS can be wrong")
+    )]
     pub(super) fn new(address: Address) -> Result<Self, String> {
         #[cfg(feature = "tls")]
         if let Some(files) = &address.tls {
             tls::client_config(files)?;
         }
-        Ok(Redis { name: address.to_string(), address: Arc::new(address) })
+        let (name, place) = (address.name(), address.to_string());
+        Ok(Redis { name, place, address: Arc::new(address) })
     }
 }
 
 impl Node for Redis {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn address(&self) -> &str {
+        &self.place
     }
 
     fn open(&self, _clock: Clock) -> Box<dyn Link> {
@@ -50,9 +64,11 @@ pub(super) struct Address {
     pub(super) password: Option<Secret>,
     pub(super) database: u32,
     pub(super) tls: Option<TlsFiles>,
-    /// It may throw keys away when its memory is full.
+    /// Accept a server that may evict keys when its memory is full.
     pub(super) allow_eviction: bool,
-    /// Who has answered there.
+    /// The node's name; its address if `None`.
+    pub(super) name: Option<String>,
+    /// The servers that have answered at this address.
     runs: runs::Runs,
 }
 
@@ -62,7 +78,7 @@ pub(super) enum Transport {
     Unix(PathBuf),
 }
 
-/// The files of a TLS connection; the system's roots where there is no `ca`.
+/// The files for a TLS connection; the system's roots if there is no `ca`.
 #[derive(Debug, Default)]
 pub(super) struct TlsFiles {
     pub(super) ca: Option<PathBuf>,
@@ -70,7 +86,7 @@ pub(super) struct TlsFiles {
     pub(super) key: Option<PathBuf>,
 }
 
-/// A text that no log and no error shows.
+/// A string that never appears in logs or errors.
 pub(super) struct Secret(String);
 
 impl Secret {
@@ -100,8 +116,13 @@ impl Address {
             database: 0,
             tls: None,
             allow_eviction: false,
+            name: None,
             runs: runs::Runs::default(),
         }
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.to_string())
     }
 }
 

@@ -1,11 +1,11 @@
-//! A node whose server is a library call: it runs on a thread of its own.
+//! A node whose server is a blocking library, run on its own thread.
 //!
 //! In:  commands, and a way to open the store.
 //! Out: one reply per command, in the order of the commands.
 //!
-//! Promise: every command is answered, also when the thread cannot be started
-//! or the store panics. What was handed over is carried out even if the link is
-//! dropped before: a queued release still frees its lock.
+//! Promise: every command is answered, even if the thread cannot be started or
+//! the store panics. Queued commands run even if the link is dropped first: a
+//! queued release still frees its lock.
 
 use super::Link;
 use redlatch_core::{Command, Fault, Reply, Tag};
@@ -20,25 +20,27 @@ use std::{
 };
 use tokio::sync::mpsc as wakeful;
 
-/// A server that is a function call and may block for a while.
+/// A server that is a function call, which may block.
 pub trait Store: 'static {
-    /// Carries out one command, all or nothing.
+    /// Runs one command, all or nothing.
     ///
-    /// An error says that the store is of no use any more: it is closed, and
-    /// the next command opens another. A fault that leaves the store in order
-    /// is a reply like any other ([`Reply::failed`]).
+    /// # Errors
+    ///
+    /// An error means that the store is no longer usable: it is closed, and the
+    /// next command opens another. A fault that leaves the store usable is a
+    /// normal reply ([`Reply::failed`]).
     fn execute(&mut self, command: &Command) -> Result<Reply, Fault>;
 }
 
-/// A [`Link`] to a [`Store`], which lives on a thread of its own so that
-/// waiting for a disk or a file lock holds up nobody else.
+/// A [`Link`] to a [`Store`] on its own thread, so that waiting for a disk or a
+/// file lock blocks nobody else.
 pub struct Threaded {
     work: Arc<Work>,
-    /// None before the first command, and after a thread that died.
+    /// `None` before the first command, and after a thread has died.
     thread: Option<Ends>,
     /// Handed to the thread and not answered, oldest first.
     waiting: VecDeque<Tag>,
-    /// Answers in place of the thread's; older than anything it has still to say.
+    /// Replies we made ourselves; older than anything still to come from the thread.
     ready: Vec<(Tag, Reply)>,
 }
 
@@ -46,18 +48,18 @@ type Inbox = mpsc::Receiver<(Tag, Command)>;
 type Outbox = wakeful::UnboundedSender<(Tag, Reply)>;
 type Work = dyn Fn(&Inbox, &Outbox) + Send + Sync;
 
-/// Our ends of the two lines to the thread.
+/// Our ends of the channels to the thread.
 struct Ends {
     commands: mpsc::Sender<(Tag, Command)>,
     replies: wakeful::UnboundedReceiver<(Tag, Reply)>,
 }
 
 impl Threaded {
-    /// A link to the store that `open` opens.
+    /// Creates a link to the store that `open` opens.
     ///
-    /// The thread starts with the first command and opens the store itself;
-    /// while that fails, it is tried again with every command. Dropping the
-    /// link ends the thread as soon as it has done what was handed over.
+    /// The thread starts with the first command and opens the store; if that
+    /// fails, each command tries again. Dropping the link ends the thread once
+    /// it has run all queued commands.
     ///
     /// # Example
     ///
@@ -80,7 +82,7 @@ impl Threaded {
             let mut store = None;
             while let Ok((tag, command)) = inbox.recv() {
                 let reply = carry_out(&mut store, &open, &command);
-                // Nobody listens any more? The rest is done nevertheless.
+                // If nobody listens any more, run the rest anyway.
                 let _ = outbox.send((tag, reply));
             }
         };
@@ -98,7 +100,7 @@ impl Threaded {
     fn hand_over(&mut self, started: io::Result<Ends>, (tag, command): (Tag, Command)) {
         match started {
             Ok(ends) => {
-                // Should it have died already, `poll` will notice.
+                // If the thread has died already, `poll` will notice.
                 let _ = ends.commands.send((tag, command));
                 self.waiting.push_back(tag);
                 self.thread = Some(ends);
@@ -110,7 +112,7 @@ impl Threaded {
         }
     }
 
-    /// Answers for a thread that is gone, so that another one can be started.
+    /// Answers for a dead thread, so that another can be started.
     fn bury(&mut self) {
         if let Some(mut ends) = self.thread.take() {
             while let Ok(reply) = ends.replies.try_recv() {
@@ -162,8 +164,8 @@ impl fmt::Debug for Threaded {
     }
 }
 
-/// One command, with a store that is opened if need be. A store that failed or
-/// panicked is closed.
+/// Runs one command, opening the store if necessary. Closes a store that failed
+/// or panicked.
 fn carry_out<S: Store>(
     store: &mut Option<S>,
     open: impl Fn() -> Result<S, Fault>,
@@ -178,7 +180,7 @@ fn carry_out<S: Store>(
         *store = Some(current);
         Ok(reply)
     };
-    // After a panic the store is gone, so nobody sees what it left half done.
+    // After a panic the store is gone, so nobody sees a half-finished state.
     match catch_unwind(AssertUnwindSafe(attempt)) {
         Ok(Ok(reply)) => reply,
         Ok(Err(fault)) => Reply::failed(fault),
@@ -209,7 +211,7 @@ mod tests {
         time::Duration,
     };
 
-    /// Grants everything and writes it down; panics and fails by name.
+    /// Grants everything and records it; panics and fails by name.
     struct Diary(Arc<Mutex<Vec<String>>>);
 
     impl Store for Diary {
@@ -228,7 +230,11 @@ mod tests {
     }
 
     fn release(name: &str) -> Command {
-        Command::Release { resources: resources([name]), token: Token::from_bytes(b"t") }
+        Command::Release {
+            resources: resources([name]),
+            token: Token::from_bytes(b"t"),
+            then: None,
+        }
     }
 
     async fn replies(link: &mut Threaded, count: usize) -> Vec<(Tag, Reply)> {
@@ -257,8 +263,8 @@ mod tests {
     async fn a_panic_answers_its_command_and_the_next_one_opens_a_new_store() {
         let (pages, opened, mut link) = diary();
 
-        for (number, name) in ["a", "panic", "b", "break", "c"].into_iter().enumerate() {
-            link.send(tag(number as u64), release(name));
+        for (number, name) in (0..).zip(["a", "panic", "b", "break", "c"]) {
+            link.send(tag(number), release(name));
         }
         let replies = replies(&mut link, 5).await;
 
@@ -315,7 +321,7 @@ mod tests {
         assert_eq!(*pages.lock().unwrap(), names);
     }
 
-    /// What `catch_unwind` cannot catch, seen from outside: the thread is gone.
+    /// A death that `catch_unwind` cannot catch, as seen from outside.
     #[tokio::test]
     async fn a_dead_thread_answers_what_it_had_and_the_next_command_starts_another() {
         let (pages, _, mut link) = diary();
@@ -363,7 +369,7 @@ mod tests {
     }
 
     /// The test plays the thread: a real one wakes the link a moment after its
-    /// reply can be read, which is late if the machine is busy.
+    /// reply becomes readable, which is late on a busy machine.
     #[test]
     fn a_link_at_rest_is_not_polled_again() {
         let (_, _, mut link) = diary();

@@ -3,12 +3,12 @@
 #[cfg(feature = "file")]
 use super::File;
 use super::{
-    Memory, Node, Redis,
+    Memory, Node, Redis, name,
     redis::{Address, Transport},
 };
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// Reads the address of a node.
+/// Parses the address of a node.
 ///
 /// | form | node |
 /// |---|---|
@@ -18,20 +18,39 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// | `file:/path/to/file` | the embedded node: a file on this machine |
 /// | `memory:` | inside this process, for tests |
 ///
-/// User, password and the values behind `?` may be percent-encoded; `%` itself,
-/// and `&` behind the `?`, must be. A query `password_file=FILE` reads the password
-/// from a file instead.
+/// User, password and query values may be percent-encoded; `%` itself, and `&`
+/// in a query value, must be. The option `password_file=FILE` reads the
+/// password from a file instead.
+///
+/// # Names
+///
+/// Every form accepts `?name=NAME` (`&name=NAME` after another option): the
+/// node's name, in errors and for all of its clients. Clients compare their
+/// lists of nodes by these names, so clients that reach one server by different
+/// addresses (a host name here, a port forward there) must give it the same
+/// name. The name defaults to the address, without user, password and options.
+///
+/// A name is 1 to 255 ASCII letters, digits and `-._:/+[]?=%`, and starts with
+/// a letter or digit. It may be the address by which others know the node. In
+/// the URL, write `%` as `%25`.
+///
+/// # Errors
+///
+/// [`UrlError`] if the text is not such an address, or an option is unknown or invalid.
 ///
 /// # Example
 ///
 /// ```
 /// let node = redlatch::node::parse("redis://:secret@10.0.0.1:6380/2")?;
 /// assert_eq!(node.name(), "redis://10.0.0.1:6380/2");
+///
+/// let node = redlatch::node::parse("redis://localhost:6379?name=a")?;
+/// assert_eq!((node.name(), node.address()), ("a", "redis://localhost:6379"));
 /// # Ok::<(), redlatch::node::UrlError>(())
 /// ```
 pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
     let fail = |reason: String| UrlError { url: without_secrets(url), reason };
-    // What stands before an `@` is nobody's scheme, but may be a secret.
+    // Text before an `@` is never a scheme, but may be a secret.
     let told = |scheme: &str| {
         let is_secret = url.contains('@');
         if is_secret { "its scheme".into() } else { format!("the scheme `{scheme}`") }
@@ -44,11 +63,15 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
         "rediss" if cfg!(feature = "tls") => tcp(rest, true).map_err(fail),
         "rediss" => Err(fail("TLS is not built in; enable the feature `tls`".into())),
         "redis+unix" | "unix" => unix(rest).map_err(fail),
-        "memory" => Ok(Arc::new(Memory::new(if rest.is_empty() { "memory:" } else { url }))),
+        "memory" => memory(url).map_err(fail),
         #[cfg(feature = "file")]
         "file" => file(rest).map_err(fail),
         #[cfg(not(feature = "file"))]
         "file" => Err(fail("the embedded node is not built in; enable the feature `file`".into())),
+        // `localhost:6379`: what precedes the colon is a host.
+        _ if !rest.starts_with("//") && !url.contains('@') => {
+            Err(fail("it has no scheme; it could be redis://HOST:PORT".into()))
+        }
         _ => Err(fail(format!(
             "{} is not known; use redis, rediss, redis+unix, file or memory",
             told(scheme)
@@ -103,14 +126,33 @@ fn unix_address(path: &str) -> Result<Address, String> {
 #[cfg(feature = "file")]
 fn file(rest: &str) -> Result<Arc<dyn Node>, String> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
+    let (path, name) = split_name(path)?;
     if path.is_empty() {
         return Err("a path is missing; it could be file:/var/lib/redlatch/locks.db".into());
     }
-    Ok(Arc::new(File::new(decode(path)?)))
+    let file = File::new(decode(path)?);
+    Ok(Arc::new(match name {
+        Some(name) => file.named(name),
+        None => file,
+    }))
 }
 
-/// What stands before and behind the `?` of a query: the first that an option
-/// follows, as a password may hold one, too.
+fn memory(url: &str) -> Result<Arc<dyn Node>, String> {
+    let (url, name) = split_name(url)?;
+    Ok(Arc::new(Memory::new(name.unwrap_or_else(|| url.into()))))
+}
+
+/// Splits an address that takes no other options at its `?name=`. Any other `?`
+/// is part of the path.
+fn split_name(rest: &str) -> Result<(&str, Option<String>), String> {
+    match rest.rsplit_once("?name=") {
+        Some((rest, name)) => Ok((rest, Some(name::checked(decode(name)?)?))),
+        None => Ok((rest, None)),
+    }
+}
+
+/// Splits at the `?` of the query: the first one followed by an option, since a
+/// password may also contain one.
 fn split_query(rest: &str) -> (&str, &str) {
     let option = |query: &str| {
         let name = query.split(['=', '&']).next().unwrap_or_default();
@@ -153,7 +195,7 @@ fn split_port(host_port: &str) -> Result<(String, u16), String> {
     Ok((host.into(), port))
 }
 
-/// Whether this can be a name or an address, in brackets or not.
+/// Whether this can be a host name or an address, with or without brackets.
 fn is_host(text: &str) -> bool {
     text.chars().all(|sign| sign.is_alphanumeric() || "-_.:[]%".contains(sign))
 }
@@ -167,7 +209,7 @@ fn read_database(text: &str) -> Result<u32, String> {
 
 fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        // Neither is shown: it may be half of a password.
+        // Show neither: it may be part of a password.
         let (key, value) =
             pair.split_once('=').ok_or("an option has no `=` (write `&` in a value as %26)")?;
         let value = decode(value)?;
@@ -184,6 +226,7 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
                     _ => return Err("`allow_eviction` is yes or no".into()),
                 };
             }
+            ("name", _) => address.name = Some(name::checked(value)?),
             ("ca", Some(tls)) => tls.ca = Some(value.into()),
             ("cert", Some(tls)) => tls.cert = Some(value.into()),
             ("key", Some(tls)) => tls.key = Some(value.into()),
@@ -192,7 +235,7 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
             }
             _ => {
                 return Err("an option is not known (write `&` in a value as %26); use db, user, \
-                            password, password_file, ca, cert, key or allow_eviction"
+                            password, password_file, ca, cert, key, allow_eviction or name"
                     .into());
             }
         }
@@ -213,7 +256,7 @@ fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> Result<String, String> {
     let bad = || "a percent sign must be followed by two hex digits".to_string();
     let mut bytes = Vec::with_capacity(text.len());
@@ -232,8 +275,8 @@ fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the decoded text is not UTF-8".into())
 }
 
-/// The URL as it may be shown: the scheme, and the host or the path. Whatever
-/// else is there may be a password, or half of one.
+/// The URL as it may be shown: the scheme, and the host or the path. Anything
+/// else may be a password, or part of one.
 fn without_secrets(url: &str) -> String {
     let (scheme, rest) = match url.split_once(':') {
         Some((scheme, rest)) => (&url[..=scheme.len()], rest),
@@ -244,7 +287,7 @@ fn without_secrets(url: &str) -> String {
     if !is_known && url.contains('@') {
         return "…".into();
     }
-    // With several `@` it is anybody's guess where a password ends.
+    // With several `@` there is no telling where a password ends.
     if !is_known || url.matches('@').count() > 1 {
         return format!("{scheme}…");
     }
@@ -259,7 +302,7 @@ fn without_secrets(url: &str) -> String {
         _ => place.find([':', '/', '?']).unwrap_or(place.len()),
     };
     let port = place[end..].split(['/', '?']).next().unwrap_or_default();
-    // The node's name shows it, too.
+    // The node's name shows it too.
     let is_port = port.strip_prefix(':').is_some_and(|port| matches!(port.parse(), Ok(1_u16..)));
     let end = if is_port && end > 0 { end + port.len() } else { end };
     let host = Some(&place[..end]).filter(|host| is_host(host)).unwrap_or_default();
@@ -268,7 +311,7 @@ fn without_secrets(url: &str) -> String {
     format!("{scheme}{slashes}{shown}{more}")
 }
 
-/// An address that cannot be read. It is shown without its secrets.
+/// An address that cannot be parsed. It is shown without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlError {
     url: String,
@@ -309,10 +352,51 @@ mod tests {
     }
 
     #[test]
+    fn a_name_stands_in_the_place_of_the_address_and_the_address_stays() {
+        for (url, name, address) in [
+            ("redis://localhost?name=a", "a", "redis://localhost:6379"),
+            ("redis://u:p@h:1/3?db=4&name=a-1_b.c", "a-1_b.c", "redis://h:1/4"),
+            ("redis://l:7001?name=10.0.0.1:6379", "10.0.0.1:6379", "redis://l:7001"),
+            ("redis://l?name=redis://10.0.0.1:6379/2", "redis://10.0.0.1:6379/2", "redis://l:6379"),
+            ("redis://l?name=redis%3A%2F%2F%5B%3A%3A1%5D", "redis://[::1]", "redis://l:6379"),
+            ("unix:/run/s?db=2&name=a", "a", "redis+unix:///run/s?db=2"),
+            ("memory:?name=a", "a", "a"),
+            #[cfg(feature = "tls")]
+            ("rediss://h?name=a", "a", "rediss://h:6379"),
+            #[cfg(feature = "file")]
+            ("file:/tmp/x?name=a", "a", "file:/tmp/x"),
+            #[cfg(feature = "file")]
+            ("file:/tmp/x?y", "file:/tmp/x?y", "file:/tmp/x?y"),
+        ] {
+            let node = parse(url).unwrap();
+            assert_eq!((node.name(), node.address()), (name, address), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_short_and_made_of_what_addresses_are_made_of() {
+        let long = "a".repeat(256);
+        for name in ["", "a b", "a,b", "a@b", "-a", "é", "a%0Ab", "a%22", "a%26b", &long] {
+            for url in [
+                format!("redis://h?name={name}"),
+                format!("file:/x?name={name}"),
+                format!("memory:?name={name}"),
+            ] {
+                let error = parse(&url).expect_err(&url).to_string();
+                let parts = ["must be 1 to 255 letters", "not built in"];
+                assert!(parts.iter().any(|part| error.contains(part)), "{error}");
+            }
+        }
+        parse(&format!("redis://h?name={}", &long[1..])).unwrap();
+    }
+
+    #[test]
     fn bad_addresses_say_what_is_wrong() {
         for (url, reason) in [
             ("", "no scheme"),
             ("localhost", "no scheme"),
+            ("localhost:6379", "no scheme"),
+            ("[::1]:6379", "no scheme"),
             ("http://localhost", "`http` is not known"),
             ("redis:localhost", "`//` is missing"),
             ("redis://", "host is missing"),
@@ -365,14 +449,21 @@ mod tests {
             "redis://h?x=1&password=se@same",
             "redis://h?password=sesame&x=1",
             "redis+unix:///s?password=sesame&x=1",
+            // Logins with a `?name=` in the password.
+            "redis://:S3?name=sesame@h",
+            "redis://me:1?name=sesame@h",
+            "redis://me?name=sesame@h",
+            "redis+unix:///s?name=sesame@h",
+            "redis://h?name=ses ame",
         ] {
-            assert!(!refused(url).contains("ame"), "{}", refused(url));
+            let said = refused(url).replace("name", "");
+            assert!(!said.contains("ame"), "{said}");
         }
         let node = parse("redis://user:sesame@h").unwrap();
         assert!(!format!("{node:?} {}", node.name()).contains("sesame"));
     }
 
-    /// The password that a node of this address logs in with.
+    /// The password a node at this address logs in with.
     fn password(url: &str) -> Result<Option<String>, String> {
         let (scheme, rest) = url.split_once("://").unwrap();
         let address = match scheme {
@@ -387,10 +478,10 @@ mod tests {
         bytes.concat()
     }
 
-    /// Passwords of all kinds of characters, those that mean something in a URL
-    /// above all. The same ones every time.
+    /// Passwords of all kinds of characters, above all those that are special
+    /// in a URL. The same ones every time.
     fn passwords() -> impl Iterator<Item = String> {
-        const SIGNS: [&str; 24] = [
+        const SIGNS: [&str; 26] = [
             "@",
             ":",
             "/",
@@ -410,6 +501,8 @@ mod tests {
             "🔑",
             "password=",
             "?db=",
+            "?name=",
+            "&name=",
             "%41",
             "a",
             "Z",
@@ -424,7 +517,7 @@ mod tests {
             usize::try_from(state % bound).unwrap()
         };
         (0..4000).map(move |_| {
-            let signs = (0..=below(9)).map(|_| SIGNS[below(24)]);
+            let signs = (0..=below(9)).map(|_| SIGNS[below(26)]);
             signs.collect::<String>()
         })
     }
@@ -457,7 +550,7 @@ mod tests {
         }
     }
 
-    /// No four characters of it in a row, unless they stand there anyway.
+    /// No four consecutive characters of it, unless they occur there anyway.
     #[test]
     fn no_error_shows_a_part_of_a_password_however_it_was_written() {
         for secret in passwords() {
@@ -465,7 +558,7 @@ mod tests {
                 format!("redis://:{secret}@h:0"),
                 format!("redis://me:{secret}@h/x"),
                 format!("redis://me:{secret}@"),
-                // What follows an `@` would be the host.
+                // Text after an `@` would be the host.
                 format!("redis://:{}", secret.replace('@', "/")),
                 format!("redis:me:{secret}@h"),
                 format!("me:{secret}@h"),

@@ -1,4 +1,4 @@
-//! A test as a process of its own: to be stopped, to exit, to count what it
+//! Runs a test in a separate process, which can be stopped, exit, or count what it
 //! has open.
 
 use std::{
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 /// What the parent hands over, as `name=value` of the environment.
 const HANDED_OVER: &str = "REDLATCH_TEST_CHILD";
-/// What a child says starts with this; the test harness talks, too.
+/// Prefix of what a child says, because the test harness prints, too.
 const MARK: &str = "child says: ";
 
 /// A child: one `#[ignore]`d test of the same file, run by its name.
@@ -41,7 +41,7 @@ impl Child {
         Child { process, input, output: BufReader::new(output).lines() }
     }
 
-    /// In the child: what the parent handed over; none if it was run by hand.
+    /// In the child: what the parent handed over; `None` if it was started by hand.
     pub(crate) fn handed() -> Option<String> {
         std::env::var(HANDED_OVER).ok()
     }
@@ -58,7 +58,7 @@ impl Child {
         line.trim_end().to_string()
     }
 
-    /// What the child says next; none when it has ended.
+    /// What the child says next; `None` once it has ended.
     pub(crate) fn hear(&mut self) -> Option<String> {
         let lines = self.output.by_ref().map_while(Result::ok);
         lines.into_iter().find_map(|line| line.strip_prefix(MARK).map(str::to_string))
@@ -74,7 +74,7 @@ impl Child {
         writeln!(self.input, "{word}").expect("the child listens");
     }
 
-    /// Stops all of it in mid-step; returns when it stands still.
+    /// Freezes the process; returns once it has stopped.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

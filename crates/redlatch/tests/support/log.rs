@@ -11,6 +11,7 @@ use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
+    subscriber::DefaultGuard,
 };
 
 /// A subscriber that writes all levels, spans and fields into one text.
@@ -28,13 +29,25 @@ impl Log {
         log
     }
 
+    /// Listens to this thread until the guard is dropped.
+    pub(crate) fn of_this_thread() -> (Self, DefaultGuard) {
+        let log = Log::default();
+        let here = tracing::subscriber::set_default(log.clone());
+        (log, here)
+    }
+
     pub(crate) fn text(&self) -> String {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn line(&self, write: impl FnOnce(&mut Line<'_>)) {
+    /// The warnings so far.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.text().lines().filter(|line| line.starts_with("WARN")).map(Into::into).collect()
+    }
+
+    fn line(&self, write: impl FnOnce(&mut Fields<'_>)) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        write(&mut Line(&mut text));
+        write(&mut Fields(&mut text));
         text.push('\n');
     }
 }
@@ -54,7 +67,10 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &Event<'_>) {
-        self.line(|line| event.record(line));
+        self.line(|line| {
+            let _ = write!(line.0, "{} ", event.metadata().level());
+            event.record(line);
+        });
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -62,9 +78,9 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-struct Line<'a>(&'a mut String);
+struct Fields<'a>(&'a mut String);
 
-impl Visit for Line<'_> {
+impl Visit for Fields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, "{field}={value:?} ");
     }

@@ -1,17 +1,18 @@
 //! Real servers with locks on them, and words for what a test does to both.
 //!
-//! Times are generous on purpose: the machine may be busy with other tests. A
-//! test asks in which order things happened, or what the lease's own clock
-//! says, and hardly ever how long something took.
+//! Times are generous on purpose: the machine may be busy with other tests. Tests
+//! check the order of events, or what the lease's own clock says, and hardly ever
+//! how long something took.
 #![allow(dead_code, reason = "no test needs all of it")]
 
 pub(crate) mod child;
 pub(crate) mod log;
 pub(crate) mod turncoat;
+pub(crate) mod wire;
 
-use redlatch::{Builder, Guard, LockError, Locks, NodeKey, RestartGuard, Votes};
+use redlatch::{Builder, Guard, LockError, Locks, NodeKey, RestartGuard, Standing, Votes};
 use redlatch_testbed::{Flavour, Server, ServerOptions, Servers};
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 pub(crate) const SEC: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -42,6 +43,25 @@ impl Fleet {
         Fleet { servers: Servers::start_each(options).expect("servers") }
     }
 
+    /// Nodes and a client of theirs.
+    pub(crate) async fn with_locks(nodes: usize) -> (Self, Locks) {
+        let fleet = Fleet::of(nodes);
+        let locks = fleet.locks().await;
+        (fleet, locks)
+    }
+
+    pub(crate) async fn with_two_clients(nodes: usize) -> (Self, Locks, Locks) {
+        let (fleet, locks) = Fleet::with_locks(nodes).await;
+        let other = fleet.locks().await;
+        (fleet, locks, other)
+    }
+
+    pub(crate) fn with_blocking(nodes: usize) -> (Self, redlatch::blocking::Locks) {
+        let fleet = Fleet::of(nodes);
+        let locks = fleet.blocking();
+        (fleet, locks)
+    }
+
     /// Locks that are patient with a busy machine.
     pub(crate) async fn locks(&self) -> Locks {
         self.builder().connect().await.expect("locks")
@@ -64,6 +84,19 @@ impl Fleet {
     /// Removes a key by hand; whether it was there.
     pub(crate) fn remove(&self, node: usize, name: &str) -> bool {
         self.servers[node].run(&["DEL", name]).int() == Some(1)
+    }
+
+    pub(crate) fn remove_everywhere(&self, name: &str) {
+        for node in 0..self.servers.len() {
+            self.remove(node, name);
+        }
+    }
+
+    /// A lock without renewal whose key is on every node.
+    pub(crate) async fn lock_on_all(&self, locks: &Locks) -> Guard {
+        let guard = locks.lock(NAME).no_renewal().await.expect("a lock");
+        soon("every node has the key", || self.nodes_with(NAME) == self.servers.len()).await;
+        guard
     }
 
     /// On how many nodes the name has a key.
@@ -102,6 +135,16 @@ impl Fleet {
         self.servers.keys_everywhere().concat()
     }
 
+    /// Waits until the client has nothing left to do; no node has a key then.
+    #[track_caller]
+    pub(crate) fn is_tidy_after(&self, locks: &Locks) -> impl Future<Output = ()> {
+        let caller = std::panic::Location::caller();
+        async move {
+            in_time(locks.settled()).await;
+            assert_eq!(self.keys(), [""; 0], "{caller}: keys are left");
+        }
+    }
+
     /// Waits until no node has a key.
     #[track_caller]
     pub(crate) fn is_tidy_soon(&self) -> impl Future<Output = ()> {
@@ -119,7 +162,15 @@ pub(crate) fn patient() -> Builder {
     builder.ttl(30 * SEC).node_timeout(3 * SEC).wait(Duration::ZERO)
 }
 
-/// Waits until something is so. The runtime goes on meanwhile.
+/// Vouches for all nodes, as an operator does: they may vote then.
+pub(crate) async fn vouch(builder: &Builder) {
+    let observer = builder.observer().expect("an observer");
+    let names: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
+    let standings = observer.admit(&names).await.expect("an answer");
+    assert!(standings.iter().all(|node| node.standing == Standing::Admitted), "{standings:?}");
+}
+
+/// Waits until a condition holds, without blocking the runtime.
 #[track_caller]
 pub(crate) fn soon(what: &str, condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();
@@ -169,7 +220,7 @@ pub(crate) fn held(result: Result<Guard, LockError>) -> Votes {
 #[track_caller]
 pub(crate) fn no_quorum(result: Result<Guard, LockError>) -> Votes {
     match result {
-        Err(LockError::NoQuorum { votes }) => votes,
+        Err(LockError::NoQuorum { votes } | LockError::Quarantined { votes, .. }) => votes,
         other => panic!("expected too few votes, got {other:?}"),
     }
 }

@@ -1,5 +1,5 @@
-//! A server that turns into a liar: it serves like the real one behind it, and
-//! at a word answers nonsense.
+//! A proxy that turns into a liar: it passes on what the real server answers, and
+//! nonsense once it is told to.
 
 use redlatch_testbed::Server;
 use std::{
@@ -48,26 +48,27 @@ impl Turncoat {
 
     /// From now on every answer is this.
     pub(crate) fn answer(&self, bytes: impl Into<Vec<u8>>) {
-        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((bytes.into(), Manner::Once));
+        self.tell(Some((bytes.into(), Manner::Once)));
     }
 
     /// From now on every answer starts with this and goes on with its last line,
     /// a byte at a time.
     pub(crate) fn trickle(&self, bytes: impl Into<Vec<u8>>) {
-        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((bytes.into(), Manner::Trickling));
+        self.tell(Some((bytes.into(), Manner::Trickling)));
     }
 
     /// From now on every answer is this, over and over.
     pub(crate) fn answer_endlessly(&self, bytes: impl Into<Vec<u8>>) {
-        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((bytes.into(), Manner::Endlessly));
+        self.tell(Some((bytes.into(), Manner::Endlessly)));
     }
 
     /// Serves like the real one again.
     pub(crate) fn repent(&self) {
-        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.tell(None);
+    }
+
+    fn tell(&self, lie: Lie) {
+        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) = lie;
     }
 }
 

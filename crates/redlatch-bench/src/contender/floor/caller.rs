@@ -1,10 +1,11 @@
 //! One simulated caller: takes, waits for a majority, releases, waits again.
 
-use std::time::Instant;
-
-use super::command::{Template, Tokens};
-use super::node::{Node, Reply, Ticket};
+use super::{
+    command::{Template, Tokens},
+    node::{Node, Reply, Ticket},
+};
 use crate::contender::Cycle;
+use std::time::Instant;
 
 pub(super) struct Caller {
     /// Of the command under way; replies with another ticket come too late.

@@ -1,39 +1,42 @@
 //! The two commands, encoded once; before each use only the token changes.
-
-use rustix::rand::{GetRandomFlags, getrandom};
+//!
+//! Not a codec, the library's or the testbed's: the floor is what remains when
+//! nothing is decoded that these two commands do not need.
 
 use crate::contender::TTL;
+use rustix::rand::{GetRandomFlags, getrandom};
 
-pub(super) const COMPARE_AND_DELETE: &str = "\
+pub(crate) const COMPARE_AND_DELETE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 const TOKEN: usize = 20;
-const PLACE: &str = "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// Where the token goes.
+pub(crate) const PLACE: &str = "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-pub(super) struct Template {
+pub(crate) struct Template {
     bytes: Vec<u8>,
     token_at: usize,
 }
 
 impl Template {
-    pub(super) fn take(key: &str) -> Self {
+    pub(crate) fn take(key: &str) -> Self {
         let ttl = TTL.as_millis().to_string();
         Self::new(&["SET", key, PLACE, "NX", "PX", &ttl])
     }
 
-    pub(super) fn release(key: &str, script: &str) -> Self {
+    pub(crate) fn release(key: &str, script: &str) -> Self {
         Self::new(&["EVALSHA", script, "1", key, PLACE])
     }
 
-    pub(super) fn sign(&mut self, token: [u8; TOKEN]) {
+    pub(crate) fn sign(&mut self, token: [u8; TOKEN]) {
         self.bytes[self.token_at..][..TOKEN].copy_from_slice(&token);
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    fn new(parts: &[&str]) -> Self {
+    pub(crate) fn new(parts: &[&str]) -> Self {
         let encoded = encode(parts);
         let token_at = encoded.find(PLACE).expect("every command carries the token");
         Self { bytes: encoded.into_bytes(), token_at }
@@ -41,24 +44,24 @@ impl Template {
 }
 
 /// A command as RESP: an array of strings, each with its length before it.
-pub(super) fn encode(parts: &[&str]) -> String {
+pub(crate) fn encode(parts: &[&str]) -> String {
     let strings = parts.iter().map(|part| format!("${}\r\n{part}\r\n", part.len()));
     format!("*{}\r\n{}", parts.len(), strings.collect::<String>())
 }
 
 /// Random tokens, fetched from the system many at a time.
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     pool: [[u8; TOKEN]; 128],
     used: usize,
 }
 
 impl Tokens {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let pool = [[0; TOKEN]; 128];
         Self { used: pool.len(), pool }
     }
 
-    pub(super) fn next(&mut self) -> [u8; TOKEN] {
+    pub(crate) fn next(&mut self) -> [u8; TOKEN] {
         if self.used == self.pool.len() {
             // Requests above 256 bytes may be cut short, hence the loop.
             let mut rest = self.pool.as_flattened_mut();

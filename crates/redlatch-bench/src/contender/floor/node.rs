@@ -1,31 +1,31 @@
 //! One connection: commands queue up, one write sends them, replies come back in
 //! the same order.
 
-use std::collections::VecDeque;
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
-
+use super::command::encode;
 use anyhow::{Context as _, bail, ensure};
-
-use super::command::{COMPARE_AND_DELETE, encode};
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
+    net::TcpStream,
+};
 
 /// Replies are 4 or 5 bytes: room for some 3,000 of them, more than one turn has.
 const INBOX: usize = 16 * 1024;
 
 /// Who asked, and with which of its commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ticket {
-    pub(super) caller: u32,
-    pub(super) command: u32,
+pub(crate) struct Ticket {
+    pub(crate) caller: u32,
+    pub(crate) command: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Yes,
     No,
 }
 
-pub(super) struct Node {
+pub(crate) struct Node {
     socket: TcpStream,
     awaiting: VecDeque<Ticket>,
     outbox: Vec<u8>,
@@ -36,11 +36,9 @@ pub(super) struct Node {
 
 impl Node {
     /// Connects and loads the script; answers with the node and the script's name.
-    pub(super) fn connect(url: &str) -> anyhow::Result<(Self, String)> {
-        let address = url.strip_prefix("redis://").context("not a redis:// address")?;
-        let mut socket = TcpStream::connect(address.trim_end_matches('/'))?;
-        socket.set_nodelay(true)?;
-        let script = load(&mut socket)?;
+    pub(crate) fn connect(url: &str, script: &str) -> anyhow::Result<(Self, String)> {
+        let mut socket = dial(url)?;
+        let script = load(&mut socket, script)?;
         socket.set_nonblocking(true)?;
         let node = Self {
             socket,
@@ -52,22 +50,22 @@ impl Node {
         Ok((node, script))
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    pub(super) fn idle(&self) -> bool {
+    pub(crate) fn idle(&self) -> bool {
         self.awaiting.is_empty()
     }
 
-    pub(super) fn queue(&mut self, ticket: Ticket, command: &[u8]) {
+    pub(crate) fn queue(&mut self, ticket: Ticket, command: &[u8]) {
         self.awaiting.push_back(ticket);
         self.outbox.extend_from_slice(command);
     }
 
     /// One write. What does not fit is tried again in the next turn, which comes:
     /// a full socket has commands in it whose replies will wake the loop.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.outbox.is_empty() {
             return Ok(());
         }
@@ -81,7 +79,7 @@ impl Node {
     }
 
     /// One read; hands over every whole reply with the ticket it belongs to.
-    pub(super) fn read(&mut self, replies: &mut Vec<(Ticket, Reply)>) -> anyhow::Result<()> {
+    pub(crate) fn read(&mut self, replies: &mut Vec<(Ticket, Reply)>) -> anyhow::Result<()> {
         let got = match self.socket.read(&mut self.inbox[self.kept..]) {
             Ok(0) => bail!("a node closed the connection"),
             Ok(got) => got,
@@ -116,8 +114,16 @@ fn parse(bytes: &[u8]) -> anyhow::Result<Option<(Reply, usize)>> {
     Ok(Some((reply, end + 1)))
 }
 
-fn load(socket: &mut TcpStream) -> anyhow::Result<String> {
-    socket.write_all(encode(&["SCRIPT", "LOAD", COMPARE_AND_DELETE]).as_bytes())?;
+/// A connection that sends at once.
+pub(crate) fn dial(url: &str) -> anyhow::Result<TcpStream> {
+    let address = url.strip_prefix("redis://").context("not a redis:// address")?;
+    let socket = TcpStream::connect(address.trim_end_matches('/'))?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+fn load(socket: &mut TcpStream, script: &str) -> anyhow::Result<String> {
+    socket.write_all(encode(&["SCRIPT", "LOAD", script]).as_bytes())?;
     let mut lines = BufReader::new(socket).lines();
     let length = lines.next().context("no reply to SCRIPT LOAD")??;
     ensure!(length == "$40", "SCRIPT LOAD answered {length:?}");

@@ -1,5 +1,5 @@
-//! An extension is kept only if nobody else was granted the lock since the
-//! lease began: otherwise its owner believes that it never lost it.
+//! An extension is kept only if nobody else was granted the lock since the lease
+//! began; otherwise its owner would believe it never lost the lock.
 
 use crate::model::{act::Heard, world::World};
 use redlatch_core::Output;

@@ -1,8 +1,8 @@
-//! Two leases never last at one time; a foreign client's counts like ours.
+//! No two leases overlap; a foreign client's lease counts like ours.
 //!
-//! A lease lasts from the grant to its end, whether or not its owner is awake,
-//! unless it was released or its loss to others was signalled before. Who is told
-//! of a grant holds the lock at that moment, whatever its end.
+//! A lease lasts from its grant to its end, whether or not its owner is running,
+//! unless it is released or its loss is signalled earlier. A client that is told of
+//! a grant holds the lock at that moment, whatever the end of the lease.
 
 use crate::model::{act::Heard, world::World};
 use redlatch_core::Output;

@@ -1,7 +1,7 @@
-//! A grant that comes after another one was complete has the greater token.
+//! A grant that begins after another is complete has the greater token.
 //!
-//! "After" counts from when its attempt sent its takes; the promise is about
-//! when the caller asked, which is earlier, so this is the stricter reading.
+//! It begins when its attempt sends its takes. The promise says "when the caller
+//! asks", which is earlier, so this check is stricter.
 
 use crate::model::{act::Heard, world::World};
 use redlatch_core::Output;

@@ -1,5 +1,5 @@
-//! No node is admitted for a client that agrees with nobody: the others serve those
-//! who agree, and tell it so.
+//! No node is admitted for a client that agrees with nobody: the other nodes serve
+//! those who agree, and tell it so.
 
 use crate::model::world::World;
 

@@ -1,8 +1,9 @@
-//! An extension that was sent after somebody else had asked for the lock and been
-//! granted it, all under this lease, is not kept, even where the lock was taken away from its owner behind its back.
+//! An extension is not kept if it was sent after someone else asked for the lock
+//! and was granted it under this lease, even if the lock was deleted behind its
+//! owner's back.
 //!
-//! Weaker than continuity, and it needs less: nothing but that a majority had
-//! the keys once.
+//! Weaker than continuity, and assumes less: only that a majority had the keys
+//! once.
 
 use crate::model::{act::Heard, caller::Successor, world::World};
 use redlatch_core::Output;

@@ -1,35 +1,30 @@
-//! What must happen in some history: a model in which nothing happens keeps
-//! every promise.
+//! What must happen in some history: a model in which nothing happens keeps every
+//! promise.
 
 use std::fmt;
 
-/// Something worth seeing.
+/// Something that must happen in some history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Mark {
-    /// A lock was granted.
     Grant = 1,
     /// A lock was granted to a client other than the first.
     GrantToAnother = 1 << 1,
-    /// A lock was granted while somebody had a lease that ran out.
+    /// A lock was granted while someone still had an expired lease.
     GrantAfterExpiry = 1 << 2,
-    /// A lease was extended.
     Renewal = 1 << 3,
     /// A lock was granted after a second round of fencing.
     SecondRound = 1 << 4,
-    /// A loss was signalled.
     Loss = 1 << 5,
     /// An attempt failed and another followed.
     Retry = 1 << 6,
-    /// A lock was not granted.
     Refusal = 1 << 7,
-    /// A client of another library had the lock.
+    /// A client of another library held the lock.
     ForeignGrant = 1 << 8,
     /// A node that was out may vote again.
     Admission = 1 << 9,
 }
 
-/// Several of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::model) struct Marks(u16);
 

@@ -1,15 +1,14 @@
-//! Who wants which lock when.
+//! Draws who wants which lock when.
 
 use super::Draw;
-use crate::search::schedule::{End, Guard, Job, Party, Span, Times};
+use crate::search::schedule::{End, Job, Party, RestartGuard, Span, Times};
+use redlatch_core::retry::LONGEST_PAUSE;
 use std::time::Duration;
 
 /// The most clients that want one lock in the second phase.
 const CONTENDERS: usize = 8;
-/// The names of a flood, which nobody else wants, begin here.
+/// The resources of a flood, which nobody else wants, are numbered from here.
 const FLOOD: u32 = 10_000;
-/// No client waits longer than this between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Draw {
     pub(super) fn jobs(&mut self) -> Vec<Job> {
@@ -39,8 +38,8 @@ impl Draw {
         jobs
     }
 
-    /// One client wants hundreds of locks at once, each of a name of its own: when
-    /// anything may go wrong, and once more when nothing does.
+    /// One client wants hundreds of locks at once, each with its own name: while
+    /// things go wrong, and once more when nothing does.
     fn flood(&mut self, jobs: &mut Vec<Job>) {
         let at = self.any_time();
         let count = u32::try_from(self.dice.between(100, 400)).unwrap_or(100);
@@ -54,13 +53,13 @@ impl Draw {
         }
     }
 
-    /// A lease that is held, and renewed, while all nodes are restarted.
+    /// A lease that is held and renewed while all nodes restart.
     fn lasting(&mut self) -> Job {
         let client = self.clients - 1;
         Job {
             at: Span(1),
             wait: self.ttl.into(),
-            // Nobody else wants this one at the very beginning.
+            // At the start, nobody else wants this one.
             resources: vec![self.resources],
             ttl: Span(self.ttl_in_millis()),
             renewal: Some((self.calm_at * 2).into()),
@@ -79,8 +78,8 @@ impl Draw {
         let at = self.any_time();
         let ttl = self.ttl_of_job();
         let renewed = self.dice.percent(40) && !self.deaf;
-        // Most runs of a renewed lease end by their caller; some last to the calm.
-        let long = self.guard != Guard::Off && self.dice.percent(30);
+        // Most callers end a renewed lease themselves; some hold it until the calm.
+        let long = self.guard != RestartGuard::Off && self.dice.percent(30);
         let rest = self.calm_at.saturating_sub(at.get()).max(self.ttl);
         let hold: Span = self.dice.time(self.ttl, rest).into();
         let cap = if long { hold } else { self.of_ttl(20, 300) };
@@ -105,6 +104,7 @@ impl Draw {
             hand_over: self.heir(client),
             must: false,
             lasts: false,
+            line: None,
         }
     }
 
@@ -112,7 +112,7 @@ impl Draw {
         self.dice.pick(&[End::Release, End::Release, End::Drop, End::Keep])
     }
 
-    /// Whom the lease is handed to: somebody who agrees on the nodes.
+    /// Another client of the same party, which takes over the lease.
     fn heir(&mut self, client: usize) -> Option<(Span, usize)> {
         let heir = self.client();
         let agree = heir != client && self.party_of(heir) == self.party_of(client);
@@ -120,7 +120,7 @@ impl Draw {
         (agree && self.dice.percent(6)).then_some((after, heir))
     }
 
-    /// Other times than the defaults, for some.
+    /// Other times than the defaults, for some jobs.
     fn terms(&mut self, renewed: bool) -> Times {
         if self.dice.percent(60) {
             return Times::default();
@@ -134,8 +134,7 @@ impl Draw {
         }
     }
 
-    /// The TTL in whole milliseconds, up to twice the run's, which is the most
-    /// there is.
+    /// The TTL in whole milliseconds, at most twice the run's.
     fn ttl_of_job(&mut self) -> Span {
         let span = if self.dice.percent(70) { self.ttl.into() } else { self.of_ttl(50, 200) };
         Span((span.0 / 1000).max(20) * 1000)
@@ -148,36 +147,29 @@ impl Draw {
         vec![self.resource()]
     }
 
-    /// The second phase: every client wants a lock once more. The bound within
-    /// which it must be granted is what the wait says: 16 TTLs for everything
-    /// that was started before to be over, four windows for nodes to be admitted
-    /// again, ten of the longest pauses between
-    /// attempts for every contender, and 8 seconds for connections to be tried
-    /// again and for the guard's own rests.
-    fn must(&mut self, client: usize) -> Job {
+    /// The second phase: every client wants a lock once more. Its wait is the bound
+    /// within which it must be granted: 16 TTLs for everything started before to
+    /// end, four windows for nodes to be admitted again, ten of the longest pauses
+    /// between attempts per contender, and 8 seconds for reconnects and the guard's
+    /// own rests.
+    pub(super) fn must(&mut self, client: usize) -> Job {
         let group = client / CONTENDERS;
         let contenders = u32::try_from(CONTENDERS.min(self.clients)).unwrap_or(1);
         let pause = (self.ttl / 4).min(LONGEST_PAUSE);
         let window = self.parties.iter().map(Party::window).max().unwrap_or_default();
-        let guard = if self.guard == Guard::Off { Duration::ZERO } else { window * 4 };
+        let guard = if self.guard == RestartGuard::Off { Duration::ZERO } else { window * 4 };
         let bound = self.ttl * 16 + guard + pause * 10 * contenders + Duration::from_secs(8);
         Job {
-            // By then everything that was wrong is right again.
+            // By then every trouble is over.
             at: (self.calm_at + Duration::from_micros(1)).into(),
             client,
             resources: vec![u32::try_from(group).unwrap_or(0)],
             ttl: Span(self.ttl_in_millis()),
             wait: bound.into(),
-            renewal: None,
-            terms: Times::default(),
             fenced: self.dice.percent(50),
             hold: self.of_ttl(0, 2),
-            extend: None,
-            end: End::Release,
-            cancel: None,
-            hand_over: None,
             must: true,
-            lasts: false,
+            ..Job::default()
         }
     }
 

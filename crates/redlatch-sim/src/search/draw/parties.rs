@@ -1,14 +1,14 @@
-//! Who agrees on what.
+//! Draws who agrees on what.
 
 use super::{Draw, Others};
-use crate::search::schedule::{Guard, Party, Span};
+use crate::search::schedule::{Party, RestartGuard, Span};
 use std::time::Duration;
 
 /// A client of the restart guard looks at least this often.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 impl Draw {
-    /// The clients that agree with the nodes first; whoever else there is, second.
+    /// First the clients that agree with the nodes, then the others.
     pub(super) fn draw_parties(&mut self) {
         let first = Party {
             list: (0..self.nodes).collect(),
@@ -31,7 +31,7 @@ impl Draw {
             }),
             Others::Loner => {
                 let list = vec![self.dice.index(first.list.len())];
-                Some(Party { list, guard: Guard::Off, ..first.clone() })
+                Some(Party { list, guard: RestartGuard::Off, ..first.clone() })
             }
             Others::Successors => {
                 let mut list = first.list.clone();
@@ -41,7 +41,7 @@ impl Draw {
                     list.push(list.len());
                     self.nodes += 1;
                     if self.dice.percent(25) {
-                        // One for another at once: no operator may do that.
+                        // One for another at once: operators may not do that.
                         list.remove(0);
                     }
                 }
@@ -50,7 +50,7 @@ impl Draw {
         }
     }
 
-    /// How a client is set: most agree with the nodes.
+    /// A client's party: most agree with the nodes.
     pub(super) fn party_of(&self, client: usize) -> usize {
         let other = match self.others {
             Others::Nobody => false,
@@ -61,7 +61,7 @@ impl Draw {
         usize::from(other)
     }
 
-    /// Whether the client can have a lock in the end.
+    /// Whether the client can get a lock in the second phase.
     pub(super) fn has_nodes_in_the_end(&self, client: usize) -> bool {
         let sizes = self.parties.iter().map(|party| party.list.len());
         let exchanged = sizes.collect::<Vec<_>>().windows(2).all(|sizes| sizes[0] == sizes[1]);
@@ -69,16 +69,16 @@ impl Draw {
         self.party_of(client) == usize::from(succeeded)
     }
 
-    /// The longest that a node that is out stays so, if nothing else is wrong,
-    /// and its leases are back on it.
+    /// The longest time until a node that is out is admitted and has its leases
+    /// back, if nothing else goes wrong.
     pub(super) fn pace(&self) -> Duration {
         let window = self.parties.iter().map(Party::window).max().unwrap_or_default();
         let rest = (window / 4).min(LONGEST_REST);
         window.mul_f64(1.02) + rest + self.ttl * 2
     }
 
-    /// From a tenth of the TTL to well above the longest; in whole milliseconds,
-    /// as the agreement has it.
+    /// From a tenth of the TTL to well above the longest one; in whole
+    /// milliseconds, like the agreement's.
     fn skew(&mut self) -> Span {
         let span = if self.dice.percent(60) { self.of_ttl(10, 100) } else { self.of_ttl(100, 300) };
         Span((span.0 / 1000).max(1) * 1000)

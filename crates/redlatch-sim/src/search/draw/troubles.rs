@@ -1,12 +1,11 @@
-//! What goes wrong when.
+//! Draws what goes wrong when.
 
 use super::{Draw, Others};
-use crate::search::schedule::{Guard, Span, Trouble, Way, Wrong};
+use crate::search::schedule::{RestartGuard, Span, Trouble, Way, Wrong};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Draws one trouble of some kind.
 type Kind = fn(&mut Draw) -> Wrong;
 
 impl Draw {
@@ -46,7 +45,7 @@ impl Draw {
         troubles
     }
 
-    /// One node after the other is restarted, with or without its memory.
+    /// Restarts one node after the other, with or without its memory.
     fn roll(&mut self, troubles: &mut Vec<Trouble>) {
         let mut at = self.ttl * 2;
         for node in 0..self.nodes {
@@ -58,7 +57,7 @@ impl Draw {
         }
     }
 
-    /// One node after the other is taken from the old list for the new one.
+    /// Moves one node after the other from the old list to the new one.
     fn succeed(&mut self, troubles: &mut Vec<Trouble>) {
         let mut at = self.ttl;
         let list = self.parties[1].list.clone();
@@ -68,9 +67,9 @@ impl Draw {
         }
     }
 
-    /// Some nodes that forgot do so once more, about when they are admitted.
+    /// Some nodes that forgot forget again, around the time of their admission.
     fn forget_again(&mut self, troubles: &mut Vec<Trouble>) {
-        if self.guard == Guard::Off || self.mood.rolling || !self.dice.percent(40) {
+        if self.guard == RestartGuard::Off || self.mood.rolling || !self.dice.percent(40) {
             return;
         }
         let window = self.parties[0].window();
@@ -90,8 +89,8 @@ impl Draw {
     }
 
     /// One node misses what the others grant, another forgets it, and the third is
-    /// not heard of when that one is admitted again. Of five, two miss it and two
-    /// forget it.
+    /// silent when that one is admitted again. Of five, two miss it and two forget
+    /// it.
     fn deafen(&mut self, troubles: &mut Vec<Trouble>) {
         if !self.deaf {
             return;
@@ -109,7 +108,8 @@ impl Draw {
         for node in misses {
             let what = cut(node, self.ttl * 2 + window.mul_f64(0.95));
             troubles.push(Trouble { at: at.into(), what });
-            // What waits on a connection gets there when the cut is over: none may.
+            // A connection would deliver its commands after the cut; none may
+            // arrive.
             for client in 0..self.clients {
                 let what = Wrong::Break { client, node, late: None };
                 troubles.push(Trouble { at: (at + Duration::from_micros(1)).into(), what });
@@ -117,7 +117,7 @@ impl Draw {
         }
         let flushed = self.dice.percent(50);
         for node in forgets {
-            // A replica has its master's marker, of another run.
+            // A replica has its master's marker, which names another run.
             let replica = Wrong::FailOver { node, registers: false };
             let what = if flushed { Wrong::Flush { node } } else { replica };
             troubles.push(Trouble { at: forgot.into(), what });
@@ -126,9 +126,9 @@ impl Draw {
         troubles.push(Trouble { at: (forgot + window.mul_f64(0.9)).into(), what });
     }
 
-    /// A node forgets, and those with other times reach that one alone: whoever
-    /// would refuse them is out of sight. No operator vouches for it there: the node
-    /// would be theirs.
+    /// A node forgets, and the clients with other times reach only that one: those
+    /// that would refuse them are out of reach. No operator vouches there, or the
+    /// node would become theirs.
     fn blinker(&mut self, troubles: &mut Vec<Trouble>) {
         let vouched = troubles.iter().any(|trouble| matches!(trouble.what, Wrong::Vouch { .. }));
         let calm = self.others == Others::Strangers && !self.mood.rolling && !vouched;
@@ -146,13 +146,13 @@ impl Draw {
         }
     }
 
-    /// A node restarts with all it has, an operator vouches for it, truthfully, and
-    /// before it is marked it restarts once more, with nothing. There is time for
-    /// that while another node keeps the look waiting.
+    /// A node restarts with its memory, an operator truthfully vouches for it, and
+    /// before it is marked it restarts again without its memory. Another node keeps
+    /// the look waiting meanwhile.
     fn betray(&mut self, troubles: &mut Vec<Trouble>) {
         let rare = self.mood.rolling || self.mood.crowd || self.deaf;
         let alone = self.others == Others::Nobody;
-        if self.guard == Guard::Off || !alone || rare || !self.dice.percent(12) {
+        if self.guard == RestartGuard::Off || !alone || rare || !self.dice.percent(12) {
             return;
         }
         let (node, client, at) = (self.node(), self.client(), self.of_ttl(20, 200).get());
@@ -176,12 +176,12 @@ impl Draw {
         }
     }
 
-    /// The address of a node leads one client to another node, and mostly it does
-    /// not reach the others.
+    /// The address of a node leads one client to another node; in most cases the
+    /// client cannot reach the others.
     pub(super) fn reroutes(&mut self, troubles: &mut Vec<Trouble>) {
         let calm = self.mood.crowd || self.mood.rolling || self.deaf;
         let alone = self.others == Others::Nobody && !calm;
-        if self.guard == Guard::Off || !alone || !self.dice.percent(15) {
+        if self.guard == RestartGuard::Off || !alone || !self.dice.percent(15) {
             return;
         }
         let (client, node) = (self.client(), self.node());
@@ -189,7 +189,7 @@ impl Draw {
         let (at, lasts) = (self.any_time(), self.of_ttl(50, 600));
         troubles.push(Trouble { at, what: Wrong::Reroute { client, node, to, lasts } });
         let mut others: Vec<usize> = (0..self.nodes).filter(|n| ![node, to].contains(n)).collect();
-        // With one less, a node that counts twice makes a majority.
+        // With one fewer, a node that counts twice makes a majority.
         others.truncate(self.nodes - self.nodes / 2 - 1);
         if self.dice.percent(70) {
             for node in others {

@@ -1,30 +1,26 @@
-//! What holds when a node is admitted again.
+//! What must hold when a node is admitted again.
 //!
-//! It is nobody's but those it was admitted for. Those have seen a majority of
-//! their nodes: one that serves others would have been among them. And it gives no
-//! number below one that was granted before its window ended, unless so many forgot
-//! that none of the others knows.
+//! It belongs only to those it was admitted for. They have seen a majority of their
+//! nodes: one that serves others would have been among them. And its registers are
+//! not below any fencing token granted before its window ended, unless so many
+//! nodes forgot that no other one knows.
 
-use super::{Invariant, Seen, Site, exclusion::is_foreign};
+use super::{Seen, Site, exclusion::is_foreign};
 use redlatch_core::{Command, Moment, Reply, Resources, Vote};
 
 #[derive(Default)]
 pub(super) struct Admission {
-    /// What was granted with a number, and when.
+    /// Every fencing token granted, and when.
     numbers: Vec<(Moment, Resources, u64)>,
-    /// Fewer than a majority were in, once: numbers rest on clocks from then on.
+    /// Fewer than a majority could vote at some time: since then, tokens rest on clocks.
     amnesia: bool,
 }
 
-impl Invariant for Admission {
-    fn name(&self) -> &'static str {
-        "a node is admitted with care"
-    }
-
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+impl Admission {
+    pub(super) fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::Granted(id) if !is_foreign(site, *id) => {
-                let lease = site.ledger.get(*id);
+                let lease = site.leases.get(*id);
                 let number = lease.and_then(|lease| Some((lease, lease.fence?.get())));
                 let number =
                     number.map(|(lease, number)| (site.now, lease.resources.clone(), number));
@@ -43,7 +39,7 @@ impl Invariant for Admission {
 }
 
 fn nobody_elses(site: &Site<'_>, node: usize) -> Result<(), String> {
-    let ledger = site.servers[node].node.ledger();
+    let ledger = &site.servers[node].node.contents.ledger;
     if ledger.reserved.is_some() || ledger.watched.is_some() {
         return Err(format!("node {node} was admitted, and keeps {ledger:?}"));
     }
@@ -54,14 +50,15 @@ fn by_a_majority(site: &Site<'_>, client: usize, node: usize) -> Result<(), Stri
     let (process, party) = (&site.clients[client], site.schedule.party(client));
     let Some(guard) = party.guard() else { return Ok(()) };
     let serves_others = |(at, other): (usize, &usize)| {
-        let served = site.servers[*other].node.ledger().admitted.as_deref();
+        let served = site.servers[*other].node.contents.ledger.admitted.as_deref();
         let ours = guard.fingerprint(at).to_string();
         *other != node && served.is_some_and(|served| !served.ends_with(&ours))
     };
     let strange = party.list.iter().enumerate().filter(|known| serves_others(*known)).count();
-    // So many it may have seen, and no one that refuses it.
+    // This many it may have seen without being refused.
     let (seen, nodes) = (party.list.len() - strange, party.list.len());
-    // An operator may have said so: that it is theirs, or that it has forgotten nothing.
+    // An operator may have said that it is theirs, or that it has forgotten
+    // nothing.
     let told = process.reserved.contains(&node) || site.servers[node].memory.vouched;
     if site.claims.liveness && !told && seen <= nodes / 2 {
         return Err(format!("client {client} admits node {node}, but {strange} serve others"));
@@ -90,7 +87,7 @@ impl Admission {
             return Ok(());
         };
         let window = party.window();
-        // In the end, clocks have to do.
+        // After a second window, clocks decide.
         if self.amnesia || site.now.since(forgot) > window.mul_f64(1.9) {
             return Ok(());
         }

@@ -1,26 +1,18 @@
-//! Every request is answered, once, and in time: a lock is granted or refused
-//! within the wait and one lease, on its caller's own clock.
+//! Every request is answered exactly once and in time: a lock is granted or refused
+//! within the wait plus one lease, by its caller's clock.
 
-use super::{Invariant, Seen, Site};
+use super::{Seen, Site};
 
-pub(super) struct Answers;
-
-impl Invariant for Answers {
-    fn name(&self) -> &'static str {
-        "answers"
-    }
-
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
-        match seen {
-            Seen::Unanswered(client, op) => {
-                Err(format!("client {client} has no answer to {op:?} in time"))
-            }
-            Seen::Unasked(client, op, what) => {
-                Err(format!("client {client} was told of {op:?}: {what}; nobody asked"))
-            }
-            Seen::Over => everybody_answered(site),
-            _ => Ok(()),
+pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+    match seen {
+        Seen::Unanswered(client, op) => {
+            Err(format!("client {client} has no answer to {op:?} in time"))
         }
+        Seen::Unasked(client, op, what) => {
+            Err(format!("client {client} was told of {op:?}: {what}; nobody asked"))
+        }
+        Seen::Over => everybody_answered(site),
+        _ => Ok(()),
     }
 }
 

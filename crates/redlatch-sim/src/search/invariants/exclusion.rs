@@ -1,31 +1,23 @@
 //! Promise 1: two guards for one resource never both say "held" at one time.
 //!
-//! Checked whenever a guard begins to say so, or will for longer, against every
-//! other guard by its own owner's clock. Only where the promise's assumptions
-//! hold: see [`Claims::exclusion`](crate::search::schedule::Claims).
+//! Checked whenever a guard begins to say so, or extends that, against every other
+//! guard by its own owner's clock. Only where the promise's assumptions hold: see
+//! [`Claims::exclusion`](crate::search::schedule::Claims).
 
-use super::{Invariant, LeaseId, Seen, Site, name};
-use crate::search::schedule::Guard;
+use super::{LeaseId, Seen, Site, name};
+use crate::search::schedule::RestartGuard;
 
-pub(super) struct Exclusion;
-
-impl Invariant for Exclusion {
-    fn name(&self) -> &'static str {
-        "exclusion"
-    }
-
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
-        match seen {
-            Seen::Granted(id) | Seen::Kept(id) if site.claims.exclusion => alone(site, *id),
-            _ => Ok(()),
-        }
+pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+    match seen {
+        Seen::Granted(id) | Seen::Kept(id) if site.claims.exclusion => alone(site, *id),
+        _ => Ok(()),
     }
 }
 
 fn alone(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
-    let Some(lease) = site.ledger.get(id) else { return Ok(()) };
+    let Some(lease) = site.leases.get(id) else { return Ok(()) };
     for resource in &lease.resources {
-        for other in site.ledger.on(resource).filter(|other| other.id != id) {
+        for other in site.leases.on(resource).filter(|other| other.id != id) {
             let foreign = [id, other.id].iter().any(|id| is_foreign(site, *id));
             if foreign && !site.claims.foreign {
                 continue;
@@ -39,13 +31,13 @@ fn alone(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
     Ok(())
 }
 
-/// Another library's, or of a client that has no guard among those that have one.
+/// Whether it belongs to another library, or to an unguarded client among guarded ones.
 pub(super) fn is_foreign(site: &Site<'_>, id: LeaseId) -> bool {
     match id {
         LeaseId::Foreign(_) => true,
         LeaseId::Ours(client, ..) => {
-            let guarded = site.schedule.parties[0].guard != Guard::Off;
-            guarded && site.schedule.party(client).guard == Guard::Off
+            let guarded = site.schedule.parties[0].guard != RestartGuard::Off;
+            guarded && site.schedule.party(client).guard == RestartGuard::Off
         }
     }
 }

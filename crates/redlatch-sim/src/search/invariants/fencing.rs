@@ -1,9 +1,9 @@
-//! Promise 2: a grant that completed before another one's attempt started has
-//! the smaller number, and no two grants of a resource share one.
+//! Promise 2: a grant that completed before another attempt began has the smaller
+//! fencing token, and no two grants of a resource share one.
 //!
 //! Holds whatever clocks, pauses and messages do; needs the nodes' memory.
 
-use super::{Invariant, LeaseId, Seen, Site, exclusion::is_foreign, name};
+use super::{LeaseId, Seen, Site, exclusion::is_foreign, name};
 use redlatch_core::{FencingToken, Moment, Resource};
 use std::collections::BTreeMap;
 
@@ -15,21 +15,17 @@ pub(super) struct Fencing {
 #[derive(Default)]
 struct Grants {
     numbers: BTreeMap<FencingToken, LeaseId>,
-    /// When each grant completed, in order, and the greatest number until then.
+    /// When each grant completed, in order, and the greatest token so far.
     greatest: Vec<(Moment, FencingToken)>,
 }
 
-impl Invariant for Fencing {
-    fn name(&self) -> &'static str {
-        "fencing"
-    }
-
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+impl Fencing {
+    pub(super) fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
         let Seen::Granted(id) = seen else { return Ok(()) };
-        let Some(lease) = site.ledger.get(*id).filter(|_| site.claims.fencing) else {
+        let Some(lease) = site.leases.get(*id).filter(|_| site.claims.fencing) else {
             return Ok(());
         };
-        // A client that counts other nodes asks other registers.
+        // A client with another list asks other registers.
         let Some(number) = lease.fence.filter(|_| !is_foreign(site, *id)) else { return Ok(()) };
         for resource in &lease.resources {
             let grants = self.grants.entry(resource.clone()).or_default();

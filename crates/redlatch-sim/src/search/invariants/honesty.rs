@@ -1,45 +1,37 @@
-//! Promise 5: a guard says "held" only while that can be proved, and its loss is
+//! Promise 5: a guard says "held" only while it can prove it, and its loss is
 //! signalled before its end.
 //!
-//! "Proved" is taken at its word: when a lease is granted or extended, a majority
-//! of the nodes has its keys, and all of them outlive the lease. And whoever is
-//! granted one can use it: as much of it is left as was asked for.
+//! "Prove" means: when a lease is granted or extended, a majority of the nodes has
+//! its keys, and all of these outlive it. A fresh lease also has as much time left
+//! as was asked for.
 
-use super::{Invariant, LeaseId, Seen, Site, name};
-use crate::search::{ledger::Lease, server::Server};
+use super::{LeaseId, Seen, Site, name};
+use crate::search::{leases::Lease, server::Server};
 use redlatch_core::{Moment, lease::Loss};
 use std::time::Duration;
 
-/// What rounding between clocks amounts to.
+/// The error of rounding between clocks.
 const ROUNDING: Duration = Duration::from_micros(1);
 
-pub(super) struct Honesty;
-
-impl Invariant for Honesty {
-    fn name(&self) -> &'static str {
-        "honesty"
-    }
-
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
-        match seen {
-            Seen::Granted(id) => fresh(site, *id).and_then(|()| proved(site, *id)),
-            Seen::Kept(id) => proved(site, *id),
-            Seen::Lost(id, loss) => in_time(site, *id, loss),
-            Seen::RanOut(id) => unsaid(site, *id),
-            _ => Ok(()),
-        }
+pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+    match seen {
+        Seen::Granted(id) => fresh(site, *id).and_then(|()| proved(site, *id)),
+        Seen::Kept(id) => proved(site, *id),
+        Seen::Lost(id, loss) => in_time(site, *id, loss),
+        Seen::RanOut(id) => unsaid(site, *id),
+        _ => Ok(()),
     }
 }
 
-/// Who wants no notice is told at the end, which is now.
+/// Without notice, the loss is signalled at the end, which is now.
 fn unsaid(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
-    let noticed = site.ledger.get(id).is_some_and(|lease| !lease.notice.is_zero());
+    let noticed = site.leases.get(id).is_some_and(|lease| !lease.notice.is_zero());
     if noticed { Err(format!("the lease of {} ran out unsaid", name(id))) } else { Ok(()) }
 }
 
-/// By its owner's clock, which is what the grant was decided by.
+/// By the owner's clock, which decided the grant.
 fn fresh(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
-    let (LeaseId::Ours(client, ..), Some(lease)) = (id, site.ledger.get(id)) else {
+    let (LeaseId::Ours(client, ..), Some(lease)) = (id, site.leases.get(id)) else {
         return Ok(());
     };
     let left = lease.until.since(site.clients[client].clock.read(site.now));
@@ -51,7 +43,7 @@ fn fresh(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
 }
 
 fn proved(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
-    let Some(lease) = site.ledger.get(id).filter(|_| site.claims.keys_stay) else {
+    let Some(lease) = site.leases.get(id).filter(|_| site.claims.keys_stay) else {
         return Ok(());
     };
     let ends = site.ends(id);
@@ -66,7 +58,7 @@ fn proved(site: &Site<'_>, id: LeaseId) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the node has all keys of the lease until it ends and longer.
+/// Whether the node keeps all keys of the lease until it ends.
 fn outlives(server: &Server, lease: &Lease, ends: Moment) -> bool {
     let Some(token) = &lease.token else { return false };
     let ends = server.clock.read(ends);
@@ -76,14 +68,14 @@ fn outlives(server: &Server, lease: &Lease, ends: Moment) -> bool {
     })
 }
 
-/// Whoever has just woken up could not say it earlier; `is_held` did.
+/// A client that has just resumed could not signal it earlier; `is_held` did.
 fn in_time(site: &Site<'_>, id: LeaseId, loss: &Loss) -> Result<(), String> {
-    let (LeaseId::Ours(client, ..), Some(lease)) = (id, site.ledger.get(id)) else {
+    let (LeaseId::Ours(client, ..), Some(lease)) = (id, site.leases.get(id)) else {
         return Ok(());
     };
     let client = &site.clients[client];
     let notice = match loss {
-        Loss::Expired | Loss::MaxHold => lease.notice,
+        Loss::Expired(_) | Loss::MaxHold => lease.notice,
         _ => Duration::ZERO,
     };
     let latest = lease.until.before(notice).after(ROUNDING);

@@ -1,28 +1,24 @@
 //! Promise 6: an attempt that failed, timed out, was cancelled or dropped, and a
-//! lease that ended, leaves no key on any node.
+//! lease that ended, leave no key on any node.
 //!
 //! Two things may leave one until its TTL ends: a process that died, and a take
-//! that reached its node after its connection had broken, behind its own undo.
-//! And an undo that a node never answers is given up when the TTL is over: a key
-//! that was set on the node so much later than it was sent lives so much longer.
+//! that reached its node after its connection broke, behind its own undo. And the
+//! machine gives up an undo that a node never answers once the TTL is over: a key
+//! that was set long after it was sent lives that much longer.
 
-use super::{Invariant, Seen, Site};
+use super::{Seen, Site};
 use crate::search::client::label;
-use redlatch_core::Token;
+use redlatch_core::{Moment, Ticket, Token};
+use std::time::Duration;
 
-pub(super) struct NothingLeft;
+/// No reservation lasts longer.
+const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
-impl Invariant for NothingLeft {
-    fn name(&self) -> &'static str {
-        "nothing left behind"
-    }
-
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
-        match seen {
-            Seen::Quiet(client) if site.claims.keys_go => no_key_of(site, *client),
-            Seen::Over => at_rest(site),
-            _ => Ok(()),
-        }
+pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+    match seen {
+        Seen::Quiet(client) if site.claims.keys_go => no_key_of(site, *client),
+        Seen::Over => at_rest(site),
+        _ => Ok(()),
     }
 }
 
@@ -52,7 +48,13 @@ fn at_rest(site: &Site<'_>) -> Result<(), String> {
     let max_ttl = site.schedule.max_ttl();
     for (number, server) in site.servers.iter().enumerate() {
         let now = server.clock.read(site.now);
-        let late = server.keys(site.now).find(|(_, key)| key.dies > now.after(max_ttl));
+        let is_late = |dies: Moment, reserved: bool| {
+            let most = if reserved { MOST_PATIENCE } else { max_ttl };
+            dies > now.after(most)
+        };
+        let late = server
+            .keys(site.now)
+            .find(|(_, key)| is_late(key.dies, Ticket::reserved_in(&key.value).is_some()));
         if let Some((name, _)) = late.filter(|_| site.claims.keys_go) {
             return Err(format!("node {number} keeps {name} for longer than any TTL"));
         }

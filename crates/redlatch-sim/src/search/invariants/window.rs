@@ -1,35 +1,27 @@
-//! Promise 7: a node that forgot does not vote before every lock that it may have
-//! forgotten is over.
+//! Promise 7: a node that forgot does not vote until every lock it may have
+//! forgotten has expired.
 //!
-//! The simulator knows when a node really forgot, and what. It is not admitted
-//! before the window has passed in true time, and gives away no lock whose key it
-//! would still have; unless an operator vouched for it, and told the truth.
+//! The simulator knows when a node really forgot, and what. The node is not
+//! admitted before the window has passed in true time, and grants no lock whose key
+//! it should still have, unless an operator truthfully vouched for it.
 
-use super::{Invariant, Seen, Site};
+use super::{Seen, Site};
 use redlatch_core::{Command, Reply, Resources, Token, Vote};
 
-pub(super) struct Window;
-
-impl Invariant for Window {
-    fn name(&self) -> &'static str {
-        "a node that forgot does not vote"
+pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+    let Seen::Served { client, node, command, reply: Reply::Vote(vote) } = seen else {
+        return Ok(());
+    };
+    let granted = matches!(vote, Vote::Granted | Vote::Numbered(_));
+    if !granted || !site.claims.windows {
+        return Ok(());
     }
-
-    fn see(&mut self, site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
-        let Seen::Served { client, node, command, reply: Reply::Vote(vote) } = seen else {
-            return Ok(());
-        };
-        let granted = matches!(vote, Vote::Granted | Vote::Numbered(_));
-        if !granted || !site.claims.windows {
-            return Ok(());
+    match command {
+        Command::Admit { .. } => not_early(site, *client, *node),
+        Command::Take { resources, token, fingerprint: Some(_), .. } => {
+            not_betrayed(site, *node, resources, token)
         }
-        match command {
-            Command::Admit { .. } => not_early(site, *client, *node),
-            Command::Take { resources, token, guard: Some(_), .. } => {
-                not_betrayed(site, *node, resources, token)
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 
@@ -37,7 +29,7 @@ fn not_early(site: &Site<'_>, client: usize, node: usize) -> Result<(), String> 
     let memory = &site.servers[node].memory;
     let Some(forgot) = memory.forgot.filter(|_| !memory.vouched) else { return Ok(()) };
     let (passed, window) = (site.now.since(forgot), site.schedule.party(client).window());
-    // Whoever counts may have a clock that runs fast, within the drift allowance.
+    // The counting client's clock may run fast, within the drift allowance.
     if passed < window.mul_f64(0.99) {
         return Err(format!(
             "client {client} admits node {node} {passed:?} after it forgot, not {window:?}"

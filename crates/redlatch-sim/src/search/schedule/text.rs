@@ -1,16 +1,18 @@
-//! Schedules in files: one line for the whole, one for each job and trouble, so
-//! that lines can be taken out by hand.
+//! Schedules in files: one line for the head, one per job and trouble, so that
+//! lines can be removed by hand.
 
 use super::{Job, Schedule, Trouble};
 use serde::{Deserialize, Serialize};
 
 impl Schedule {
-    /// As text, one job and one trouble a line.
+    /// As text: one job or trouble per line.
     pub fn to_text(&self) -> serde_json::Result<String> {
         let mut head = self.clone();
         let (jobs, troubles) = (head.jobs.split_off(0), head.troubles.split_off(0));
-        let mut text = serde_json::to_string(&Line::Head(Box::new(head)))?;
-        for line in jobs.into_iter().map(Line::Job).chain(troubles.into_iter().map(Line::Trouble)) {
+        let mut text = serde_json::to_string(&Record::Head(Box::new(head)))?;
+        for line in
+            jobs.into_iter().map(Record::Job).chain(troubles.into_iter().map(Record::Trouble))
+        {
             text.push('\n');
             text.push_str(&serde_json::to_string(&line)?);
         }
@@ -18,16 +20,16 @@ impl Schedule {
         Ok(text)
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote; lines may have been taken out.
+    /// Reads what [`to_text`](Self::to_text) wrote; lines may have been removed.
     pub fn from_text(text: &str) -> Result<Schedule, BadSchedule> {
         let mut schedule = None;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let line = serde_json::from_str(line)
                 .map_err(|error| BadSchedule::Line { line: at + 1, error })?;
             match (line, &mut schedule) {
-                (Line::Head(head), none @ None) => *none = Some(*head),
-                (Line::Job(job), Some(schedule)) => schedule.jobs.push(job),
-                (Line::Trouble(trouble), Some(schedule)) => schedule.troubles.push(trouble),
+                (Record::Head(head), none @ None) => *none = Some(*head),
+                (Record::Job(job), Some(schedule)) => schedule.jobs.push(job),
+                (Record::Trouble(trouble), Some(schedule)) => schedule.troubles.push(trouble),
                 _ => return Err(BadSchedule::Head),
             }
         }
@@ -36,21 +38,20 @@ impl Schedule {
 }
 
 #[derive(Serialize, Deserialize)]
-enum Line {
+enum Record {
     Head(Box<Schedule>),
     Job(Job),
     Trouble(Trouble),
 }
 
-/// A file that is no schedule.
+/// A file that is not a schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSchedule {
-    /// A line that makes no sense.
+    /// A line that is not part of a schedule.
     #[error("line {line} is no part of a schedule: {error}")]
     Line {
-        /// Which line, from one.
+        /// Counted from one.
         line: usize,
-        /// What is wrong with it.
         error: serde_json::Error,
     },
     /// The head is missing, or is not first, or there are two.

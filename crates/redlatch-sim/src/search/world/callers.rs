@@ -2,13 +2,13 @@
 
 use super::{Seen, Slip, World};
 use crate::search::{
-    client::{Op, Waits, owner},
+    client::{Client, Op, Waits, owner},
     event::{Act, Event},
-    ledger::{Lease, LeaseId},
-    schedule::{End, Job, Span, resources},
+    leases::{Lease, LeaseId},
+    schedule::{End, Job, Queueing, Span, resources},
 };
 use redlatch_core::{
-    Command, Input, Moment, OpId, Output, Terms,
+    Command, InLine, Input, Moment, OpId, Output, Terms,
     config::{Wanted, WantedRenewal},
     lease::Loss,
     machine::{Grant, Order},
@@ -16,7 +16,7 @@ use redlatch_core::{
 use std::time::Duration;
 
 impl World<'_> {
-    /// A caller does something, now or when its process wakes up.
+    /// A caller acts, now or when its process resumes.
     pub(super) fn job(&mut self, job: usize, act: Act) {
         let client = self.heirs.get(&job).copied().unwrap_or(self.schedule.jobs[job].client);
         let Some(process) = self.clients.get_mut(client).filter(|process| process.down == 0) else {
@@ -79,15 +79,17 @@ impl World<'_> {
             owner: owner(client, process.life),
             wait_until,
             fencing: plan.fenced.then(|| process.wall_clock(now)),
+            line: plan.line.map(|line| in_line(line, process, now)),
             terms,
         };
+        self.counts.in_line += u64::from(order.line.is_some());
         let answered = process.clock.when(wait_until.after(order.terms.usable()));
         self.queue.push(answered.after(Duration::from_micros(1)), Event::AnswerDue(client, op));
         if let Some(cancel) = plan.cancel {
             self.queue.push(now.after(cancel.get()), Event::Job(job, Act::Cancel));
         }
         let waits = Waits { acquire: true, ..Waits::default() };
-        process.ops.insert(op, Op { job, asked: now, dropped: false, waits });
+        process.ops.insert(op, Op { job, asked: now, dropped: false, waits, waiting_since: None });
         process.jobs.insert(job, op);
         process.rested = false;
         self.counts.asked += 1;
@@ -96,7 +98,7 @@ impl World<'_> {
         self.counts.queued += u64::from(self.counts.commands == sent);
     }
 
-    /// Tells a machine something and does what it says.
+    /// Feeds a machine one input and carries out what it says.
     pub(super) fn hand_in(&mut self, client: usize, input: Input) {
         let process = &mut self.clients[client];
         let now = process.now(self.now, self.slip == Some(Slip::OneClock));
@@ -155,16 +157,22 @@ impl World<'_> {
                 self.answered(client, op, "released", |waits| &mut waits.release);
                 self.clients[client].ops.remove(&op);
             }
-            Output::Kept(op, until, _) => self.kept(client, op, until),
+            Output::Kept(op, kept) => self.kept(client, op, kept.deadlines.ends_at),
+            Output::NotKept(_, ballot) => {
+                self.note(client, || format!("not extended: {}", ballot.tally()));
+            }
             Output::Lost(op, loss) => self.lost(client, op, loss),
-            Output::Retrying(_, error, pause) => {
+            Output::Retrying(op, error, pause) => {
+                if let Some(known) = self.clients[client].ops.get_mut(&op) {
+                    known.waiting_since.get_or_insert(self.now);
+                }
                 self.note(client, || format!("{error}; again in {pause:.1?}"));
             }
             _ => {}
         }
     }
 
-    /// One answer came; which job it was for.
+    /// An answer came; returns the job it is for.
     fn answered(
         &mut self,
         client: usize,
@@ -176,7 +184,8 @@ impl World<'_> {
         let dropped = known.as_ref().is_some_and(|known| known.dropped);
         let job =
             known.and_then(|known| std::mem::take(waits(&mut known.waits)).then_some(known.job));
-        // Whoever dropped a guard does not listen; but a grant would be nobody's.
+        // A caller that dropped its guard does not listen, but a grant would belong
+        // to nobody.
         if job.is_none() && (!dropped || what == "granted") {
             self.see(&Seen::Unasked(client, op, what));
         }
@@ -195,7 +204,7 @@ impl World<'_> {
             resources: resources(&plan.resources),
             started: self.clients[client].attempts.remove(&grant.token).unwrap_or(self.now),
             token: Some(grant.token),
-            until: grant.usable_until,
+            until: grant.deadlines.ends_at,
             fence: grant.fence,
             granted: self.now,
             notice: terms.notice,
@@ -203,7 +212,7 @@ impl World<'_> {
         };
         self.counts.granted += 1;
         self.begin_bar(&lease);
-        self.ledger.add(lease);
+        self.leases.add(lease);
         if let Some((after, by)) = plan.extend {
             self.queue.push(self.now.after(after.get()), Event::Job(job, Act::Extend(by)));
         }
@@ -219,7 +228,7 @@ impl World<'_> {
         let id = self.lease(client, op);
         self.counts.kept += 1;
         self.note(client, || "lease extended".into());
-        if !self.ledger.extend(id, until) {
+        if !self.leases.extend(id, until) {
             return self.see(&Seen::Unasked(client, op, "kept, though it had ended"));
         }
         self.watch(client, op);
@@ -232,10 +241,10 @@ impl World<'_> {
         self.over(client, op, "lost");
     }
 
-    /// Its guard says "held" no more.
+    /// Its guard no longer says "held".
     pub(super) fn over(&mut self, client: usize, op: OpId, how: &str) {
         let id = self.lease(client, op);
-        if self.ledger.end(id).is_some() {
+        if self.leases.end(id).is_some() {
             self.end_bar(id, how);
         }
     }
@@ -244,10 +253,10 @@ impl World<'_> {
         LeaseId::Ours(client, self.clients[client].life, op)
     }
 
-    /// Looks again when the lease ends by its owner's clock.
+    /// Checks again when the lease ends by its owner's clock.
     pub(super) fn watch(&mut self, client: usize, op: OpId) {
         let id = self.lease(client, op);
-        if let Some(lease) = self.ledger.get(id) {
+        if let Some(lease) = self.leases.get(id) {
             let ends = self.clients[client].clock.when(lease.until);
             self.queue.push(ends, Event::RunsOut(id, lease.until));
         }
@@ -256,7 +265,7 @@ impl World<'_> {
     pub(super) fn runs_out(&mut self, id: LeaseId, until: Moment) {
         let LeaseId::Ours(client, life, op) = id else { return self.over_foreign(id) };
         let process = &self.clients[client];
-        let still = self.ledger.get(id).is_some_and(|lease| lease.until == until);
+        let still = self.leases.get(id).is_some_and(|lease| lease.until == until);
         if !still || life != process.life {
             return;
         }
@@ -274,10 +283,11 @@ impl World<'_> {
         }
     }
 
-    /// Sets the timer as the machine wants it, in true time.
+    /// Sets the timer that the machine asks for, in true time.
     fn set_timer(&mut self, client: usize) {
         let process = &mut self.clients[client];
-        // Whoever is refused looks again for ever; in the end there is nothing to see.
+        // A refused client looks again forever; after the end there is nothing to
+        // see.
         if self.now > self.ends && process.machine.is_idle() {
             return;
         }
@@ -299,7 +309,7 @@ impl World<'_> {
         self.hand_in(client, Input::Tick);
     }
 
-    /// All that piled up while the process stood still, in the engine's order.
+    /// Handles what piled up while the process was paused, in the engine's order.
     pub(super) fn catch_up(&mut self, client: usize, keeper_first: bool) {
         self.clients[client].woke = self.now;
         self.clients[client].wakes = None;
@@ -317,17 +327,22 @@ impl World<'_> {
         self.hand_in(client, Input::Tick);
     }
 
-    /// The keeper's thread signals losses by itself; the engine hears of it.
+    /// The keeper signals losses by itself; the engine hears of them.
     fn keeper_gives_up(&mut self, client: usize) {
         let now = self.clients[client].clock.read(self.now);
         let gone = |lease: &&Lease| now >= lease.until.before(lease.notice);
-        let ids: Vec<LeaseId> = self.ledger.of(client).filter(gone).map(|lease| lease.id).collect();
+        let ids: Vec<LeaseId> = self.leases.of(client).filter(gone).map(|lease| lease.id).collect();
         for id in ids {
             let LeaseId::Ours(_, _, op) = id else { continue };
             self.over(client, op, "given up by the keeper");
             self.hand_in(client, Input::GivenUp(op));
         }
     }
+}
+
+fn in_line(line: Queueing, process: &Client, now: Moment) -> InLine {
+    let arrived = process.wall.read(now).as_nanos() / 1000;
+    InLine { arrived, poll_max: line.poll_max.get(), local_batch: line.local_batch }
 }
 
 pub(super) fn terms(plan: &Job, max_ttl: Duration) -> Terms {

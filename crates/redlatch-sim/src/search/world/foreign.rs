@@ -1,20 +1,20 @@
 //! Another library that locks the same key: `SET NX PX` on one node after the
 //! other, and a compare-and-delete at the end.
 //!
-//! It never asks what became of anything; whatever it leaves dies by its TTL.
+//! It never checks what happened; what it leaves expires.
 
 use super::{Seen, World};
 use crate::search::{
     event::{Event, Turn},
-    ledger::{Lease, LeaseId},
+    leases::{Lease, LeaseId},
     schedule::{Span, Wrong, resources},
 };
-use redlatch_core::{Resource, lease};
+use redlatch_core::{Resources, Token, lease};
 use std::time::Duration;
 
 struct Plan {
-    name: Resource,
-    value: String,
+    resources: Resources,
+    token: Token,
     ttl: Duration,
     hold: Option<Span>,
     pace: Duration,
@@ -25,10 +25,10 @@ impl World<'_> {
         let Wrong::Foreign { resource, ttl, hold, pace } = self.trouble(number).what else {
             return None;
         };
-        let name = resources(&[resource]).single()?.clone();
-        // The servers count in whole milliseconds.
+        // Servers count in whole milliseconds.
         let ttl = Duration::from_millis((ttl.0 / 1000).max(5));
-        Some(Plan { name, value: format!("another-{number}"), ttl, hold, pace: pace.get() })
+        let token = Token::from_bytes(format!("another-{number}").as_bytes());
+        Some(Plan { resources: resources(&[resource]), token, ttl, hold, pace: pace.get() })
     }
 
     pub(super) fn foreign_begins(&mut self, number: usize) {
@@ -44,7 +44,7 @@ impl World<'_> {
                 let server = &mut self.servers[node];
                 if server.runs() {
                     let now = server.clock.read(self.now);
-                    server.node.set_if_absent(now, &plan.name, plan.value.as_bytes(), plan.ttl);
+                    server.node.take(now, &plan.resources, &plan.token, plan.ttl);
                 }
                 self.queue.push(later, Event::Foreign(number, Turn::Set(node + 1)));
             }
@@ -53,7 +53,8 @@ impl World<'_> {
             Turn::Delete(node) if node < nodes => {
                 let server = &mut self.servers[node];
                 if server.runs() {
-                    server.node.delete_if(&plan.name, plan.value.as_bytes());
+                    let now = server.clock.read(self.now);
+                    server.node.remove(now, &plan.resources, &plan.token);
                 }
                 self.queue.push(later, Event::Foreign(number, Turn::Delete(node + 1)));
             }
@@ -61,11 +62,11 @@ impl World<'_> {
         }
     }
 
-    /// It counts from before its first command, as it should.
+    /// Its lease counts from before its first command, as it should.
     fn foreign_counts(&mut self, number: usize, plan: &Plan) {
         let has = |server: &&crate::search::server::Server| {
-            let key = server.node.key(server.clock.read(self.now), &plan.name);
-            key.is_some_and(|key| *key.value == *plan.value.as_bytes())
+            let now = server.clock.read(self.now);
+            server.node.has_all(now, &plan.resources, &plan.token)
         };
         let got = self.servers.iter().filter(has).count();
         let began = self.trouble(number).at.in_true_time();
@@ -74,9 +75,9 @@ impl World<'_> {
             return self.queue.push(self.now, Event::Foreign(number, Turn::Delete(0)));
         }
         let id = LeaseId::Foreign(number);
-        self.ledger.add(Lease {
+        self.leases.add(Lease {
             id,
-            resources: plan.name.clone().into(),
+            resources: plan.resources.clone(),
             token: None,
             until,
             fence: None,
@@ -96,6 +97,6 @@ impl World<'_> {
     }
 
     pub(super) fn over_foreign(&mut self, id: LeaseId) {
-        self.ledger.end(id);
+        self.leases.end(id);
     }
 }

@@ -1,12 +1,15 @@
-//! Commands and replies on their way.
+//! Commands and replies in transit.
 
 use super::World;
 use crate::search::{
     event::{Event, Wire},
-    link::{LONGEST_SILENCE, PATIENCE, State, Waiting},
+    link::{State, Waiting},
     server::Arrived,
 };
-use redlatch_core::{Command, Fault, Input, Moment, Reply, Tag};
+use redlatch_core::{
+    Command, Fault, Input, Moment, Reply, Tag,
+    link::{CONNECT_TIMEOUT, LONGEST_SILENCE},
+};
 
 impl World<'_> {
     /// A client hands a command to its connection.
@@ -29,12 +32,12 @@ impl World<'_> {
                     at = at.after(link.delay(network, slow));
                 }
                 let wire = link.wire(client, node);
-                self.queue.push(at, Event::Connects(wire, self.now.after(PATIENCE)));
+                self.queue.push(at, Event::Connects(wire, self.now.after(CONNECT_TIMEOUT)));
             }
         }
     }
 
-    /// A connect comes to an end, if its process is there to see it.
+    /// A connect ends, if its process is there to see it.
     pub(super) fn connects(&mut self, wire: Wire, deadline: Moment) {
         let Wire { client, node, epoch, .. } = wire;
         let process = &mut self.clients[client];
@@ -73,7 +76,7 @@ impl World<'_> {
         self.queue.push(at, Event::Command { wire, sent: since, tag, command });
     }
 
-    /// Tells the client, without the node, what became of a command.
+    /// Tells the client the outcome of a command, without the node.
     fn refuse(&mut self, client: usize, node: usize, tag: Tag, fault: &Fault) {
         let life = self.clients[client].life;
         let wire = Wire { client, node, server: node, epoch: life };
@@ -81,7 +84,7 @@ impl World<'_> {
         self.queue.push(self.now, Event::Refused { wire, tag, reply });
     }
 
-    /// A command gets to its node, or to where it is held up.
+    /// A command reaches its node, or is held up.
     pub(super) fn reaches_node(&mut self, wire: Wire, sent: Moment, tag: Tag, command: Command) {
         let link = &mut self.clients[wire.client].links[wire.node];
         let stale = link.epoch != wire.epoch;
@@ -109,7 +112,7 @@ impl World<'_> {
         self.serve(arrived);
     }
 
-    /// A reply gets to its client, or to where it is held up.
+    /// A reply reaches its client, or is held up.
     pub(super) fn reaches_client(&mut self, event: Event) {
         let (Event::Reply { wire, .. } | Event::Refused { wire, .. }) = &event else { return };
         let wire = *wire;
@@ -144,8 +147,7 @@ impl World<'_> {
         }
     }
 
-    /// Breaks a connection. What was on its way to the node gets there at
-    /// `late`, or never.
+    /// Breaks a connection. Commands under way arrive at `late`, or never.
     pub(super) fn sever(&mut self, client: usize, node: usize, late: Option<Moment>) {
         let link = &mut self.clients[client].links[node];
         if link.state != State::Ready {
@@ -156,15 +158,17 @@ impl World<'_> {
         for event in held {
             self.happen(event);
         }
+        // A server does not notice at once that the other end is gone.
         if late.is_none() {
             self.servers[wire.server].backlog.retain(|arrived| arrived.wire != wire);
+            self.servers[wire.server].hangs_up(wire);
         }
         for tag in unanswered {
             self.refuse(client, node, tag, &Fault::Disconnected("reset".into()));
         }
     }
 
-    /// Gives up connections on which nothing was answered for very long.
+    /// Breaks connections that have not answered for very long.
     pub(super) fn break_silent_links(&mut self, client: usize) {
         for node in 0..self.servers.len() {
             let link = &self.clients[client].links[node];

@@ -1,11 +1,11 @@
-//! Writes down what happens, for people.
+//! Records what happens, for people.
 
 use super::World;
 use crate::{
     search::{
         event::Wire,
         invariants::Violation,
-        ledger::{Lease, LeaseId},
+        leases::{Lease, LeaseId},
         schedule::{Schedule, Way, Wrong},
         server::{EPOCH, Server},
     },
@@ -14,13 +14,13 @@ use crate::{
 use redlatch_core::{Command, Facts, Moment, Reply, Vote};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Where more clients take part, the others are left out.
+/// Further clients are left out.
 const MOST_SHOWN: usize = 48;
 
-/// A history in the making.
+/// A history being recorded.
 pub(super) struct Record {
     trace: Trace,
-    /// The clients that are shown come first, then the nodes.
+    /// How many clients are shown; the nodes follow.
     clients: usize,
     leases: BTreeMap<LeaseId, usize>,
 }
@@ -83,7 +83,7 @@ impl Record {
 }
 
 impl World<'_> {
-    /// Something a client said.
+    /// Records something a client said.
     pub(super) fn note(&mut self, client: usize, text: impl FnOnce() -> String) {
         if let Some(record) = &mut self.record {
             let who = record.client(client);
@@ -254,7 +254,7 @@ fn answer(reply: &Reply) -> String {
     }
 }
 
-/// What a node says when it is looked at.
+/// What a node says when it is examined.
 fn standing(facts: &Facts) -> String {
     let run = &facts.identity.run;
     match (&facts.marker, &facts.mark) {
@@ -264,7 +264,7 @@ fn standing(facts: &Facts) -> String {
     }
 }
 
-/// What stands on a node, in a few words.
+/// The keys on a node, in a few words.
 fn keys(server: &Server, now: Moment) -> String {
     let clock = server.clock.read(now);
     let keys = server.keys(now).map(|(name, key)| {
@@ -280,7 +280,7 @@ fn node_name(node: usize) -> String {
     letter.map_or_else(|| format!("n{node}"), |letter| char::from(letter).to_string())
 }
 
-/// The true time from the beginning; the wall clock is of no use to a reader.
+/// True time since the start; wall clocks are of no use to a reader.
 fn at(moment: Moment) -> Duration {
     debug_assert!(moment.as_nanos() < EPOCH, "true time, not a wall clock's");
     moment.since(Moment::START)

@@ -1,9 +1,9 @@
-//! What nodes do with the commands that reach them, and what is known of it.
+//! What nodes do with the commands that reach them, and what clients learn from it.
 
 use super::{Seen, Slip, World};
 use crate::search::{
     event::{Event, Wire},
-    schedule::{Guard, name_of},
+    schedule::{RestartGuard, name_of},
     server::Arrived,
 };
 use redlatch_core::{Cause, Command, Fault, Quarantine, Reply, Tag, Vote};
@@ -14,6 +14,7 @@ impl World<'_> {
     pub(super) fn serve(&mut self, arrived: Arrived) {
         let Arrived { wire, sent, tag, command } = arrived;
         let refused = self.has_another_list(wire, &command);
+        self.listens(wire, &command);
         let server = &mut self.servers[wire.server];
         let reply = match refused {
             Some(cause) => Reply::Vote(Vote::Quarantined(Quarantine::new(cause))),
@@ -24,9 +25,22 @@ impl World<'_> {
         self.see(&Seen::Served { client, node, command: &command, reply: &reply });
         if matches!((&command, &reply), (Command::Admit { .. }, Reply::Vote(Vote::Granted))) {
             self.counts.admitted += 1;
+            self.count_silence(client, node);
             self.servers[node].memory.admitted();
         }
         self.answer(Answering { wire, sent, tag }, &command, reply);
+        self.wake_clients(wire.server);
+    }
+
+    /// A node that was out for a second window was admitted although a node that
+    /// knows its numbers was silent: from here on, fencing tokens rest on clocks.
+    fn count_silence(&mut self, client: usize, node: usize) {
+        let party = self.schedule.party(client);
+        let forgot = self.servers[node].memory.forgot;
+        let out_for = forgot.map_or(Duration::ZERO, |forgot| self.now.since(forgot));
+        if party.guard == RestartGuard::On && out_for > party.window().mul_f64(1.9) {
+            self.claims = self.claims.after_silence();
+        }
     }
 
     fn answer(&mut self, arrived: Answering, command: &Command, reply: Reply) {
@@ -40,7 +54,7 @@ impl World<'_> {
         | Command::Plant { token, .. }
         | Command::Extend { token, .. } = command
         {
-            // Nobody can undo a take that comes behind the end of its connection.
+            // Nobody can undo a take that arrives after its connection broke.
             let transit = if late { Duration::MAX } else { self.now.since(sent) };
             let known = process.outlives.entry(token.clone()).or_default();
             *known = transit.max(*known);
@@ -55,13 +69,17 @@ impl World<'_> {
         self.queue.push(at, Event::Reply { wire, sent: self.now, tag, reply });
     }
 
-    /// What the driver of a client without a guard finds out before it counts a
-    /// vote: that those who have one count other nodes.
+    /// What the driver of an unguarded client checks before it counts a vote:
+    /// whether guarded clients count other nodes.
     fn has_another_list(&mut self, wire: Wire, command: &Command) -> Option<Cause> {
         let party = self.schedule.party(wire.client);
         let alone = self.schedule.parties.len() == 1;
         let undo = matches!(command, Command::Release { .. });
-        if alone || party.guard != Guard::Off || undo || self.slip == Some(Slip::TrustsAnyNode) {
+        if alone
+            || party.guard != RestartGuard::Off
+            || undo
+            || self.slip == Some(Slip::TrustsAnyNode)
+        {
             return None;
         }
         match self.servers[wire.server].carry_out(self.now, &Command::Examine) {
@@ -90,7 +108,6 @@ impl World<'_> {
     }
 }
 
-/// Which command is answered.
 #[derive(Clone, Copy)]
 struct Answering {
     wire: Wire,

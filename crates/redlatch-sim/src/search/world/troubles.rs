@@ -61,7 +61,7 @@ impl World<'_> {
             Wrong::Vouch { client, node } => self.vouch(client, node),
             Wrong::Replace { client, node } => {
                 let (new, old) = (self.schedule.party(client), &self.schedule.parties[0]);
-                // As the command does, which names the nodes one after the other.
+                // Like the command, which names the nodes one after the other.
                 let may = new.agreement().may_follow(&old.agreement());
                 if may || self.slip == Some(Slip::ExchangesNodes) {
                     let vouch = |node| Vouch { replace: [node].into(), ..Vouch::default() };
@@ -71,8 +71,8 @@ impl World<'_> {
             Wrong::FailOver { node, registers } => {
                 self.forgets(node, false);
                 let server = &mut self.servers[node].node;
-                let registers = if registers { server.registers().to_vec() } else { Vec::new() };
-                server.fail_over(&registers);
+                let told = registers.then(|| server.contents.registers.clone());
+                server.fail_over(told.unwrap_or_default());
                 self.sever_all(node);
             }
             Wrong::PauseNode { node, lasts } => {
@@ -164,8 +164,7 @@ impl World<'_> {
         }
     }
 
-    /// What a cut held up gets there now, in order, and before what was sent
-    /// meanwhile.
+    /// Delivers what a cut held up, in order, and before what was sent meanwhile.
     fn flush(&mut self, client: Option<usize>, node: usize) {
         let mut held = Vec::new();
         for (number, process) in self.clients.iter_mut().enumerate() {
@@ -194,7 +193,7 @@ impl World<'_> {
         }
     }
 
-    /// Whoever was not told before learns now that its connection is no more.
+    /// Peers that had not noticed now learn that their connections are gone.
     fn node_is_back(&mut self, node: usize, forgets: bool, silent: bool) {
         let server = &mut self.servers[node];
         let now = server.clock.read(self.now);
@@ -205,6 +204,7 @@ impl World<'_> {
         }
         server.down -= 1;
         server.silent -= u32::from(silent);
+        server.starts();
         self.sever_all(node);
     }
 
@@ -227,7 +227,7 @@ impl World<'_> {
         }
     }
 
-    /// Where fewer than a majority remember, less can be claimed.
+    /// Where fewer than a majority remember, we claim less.
     fn count_amnesia(&mut self) {
         let list = &self.schedule.parties[0].list;
         let forgot = |node: &&usize| self.servers[**node].memory.forgot.is_some();
@@ -250,18 +250,18 @@ impl World<'_> {
         self.operator_says(client, node, vouch);
     }
 
-    /// By a client that can hear it, of a node that it knows.
+    /// Speaks to a running client about a node on its list.
     fn operator_says(&mut self, client: usize, node: usize, say: impl FnOnce(usize) -> Vouch) {
         let Some(process) = self.clients.get_mut(client).filter(|process| process.runs()) else {
             return;
         };
         if let Some(known) = process.list.iter().position(|known| *known == node) {
             let op = process.next_op();
-            self.hand_in(client, Input::Guard(op, say(known)));
+            self.hand_in(client, Input::Admit(op, say(known)));
         }
     }
 
-    /// Breaks every connection to the node, under whichever name.
+    /// Breaks every connection to the node, whatever its name.
     fn sever_all(&mut self, node: usize) {
         for client in 0..self.clients.len() {
             for link in 0..self.servers.len() {
@@ -272,8 +272,8 @@ impl World<'_> {
         }
     }
 
-    /// The address of a node leads elsewhere for one client. A connect under way
-    /// gets there, too.
+    /// Makes the address of a node lead elsewhere for one client, also for a
+    /// connect under way.
     fn reroute(&mut self, client: usize, node: usize, to: usize) {
         if client < self.clients.len() {
             self.sever(client, node, None);
@@ -290,9 +290,9 @@ impl World<'_> {
     }
 
     fn crash_client(&mut self, client: usize, late: Option<Moment>) {
-        let leases: Vec<_> = self.ledger.of(client).map(|lease| lease.id).collect();
+        let leases: Vec<_> = self.leases.of(client).map(|lease| lease.id).collect();
         for id in leases {
-            self.ledger.end(id);
+            self.leases.end(id);
             self.end_bar(id, "its owner died");
         }
         for node in 0..self.servers.len() {
@@ -307,7 +307,7 @@ impl World<'_> {
         process.restart(self.schedule, client);
     }
 
-    /// Its own time only ever runs forward, whatever its wall clock does.
+    /// Its lease clock only moves forward, whatever its wall clock does.
     fn step_client(&mut self, client: usize, by: i64) {
         let process = &mut self.clients[client];
         process.wall.step(by);

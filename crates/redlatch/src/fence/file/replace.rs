@@ -1,6 +1,6 @@
-//! Puts a new file in the place of an old one, in one step, and on disk.
+//! Replaces a file atomically and durably.
 
-use super::{FileError, failed, place::directory_of};
+use super::{FileError, failed, paths::directory_of};
 use std::{
     fs,
     io::{self, Write},
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// What the new file has of the old one.
+/// What the new file inherits from the old one.
 #[derive(Debug, Default)]
 pub(super) struct Keep {
     /// User and group.
@@ -21,7 +21,7 @@ impl Keep {
         Self { owner: file.map(|file| (file.uid(), file.gid())), permissions: None }
     }
 
-    /// A device or a directory is not for us to replace.
+    /// Fails for devices and directories: those are not ours to replace.
     pub(super) fn all_of(path: &Path, file: Option<fs::Metadata>) -> Result<Self, FileError> {
         if file.as_ref().is_some_and(|file| !file.is_file()) {
             return Err(failed("replace", path)(io::Error::other("it is not a regular file")));
@@ -30,20 +30,20 @@ impl Keep {
         Ok(Self { permissions, ..Self::owner_of(file) })
     }
 
-    /// Who must own a file that has these owners, and does not.
+    /// The owner to set on `file`, if it has a different one.
     pub(super) fn other_owner_than(&self, file: &fs::Metadata) -> Option<(u32, u32)> {
         self.owner.filter(|owner| *owner != (file.uid(), file.gid()))
     }
 }
 
-/// Replaces the file, and leaves nothing behind if that fails.
+/// Replaces the file, and leaves nothing behind on failure.
 pub(super) fn replace(
     path: &Path,
     staging: &Path,
     content: impl AsRef<[u8]>,
     keep: &Keep,
 ) -> Result<(), FileError> {
-    // What is there was left by a writer that crashed: we hold the lock.
+    // We hold the lock, so any leftover is from a writer that crashed.
     match fs::remove_file(staging) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(failed("remove", staging)(error));
@@ -53,7 +53,7 @@ pub(super) fn replace(
     let mut options = fs::File::options();
     options.write(true).create_new(true);
     if keep.permissions.is_some() {
-        // Nobody reads it before it has the permissions it should have.
+        // Nobody may read it before it has its final permissions.
         options.mode(0o600);
     }
     let file = options.open(staging).map_err(failed("create", staging))?;
@@ -84,7 +84,7 @@ fn fill(
     file.sync_all().map_err(failed("sync", staging))
 }
 
-/// A rename is on disk when its directory is.
+/// Syncs the directory: only then is a rename on disk.
 pub(super) fn sync_directory_of(path: &Path) -> Result<(), FileError> {
     let directory = directory_of(path);
     fs::File::open(directory)

@@ -1,24 +1,27 @@
-//! All checks. The name of each is a sentence that is true for a node.
+//! All checks. The name of each is a sentence that is true of a conforming node.
 
 use super::{
-    fencing, guard, links, locking,
+    fencing, links, locking, restart_guard, serving,
     site::{Outcome, Site},
+    waiting,
 };
 use std::pin::Pin;
 
 pub(super) type Check = for<'a> fn(&'a Site<'a>) -> Running<'a>;
 type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-macro_rules! all {
-    ($($group:ident: $($name:ident)*;)*) => {
-        /// All checks by name.
-        pub(super) const ALL: &[(&str, Check)] = &[
+macro_rules! checks {
+    ($(#[$doc:meta])* $set:ident = $($group:ident: $($name:ident)*;)*) => {
+        $(#[$doc])*
+        pub(super) const $set: &[(&str, Check)] = &[
             $($((stringify!($name), |site| Box::pin($group::$name(site))),)*)*
         ];
     };
 }
 
-all! {
+checks! {
+    /// The checks that every node passes, by name.
+    BASIC =
     locking:
     a_free_lock_is_granted_and_then_held
     a_take_by_the_same_token_is_held_too
@@ -63,7 +66,7 @@ all! {
     an_extension_brings_its_number_along
     an_extension_moves_the_registers_of_all
     a_release_keeps_the_number;
-    guard:
+    restart_guard:
     a_node_that_is_out_grants_no_take
     a_node_that_is_out_raises_no_register
     a_node_that_is_out_extends_the_locks_it_has
@@ -84,4 +87,39 @@ all! {
     an_examination_tells_what_a_watch_tells
     the_ledger_is_told_as_it_is_kept
     the_greatest_number_that_was_given_is_told;
+}
+
+checks! {
+    /// The checks that nodes with lines pass.
+    WITH_LINES =
+    waiting:
+    a_refused_take_joins_the_line
+    a_take_without_ticket_joins_no_line
+    earlier_arrivals_are_ahead
+    a_waiter_is_in_a_line_once
+    who_leaves_is_in_line_no_more
+    a_grant_ends_a_place_that_is_known
+    a_take_of_several_joins_the_line_for_the_first_held
+    a_ticket_far_from_the_clock_is_brought_near;
+    serving:
+    a_release_reserves_the_lock_for_the_first_and_wakes_it
+    nobody_else_takes_what_is_reserved
+    what_is_reserved_lapses
+    an_earlier_ticket_takes_what_is_reserved_for_a_later_one
+    a_release_that_waits_is_in_line_before_the_next_is_served
+    only_who_holds_a_lock_waits_by_releasing_it
+    a_release_that_passes_reserves_whoever_waits
+    who_leaves_gives_back_what_is_reserved
+    a_lease_is_planted_on_what_is_reserved_for_its_ticket
+    each_lock_has_a_line_of_its_own
+    a_lock_for_which_nobody_waits_is_free_after_its_release
+    a_release_of_what_is_not_ours_serves_nobody
+    clients_that_are_gone_are_passed_over;
+}
+
+checks! {
+    /// The checks that nodes without lines pass.
+    WITHOUT_LINES =
+    waiting:
+    tickets_change_nothing;
 }

@@ -1,12 +1,12 @@
-//! The checks of fencing numbers.
+//! Checks of fencing tokens.
 
-use super::site::{Claim, LONG, Line, Outcome, Site, problem};
+use super::site::{CheckedLink, Claim, LONG, Outcome, Site, problem};
 use redlatch_core::{Command, FencingToken, KeyState, fence, fence::DEFAULT_SKEW};
 use std::time::Duration;
 
 /// Microseconds since 1970.
 fn wall_clock() -> u64 {
-    crate::clock::wall_micros()
+    crate::driver::clock::wall_micros()
 }
 
 const SECOND: u64 = 1_000_000;
@@ -42,12 +42,12 @@ pub(super) async fn a_proposal_far_from_the_clock_is_clamped(site: &Site<'_>) ->
     Ok(())
 }
 
-/// Up to the skew a proposal is taken; behind it, no more than the skew.
+/// A proposal within the skew is accepted; one beyond it is cut to the skew.
 pub(super) async fn a_proposal_is_no_further_ahead_than_the_skew(site: &Site<'_>) -> Outcome {
     let ours = site.claim(["a"]);
     let mut link = site.link();
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    // A node that tells no clock has ours.
+    // A node that reports no clock uses ours.
     let before = link.facts(Command::Examine).await?.clock.map_or_else(wall_clock, micros);
 
     let proposed = before + micros(DEFAULT_SKEW * 3 / 2);
@@ -75,7 +75,7 @@ pub(super) async fn numbers_grow_whatever_is_proposed(site: &Site<'_>) -> Outcom
     Ok(())
 }
 
-/// Two clients whose clocks show the same propose the same.
+/// Two clients whose clocks show the same time propose the same number.
 pub(super) async fn numbers_grow_though_the_last_one_is_proposed_again(site: &Site<'_>) -> Outcome {
     let mut link = site.link();
     let mut last = wall_clock() + 15 * SECOND;
@@ -175,7 +175,7 @@ pub(super) async fn a_raise_answers_the_greatest_of_all_registers(site: &Site<'_
     Ok(())
 }
 
-/// A claim of another name with the same register.
+/// A claim to another name with the same register.
 fn alike(site: &Site<'_>, claim: &Claim) -> Outcome<Claim> {
     let names = (0..u64::from(fence::REGISTERS) * 64).map(|number| format!("alike {number}"));
     let found = names.map(|name| site.unclaimed(&name)).find(|other| other.1 == claim.register());
@@ -216,8 +216,8 @@ pub(super) async fn an_extension_moves_the_registers_of_all(site: &Site<'_>) -> 
     all_stand_at(&mut link, &ours, higher).await
 }
 
-/// Whether the register of each resource stands there.
-async fn all_stand_at(link: &mut Line, ours: &Claim, wanted: FencingToken) -> Outcome {
+/// Checks that the register of each resource is at that number.
+async fn all_stand_at(link: &mut CheckedLink, ours: &Claim, wanted: FencingToken) -> Outcome {
     for state in link.states(ours).await? {
         match state {
             KeyState::Held { number: Some(number), .. } => same_number(number, wanted)?,
@@ -283,7 +283,7 @@ pub(super) async fn inspection_shows_what_the_register_of_each_lock_stands_at(
             KeyState::Free => None,
         })
         .collect();
-    // Names that hash alike share a register.
+    // Names with the same hash share a register.
     let alike = fence::register(first.first()) == fence::register(last.first());
     let expected = [Some(upper), None, Some(if alike { upper } else { lower })];
     if shown != expected {

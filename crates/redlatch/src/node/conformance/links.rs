@@ -1,4 +1,4 @@
-//! The checks of links: order, answers, several of them.
+//! Checks of links: order, answers, several at once.
 
 use super::site::{Claim, LONG, Outcome, SHORT, Site, problem};
 use redlatch_core::{KeyState, Reply, Vote};
@@ -59,7 +59,7 @@ pub(super) async fn every_command_is_answered_once(site: &Site<'_>) -> Outcome {
         link.send(claim.release());
     }
     link.answers().await?;
-    // Were there one answer too many, it would come in place of this one.
+    // A surplus answer would come in place of this one.
     link.identity().await?;
     link.identity().await.map(drop)
 }
@@ -92,8 +92,8 @@ pub(super) async fn all_links_name_the_same_run(site: &Site<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether the commands of a dropped link are carried out is open; what they
-/// leave behind must be in order.
+/// Whether the commands of a dropped link are carried out is unspecified; what
+/// they leave behind must be consistent.
 pub(super) async fn a_dropped_link_does_no_harm(site: &Site<'_>) -> Outcome {
     let (kept, dropped, next) = (site.claim(["a"]), site.claim(["b"]), site.claim(["b"]));
     let mut link = site.link();
@@ -110,7 +110,7 @@ pub(super) async fn a_dropped_link_does_no_harm(site: &Site<'_>) -> Outcome {
     link.owned(&kept).await?;
     link.expired(&dropped).await?;
     let start = Instant::now();
-    // A take that was still under way may yet come in between.
+    // A take still in progress may yet come in between.
     while let Err(held) = link.granted(next.take(LONG)).await {
         if start.elapsed() > LONG / 6 {
             return Err(held);

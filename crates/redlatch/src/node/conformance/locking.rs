@@ -1,4 +1,4 @@
-//! The checks of locks themselves: taken, extended, released, expired.
+//! Checks of the locks themselves: taken, extended, released, expired.
 
 use super::site::{Claim, LONG, OWNER, Outcome, SHORT, Site, problem};
 use redlatch_core::{KeyState, Reply, Token, Vote, resource::MAX_RESOURCES};
@@ -15,7 +15,7 @@ pub(super) async fn a_free_lock_is_granted_and_then_held(site: &Site<'_>) -> Out
     link.owned(&ours).await.map(drop)
 }
 
-/// A take that the network repeated must not pass for a second one.
+/// A take repeated by the network must not count as a second one.
 pub(super) async fn a_take_by_the_same_token_is_held_too(site: &Site<'_>) -> Outcome {
     let ours = site.claim(["a"]);
     let mut link = site.link();
@@ -26,7 +26,7 @@ pub(super) async fn a_take_by_the_same_token_is_held_too(site: &Site<'_>) -> Out
     link.owned(&ours).await.map(drop)
 }
 
-/// A node need not tell anything, but what it tells must be right.
+/// A node need not report anything, but what it reports must be right.
 pub(super) async fn a_refusal_tells_the_truth_about_the_holder(site: &Site<'_>) -> Outcome {
     let (ours, theirs) = (site.claim(["a"]), site.claim(["a"]));
     let mut link = site.link();
@@ -122,7 +122,7 @@ pub(super) async fn an_extension_never_shortens(site: &Site<'_>) -> Outcome {
     link.granted(ours.extend(SHORT)).await?;
     is_about(link.owned(&ours).await?, LONG)?;
 
-    // By a little, too: what is missing in the end has passed meanwhile.
+    // Not even by a little: only the time that passed meanwhile may be missing.
     let (little, leeway) = (Duration::from_millis(900), Duration::from_millis(100));
     let (start, before) = (Instant::now(), link.owned(&ours).await?);
     link.granted(ours.extend(LONG.saturating_sub(little))).await?;
@@ -170,7 +170,7 @@ pub(super) async fn an_extended_lock_outlives_its_first_ttl(site: &Site<'_>) -> 
     link.granted(ours.take(SHORT)).await?;
     link.granted(witness.take(SHORT)).await?;
     link.granted(ours.extend(LONG)).await?;
-    // The witness was taken later for the same time: it expires later, too.
+    // The witness was taken later with the same TTL, so it also expires later.
     link.expired(&witness).await?;
 
     link.owned(&ours).await.map(drop)
@@ -336,14 +336,14 @@ pub(super) async fn inspection_shows_value_and_time_in_order(site: &Site<'_>) ->
     }
 }
 
-/// The claim on one of its resources alone.
+/// The claim to just one of its resources.
 fn part(site: &Site<'_>, claim: &Claim, name: &str) -> Claim {
     site.claim_by([name], Token::from_bytes(claim.value()))
 }
 
-/// Whether what remains fits a lock that was just made to live for `ttl`.
+/// Checks that the remaining time fits a lock just set to live for `ttl`.
 fn is_about(remaining: Duration, ttl: Duration) -> Outcome {
-    // How long a check may be under way before the node looks at the lock.
+    // How long a command may be in progress before the node looks at the lock.
     const UNDER_WAY: Duration = Duration::from_secs(20);
     if remaining > ttl + drift(ttl) || remaining + UNDER_WAY < ttl {
         return problem(format!("a lock for {ttl:?} had {remaining:?} left shortly after"));
@@ -351,7 +351,7 @@ fn is_about(remaining: Duration, ttl: Duration) -> Outcome {
     Ok(())
 }
 
-/// How far the node's clock may be off in the time: what every lease allows.
+/// How far the node's clock may drift in that time: what every lease allows.
 fn drift(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }

@@ -1,4 +1,4 @@
-//! Who the checks of the restart guard are: clients who agree with nobody else.
+//! The clients that the restart guard checks play, which agree with nobody else.
 //!
 //! In:  what the node says of its admission. Out: commands, and what is wrong.
 
@@ -6,62 +6,62 @@ use super::site::{OWNER, Outcome, Site, problem, random};
 use redlatch_core::{Agreement, Command, Facts, FencingToken, Fingerprint, Mark};
 use std::{sync::Arc, time::Duration};
 
-/// Clients who agree, for the restart guard.
+/// Clients with one agreement, for the restart guard.
 pub(super) struct Party {
-    guard: Fingerprint,
+    fingerprint: Fingerprint,
     agreement: Arc<str>,
 }
 
 impl Party {
-    /// Clients who agree with nobody else.
+    /// Creates clients that agree with nobody else.
     pub(super) fn new() -> Self {
         let node = format!("{OWNER}:{:016x}", random());
-        // For as short a time as there is: whoever takes the node from them has
-        // to wait for it.
+        // The shortest possible window: clients that take the node over have to
+        // wait for it.
         let shortest = Duration::from_millis(1);
         let agreement = Agreement::new([node.into()], shortest, shortest);
-        Party { guard: agreement.fingerprint(), agreement: agreement.to_string().into() }
+        Party { fingerprint: agreement.fingerprint(), agreement: agreement.to_string().into() }
     }
 
-    /// What they agree on.
+    /// Their agreement.
     pub(super) fn agreement(&self) -> &str {
         &self.agreement
     }
 
     /// The command as these clients send it.
     pub(super) fn by(&self, mut command: Command) -> Command {
-        if let Command::Take { guard, .. }
-        | Command::Raise { guard, .. }
-        | Command::Plant { guard, .. }
-        | Command::Extend { guard, .. } = &mut command
+        if let Command::Take { fingerprint, .. }
+        | Command::Raise { fingerprint, .. }
+        | Command::Plant { fingerprint, .. }
+        | Command::Extend { fingerprint, .. } = &mut command
         {
-            *guard = Some(self.guard);
+            *fingerprint = Some(self.fingerprint);
         }
         command
     }
 
     pub(super) fn watch(&self) -> Command {
-        Command::Watch { guard: self.guard, nonce: random(), replace: false }
+        Command::Watch { fingerprint: self.fingerprint, nonce: random(), replace: false }
     }
 
     pub(super) fn replace(&self) -> Command {
-        Command::Watch { guard: self.guard, nonce: random(), replace: true }
+        Command::Watch { fingerprint: self.fingerprint, nonce: random(), replace: true }
     }
 
     pub(super) fn admit(&self, mark: &Mark, floor: Option<FencingToken>) -> Command {
         Command::Admit {
-            guard: self.guard,
+            fingerprint: self.fingerprint,
             agreement: Arc::clone(&self.agreement),
             mark: mark.id.clone(),
             floor,
         }
     }
 
-    /// Whether the node is admitted by their agreement.
+    /// Checks that the node is admitted by their agreement.
     pub(super) fn has(&self, facts: &Facts) -> Outcome {
         let marker = facts.marker.as_ref();
         let ours = marker.is_some_and(|marker| {
-            marker.run == facts.identity.run && marker.fingerprint == self.guard
+            marker.run == facts.identity.run && marker.fingerprint == self.fingerprint
         });
         if ours && facts.agreement.as_ref() == Some(&self.agreement) {
             return match (facts.reserved, &facts.mark) {
@@ -75,7 +75,7 @@ impl Party {
     /// The mark of a node that is out and reserved for them.
     pub(super) fn awaits(&self, facts: &Facts) -> Outcome<Mark> {
         match &facts.mark {
-            Some(mark) if facts.marker.is_none() && facts.reserved == Some(self.guard) => {
+            Some(mark) if facts.marker.is_none() && facts.reserved == Some(self.fingerprint) => {
                 Ok(mark.clone())
             }
             _ => problem(format!("the node should be out, marked and reserved: {facts:?}")),
@@ -83,8 +83,7 @@ impl Party {
     }
 }
 
-/// What there was of the restart guard before the suite, as far as it can be
-/// put back.
+/// The state of the restart guard before the suite, as far as it can be restored.
 pub(super) struct Before {
     party: Party,
     admitted: bool,
@@ -95,11 +94,11 @@ impl Before {
         let facts = site.link().facts(Party::new().watch()).await.ok()?;
         let last = facts.agreement.as_deref().and_then(Agreement::parse);
         let marker = facts.marker.as_ref();
-        let guard = marker.map(|marker| marker.fingerprint);
-        let guard = guard.or(facts.reserved).or(last.map(|last| last.fingerprint()))?;
+        let fingerprint = marker.map(|marker| marker.fingerprint);
+        let fingerprint = fingerprint.or(facts.reserved).or(last.map(|last| last.fingerprint()))?;
         let admitted = marker.is_some_and(|marker| marker.run == facts.identity.run);
         let agreement = facts.agreement.unwrap_or_else(|| "".into());
-        Some(Before { party: Party { guard, agreement }, admitted })
+        Some(Before { party: Party { fingerprint, agreement }, admitted })
     }
 
     /// Nothing was forgotten meanwhile: no need to wait.

@@ -1,19 +1,20 @@
-//! Where a check is carried out: random names, links, questions, time limits.
+//! The fixture of a check: random names, links, questions, time limits.
 
-use super::{Problem, party::Party, tag};
+use super::{Problem, party::Party};
 use crate::{
-    clock::Clock,
+    driver::clock::Clock,
     node::{Link, Node},
 };
 use redlatch_core::{
-    Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Ledger, Mark, Owner,
-    Proposal, Reply, Resource, Resources, Token, Vote, fence, fence::DEFAULT_SKEW,
-    resource::MAX_NAME,
+    Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Ledger, Mark, Owner, Place,
+    Proposal, Reply, Resource, Resources, Tag, Then, Ticket, Token, Vote, Wake, fence,
+    fence::DEFAULT_SKEW, resource::MAX_NAME,
 };
 use std::{
+    collections::VecDeque,
     future::poll_fn,
     sync::{Mutex, PoisonError},
-    task::Poll,
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -21,33 +22,42 @@ use std::{
 pub(super) const LONG: Duration = Duration::from_secs(60);
 /// Short enough to wait for.
 pub(super) const SHORT: Duration = Duration::from_millis(200);
-/// How long a node may take for an answer, or to notice that a lock expired.
+/// How long a node may take to answer, or to notice that a lock expired.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// The label in all tokens of the suite.
 pub(super) const OWNER: &str = "redlatch-conformance";
 
 pub(super) type Outcome<T = ()> = Result<T, Problem>;
 
-/// The place of one check.
+/// The fixture of one check.
 pub(super) struct Site<'a> {
     node: &'a dyn Node,
     prefix: String,
     patience: Duration,
     claims: Mutex<Vec<Claim>>,
+    /// Who may be in line for what.
+    waiting: Mutex<Vec<(Claim, Ticket)>>,
 }
 
 impl<'a> Site<'a> {
     pub(super) fn new(node: &'a dyn Node, patience: Duration) -> Self {
         let prefix = format!("redlatch:conformance:{:016x}:", random());
-        Site { node, prefix, patience, claims: Mutex::default() }
+        Site { node, prefix, patience, claims: Mutex::default(), waiting: Mutex::default() }
     }
 
-    pub(super) fn link(&self) -> Line {
+    pub(super) fn link(&self) -> CheckedLink {
         let link = self.node.open(Clock::System);
-        Line { link, patience: self.patience, asked: 0, told: Vec::new() }
+        CheckedLink {
+            link,
+            patience: self.patience,
+            asked: 0,
+            done: 0,
+            told: Vec::new(),
+            woken: VecDeque::new(),
+        }
     }
 
-    /// Somebody who wants these resources.
+    /// Creates a client that wants these resources.
     pub(super) fn claim<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> Claim {
         let owner = Owner::new(OWNER).expect("a good label");
         self.claim_by(names, Token::fresh(&mut System, &owner))
@@ -65,23 +75,32 @@ impl<'a> Site<'a> {
         claim
     }
 
-    /// The register that a name would have here, of which nobody wants anything yet.
+    /// The register that an as yet unclaimed name would have here.
     pub(super) fn unclaimed(&self, name: &str) -> (String, u32) {
         let full = [self.prefix.as_bytes(), name.as_bytes()].concat();
         let resource = Resource::new(full).expect("a good name");
         (name.into(), fence::register(&resource))
     }
 
-    /// How long a name may be here.
+    /// The longest possible name here.
     pub(super) fn room(&self) -> usize {
         MAX_NAME - self.prefix.len()
     }
 
-    /// Gives back whatever was taken.
+    /// Remembers that the claim may wait in line.
+    pub(super) fn waits(&self, claim: &Claim, ticket: Ticket) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push((claim.clone(), ticket));
+    }
+
+    /// Leaves all lines, and releases whatever was taken.
     pub(super) async fn clear(self) {
         let mut link = self.link();
+        let waiting = self.waiting.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let leave = |(claim, ticket): &(Claim, _)| claim.release_then(Then::Leave(*ticket));
+        let _ = link.ask_all(waiting.iter().map(leave)).await;
         let claims = self.claims.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A node that cannot even do this has failed its checks before.
+        // A node that cannot do even this has already failed its checks.
         let _ = link.ask_all(claims.iter().map(Claim::release)).await;
     }
 }
@@ -96,44 +115,62 @@ pub(super) struct Claim {
 impl Claim {
     pub(super) fn take(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Take { resources, token, ttl, fence: None, guard: None }
+        Command::Take { resources, token, ttl, fence: None, fingerprint: None, place: None }
     }
 
     /// A take that proposes a number.
     pub(super) fn take_fenced(&self, ttl: Duration, proposed: u64) -> Command {
         let Claim { resources, token } = self.clone();
         let fence = Some(Proposal::new(proposed, DEFAULT_SKEW));
-        Command::Take { resources, token, ttl, fence, guard: None }
+        Command::Take { resources, token, ttl, fence, fingerprint: None, place: None }
     }
 
-    /// Puts a lease back where it was lost.
+    /// A take that joins the line if it is refused.
+    pub(super) fn take_in_line(&self, ttl: Duration, place: Place) -> Command {
+        let Claim { resources, token } = self.clone();
+        let place = Some(place);
+        Command::Take { resources, token, ttl, fence: None, fingerprint: None, place }
+    }
+
+    /// Plants a lease also where the lock is reserved for this ticket.
+    pub(super) fn plant_with(&self, ttl: Duration, ticket: Ticket) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Plant { resources, token, ttl, fingerprint: None, ticket: Some(ticket) }
+    }
+
+    pub(super) fn release_then(&self, then: Then) -> Command {
+        let Claim { resources, token } = self.clone();
+        Command::Release { resources, token, then: Some(then) }
+    }
+
+    /// Plants a lease again where it was lost.
     pub(super) fn plant(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Plant { resources, token, ttl, guard: None }
+        Command::Plant { resources, token, ttl, fingerprint: None, ticket: None }
     }
 
     pub(super) fn raise(&self, to: FencingToken) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Raise { resources, token, to, guard: None }
+        Command::Raise { resources, token, to, fingerprint: None }
     }
 
-    /// An extension that carries a number along.
+    /// An extension that carries a number.
     pub(super) fn extend_fenced(&self, ttl: Duration, fence: FencingToken) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Extend { resources, token, ttl, fence: Some(fence), guard: None }
+        Command::Extend { resources, token, ttl, fence: Some(fence), fingerprint: None }
     }
 
     pub(super) fn extend(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Extend { resources, token, ttl, fence: None, guard: None }
+        Command::Extend { resources, token, ttl, fence: None, fingerprint: None }
     }
 
     pub(super) fn release(&self) -> Command {
         let Claim { resources, token } = self.clone();
-        Command::Release { resources, token }
+        Command::Release { resources, token, then: None }
     }
 
-    /// The same claim to one of its names.
+    /// The same claim to just one of its names.
     pub(super) fn only(&self, site: &Site<'_>, name: &str) -> Claim {
         site.claim_by([name], self.token.clone())
     }
@@ -151,36 +188,40 @@ impl Claim {
         self.token.as_bytes()
     }
 
-    /// The first of the registers of its resources.
+    /// The first of its registers.
     pub(super) fn register(&self) -> u32 {
         fence::registers(&self.resources)[0]
     }
 }
 
-/// A link that is asked, and checked for one answer each, in order.
-pub(super) struct Line {
+/// A link that checks for exactly one answer per command, in order.
+pub(super) struct CheckedLink {
     link: Box<dyn Link>,
     patience: Duration,
-    asked: u64,
-    /// Commands in words, for the case that one is not answered.
+    asked: u32,
+    /// How many of them were answered, or given up on.
+    done: u32,
+    /// The commands in words, in case one is not answered.
     told: Vec<String>,
+    /// The wakes that came in between.
+    woken: VecDeque<Wake>,
 }
 
-impl Line {
-    /// Hands over a command without waiting.
+impl CheckedLink {
+    /// Sends a command without waiting.
     pub(super) fn send(&mut self, command: Command) {
         self.told.push(in_words(&command));
-        self.link.send(tag(self.asked), command);
+        self.link.send(Tag::of_driver(self.asked), command);
         self.asked += 1;
     }
 
-    /// The answers to all that was sent.
+    /// Waits for the answers to everything sent.
     pub(super) async fn answers(&mut self) -> Outcome<Vec<Reply>> {
-        let first = self.asked - self.told.len() as u64;
+        let first = std::mem::replace(&mut self.done, self.asked);
         let told = std::mem::take(&mut self.told);
         let mut replies = Vec::new();
         let all = poll_fn(|cx| {
-            self.link.poll(cx, &mut replies);
+            poll(&mut *self.link, &mut self.woken, cx, &mut replies);
             if replies.len() < told.len() { Poll::Pending } else { Poll::Ready(()) }
         });
         if tokio::time::timeout(self.patience, all).await.is_err() {
@@ -192,11 +233,31 @@ impl Line {
             return problem(format!("{} commands got {} answers", told.len(), replies.len()));
         }
         for (number, (answered, _)) in (first..).zip(&replies) {
-            if *answered != tag(number) {
+            if *answered != Tag::of_driver(number) {
                 return problem("the answers came in another order than the commands");
             }
         }
         Ok(replies.into_iter().map(|(_, reply)| reply).collect())
+    }
+
+    /// Waits for a wake; `None` if none comes.
+    pub(super) async fn wake(&mut self) -> Outcome<Option<Wake>> {
+        let mut replies = Vec::new();
+        let any = poll_fn(|cx| {
+            poll(&mut *self.link, &mut self.woken, cx, &mut replies);
+            let came = !self.woken.is_empty() || !replies.is_empty();
+            if came { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let _ = tokio::time::timeout(self.patience, any).await;
+        match replies.first() {
+            Some((_, reply)) => problem(format!("{reply:?} is an answer to nothing")),
+            None => Ok(self.woken()),
+        }
+    }
+
+    /// Takes the oldest wake that has come.
+    pub(super) fn woken(&mut self) -> Option<Wake> {
+        self.woken.pop_front()
     }
 
     pub(super) async fn ask_all(
@@ -207,7 +268,7 @@ impl Line {
         self.answers().await
     }
 
-    async fn ask(&mut self, command: Command) -> Outcome<Reply> {
+    pub(super) async fn ask(&mut self, command: Command) -> Outcome<Reply> {
         let mut replies = self.ask_all([command]).await?;
         Ok(replies.remove(0))
     }
@@ -242,7 +303,7 @@ impl Line {
         }
     }
 
-    /// The node may not vote on this, because it has no marker.
+    /// Checks that the node may not vote on this because it has no marker.
     pub(super) async fn forgot(&mut self, command: Command) -> Outcome {
         let words = in_words(&command);
         match self.quarantined(command).await? {
@@ -251,7 +312,7 @@ impl Line {
         }
     }
 
-    /// The node may not vote on this, because of the agreement of others.
+    /// Checks that the node may not vote on this because of another agreement.
     pub(super) async fn disagrees(&mut self, command: Command, others: &Party) -> Outcome {
         let words = in_words(&command);
         match self.quarantined(command).await? {
@@ -260,7 +321,7 @@ impl Line {
         }
     }
 
-    /// What the node says to a watch or an examination.
+    /// The node's reply to a watch or an examination.
     pub(super) async fn facts(&mut self, command: Command) -> Outcome<Facts> {
         let words = in_words(&command);
         match self.ask(command).await? {
@@ -276,18 +337,18 @@ impl Line {
         }
     }
 
-    /// Has the node out and reserved for these, whoever had it before.
+    /// Takes the node out of service and reserves it for these clients.
     pub(super) async fn out(&mut self, party: &Party) -> Outcome<Mark> {
         party.awaits(&self.facts(party.replace()).await?)
     }
 
-    /// Has the node admitted for these.
+    /// Makes these clients admit the node.
     pub(super) async fn admitted(&mut self, party: &Party) -> Outcome {
         let mark = self.out(party).await?;
         self.granted(party.admit(&mark, None)).await
     }
 
-    /// The greatest number the node says it has given.
+    /// The greatest number the node says it has granted.
     pub(super) async fn highest(&mut self) -> Outcome<Option<FencingToken>> {
         Ok(self.facts(Command::Examine).await?.highest)
     }
@@ -305,7 +366,7 @@ impl Line {
         }
     }
 
-    /// What stands under the names of a claim.
+    /// The state of each name of a claim.
     pub(super) async fn states(&mut self, claim: &Claim) -> Outcome<Vec<KeyState>> {
         match self.ask(claim.inspect()).await? {
             Reply::Keys(keys) if keys.len() == claim.resources.count() => Ok(keys.into()),
@@ -316,8 +377,7 @@ impl Line {
         }
     }
 
-    /// Makes sure that the claim has all its resources, and returns for how
-    /// long at least.
+    /// Checks that the claim holds all its resources, and returns for how long at least.
     pub(super) async fn owned(&mut self, claim: &Claim) -> Outcome<Duration> {
         let mut shortest = Duration::MAX;
         for state in self.states(claim).await? {
@@ -342,7 +402,7 @@ impl Line {
         problem(format!("{} should be free, but is held", names(claim)))
     }
 
-    /// Waits until the claim's resources are all free.
+    /// Waits until all the claim's resources are free.
     pub(super) async fn expired(&mut self, claim: &Claim) -> Outcome {
         let start = Instant::now();
         while !self.is_free(claim).await? {
@@ -363,6 +423,23 @@ impl Line {
         match self.ask(Command::Identify).await? {
             Reply::Identity(identity) => Ok(identity),
             reply => problem(format!("the question who it is was answered with {reply:?}")),
+        }
+    }
+}
+
+/// Polls the link, and sets wakes apart from answers.
+fn poll(
+    link: &mut dyn Link,
+    woken: &mut VecDeque<Wake>,
+    cx: &mut Context<'_>,
+    replies: &mut Vec<(Tag, Reply)>,
+) {
+    let mut incoming = Vec::new();
+    link.poll(cx, &mut incoming);
+    for (tag, reply) in incoming {
+        match reply {
+            Reply::Woken(wake) if tag == Tag::WAKE => woken.push_back(wake),
+            reply => replies.push((tag, reply)),
         }
     }
 }
@@ -399,7 +476,7 @@ fn in_words(command: &Command) -> String {
     }
 }
 
-/// The first name, cut short, and how many more there are.
+/// The first name, truncated, and how many more there are.
 fn abridged(resources: &Resources) -> String {
     let shown: Vec<_> = resources.iter().take(1).map(|name| format!("{name:.80}")).collect();
     match resources.count() {
@@ -408,7 +485,7 @@ fn abridged(resources: &Resources) -> String {
     }
 }
 
-/// Some number.
+/// A random number.
 pub(super) fn random() -> u64 {
     let mut random = [0; 8];
     System.fill(&mut random);

@@ -1,4 +1,4 @@
-//! The time since this machine was started, and which start it was.
+//! The time since the machine booted, and which boot it was.
 
 use redlatch_core::Fault;
 use rustix::time::{ClockId, clock_gettime};
@@ -14,18 +14,18 @@ const CLOCK: ClockId = ClockId::Monotonic;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// One start of the machine.
+/// One boot of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Boot {
-    /// New with every start.
+    /// Different for every boot.
     pub(super) id: Arc<str>,
     /// How far this process's boot clock is ahead of the machine's, in ns: a
-    /// container may have been given a clock of its own.
+    /// container may have its own clock offset.
     ahead: i64,
 }
 
 impl Boot {
-    /// The present one.
+    /// The current boot.
     pub(super) fn present() -> Result<Self, Fault> {
         let id = fs::read_to_string(BOOT_ID).map_err(|error| {
             let text = format!(
@@ -39,7 +39,7 @@ impl Boot {
         Ok(Boot { id: id.trim().into(), ahead: offset_in(&offsets).unwrap_or(0) })
     }
 
-    /// Nanoseconds since then, alike for all processes of the machine.
+    /// Nanoseconds since boot, the same for all processes of the machine.
     pub(super) fn now(&self) -> i64 {
         let time = clock_gettime(CLOCK);
         let nanos = time.tv_sec.saturating_mul(SECOND).saturating_add(time.tv_nsec);
@@ -47,7 +47,7 @@ impl Boot {
     }
 }
 
-/// The line `boottime SECONDS NANOSECONDS` of a list of clock offsets.
+/// Parses the line `boottime SECONDS NANOSECONDS` of a list of clock offsets.
 fn offset_in(offsets: &str) -> Option<i64> {
     let line = offsets.lines().find_map(|line| line.strip_prefix("boottime"))?;
     let mut numbers = line.split_whitespace().map(str::parse::<i64>);

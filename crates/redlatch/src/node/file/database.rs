@@ -3,33 +3,40 @@
 //! In:  commands, one at a time. Out: replies.
 //!
 //! Promise: each command is one transaction, and the time is read inside it,
-//! when nobody else can write any more. Expired rows count as free.
-//! Needs: a path that leads to the same file for all users. A file that was
-//! deleted or replaced is noticed with the next command, which fails.
+//! once nobody else can write. Expired rows count as free. Whoever a command wakes
+//! is told after the commit.
+//! Needs: a path that leads to the same file for all users. If the file was
+//! deleted or replaced, the next command notices and fails.
+
+mod lines;
+mod releasing;
+mod taking;
 
 use super::{
     boot::Boot,
     opening::{self, Watched, fault, in_transaction, is_busy, unfit},
     trust,
+    wakes::{Listening, Reached, Wakes},
 };
-use crate::{clock::wall_micros, node::Store};
+use crate::{driver::clock::wall_micros, node::Store};
 use redlatch_core::{
-    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Page,
-    Proposal, Quarantine, Reply, Resource, Resources, Token, Vote,
+    Command, Facts, Fault, FencingToken, HeldKey, Identity, KeyState, Ledger, Page, Proposal,
+    Quarantine, Reply, Resource, Resources, Token, Vote, Wake,
     fence::{register, registers},
     glob,
     resource::MAX_RESOURCES,
-    token::owner_of,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use std::{
+    cell::RefCell,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
+use tokio::sync::mpsc::UnboundedSender;
 
-/// How many expired locks a take cleans up: more than it may make, so that they
-/// cannot pile up.
+/// How many expired locks a take cleans up: more than it can create, so that
+/// they cannot pile up.
 const SWEEP: usize = MAX_RESOURCES + 8;
 
 /// How many locks are listed at once.
@@ -43,12 +50,17 @@ pub(super) struct Database {
     files: [Watched; 3],
     boot: Boot,
     identity: Identity,
+    wakes: Wakes,
+    /// Since its client first joined a line: where wakes arrive.
+    listening: RefCell<Option<Listening>>,
+    /// Whom to tell what once the transaction is committed.
+    outgoing: RefCell<Vec<(Reached, Wake)>>,
 }
 
 type Outcome<T> = rusqlite::Result<T>;
 
 impl Database {
-    /// Opens the database, made if there is none yet.
+    /// Opens the database, and creates it if missing.
     pub(super) fn open(path: &Path) -> Result<Self, Fault> {
         let boot = Boot::present()?;
         trust::check(path)?;
@@ -59,11 +71,25 @@ impl Database {
             version: format!("file, SQLite {}", rusqlite::version()).into(),
         };
         let files = Watched::database(path)?;
-        Ok(Database { connection, path: path.into(), files, boot, identity })
+        Ok(Database {
+            connection,
+            path: path.into(),
+            files,
+            boot,
+            identity,
+            wakes: Wakes::beside(path),
+            listening: RefCell::default(),
+            outgoing: RefCell::default(),
+        })
+    }
+
+    /// Tells of keys that others reserve for our client.
+    pub(super) fn telling(self, told: UnboundedSender<Wake>) -> Self {
+        Database { wakes: self.wakes.telling(told), ..self }
     }
 
     fn carry_out(&self, command: &Command) -> Outcome<Reply> {
-        // Reading needs no lock: a writer that hangs must not hide the locks.
+        // Reads need no lock: a hung writer must not hide the locks.
         let begin = match command {
             Command::Inspect { .. }
             | Command::Identify
@@ -81,12 +107,11 @@ impl Database {
                 return Ok(Reply::Vote(Vote::Quarantined(objection)));
             }
             Ok(match command {
-                Command::Take { resources, token, ttl, fence: None, .. }
-                | Command::Plant { resources, token, ttl, .. } => {
-                    Reply::Vote(self.take(now, resources, token, *ttl)?)
+                Command::Take { resources, token, ttl, fence, place, .. } => {
+                    self.take(now, resources, token, *ttl, *fence, *place)?
                 }
-                Command::Take { resources, token, ttl, fence: Some(proposal), .. } => {
-                    self.take_fenced(now, resources, token, *ttl, *proposal)?
+                Command::Plant { resources, token, ttl, ticket, .. } => {
+                    Reply::Vote(self.plant(now, resources, token, *ttl, *ticket)?)
                 }
                 Command::Raise { resources, token, to, .. } => {
                     Reply::Vote(self.raise(now, resources, token, *to)?)
@@ -94,12 +119,12 @@ impl Database {
                 Command::Extend { resources, token, ttl, fence, .. } => {
                     let vote = self.extend(now, resources, token, *ttl)?;
                     if let (Vote::Granted, Some(to)) = (&vote, fence) {
-                        self.raise(now, resources, token, *to)?;
+                        self.move_those_behind(resources, *to)?;
                     }
                     Reply::Vote(vote)
                 }
-                Command::Release { resources, token } => {
-                    Reply::Vote(self.release(now, resources, token)?)
+                Command::Release { resources, token, then } => {
+                    Reply::Vote(self.release(now, resources, token, *then)?)
                 }
                 Command::Inspect { resources } => self.inspect(now, resources)?,
                 Command::Identify => Reply::Identity(self.identity.clone()),
@@ -111,19 +136,19 @@ impl Database {
                     self.ledger()?.tell(&mut facts);
                     Reply::Facts(facts.into())
                 }
-                Command::Watch { guard, nonce, replace } => {
+                Command::Watch { fingerprint, nonce, replace } => {
                     let (mut facts, before) = (self.facts(now)?, self.ledger()?);
                     let mut ledger = before.clone();
-                    ledger.watch(&mut facts, *guard, *nonce, *replace);
+                    ledger.watch(&mut facts, *fingerprint, *nonce, *replace);
                     if ledger != before {
                         self.keep(&ledger)?;
                     }
                     Reply::Facts(facts.into())
                 }
                 Command::Ledger => Reply::Ledger(self.ledger()?.into()),
-                Command::Admit { guard, agreement, mark, floor } => {
+                Command::Admit { fingerprint, agreement, mark, floor } => {
                     let mut ledger = self.ledger()?;
-                    if !ledger.admit(&self.identity.run, *guard, agreement, mark) {
+                    if !ledger.admit(&self.identity.run, *fingerprint, agreement, mark) {
                         return Ok(Reply::Vote(Vote::Gone));
                     }
                     self.keep(&ledger)?;
@@ -135,16 +160,20 @@ impl Database {
         })
     }
 
-    /// Why the node may not vote on this.
+    /// Why the node may not vote on this command.
     fn objection(&self, now: i64, command: &Command) -> Outcome<Option<Quarantine>> {
-        let Some(guard) = command.guard() else { return Ok(None) };
+        let Some(fingerprint) = command.fingerprint() else { return Ok(None) };
         let keeps = match command {
             Command::Plant { .. } => true,
             Command::Extend { resources, token, .. } => self.are_ours(now, resources, token)?,
             _ => false,
         };
         let (ledger, run) = (self.ledger()?, &self.identity.run);
-        Ok(if keeps { ledger.refusal(run, guard) } else { ledger.objection(run, guard) })
+        Ok(if keeps {
+            ledger.refusal(run, fingerprint)
+        } else {
+            ledger.objection(run, fingerprint)
+        })
     }
 
     fn ledger(&self) -> Outcome<Ledger> {
@@ -168,39 +197,9 @@ impl Database {
         Ok(())
     }
 
-    fn take(&self, now: i64, resources: &Resources, token: &Token, ttl: Duration) -> Outcome<Vote> {
-        let held = resources.iter().filter_map(|resource| self.find(now, resource).transpose());
-        let held = held.collect::<Outcome<Vec<_>>>()?;
-        if let Some(row) = held.into_iter().max_by_key(|row| row.deadline) {
-            let owner = owner_of(&row.value).map(Arc::from);
-            return Ok(Vote::Held(Holder::new(owner, Some(row.remaining(now)))));
-        }
-        let mut insert = self.statement("REPLACE INTO locks VALUES (?1, ?2, ?3)")?;
-        for resource in resources {
-            insert.execute(params![resource.as_bytes(), token.as_bytes(), after(now, ttl)])?;
-        }
-        self.sweep(now)?;
-        Ok(Vote::Granted)
-    }
-
-    fn take_fenced(
-        &self,
-        now: i64,
-        resources: &Resources,
-        token: &Token,
-        ttl: Duration,
-        proposal: Proposal,
-    ) -> Outcome<Reply> {
-        let greatest = self.greatest(resources)?;
-        let Some(number) = proposal.settle(wall_micros(), greatest) else {
-            return Ok(Reply::failed(unfit(&self.path, "has no fencing number left")));
-        };
-        let vote = self.take(now, resources, token, ttl)?;
-        if vote != Vote::Granted {
-            return Ok(Reply::Vote(vote));
-        }
-        self.move_registers(resources, number)?;
-        Ok(Reply::Vote(Vote::Numbered(number)))
+    /// The number that a take with this proposal gets, if one is left.
+    fn settle(&self, resources: &Resources, by: Proposal) -> Outcome<Option<FencingToken>> {
+        Ok(by.settle(wall_micros(), self.greatest(resources)?))
     }
 
     fn raise(
@@ -230,7 +229,7 @@ impl Database {
         Ok(greatest)
     }
 
-    /// The greatest number that was ever given here.
+    /// The greatest number ever granted here.
     fn highest(&self) -> Outcome<u64> {
         let greatest = self.number("SELECT coalesce(max(number), 0) FROM fences")?;
         Ok(greatest.max(self.number("SELECT floor FROM node")?))
@@ -249,7 +248,18 @@ impl Database {
         Ok(())
     }
 
-    /// Lets every register count from there on.
+    /// Moves the registers below the number, and no others.
+    fn move_those_behind(&self, resources: &Resources, to: FencingToken) -> Outcome<()> {
+        let raise = "INSERT INTO fences VALUES (?1, ?2) \
+            ON CONFLICT (register) DO UPDATE SET number = max(number, excluded.number)";
+        let mut raise = self.statement(raise)?;
+        for register in registers(resources) {
+            raise.execute(params![register, to.get().cast_signed()])?;
+        }
+        Ok(())
+    }
+
+    /// Makes every register count from the floor on.
     fn raise_floor(&self, floor: Option<FencingToken>) -> Outcome<()> {
         let floor = floor.map_or(0, FencingToken::get).cast_signed();
         self.statement("UPDATE node SET floor = max(floor, ?1)")?.execute([floor])?;
@@ -282,16 +292,6 @@ impl Database {
             lengthen.execute(params![resource.as_bytes(), after(now, ttl)])?;
         }
         Ok(Vote::Granted)
-    }
-
-    fn release(&self, now: i64, resources: &Resources, token: &Token) -> Outcome<Vote> {
-        let ours = "DELETE FROM locks WHERE name = ?1 AND value = ?2 AND deadline > ?3";
-        let mut delete = self.statement(ours)?;
-        let mut deleted = 0;
-        for resource in resources {
-            deleted += delete.execute(params![resource.as_bytes(), token.as_bytes(), now])?;
-        }
-        Ok(if deleted == resources.count() { Vote::Granted } else { Vote::Gone })
     }
 
     fn inspect(&self, now: i64, resources: &Resources) -> Outcome<Reply> {
@@ -327,16 +327,16 @@ impl Database {
         Ok(Page { locks: locks.into(), next: last.filter(|_| read == PAGE) })
     }
 
-    /// The locks survive whoever dies, and end with the machine's uptime.
+    /// The locks survive any process, and end when the machine reboots.
     fn facts(&self, now: i64) -> Outcome<Facts> {
         let since: i64 =
             self.statement("SELECT since FROM node")?.query_row([], |row| row.get(0))?;
         let uptime = Duration::from_nanos(now.saturating_sub(since).max(0).unsigned_abs());
         Ok(Facts {
             clock: Some(Duration::from_micros(wall_micros())),
-            uptime: Some(Duration::from_secs(uptime.as_secs())), // as servers tell it
+            uptime: Some(Duration::from_secs(uptime.as_secs())), // whole seconds, like servers
             journal: Some(true),
-            // Nothing but a new file empties it, and that is another run.
+            // Only a new file empties it, and that is another run.
             intact: true,
             highest: FencingToken::new(self.highest()?),
             ..Facts::of(self.identity.clone())
@@ -353,12 +353,15 @@ impl Database {
             .optional()
     }
 
-    /// Deletes expired locks, the oldest first.
-    fn sweep(&self, now: i64) -> Outcome<()> {
-        let expired = "DELETE FROM locks WHERE name IN \
-                       (SELECT name FROM locks WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2)";
-        self.statement(expired)?.execute(params![now, SWEEP.cast_signed()])?;
-        Ok(())
+    /// Whether the client can be told of a key that is reserved for it. Our own
+    /// client listens from now on.
+    fn can_wake(&self, client: u64) -> bool {
+        let mut listening = self.listening.borrow_mut();
+        if listening.is_none() {
+            *listening = self.wakes.listen(client);
+        }
+        let ours = listening.as_ref().is_some_and(|ours| ours.client() == client);
+        ours || self.wakes.reach(client).is_some()
     }
 
     fn statement(&self, sql: &str) -> Outcome<CachedStatement<'_>> {
@@ -370,8 +373,8 @@ impl Database {
             .query_row([], |row| Ok(row.get_ref(0)?.as_str()? == &*self.boot.id))
     }
 
-    /// The present start of the machine was written down when the database was
-    /// opened, and cannot have changed since: the file has users elsewhere.
+    /// The current boot id was recorded when the database was opened, and cannot
+    /// have changed since: so the file is also in use on another machine.
     fn shared_by_machines(&self) -> Fault {
         let reason = "is used from two machines, or from containers with boot ids of their own, \
                       at the same time: give each its own file, or use a Redis node";
@@ -382,7 +385,13 @@ impl Database {
 impl Store for Database {
     fn execute(&mut self, command: &Command) -> Result<Reply, Fault> {
         let outcome = self.carry_out(command);
-        // Afterwards, so that what was written is in the file that others see.
+        // If we die here, what is reserved lapses: that costs time, and nothing else.
+        for (reached, wake) in self.outgoing.get_mut().drain(..) {
+            if outcome.is_ok() {
+                reached.tell(&wake);
+            }
+        }
+        // Afterwards, so that what we wrote is in the file that others see.
         self.files.iter().try_for_each(Watched::check)?;
         match outcome {
             Ok(reply) => Ok(reply),

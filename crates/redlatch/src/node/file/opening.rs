@@ -1,14 +1,15 @@
-//! Makes, checks and opens the file of an embedded node.
+//! Creates, checks and opens the file of an embedded node.
 //!
-//! In:  a path. Out: a connection to a database of ours, or what is wrong with
-//! the path and what to do about it.
+//! In:  a path. Out: a connection to our database, or what is wrong with the
+//! path and what to do about it.
 //!
-//! Promise: what is not ours stays as it is.
+//! Promise: files that are not ours stay untouched.
 
 use super::boot::Boot;
 use redlatch_core::Fault;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::{
+    cell::Cell,
     fs::{self, DirBuilder, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
@@ -19,17 +20,17 @@ use std::{
 };
 
 /// How long to wait for other processes: their transactions take microseconds,
-/// but now and then one of them has to wait for the disk.
+/// but occasionally one has to wait for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What we call our files, so as not to touch another program's: `RdLt`.
+/// Identifies our files, so that we do not touch another program's: `RdLt`.
 const APPLICATION: i32 = 0x5264_4C74;
 
-/// Counts up with every change of the tables.
-const VERSION: i32 = 3;
+/// Incremented with every change of the tables.
+const VERSION: i32 = 4;
 
-/// What makes the tables of each format out of those of the format before. A
-/// database of an older format gets what it lacks.
-const FORMATS: [(i32, &str); 3] = [(1, LOCKS), (2, GUARD), (3, FLOOR)];
+/// The steps that upgrade the tables from one format to the next. An older
+/// database gets the steps it lacks.
+const FORMATS: [(i32, &str); 4] = [(1, LOCKS), (2, GUARD), (3, FLOOR), (4, LINES)];
 
 const LOCKS: &str = "
     -- One row. The boot id is that of the machine's start that all locks are of.
@@ -59,12 +60,23 @@ const FLOOR: &str = "
     ALTER TABLE node ADD COLUMN floor INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// A connection to the database at `path`, made if there is none yet, and the
-/// random id of that database. Locks of an earlier start of the machine are
-/// gone.
+const LINES: &str = "
+    -- Who waits for which lock: the tickets as text, one after the other, the first
+    -- in line first. The deadline is in nanoseconds of the boot clock.
+    CREATE TABLE lines (
+        name BLOB PRIMARY KEY, tickets BLOB NOT NULL, deadline INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX lapses ON lines (deadline);
+";
+
+/// The first format that records when a database was created.
+const SINCE: i32 = 2;
+
+/// Opens the database at `path`, creating it if missing, and returns the connection
+/// and the database's random id. Deletes locks from before the current boot.
 pub(super) fn open(path: &Path, boot: &Boot) -> Result<(Connection, String), Fault> {
-    // Closing a file gives up all locks of the process on it, those of other
-    // connections, too: nobody here may use it before it was made and closed.
+    // Closing a file drops all of the process's locks on it, including those of
+    // other connections: nobody here may use it before it is created and closed.
     static MAKING: Mutex<()> = Mutex::new(());
     let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     make(path)?;
@@ -80,7 +92,7 @@ pub(super) fn open(path: &Path, boot: &Boot) -> Result<(Connection, String), Fau
     })
 }
 
-/// What stands in the way of using a database.
+/// Why a database cannot be used.
 enum Obstacle {
     Error(rusqlite::Error),
     Unfit(String),
@@ -98,10 +110,18 @@ impl Obstacle {
     }
 }
 
-/// Makes the file, and the directories on the way, unless it is there.
+/// Creates the file and its parent directories unless it exists.
 fn make(path: &Path) -> Result<(), Fault> {
     match fs::metadata(path) {
-        Ok(found) if found.is_file() => return Ok(()),
+        Ok(found) if found.is_file() && found.nlink() > 1 => {
+            let reason = format!(
+                "has {} hard links: by another name it would be another database, with locks of \
+                 its own; remove the others (symbolic links are fine)",
+                found.nlink()
+            );
+            return Err(unfit(path, &reason));
+        }
+        Ok(found) if found.is_file() => return writable(path),
         Ok(found) if found.is_dir() => {
             let inside = path.join("locks.db");
             let reason = format!("is a directory: name a file, such as {}", inside.display());
@@ -121,25 +141,40 @@ fn make(path: &Path) -> Result<(), Fault> {
     }
 }
 
+/// Checks without opening the file: closing it would drop the locks of others.
+fn writable(path: &Path) -> Result<(), Fault> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(|error| {
+        unfit(path, &format!("is not writable for this user ({error}): change its owner or mode"))
+    })
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    // Without `CREATE`: SQLite would make the file readable for everybody.
+    // Without `CREATE`: SQLite would make the file world-readable.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
-    let mut since = Instant::now();
-    // SQLite's own handler soon sleeps for 100 ms at a time: longer than many a
-    // lock lives.
-    connection.busy_handler(Some(move |tries: i32| {
-        if tries == 0 {
-            since = Instant::now();
-        }
-        thread::sleep(Duration::from_micros(50 << tries.clamp(0, 5)));
-        since.elapsed() < PATIENCE
-    }))?;
+    wait_patiently(&mut connection)?;
     Ok(connection)
 }
 
-/// Tries again while other processes are in the way: `SQLite` does not wait by
-/// itself where two of them make a database at the same time.
+/// `SQLite`'s own handler soon sleeps for 100 ms at a time, longer than many locks live.
+fn wait_patiently(connection: &mut Connection) -> rusqlite::Result<()> {
+    thread_local! {
+        static SINCE: Cell<Instant> = Cell::new(Instant::now());
+    }
+    // Not a closure: rusqlite before 0.41 only accepts a function.
+    let wait: fn(i32) -> bool = |tries| {
+        if tries == 0 {
+            SINCE.set(Instant::now());
+        }
+        thread::sleep(Duration::from_micros(50 << tries.clamp(0, 5)));
+        SINCE.get().elapsed() < PATIENCE
+    };
+    connection.busy_handler(Some(wait))
+}
+
+/// Retries while other processes are in the way: `SQLite` does not wait when
+/// two of them create a database at the same time.
 fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Obstacle>) -> Result<T, Obstacle> {
     let since = Instant::now();
     loop {
@@ -152,12 +187,9 @@ fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Obstacle>) -> Result<T, O
     }
 }
 
-/// Brings the database into shape and returns its id.
+/// Prepares the database and returns its id.
 fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
-    if connection.is_readonly("main")? {
-        return Obstacle::unfit("is not writable for this user: change its owner or its mode");
-    }
-    // Looked at before it is touched, and at one moment, as others may make it.
+    // Look before touching it, in one transaction, since others may be creating it.
     in_transaction(connection, "BEGIN", || format(connection))?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -166,10 +198,10 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
             "is on a file system where processes cannot share memory: use a local one",
         );
     }
-    // With a write-ahead log, NORMAL syncs when the log is folded in, not with
-    // every transaction. A power loss may then undo the last transactions, but
-    // it frees every lock anyway, by the new boot id; and it damages nothing,
-    // as OFF might.
+    // With a write-ahead log, NORMAL syncs at each checkpoint, not with every
+    // transaction. A power loss may then undo the last transactions, but it
+    // frees every lock anyway, by the new boot id; and unlike OFF it cannot
+    // corrupt the database.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     in_transaction(connection, "BEGIN IMMEDIATE", || {
         let found = format(connection)?;
@@ -183,21 +215,21 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
         }
         if found < VERSION {
             connection.pragma_update(None, "user_version", VERSION)?;
-            // An older one does not tell when it was made.
+        }
+        if found < SINCE {
             connection.execute("UPDATE node SET since = ?1", [boot.now()])?;
         }
-        // Whoever held a lock is gone with the start it was of, and so the node
-        // cannot have forgotten any of the present one.
+        // All holders of earlier locks are gone since the reboot, so the node
+        // cannot have forgotten any lock of the current boot.
         let of_earlier_boot = "UPDATE node SET boot = ?1, since = 0 WHERE boot <> ?1";
         if connection.execute(of_earlier_boot, [&*boot.id])? > 0 {
-            connection.execute("DELETE FROM locks", [])?;
+            connection.execute_batch("DELETE FROM locks; DELETE FROM lines")?;
         }
         Ok(connection.query_row("SELECT id FROM node", [], |row| row.get(0))?)
     })
 }
 
-/// The format of the database: 0 if it is still empty; if not, it must be one of
-/// ours.
+/// Returns the format of the database: 0 if it is empty. Fails if it is not ours.
 fn format(connection: &Connection) -> Result<i32, Obstacle> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let things: i64 =
@@ -225,8 +257,8 @@ fn fresh_id() -> Result<String, Obstacle> {
     }
 }
 
-/// All of `work` or nothing. After an error of `SQLite`'s that is not [`is_busy`],
-/// close the connection.
+/// Runs all of `work` or nothing. Close the connection after an `SQLite` error
+/// other than [`is_busy`].
 pub(super) fn in_transaction<T, E: From<rusqlite::Error>>(
     connection: &Connection,
     begin: &str,
@@ -244,7 +276,7 @@ pub(super) fn in_transaction<T, E: From<rusqlite::Error>>(
     result
 }
 
-/// A file, and whether it is still the one its path leads to.
+/// A file, to check whether its path still leads to it.
 #[derive(Debug)]
 pub(super) struct Watched {
     path: PathBuf,
@@ -252,10 +284,10 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// The database and the two files `SQLite` keeps beside it: whoever works on
-    /// another one of the three works on another database, or on a broken one.
+    /// Watches the database and the two files `SQLite` keeps next to it:
+    /// replacing any of the three means another database, or a corrupt one.
     pub(super) fn database(path: &Path) -> Result<[Self; 3], Fault> {
-        // SQLite looks for its files where a link leads to.
+        // SQLite looks for its files next to a link's target.
         let real = path.canonicalize().map_err(|error| no_way(path, &error))?;
         let beside = |suffix: &str| {
             let mut name = real.clone().into_os_string();
@@ -270,7 +302,7 @@ impl Watched {
         Ok(Watched { path, device_and_inode: (found.dev(), found.ino()) })
     }
 
-    /// A fault if the path leads elsewhere, or nowhere, by now.
+    /// Fails if the path now leads elsewhere, or nowhere.
     pub(super) fn check(&self) -> Result<(), Fault> {
         match fs::metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == self.device_and_inode => Ok(()),
@@ -289,7 +321,7 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// An error of `SQLite`'s in our words.
+/// Translates an `SQLite` error.
 pub(super) fn fault(path: &Path, error: &rusqlite::Error) -> Fault {
     let beside = "SQLite needs to write there and to make two files beside it";
     match error.sqlite_error_code() {

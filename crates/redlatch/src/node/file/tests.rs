@@ -1,3 +1,5 @@
+mod waiting;
+
 use super::*;
 use crate::node::{
     Store,
@@ -6,6 +8,7 @@ use crate::node::{
 use redlatch_core::{
     Agreement, Cause, Command, Facts, Fault, FencingToken, KeyState, Quarantine, Reply, Token, Vote,
 };
+use redlatch_testbed::Scratch;
 use rusqlite::Connection;
 use std::{
     env, fs,
@@ -13,10 +16,7 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::{self, Child, Stdio},
-    sync::{
-        Barrier,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Barrier,
     task::Poll,
     thread,
     time::{Duration, Instant},
@@ -25,47 +25,26 @@ use std::{
 const LONG: Duration = Duration::from_secs(60);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A directory that is gone with the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("redlatch-file-{}-{number}", process::id());
-        // In memory where possible: a disk that is busy with something else may
-        // take seconds to sync, and what waits for it would fail.
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.into() } else { env::temp_dir() };
-        let path = parent.join(name);
-        fs::create_dir(&path).unwrap();
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn take(name: &str, token: &str, ttl: Duration) -> Command {
     let token = Token::from_bytes(token.as_bytes());
-    Command::Take { resources: resources([name]), token, ttl, fence: None, guard: None }
+    Command::Take {
+        resources: resources([name]),
+        token,
+        ttl,
+        fence: None,
+        fingerprint: None,
+        place: None,
+    }
 }
 
 fn extend(name: &str, token: &str, ttl: Duration) -> Command {
     let token = Token::from_bytes(token.as_bytes());
-    Command::Extend { resources: resources([name]), token, ttl, fence: None, guard: None }
+    Command::Extend { resources: resources([name]), token, ttl, fence: None, fingerprint: None }
 }
 
 fn release(name: &str, token: &str) -> Command {
     let token = Token::from_bytes(token.as_bytes());
-    Command::Release { resources: resources([name]), token }
+    Command::Release { resources: resources([name]), token, then: None }
 }
 
 fn inspect(name: &str) -> Command {
@@ -96,12 +75,12 @@ fn unfit_text(path: &Path) -> String {
 
 #[test]
 fn what_is_made_is_for_its_owner_alone() {
-    let scratch = Scratch::new();
-    let path = scratch.path("new/newer/locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("new/newer/locks.db");
 
     let _database = Database::open(&path).unwrap();
 
-    let mode = |name| fs::metadata(scratch.path(name)).unwrap().permissions().mode() & 0o777;
+    let mode = |name| fs::metadata(scratch.file(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(["new", "new/newer"].map(mode), [0o700; 2]);
     let files = ["new/newer/locks.db", "new/newer/locks.db-wal", "new/newer/locks.db-shm"];
     assert_eq!(files.map(mode), [0o600; 3]);
@@ -109,8 +88,8 @@ fn what_is_made_is_for_its_owner_alone() {
 
 #[test]
 fn a_file_that_everybody_can_replace_is_refused_and_not_even_made() {
-    let scratch = Scratch::new();
-    let open = scratch.path("open");
+    let scratch = Scratch::in_memory().unwrap();
+    let open = scratch.file("open");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
 
@@ -124,24 +103,24 @@ fn a_file_that_everybody_can_replace_is_refused_and_not_even_made() {
 
 #[test]
 fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
-    let scratch = Scratch::new();
-    let text = scratch.path("text");
+    let scratch = Scratch::in_memory().unwrap();
+    let text = scratch.file("text");
     fs::write(&text, "shopping list: bread, butter, cheese and a little more\n".repeat(99))
         .unwrap();
-    let foreign = scratch.path("foreign.db");
+    let foreign = scratch.file("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
-    let newer = scratch.path("newer.db");
+    let newer = scratch.file("newer.db");
     drop(Database::open(&newer).unwrap());
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 7).unwrap();
 
     let cases = [
-        (scratch.path("."), "is a directory: name a file, such as"),
+        (scratch.file("."), "is a directory: name a file, such as"),
         (PathBuf::from("/dev/null"), "is not a regular file: name one"),
         (PathBuf::from("/proc/redlatch/locks.db"), "cannot be reached"),
         (text.join("locks.db"), "cannot be reached"),
         (text.clone(), "is not a SQLite database: name a file of its own"),
         (foreign.clone(), "is the database of another program: name a file of its own"),
-        (newer.clone(), "newer Redlatch (format 7, this one knows 3): update this program"),
+        (newer.clone(), "newer Redlatch (format 7, this one knows 4): update this program"),
     ];
     for (path, expected) in cases {
         let text = unfit_text(&path);
@@ -155,11 +134,35 @@ fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
     assert_eq!(mode, "delete", "what is not ours stays as it is");
 }
 
+/// Runs in a thread of another user if this one is root, who may write anything.
+#[test]
+fn a_file_that_may_not_be_written_is_refused_in_words_that_help() {
+    const NOBODY: u32 = 65534;
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
+    drop(Database::open(&path).unwrap());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+
+    let text = thread::scope(|scope| {
+        let opening = scope.spawn(|| {
+            if is_root {
+                let nobody = rustix::process::Uid::from_raw(NOBODY);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            unfit_text(&path)
+        });
+        opening.join().unwrap()
+    });
+
+    assert!(text.contains("is not writable for this user"), "{text}");
+}
+
 #[test]
 fn a_link_to_the_file_is_the_same_node() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory().unwrap();
     let (path, link, other) =
-        (scratch.path("locks.db"), scratch.path("link"), scratch.path("other"));
+        (scratch.file("locks.db"), scratch.file("link"), scratch.file("other"));
     symlink(&path, &link).unwrap();
     let mut here = Database::open(&path).unwrap();
     let mut there = Database::open(&link).unwrap();
@@ -172,14 +175,28 @@ fn a_link_to_the_file_is_the_same_node() {
 }
 
 #[test]
+fn a_file_with_a_second_name_is_refused_under_both() {
+    let scratch = Scratch::in_memory().unwrap();
+    let (path, link) = (scratch.file("locks.db"), scratch.file("link"));
+    drop(Database::open(&path).unwrap());
+    fs::hard_link(&path, &link).unwrap();
+
+    let told = [&path, &link].map(|path| unfit_text(path));
+
+    assert!(told.iter().all(|text| text.contains("has 2 hard links")), "{told:?}");
+    fs::remove_file(&link).unwrap();
+    assert!(Database::open(&path).is_ok());
+}
+
+#[test]
 fn a_reboot_frees_every_lock() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     let mut database = Database::open(&path).unwrap();
     assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
     let run = run_of(&mut database);
     drop(database);
-    // What would stand there, had the machine been started anew since.
+    // As if the machine had been rebooted since.
     Connection::open(&path).unwrap().execute("UPDATE node SET boot = 'earlier'", []).unwrap();
 
     let mut database = Database::open(&path).unwrap();
@@ -188,7 +205,7 @@ fn a_reboot_frees_every_lock() {
     assert_eq!(run_of(&mut database), run, "the earlier boot was not this one");
 }
 
-/// Programs that were built before the restart guard made such files.
+/// The format of programs built before the restart guard.
 const FORMAT_1: &str = "
     CREATE TABLE node (id TEXT NOT NULL, boot TEXT NOT NULL) STRICT;
     CREATE TABLE locks (
@@ -203,8 +220,8 @@ const FORMAT_1: &str = "
 
 #[test]
 fn a_file_of_an_older_program_keeps_its_locks_and_numbers() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     let boot = boot::Boot::present().unwrap();
     let older = Connection::open(&path).unwrap();
     older.execute_batch(FORMAT_1).unwrap();
@@ -228,8 +245,8 @@ fn agreement() -> Agreement {
 }
 
 fn watch(database: &mut Database) -> Box<Facts> {
-    let guard = agreement().fingerprint();
-    match database.execute(&Command::Watch { guard, nonce: 7, replace: false }) {
+    let fingerprint = agreement().fingerprint();
+    match database.execute(&Command::Watch { fingerprint, nonce: 7, replace: false }) {
         Ok(Reply::Facts(facts)) => facts,
         other => panic!("{other:?}"),
     }
@@ -237,14 +254,14 @@ fn watch(database: &mut Database) -> Box<Facts> {
 
 fn admit(database: &mut Database, floor: Option<FencingToken>) -> Result<Reply, Fault> {
     let mark = watch(database).mark.unwrap().id;
-    let (guard, agreement) = (agreement().fingerprint(), agreement().to_string().into());
-    database.execute(&Command::Admit { guard, agreement, mark, floor })
+    let (fingerprint, agreement) = (agreement().fingerprint(), agreement().to_string().into());
+    database.execute(&Command::Admit { fingerprint, agreement, mark, floor })
 }
 
 fn take_guarded(database: &mut Database, name: &str) -> Reply {
     let (resources, token) = (resources([name]), Token::from_bytes(b"1"));
-    let guard = Some(agreement().fingerprint());
-    let take = Command::Take { resources, token, ttl: LONG, fence: None, guard };
+    let fingerprint = Some(agreement().fingerprint());
+    let take = Command::Take { resources, token, ttl: LONG, fence: None, fingerprint, place: None };
     database.execute(&take).unwrap()
 }
 
@@ -254,8 +271,8 @@ fn out() -> Reply {
 
 #[test]
 fn an_admission_outlives_those_who_use_the_file_but_neither_the_file_nor_the_boot() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     let mut database = Database::open(&path).unwrap();
     assert_eq!(take_guarded(&mut database, "a"), out());
     assert_eq!(admit(&mut database, None), Ok(granted()));
@@ -265,7 +282,7 @@ fn an_admission_outlives_those_who_use_the_file_but_neither_the_file_nor_the_boo
     assert_eq!(take_guarded(&mut database, "a"), granted());
     drop(database);
 
-    // What would stand there, had the machine been started anew since.
+    // As if the machine had been rebooted since.
     let boot = boot::Boot::present().unwrap();
     let reboot = "UPDATE node SET boot = 'earlier', admitted = replace(admitted, ?1, 'earlier')";
     Connection::open(&path).unwrap().execute(reboot, [&*boot.id]).unwrap();
@@ -273,14 +290,14 @@ fn an_admission_outlives_those_who_use_the_file_but_neither_the_file_nor_the_boo
     assert_eq!(take_guarded(&mut database, "b"), out());
     drop(database);
 
-    let mut other = Database::open(&scratch.path("other.db")).unwrap();
+    let mut other = Database::open(&scratch.file("other.db")).unwrap();
     assert_eq!(take_guarded(&mut other, "c"), out());
 }
 
 #[test]
 fn a_file_has_been_up_since_it_was_made_and_one_that_was_there_before_since_the_boot() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     let boot = boot::Boot::present().unwrap();
     let uptime = |path| watch(&mut Database::open(path).unwrap()).uptime.unwrap();
     let start = boot.now();
@@ -304,21 +321,21 @@ fn a_file_has_been_up_since_it_was_made_and_one_that_was_there_before_since_the_
 
 #[test]
 fn a_floor_outlives_those_who_use_the_file() {
-    let scratch = Scratch::new();
-    let mut database = Database::open(&scratch.path("locks.db")).unwrap();
+    let scratch = Scratch::in_memory().unwrap();
+    let mut database = Database::open(&scratch.file("locks.db")).unwrap();
     let floor = FencingToken::new(1 << 52);
 
     assert_eq!(admit(&mut database, floor), Ok(granted()));
     drop(database);
 
-    let mut database = Database::open(&scratch.path("locks.db")).unwrap();
+    let mut database = Database::open(&scratch.file("locks.db")).unwrap();
     assert_eq!(watch(&mut database).highest, floor);
 }
 
 #[test]
 fn without_a_reboot_a_lock_outlives_those_who_use_the_file() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     assert_eq!(Database::open(&path).unwrap().execute(&take("a", "1", LONG)), Ok(granted()));
 
     assert!(is_held(&Database::open(&path).unwrap().execute(&take("a", "2", LONG))));
@@ -326,8 +343,8 @@ fn without_a_reboot_a_lock_outlives_those_who_use_the_file() {
 
 #[test]
 fn a_file_used_from_two_machines_is_noticed() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     let mut database = Database::open(&path).unwrap();
     assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
 
@@ -346,15 +363,15 @@ fn a_deleted_or_replaced_file_fails_the_command_and_closes_the_database() {
     let files = ["locks.db", "locks.db-wal", "locks.db-shm"];
     let sets = [&files[..], &files[..1], &files[1..2], &files[2..]];
     for (deleted, replaced) in sets.iter().flat_map(|set| [(set, false), (set, true)]) {
-        let scratch = Scratch::new();
-        let path = scratch.path("locks.db");
+        let scratch = Scratch::in_memory().unwrap();
+        let path = scratch.file("locks.db");
         let mut database = Database::open(&path).unwrap();
         assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
 
         for name in *deleted {
-            fs::rename(scratch.path(name), scratch.path("old")).unwrap();
+            fs::rename(scratch.file(name), scratch.file("old")).unwrap();
             if replaced {
-                fs::write(scratch.path(name), "").unwrap();
+                fs::write(scratch.file(name), "").unwrap();
             }
         }
 
@@ -368,15 +385,15 @@ fn a_deleted_or_replaced_file_fails_the_command_and_closes_the_database() {
 /// Otherwise the holder would go on in the old file, and others in the new one.
 #[tokio::test]
 async fn who_holds_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     let node = File::new(&path);
     let (mut holder, mut other) = (node.open(Clock::System), node.open(Clock::System));
     let run = ask(&mut *holder, Command::Identify).await;
     assert_eq!(ask(&mut *holder, take("a", "1", LONG)).await, granted());
 
     for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
-        fs::remove_file(scratch.path(name)).unwrap();
+        fs::remove_file(scratch.file(name)).unwrap();
     }
     assert_eq!(ask(&mut *other, take("a", "2", LONG)).await, granted());
 
@@ -399,8 +416,8 @@ async fn ask(link: &mut dyn Link, command: Command) -> Reply {
 
 #[test]
 fn a_process_that_hangs_in_the_file_costs_a_fault_but_hides_nothing() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
     let mut database = Database::open(&path).unwrap();
     assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
     let hanging = Connection::open(&path).unwrap();
@@ -423,8 +440,8 @@ fn a_process_that_hangs_in_the_file_costs_a_fault_but_hides_nothing() {
 
 #[test]
 fn expired_locks_do_not_pile_up() {
-    let scratch = Scratch::new();
-    let mut database = Database::open(&scratch.path("locks.db")).unwrap();
+    let scratch = Scratch::in_memory().unwrap();
+    let mut database = Database::open(&scratch.file("locks.db")).unwrap();
 
     for number in 0..1_000 {
         assert_eq!(database.execute(&take(&number.to_string(), "1", MILLISECOND)), Ok(granted()));
@@ -434,7 +451,7 @@ fn expired_locks_do_not_pile_up() {
         assert_eq!(database.execute(&take(&number.to_string(), "1", LONG)), Ok(granted()));
     }
 
-    let rows = Connection::open(scratch.path("locks.db"))
+    let rows = Connection::open(scratch.file("locks.db"))
         .unwrap()
         .query_row("SELECT count(*) FROM locks", [], |row| row.get::<_, i64>(0))
         .unwrap();
@@ -445,8 +462,8 @@ fn expired_locks_do_not_pile_up() {
 fn many_may_make_the_file_at_once() {
     const MANY: usize = 8;
     for _ in 0..50 {
-        let scratch = Scratch::new();
-        let path = scratch.path("locks.db");
+        let scratch = Scratch::in_memory().unwrap();
+        let path = scratch.file("locks.db");
         let start = Barrier::new(MANY);
         let open = || {
             start.wait();
@@ -467,24 +484,24 @@ fn many_may_make_the_file_at_once() {
 fn processes_that_count_under_the_lock_lose_nothing() {
     const PROCESSES: usize = 8;
     const EACH: usize = 200;
-    let scratch = Scratch::new();
-    fs::write(scratch.path("counter"), "0").unwrap();
+    let scratch = Scratch::in_memory().unwrap();
+    fs::write(scratch.file("counter"), "0").unwrap();
 
-    // All at once, so that they also race to make the file.
+    // All at once, so that they also race to create the file.
     let started: Vec<_> = (0..PROCESSES).map(|_| worker(&scratch, EACH, LONG)).collect();
     for mut child in started {
         assert!(child.wait().unwrap().success());
     }
 
-    let counted = fs::read_to_string(scratch.path("counter")).unwrap();
+    let counted = fs::read_to_string(scratch.file("counter")).unwrap();
     assert_eq!(counted, (PROCESSES * EACH).to_string());
 }
 
 #[test]
 fn processes_killed_at_any_time_leave_a_sound_file_and_no_lock_for_ever() {
-    let scratch = Scratch::new();
-    let path = scratch.path("locks.db");
-    fs::write(scratch.path("counter"), "0").unwrap();
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
+    fs::write(scratch.file("counter"), "0").unwrap();
 
     let mut workers: Vec<_> =
         (0..3).map(|_| worker(&scratch, usize::MAX, 20 * MILLISECOND)).collect();
@@ -512,13 +529,13 @@ fn processes_killed_at_any_time_leave_a_sound_file_and_no_lock_for_ever() {
     assert_eq!(verdict, "ok");
 }
 
-/// Tells this program that it is a worker, and how much to count, under what TTL, where.
+/// Tells this program that it is a worker, and how much to count, with which TTL, where.
 const WORK: &str = "REDLATCH_TEST_FILE_WORKER";
 
 fn worker(scratch: &Scratch, count: usize, ttl: Duration) -> Child {
     process::Command::new(env::current_exe().unwrap())
         .args(["--exact", "node::file::tests::a_worker", "--ignored"])
-        .env(WORK, format!("{count}:{}:{}", ttl.as_millis(), scratch.0.display()))
+        .env(WORK, format!("{count}:{}:{}", ttl.as_millis(), scratch.path().display()))
         .stdout(Stdio::null())
         .spawn()
         .unwrap()

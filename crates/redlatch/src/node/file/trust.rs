@@ -1,8 +1,7 @@
-//! Whether nobody else can have put the files of a database where they are.
+//! Checks that no other user could have planted the files of a database.
 //!
-//! In a directory that everybody may write to, another user could replace the
-//! database, or leave one, or its write-ahead log, before we come. Whom a group
-//! lets in is its members' business.
+//! In a world-writable directory, another user could replace the database, or
+//! plant one, or its write-ahead log, before us. Members of a group are trusted.
 
 use super::opening::unfit;
 use redlatch_core::Fault;
@@ -12,25 +11,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Everybody may make files there.
+/// World-writable: anyone may create files there.
 const FOR_ALL: u32 = 0o002;
 /// But only their owner may remove or replace them.
 const STICKY: u32 = 0o1000;
 
-/// A fault if others can have planted or can replace one of the database's files.
-/// Asked before it is opened, and again afterwards.
+/// Fails if others could have planted, or could replace, one of the database's
+/// files. Called before opening it, and again afterwards.
 pub(super) fn check(path: &Path) -> Result<(), Fault> {
-    // SQLite looks for its files where a link leads to.
+    // SQLite looks for its files next to a link's target.
     let real = path.canonicalize().unwrap_or_else(|_| path.into());
     let Some(mode) = real.parent().and_then(|parent| fs::metadata(parent).ok()) else {
-        return Ok(()); // it will be made, for us alone
+        return Ok(()); // it will be created, for us alone
     };
     let us = rustix::process::geteuid().as_raw();
     for file in ["", "-wal", "-shm"].map(|suffix| beside(&real, suffix)) {
         let owner = match fs::symlink_metadata(&file) {
             Ok(found) => Some(found.uid()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(_) => continue, // opening it will tell
+            Err(_) => continue, // opening it will report this
         };
         if let Some(reason) = distrust(mode.mode(), owner, us) {
             return Err(unfit(&file, reason));
@@ -39,7 +38,7 @@ pub(super) fn check(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Why a file of that owner, in a directory of that mode, is not to be trusted.
+/// Why a file of that owner, in a directory of that mode, cannot be trusted.
 fn distrust(directory: u32, owner: Option<u32>, us: u32) -> Option<&'static str> {
     if directory & FOR_ALL == 0 {
         return None;
@@ -56,7 +55,15 @@ fn distrust(directory: u32, owner: Option<u32>, us: u32) -> Option<&'static str>
     )
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// Returns whether nobody but the users of a database can have put something of that
+/// owner beside it, or can replace it.
+pub(super) fn is_ours(path: &Path, owner: u32) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    let parent = path.parent().and_then(|parent| fs::metadata(parent).ok());
+    parent.is_some_and(|parent| distrust(parent.mode(), Some(owner), us).is_none())
+}
+
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.to_path_buf().into_os_string();
     name.push(suffix);
     name.into()

@@ -1,15 +1,13 @@
-//! What a node in memory knows and does: keys, registers, the guard's ledger.
+//! An in-memory node: the core's reference node on two clocks, and its faults.
 
-use crate::clock::{Clock, wall_micros};
+use super::listeners::{Listener, Listeners};
+use crate::driver::clock::{Clock, wall_micros};
 use redlatch_core::{
-    Command, Facts, Fault, FencingToken, HeldKey, Holder, Identity, KeyState, Ledger, Moment, Page,
-    Proposal, Quarantine, Reply, Resource, Resources, Steady, Token, Vote,
-    fence::{register, registers},
-    glob,
-    token::owner_of,
+    Command, Fault, Identity, Moment, Reply, Resource, Resources, Steady, Token,
+    reference::{Deadline, Reading, ReferenceNode},
 };
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -21,45 +19,46 @@ use std::{
 /// What all links of a node share.
 #[derive(Debug)]
 pub(super) struct Server {
-    keys: BTreeMap<Resource, Key>,
-    /// The fencing registers that have ever moved.
-    registers: BTreeMap<u32, u64>,
-    /// No register counts from below this.
-    floor: u64,
-    /// It was flushed in this run.
-    flushed: bool,
-    /// What is kept for the restart guard.
-    ledger: Ledger,
-    /// At how many keys the expired ones are looked for and dropped.
+    node: ReferenceNode<Timestamp>,
+    /// The number of keys at which to drop expired ones.
     sweep_at: usize,
-    run: Arc<str>,
-    /// When that run began, on either clock; none for the first, before which
-    /// there was nothing that it could have forgotten.
+    /// When its current run began, on either clock; `None` for the first run,
+    /// before which it can have forgotten nothing.
     restarted: Option<[(Clock, Steady); 2]>,
     pub(super) paused: bool,
     pub(super) failing: bool,
     pub(super) delay: Duration,
     /// Links with something to do, but not now.
     pub(super) waiting: Vec<Waker>,
+    /// The links whose clients can be woken.
+    pub(super) listeners: Listeners,
 }
 
-#[derive(Debug)]
-struct Key {
-    token: Token,
-    deadline: Moment,
-    /// Whose moment the deadline is.
+/// A moment and its clock: a key expires by the clock of the link that set it.
+#[derive(Debug, Clone, Copy)]
+struct Timestamp {
     clock: Clock,
+    at: Moment,
 }
 
-impl Key {
-    /// How long the key lives on; none once it has expired.
-    fn remaining(&self) -> Option<Duration> {
-        let remaining = self.deadline.since(self.clock.now());
-        (!remaining.is_zero()).then_some(remaining)
+impl Timestamp {
+    fn now(clock: Clock) -> Self {
+        Timestamp { clock, at: clock.now() }
     }
 }
 
-/// How long a node has been up that has been there from the start.
+impl Deadline for Timestamp {
+    fn after(self, ttl: Duration) -> Self {
+        Timestamp { at: self.at.after(ttl), ..self }
+    }
+
+    fn left(self, now: Self) -> Duration {
+        let same = self.clock == now.clock;
+        self.at.since(if same { now.at } else { self.clock.now() })
+    }
+}
+
+/// The uptime of a node that was never restarted.
 pub(super) const AGES: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Below this it is not worth looking for expired keys.
@@ -67,45 +66,74 @@ pub(super) const FEW: usize = 64;
 
 impl Server {
     pub(super) fn new() -> Self {
+        let version = concat!("memory ", env!("CARGO_PKG_VERSION")).into();
+        let identity = Identity { run: fresh_run(), version };
+        let nobody = Some(BTreeSet::new());
         Server {
-            keys: BTreeMap::new(),
-            registers: BTreeMap::new(),
-            floor: 0,
-            flushed: false,
-            ledger: Ledger::default(),
+            node: ReferenceNode { listening: nobody, ..ReferenceNode::new(identity) },
             sweep_at: FEW,
-            run: fresh_run(),
             restarted: None,
             paused: false,
             failing: false,
             delay: Duration::ZERO,
             waiting: Vec::new(),
+            listeners: Listeners::default(),
         }
     }
 
-    /// Loses all it knew, and is another one.
+    /// Loses all state, and becomes another run.
     pub(super) fn restart(&mut self) {
-        self.flush();
-        self.run = fresh_run();
-        self.flushed = false;
+        self.node.flush();
+        self.node.restart(fresh_run());
+        self.listeners.lose_all();
         self.restarted = Some([Clock::System, Clock::Tokio].map(|at| (at, at.steady())));
     }
 
-    /// Loses one key. Says whether it was there.
+    pub(super) fn flush(&mut self) {
+        self.node.flush();
+    }
+
+    pub(super) fn fail(&mut self, failing: bool) {
+        self.failing = failing;
+        self.listeners.lose_all();
+    }
+
+    /// Opens a mailbox for the client, unless the node is out of reach.
+    pub(super) fn listen(&mut self, client: u64) -> Option<Listener> {
+        let reachable = !self.failing;
+        let listener = reachable.then(|| self.listeners.add(client));
+        self.node.listening = Some(self.listeners.clients());
+        listener
+    }
+
+    pub(super) fn hang_up(&mut self, listener: Listener) {
+        self.listeners.remove(listener);
+        self.node.listening = Some(self.listeners.clients());
+    }
+
+    /// Removes one key. Returns whether it existed.
     pub(super) fn remove(&mut self, resource: &Resource) -> bool {
-        self.keys.remove(resource).is_some_and(|key| key.remaining().is_some())
+        let was_there = self.node.key(Timestamp::now(Clock::System), resource).is_some();
+        self.node.contents.keys.remove(resource);
+        was_there
+    }
+
+    /// Removes the keys of one lock.
+    pub(super) fn release(&mut self, resources: &Resources, token: &Token) {
+        self.node.remove(Timestamp::now(Clock::System), resources, token);
     }
 
     /// The names of all keys that have not expired, sorted.
     pub(super) fn names(&self) -> Vec<Resource> {
-        let live = self.keys.iter().filter(|(_, key)| key.remaining().is_some());
-        live.map(|(resource, _)| resource.clone()).collect()
+        let now = Timestamp::now(Clock::System);
+        let names = self.node.contents.keys.keys();
+        names.filter(|name| self.node.key(now, name).is_some()).cloned().collect()
     }
 
-    /// How many keys take up room, expired ones included.
+    /// How many keys are stored, including expired ones.
     #[cfg(test)]
     pub(super) fn stored(&self) -> usize {
-        self.keys.len()
+        self.node.contents.keys.len()
     }
 
     pub(super) fn wake_on_change(&mut self, waker: &Waker) {
@@ -118,234 +146,25 @@ impl Server {
         if self.failing {
             return Reply::failed(Fault::Unreachable("it was told to fail".into()));
         }
-        if let Some(objection) = self.objection(command) {
-            return Reply::Vote(Vote::Quarantined(objection));
+        let reading = self.read(clock, command);
+        let reply = self.node.carry_out(reading, command);
+        self.node.wakes.drain(..).for_each(|wake| self.listeners.tell(&wake));
+        if self.node.contents.keys.len() >= self.sweep_at {
+            self.node.expire(reading.now);
+            self.sweep_at = FEW.max(2 * self.node.contents.keys.len());
         }
-        match command {
-            Command::Take { resources, token, ttl, fence, .. } => {
-                let deadline = clock.now().after(*ttl);
-                self.numbered(resources, *fence, |server| {
-                    server.take(resources, token, clock, deadline)
-                })
-            }
-            Command::Plant { resources, token, ttl, .. } => {
-                let deadline = clock.now().after(*ttl);
-                Reply::Vote(self.take(resources, token, clock, deadline))
-            }
-            Command::Raise { resources, token, to, .. } => {
-                Reply::Vote(self.raise(resources, token, *to))
-            }
-            Command::Extend { resources, token, ttl, fence, .. } => {
-                let deadline = clock.now().after(*ttl);
-                let vote = self.extend(resources, token, clock, deadline);
-                if let (Vote::Granted, Some(to)) = (&vote, fence) {
-                    self.raise(resources, token, *to);
-                }
-                Reply::Vote(vote)
-            }
-            Command::Release { resources, token } => Reply::Vote(self.release(resources, token)),
-            Command::Inspect { resources } => {
-                Reply::Keys(resources.iter().map(|resource| self.state(resource)).collect())
-            }
-            Command::Identify => Reply::Identity(self.identity()),
-            Command::List { pattern, .. } => Reply::Page(self.list(pattern)),
-            Command::Examine => {
-                let mut facts = self.facts(clock);
-                self.ledger.tell(&mut facts);
-                Reply::Facts(facts.into())
-            }
-            Command::Watch { guard, nonce, replace } => {
-                let mut facts = self.facts(clock);
-                self.ledger.watch(&mut facts, *guard, *nonce, *replace);
-                Reply::Facts(facts.into())
-            }
-            Command::Ledger => Reply::Ledger(self.ledger.clone().into()),
-            Command::Admit { guard, agreement, mark, floor } => {
-                if !self.ledger.admit(&self.run, *guard, agreement, mark) {
-                    return Reply::Vote(Vote::Gone);
-                }
-                self.floor = self.floor.max(floor.map_or(0, FencingToken::get));
-                Reply::Vote(Vote::Granted)
-            }
-            _ => Reply::failed(Fault::Unfit("it does not know this command".into())),
-        }
+        reply
     }
 
-    /// Why the node may not vote on this.
-    fn objection(&self, command: &Command) -> Option<Quarantine> {
-        let keeps = match command {
-            Command::Take { .. } | Command::Raise { .. } => false,
-            Command::Plant { .. } => true,
-            Command::Extend { resources, token, .. } => self.are_ours(resources, token),
-            _ => return None,
-        };
-        let guard = command.guard()?;
-        if keeps {
-            self.ledger.refusal(&self.run, guard)
-        } else {
-            self.ledger.objection(&self.run, guard)
-        }
-    }
-
-    pub(super) fn flush(&mut self) {
-        self.keys.clear();
-        self.registers.clear();
-        self.ledger = Ledger::default();
-        (self.floor, self.flushed) = (0, true);
-    }
-
-    fn take(
-        &mut self,
-        resources: &Resources,
-        token: &Token,
-        clock: Clock,
-        deadline: Moment,
-    ) -> Vote {
-        let held = resources.iter().filter_map(|resource| self.live(resource));
-        if let Some((key, remaining)) = held.max_by_key(|(_, remaining)| *remaining) {
-            let owner = owner_of(key.token.as_bytes()).map(Arc::from);
-            return Vote::Held(Holder::new(owner, Some(remaining)));
-        }
-        for resource in resources {
-            let key = Key { token: token.clone(), deadline, clock };
-            self.keys.insert(resource.clone(), key);
-        }
-        if self.keys.len() >= self.sweep_at {
-            self.keys.retain(|_, key| key.remaining().is_some());
-            self.sweep_at = FEW.max(2 * self.keys.len());
-        }
-        Vote::Granted
-    }
-
-    /// Gives a grant its number, where one is wanted; refuses it where none is
-    /// left.
-    fn numbered(
-        &mut self,
-        resources: &Resources,
-        proposal: Option<Proposal>,
-        take: impl FnOnce(&mut Self) -> Vote,
-    ) -> Reply {
-        let Some(proposal) = proposal else {
-            return Reply::Vote(take(self));
-        };
-        let Some(number) = proposal.settle(wall_micros(), self.greatest(resources)) else {
-            return Reply::failed(Fault::Refused("no fencing number is left".into()));
-        };
-        let vote = take(self);
-        if vote != Vote::Granted {
-            return Reply::Vote(vote);
-        }
-        self.move_registers(resources, number);
-        Reply::Vote(Vote::Numbered(number))
-    }
-
-    fn raise(&mut self, resources: &Resources, token: &Token, to: FencingToken) -> Vote {
-        if !self.are_ours(resources, token) {
-            return Vote::Gone;
-        }
-        let number = FencingToken::new(self.greatest(resources)).map_or(to, |is| is.max(to));
-        self.move_registers(resources, number);
-        Vote::Numbered(number)
-    }
-
-    fn greatest(&self, resources: &Resources) -> u64 {
-        let moved = registers(resources).into_iter().filter_map(|at| self.registers.get(&at));
-        moved.copied().max().unwrap_or(0).max(self.floor)
-    }
-
-    fn move_registers(&mut self, resources: &Resources, number: FencingToken) {
-        for register in registers(resources) {
-            self.registers.insert(register, number.get());
-        }
-    }
-
-    /// The greatest number that was ever given here.
-    fn highest(&self) -> Option<FencingToken> {
-        let highest = self.registers.values().copied().max().unwrap_or(0);
-        FencingToken::new(highest.max(self.floor))
-    }
-
-    fn extend(
-        &mut self,
-        resources: &Resources,
-        token: &Token,
-        clock: Clock,
-        deadline: Moment,
-    ) -> Vote {
-        if !self.are_ours(resources, token) {
-            return Vote::Gone;
-        }
-        for resource in resources {
-            if let Some(key) = self.keys.get_mut(resource)
-                && key.deadline < deadline
-            {
-                (key.deadline, key.clock) = (deadline, clock);
-            }
-        }
-        Vote::Granted
-    }
-
-    pub(super) fn release(&mut self, resources: &Resources, token: &Token) -> Vote {
-        let mut released = 0;
-        for resource in resources {
-            if self.is_ours(resource, token) {
-                self.keys.remove(resource);
-                released += 1;
-            }
-        }
-        if released == resources.count() { Vote::Granted } else { Vote::Gone }
-    }
-
-    fn identity(&self) -> Identity {
-        Identity {
-            run: Arc::clone(&self.run),
-            version: concat!("memory ", env!("CARGO_PKG_VERSION")).into(),
-        }
-    }
-
-    fn facts(&self, clock: Clock) -> Facts {
+    fn read(&self, clock: Clock, command: &Command) -> Reading<Timestamp> {
         let began = self.restarted.iter().flatten().find(|(other, _)| *other == clock);
         let uptime = began.map_or(AGES, |(_, began)| clock.steady().since(*began));
-        let (clock, uptime) = (Some(clock.wall()), Some(uptime));
-        let (intact, highest) = (!self.flushed, self.highest());
-        Facts { clock, uptime, intact, highest, ..Facts::of(self.identity()) }
-    }
-
-    fn list(&self, pattern: &[u8]) -> Page {
-        let like = |name: &&Resource| glob::matches(pattern, name.as_bytes());
-        let locks = self.keys.keys().filter(like).filter_map(|name| {
-            let (key, remaining) = self.live(name)?;
-            let value = key.token.as_bytes().into();
-            Some(HeldKey { name: name.clone(), value, remaining: Some(remaining) })
-        });
-        Page { locks: locks.collect(), next: None }
-    }
-
-    fn state(&self, resource: &Resource) -> KeyState {
-        match self.live(resource) {
-            None => KeyState::Free,
-            Some((key, remaining)) => KeyState::Held {
-                value: Some(key.token.as_bytes().into()),
-                remaining: Some(remaining),
-                number: self
-                    .registers
-                    .get(&register(resource))
-                    .and_then(|is| FencingToken::new(*is)),
-            },
-        }
-    }
-
-    fn are_ours(&self, resources: &Resources, token: &Token) -> bool {
-        resources.iter().all(|resource| self.is_ours(resource, token))
-    }
-
-    fn is_ours(&self, resource: &Resource, token: &Token) -> bool {
-        self.live(resource).is_some_and(|(key, _)| key.token == *token)
-    }
-
-    fn live(&self, resource: &Resource) -> Option<(&Key, Duration)> {
-        let key = self.keys.get(resource)?;
-        Some((key, key.remaining()?))
+        let wall = match command {
+            // Whichever clock a client waits on, its numbers and tickets are of the system's.
+            Command::Take { .. } | Command::Release { .. } => Duration::from_micros(wall_micros()),
+            _ => clock.wall(),
+        };
+        Reading { now: Timestamp::now(clock), wall, uptime: Some(uptime) }
     }
 }
 

@@ -1,3 +1,5 @@
+mod waiting;
+
 use super::{
     server::{AGES, FEW},
     *,
@@ -20,15 +22,22 @@ impl Fixture {
         Fixture { node, link }
     }
 
-    fn take(&mut self, number: u64, name: &str, ttl: Duration) {
+    fn take(&mut self, number: u32, name: &str, ttl: Duration) {
         let token = Token::from_bytes(&number.to_be_bytes());
         self.link.send(
             tag(number),
-            Command::Take { resources: resources([name]), token, ttl, fence: None, guard: None },
+            Command::Take {
+                resources: resources([name]),
+                token,
+                ttl,
+                fence: None,
+                fingerprint: None,
+                place: None,
+            },
         );
     }
 
-    /// The next replies, none if there are none for an hour.
+    /// The next replies; empty if none come for an hour.
     async fn replies(&mut self) -> Vec<(Tag, Reply)> {
         let mut replies = Vec::new();
         let any = poll_fn(|cx| {
@@ -44,7 +53,7 @@ impl Fixture {
     }
 }
 
-fn granted(number: u64) -> (Tag, Reply) {
+fn granted(number: u32) -> (Tag, Reply) {
     (tag(number), Reply::Vote(Vote::Granted))
 }
 
@@ -148,22 +157,30 @@ impl Fixture {
     }
 
     async fn watch(&mut self) -> Box<Facts> {
-        let guard = agreement().fingerprint();
-        match self.reply(Command::Watch { guard, nonce: 7, replace: false }).await {
+        let fingerprint = agreement().fingerprint();
+        match self.reply(Command::Watch { fingerprint, nonce: 7, replace: false }).await {
             Reply::Facts(facts) => facts,
             other => panic!("{other:?}"),
         }
     }
 
     async fn admit(&mut self, mark: Mark, floor: Option<FencingToken>) -> Reply {
-        let (guard, agreement) = (agreement().fingerprint(), agreement().to_string().into());
-        self.reply(Command::Admit { guard, agreement, mark: mark.id, floor }).await
+        let (fingerprint, agreement) = (agreement().fingerprint(), agreement().to_string().into());
+        self.reply(Command::Admit { fingerprint, agreement, mark: mark.id, floor }).await
     }
 
     async fn take_guarded(&mut self) -> Reply {
-        let guard = Some(agreement().fingerprint());
+        let fingerprint = Some(agreement().fingerprint());
         let (resources, token) = (resources(["a"]), Token::from_bytes(b"1"));
-        self.reply(Command::Take { resources, token, ttl: SECOND, fence: None, guard }).await
+        self.reply(Command::Take {
+            resources,
+            token,
+            ttl: SECOND,
+            fence: None,
+            fingerprint,
+            place: None,
+        })
+        .await
     }
 }
 

@@ -1,15 +1,16 @@
 //! From an address to a connection that may vote.
 //!
-//! Connect, TLS, login, database, a look at what kind of server it is, and the
-//! scripts: one round trip after the connection stands.
+//! Connect, TLS, login, database, a check of what kind of server it is, and the
+//! scripts: one round trip once connected.
 
 use super::{
     Address, Transport, observe,
     resp::{LARGEST, Progress, Value, write_command},
-    translate::{Hashes, Script, text_of},
+    scripts::{Hashes, Script},
+    translate::text_of,
 };
-use crate::both::both;
-use redlatch_core::{Fault, Identity};
+use crate::driver::both;
+use redlatch_core::{Fault, Identity, link::CONNECT_TIMEOUT};
 use rustix::net::sockopt;
 use std::{
     io,
@@ -24,14 +25,11 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// The longest it may take until a server is ready to vote. Callers wait no
-/// longer than their own node timeout; this only ends the attempt itself.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// A connection whose bytes are not even acknowledged is dead after this. A
-/// server that is merely frozen still acknowledges: its connection, and with it
-/// the order of its commands, is kept.
+/// A connection whose bytes are not even acknowledged is dead after this, in
+/// ms. A server that is merely frozen still acknowledges: its connection is
+/// kept, and with it the order of its commands.
 const UNACKNOWLEDGED: u32 = 10_000;
-/// How long a server may take to say a second time who it is.
+/// How long a server may take to identify itself a second time.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
@@ -40,6 +38,8 @@ pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) identity: Identity,
     pub(super) hashes: Hashes,
+    /// Whether it speaks RESP3, and so can tell us something unasked.
+    pub(super) is_resp3: bool,
 }
 
 /// The bytes to and from a server.
@@ -51,20 +51,21 @@ pub(super) enum Stream {
 }
 
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
-    match tokio::time::timeout(PATIENCE, meet(&address)).await {
+    match tokio::time::timeout(CONNECT_TIMEOUT, meet(&address)).await {
         Ok(result) => result,
-        Err(_) => Err(Fault::Unreachable(format!("not ready within {PATIENCE:?}").into())),
+        Err(_) => Err(Fault::Unreachable(format!("not ready within {CONNECT_TIMEOUT:?}").into())),
     }
 }
 
-/// Greets the server, the first time twice: two connections must lead to one.
+/// Greets the server, the first time on two connections: both must lead to the
+/// same server.
 async fn meet(address: &Address) -> Result<Connection, Fault> {
     let connection = if address.runs.is_empty() {
         let again = tokio::time::timeout(SECOND_LOOK, introduction(address));
         let (connection, again) = both(greet(address), again).await;
         let connection = connection?;
         address.runs.note(&connection.identity.run)?;
-        // What cannot be asked twice, say for want of connections, is not.
+        // If the second connection fails, say for lack of connections, skip the check.
         if let Ok(Ok(other)) = again
             && other.run != connection.identity.run
         {
@@ -80,7 +81,7 @@ async fn meet(address: &Address) -> Result<Connection, Fault> {
     Ok(connection)
 }
 
-/// Asks a server who it is, and leaves.
+/// Asks a server for its identity, and disconnects.
 async fn introduction(address: &Address) -> Result<Identity, Fault> {
     let mut stream = dial(address).await?;
     let (mut out, logins) = login(address);
@@ -102,6 +103,7 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     for login in logins {
         replies.next(|value| login.refusal(value).map_or(Ok(()), Err)).await?;
     }
+    let is_resp3 = replies.next(|value| Ok(speaks_resp3(value))).await?;
     let identity = replies.next(|value| identify(value, address)).await?;
     let mut hashes = Hashes::default();
     for hash in &mut hashes {
@@ -110,12 +112,13 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     replies.next(permissions).await?;
     replies.next(|value| expected(value, is_no_script(value))).await?;
     replies.next(|value| expected(value, *value == Value::Status(b"PONG"))).await?;
-    Ok(Connection { stream, identity, hashes })
+    Ok(Connection { stream, identity, hashes, is_resp3 })
 }
 
-/// What to send, and which of the answers are about logging in: the first ones.
+/// What to send, and which of the answers (the first ones) are about logging in.
 fn greeting(address: &Address) -> (Vec<u8>, Vec<Login>) {
     let (mut out, logins) = login(address);
+    write_command(&mut out, &[b"HELLO", b"3"]);
     write_command(&mut out, &[b"INFO"]);
     for script in Script::ALL {
         write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
@@ -133,14 +136,15 @@ enum Login {
     Database,
 }
 
-/// How to log in, and the steps that are answered.
+/// The commands to log in, and the steps that are answered.
 fn login(address: &Address) -> (Vec<u8>, Vec<Login>) {
     let (mut out, mut logins) = (Vec::new(), Vec::new());
     let password = address.password.as_ref().map(|password| password.reveal().as_bytes());
     match (&address.user, password) {
         (None, None) => {}
         (None, Some(password)) => write_command(&mut out, &[b"AUTH", password]),
-        // A user without a password logs in, too: the default user is another.
+        // A user without a password also logs in: otherwise we would be the
+        // default user.
         (Some(user), password) => {
             write_command(&mut out, &[b"AUTH", user.as_bytes(), password.unwrap_or_default()]);
         }
@@ -156,7 +160,7 @@ fn login(address: &Address) -> (Vec<u8>, Vec<Login>) {
 }
 
 impl Login {
-    /// The fault in an answer that says no, if it does.
+    /// The fault in an answer, if it is a refusal.
     fn refusal(self, value: &Value<'_>) -> Option<Fault> {
         match (self, value) {
             (Login::Password, Value::Error(text)) => Some(login_refused(text)),
@@ -165,8 +169,8 @@ impl Login {
     }
 }
 
-/// Why a login failed, in our words: a server may repeat what it does not know,
-/// and that is the password.
+/// Why a login failed, in our own words: a server may echo what it does not
+/// understand, and that is the password.
 fn login_refused(text: &[u8]) -> Fault {
     let lower = String::from_utf8_lossy(text).to_ascii_lowercase();
     let says = |words: &str| lower.starts_with(words);
@@ -208,7 +212,7 @@ async fn dial(address: &Address) -> Result<Stream, Fault> {
     Ok(Stream::Tcp(tcp))
 }
 
-/// Connects to the one server that a name leads to.
+/// Connects to the one server that a host name leads to.
 async fn reach(host: &str, port: u16) -> Result<TcpStream, Fault> {
     let found = tokio::net::lookup_host((host, port)).await;
     let found: Vec<SocketAddr> = found.map_err(|error| unreachable(&error))?.collect();
@@ -216,9 +220,9 @@ async fn reach(host: &str, port: u16) -> Result<TcpStream, Fault> {
     TcpStream::connect(found.as_slice()).await.map_err(|error| unreachable(&error))
 }
 
-/// Refuses a name that leads to several servers: when one of them dies, another
+/// Rejects a name that leads to several servers: when one of them dies, another
 /// would vote in its place, without its locks. One address of each family is
-/// taken to be one server.
+/// assumed to be one server.
 fn one_server(found: &[SocketAddr]) -> Result<(), Fault> {
     let other = |one: &SocketAddr, other: &SocketAddr| {
         one.is_ipv4() == other.is_ipv4() && one.ip() != other.ip()
@@ -249,7 +253,7 @@ pub(super) fn unreachable(error: &io::Error) -> Fault {
     Fault::Unreachable(error.to_string().into())
 }
 
-/// The answers to what was sent, one by one.
+/// Reads the answers one by one.
 struct Replies<'a> {
     stream: &'a mut Stream,
     buffer: Vec<u8>,
@@ -270,6 +274,9 @@ impl<'a> Replies<'a> {
             match self.progress.read(&self.buffer[self.at..]) {
                 Ok(Some((value, length))) => {
                     self.at += length;
+                    if matches!(value, Value::Push(_)) {
+                        continue; // it says this to everybody, and not in answer to us
+                    }
                     return understand(&value);
                 }
                 Ok(None) if self.buffer.len() - self.at > LARGEST => {
@@ -286,17 +293,17 @@ impl<'a> Replies<'a> {
     }
 }
 
-/// The fault in an answer that says no, if it does.
+/// The fault in an answer, if it is a refusal.
 fn refusal(value: &Value<'_>) -> Option<Fault> {
     let Value::Error(text) = value else {
         return None;
     };
     let shown = text_of(text);
     if text.starts_with(b"ERR max number of clients") {
-        return Some(Fault::Unreachable(shown)); // it will pass, too
+        return Some(Fault::Unreachable(shown)); // also temporary
     }
     Some(match text.split(|byte| *byte == b' ').next() {
-        // It will pass: the server is starting, or busy with a script.
+        // Temporary: the server is starting, or busy with a script.
         Some(b"LOADING" | b"BUSY" | b"MASTERDOWN") => Fault::Unreachable(shown),
         Some(b"NOAUTH") => {
             unfit("it wants a password; put it into the address: redis://:PASSWORD@…")
@@ -306,14 +313,15 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
     })
 }
 
-/// The least permissions that suffice.
+/// The minimum permissions. Without `hello`, `publish`, `subscribe` and the channels,
+/// locks work, but nobody is told when one is released.
 pub(super) const ACL_HINT: &str = "grant it: ACL SETUSER … resetchannels -@all +eval +evalsha +script|load \
     +get +getrange +set +del +exists +pexpire +pttl +hmget +hset +time +ping +info +select \
-    ~redlatch:* ~RESOURCES";
+    +hello +publish +subscribe &redlatch:* ~redlatch:* ~RESOURCES";
 
-/// Asks the server what of all that is needed this user may not run.
+/// Asks the server which of the commands we need this user may not run.
 const PERMISSIONS: &[u8] = include_bytes!("scripts/permissions.lua");
-/// The hash of no script: who may ask for it is told that there is none.
+/// The hash of no script: a user with permission gets NOSCRIPT.
 const NO_SCRIPT: &[u8] = &[b'0'; 40];
 
 fn permissions(value: &Value<'_>) -> Result<(), Fault> {
@@ -332,7 +340,14 @@ fn permissions(value: &Value<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Whether an answer is what it should be; if not, why.
+/// Whether the connection is in RESP3 from here on. A server or proxy that does not
+/// know `HELLO`, or denies it, goes on in RESP2.
+fn speaks_resp3(value: &Value<'_>) -> bool {
+    let Value::Array(parts) = value else { return false };
+    parts.chunks(2).any(|pair| *pair == [Value::Text(b"proto"), Value::Int(3)])
+}
+
+/// Fails if an answer is not what it should be, with the reason.
 fn expected(value: &Value<'_>, is_so: bool) -> Result<(), Fault> {
     if is_so {
         return Ok(());
@@ -351,8 +366,8 @@ fn script_hash(value: &Value<'_>) -> Result<Box<[u8]>, Fault> {
     }
 }
 
-/// Refuses what cannot be a node, before it votes.
-fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
+/// Rejects a server that cannot be a node, before it votes.
+pub(super) fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
     let Value::Text(info) = value else {
         return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));
     };
@@ -370,15 +385,14 @@ fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
     if !is_supported(version) {
         return Err(unfit(&format!("its version is {version}; 6.2 is the oldest that will do")));
     }
-    let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
-    let is_limited = field("maxmemory").is_some_and(|limit| limit != "0");
-    if let (Some(policy), true, false) = (policy, is_limited, address.allow_eviction) {
+    if let (Some(policy), false) = (observe::evicting_by(&info), address.allow_eviction) {
         return Err(unfit(&format!(
             "it may throw locks away when its memory is full (maxmemory-policy {policy}); set \
              noeviction, or allow it with ?allow_eviction=yes behind the address"
         )));
     }
-    observe::identity(&info).ok_or_else(|| unfit("it does not tell its run_id (INFO server)"))
+    let identity = observe::identity(&info, address.allow_eviction);
+    identity.ok_or_else(|| unfit("it does not tell its run_id (INFO server)"))
 }
 
 fn is_supported(version: &str) -> bool {
@@ -421,10 +435,10 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
             #[cfg(feature = "tls")]
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            // The system sends at once.
-            _ => Poll::Ready(Ok(())),
         }
     }
 
@@ -480,6 +494,34 @@ mod tests {
         }
         let unknown = login_refused(b"ERR unknown command 'AUTH', with args");
         assert!(unknown.to_string().contains("does not know AUTH"), "{unknown}");
+    }
+
+    #[tokio::test]
+    async fn what_a_server_says_unasked_while_it_is_greeted_answers_nothing() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(ours);
+        let said = b">2\r\n$10\r\ninvalidate\r\n_\r\n+PONG\r\n>1\r\n+x\r\n:1\r\n";
+        theirs.write_all(said).await.unwrap();
+
+        let mut replies = Replies::of(&mut stream);
+        let pong = replies.next(|value| Ok(*value == Value::Status(b"PONG"))).await;
+        let one = replies.next(|value| Ok(*value == Value::Int(1))).await;
+
+        assert_eq!((pong, one), (Ok(true), Ok(true)));
+    }
+
+    #[test]
+    fn a_server_speaks_resp3_only_if_it_says_so() {
+        let hello = |proto| {
+            let server = [Value::Text(b"server"), Value::Text(b"redis")];
+            Value::Array(server.into_iter().chain([Value::Text(b"proto"), proto]).collect())
+        };
+
+        assert!(speaks_resp3(&hello(Value::Int(3))));
+        assert!(!speaks_resp3(&hello(Value::Int(2))));
+        for refusal in [&b"ERR unknown command 'HELLO'"[..], b"NOPROTO no", b"NOAUTH HELLO must"] {
+            assert!(!speaks_resp3(&Value::Error(refusal)));
+        }
     }
 
     #[test]

@@ -1,24 +1,30 @@
-//! One connection to a server, made when it is needed.
+//! One connection to a server, made on demand.
 //!
 //! Promise: commands go out in order and each is answered once. A connection is
-//! kept after a time-out, so that an undo stays behind its take; a command that
-//! was under way when a connection broke is *not* sent again: it failed, with
-//! an unknown outcome. After a failed connect, commands fail at once for a
-//! while that grows to a second. A vote under the restart guard is cast by the
-//! server that was greeted: one that was a replica in between is found out.
-//! When a server turns us away because it is another node or serves others, the
-//! link dials again, at most once a second and with nothing under way: by then
-//! the address may lead to the right server.
+//! kept after a timeout, so that an undo stays behind its take; a command in
+//! progress when the connection breaks is *not* sent again: it fails, with an
+//! unknown outcome. After a failed connect, commands fail immediately for a
+//! backoff that grows to a second. A vote is cast by the server that was
+//! greeted, as fit as it was then: if it was a replica in between, has evicted
+//! keys, or may evict them now, that is detected.
+//! When a server turns us away because it is another node or serves other
+//! clients, the link reconnects, at most once a second and with nothing in
+//! progress: by then the address may lead to the right server.
 
 use super::{
     Address,
     connect::{Connection, connect},
-    observe,
-    resp::{LARGEST, Nonsense, Progress, Value, write_command},
-    translate::{self, MarkerText, Naming},
+    look::{Look, role_changed},
+    resp::{LARGEST, Nonsense, Progress, Value},
+    scripts::Naming,
+    translate::{self, MarkerText},
+    wakes::{Heard, Wakes},
 };
 use crate::node::{Link, heeding::is_vote};
-use redlatch_core::{Agreement, Command, Fault, Reply, Tag, Vote};
+use redlatch_core::{
+    Agreement, Command, Fault, Reply, Tag, Vote,
+    link::{LONGEST_SILENCE, Rest},
+};
 use std::{
     collections::VecDeque,
     future::Future,
@@ -33,40 +39,35 @@ use tokio::{
     time::Instant,
 };
 
-/// The most takes that are unanswered, or wait for a connection: a server that
-/// is frozen does not eat our memory. It is asked for no more then, so there is
-/// nothing more to undo there either. Far more than the core has under way on
-/// nodes that answer.
+/// The most takes that are unanswered, or wait for a connection, so that a
+/// frozen server does not exhaust our memory. Beyond that it gets no more
+/// takes, so there is nothing more to undo there either. Far more than the core
+/// has in progress on nodes that answer.
 const MOST_TAKES: usize = 16_384;
-/// The most commands of any kind. A release is never refused: it frees what is
-/// there, and there are no more of them than takes that were accepted.
+/// The most commands of any kind. A release is never refused: it frees a lock,
+/// and there are no more of them than takes that were accepted.
 const MOST_UNDER_WAY: usize = 65_536;
-const FIRST_REST: Duration = Duration::from_millis(20);
-const LONGEST_REST: Duration = Duration::from_secs(1);
-/// A connection on which nothing was answered for so long is given up, even if
-/// the other side acknowledges every byte: what acknowledges may be something in
-/// between. A server that was only frozen finds all that was sent, in order.
-const LONGEST_SILENCE: Duration = Duration::from_secs(30);
-/// Before a vote, who the server is is asked again if that was so long ago: it
-/// may have been a replica in between, and its marker is the old one if it
-/// followed its own copy. While it is one, it refuses votes.
+/// A vote re-checks the server's identity and fitness if the last check is older
+/// than this. The server may have been a replica in between (its marker is the old
+/// one if it followed its own copy), or an operator may have let it evict keys
+/// (locks go first, since they expire; the marker stays).
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long a connection to a server that turns us away is kept.
+/// How long to keep a connection to a server that turns us away.
 const REDIAL: Duration = Duration::from_secs(1);
-/// How much is read at once.
+/// How much to read at once.
 const READ: usize = 16 * 1024;
-/// How often it is read in one turn: a server that sends without end does not
-/// keep the engine from the others.
+/// How often to read in one turn, so that a server that sends endlessly does
+/// not keep the engine from the other nodes.
 const MOST_READS: usize = 16;
 
 pub(super) struct RedisLink {
     address: Arc<Address>,
     state: State,
-    /// Handed over, not yet written into a connection.
+    /// Queued, not yet written to a connection.
     waiting: VecDeque<(Tag, Command)>,
-    /// Answered without the server.
+    /// Answered without asking the server.
     refused: Vec<(Tag, Reply)>,
-    rest: Duration,
+    rest: Rest,
 }
 
 enum State {
@@ -84,7 +85,7 @@ struct Ready {
     address: Arc<Address>,
     connection: Connection,
     connected_at: Instant,
-    /// Its last word was that it is not this node, or not for us.
+    /// By its last reply it is not this node, or not for us.
     turns_us_away: bool,
     /// Whether it has voted on this connection.
     voted: bool,
@@ -92,25 +93,29 @@ struct Ready {
     under_way: VecDeque<Sent>,
     /// How many takes are among them.
     takes: usize,
-    /// When there was last an answer, or nothing to answer.
+    /// When an answer last came, or there was none to wait for.
     quiet_since: Instant,
-    /// When the server was greeted, or a look was last sent.
+    /// When the server was greeted, or last re-checked.
     looked_at: Instant,
+    look: Look,
+    wakes: Wakes,
     out: Vec<u8>,
     written: usize,
-    /// What was read and not yet understood is `read[start..end]`.
+    /// Read but not yet parsed: `read[start..end]`.
     read: Vec<u8>,
     start: usize,
     end: usize,
-    /// How far the reply at `start` has been read.
+    /// How far the reply at `start` has been parsed.
     progress: Progress,
 }
 
-/// What was sent and is to be answered.
+/// What was sent and awaits an answer.
 enum Sent {
     Command(Tag, Command, Named),
-    /// A look at who the server is.
+    /// One question of a re-check.
     Look,
+    /// A subscription: answered by a push, or by an error if it is denied.
+    Subscription,
 }
 
 impl RedisLink {
@@ -120,11 +125,11 @@ impl RedisLink {
             state: State::Idle,
             waiting: VecDeque::new(),
             refused: Vec::new(),
-            rest: FIRST_REST,
+            rest: Rest::default(),
         }
     }
 
-    /// Why there is no room for one command more, if there is none.
+    /// Why there is no room for another command, if there is none.
     fn no_room_for(&self, command: &Command) -> Option<String> {
         let waiting = self.waiting.len();
         let (takes, all) = match &self.state {
@@ -145,7 +150,7 @@ impl RedisLink {
         self.refused.push((tag, Reply::failed(fault)));
     }
 
-    /// Moves what a connection has to move, and answers for one that has ended.
+    /// Polls the connection, and answers for one that has ended.
     fn poll_ready(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
         if let State::Ready(ready) = &mut self.state
             && let Poll::Ready(fault) = ready.poll(cx, replies)
@@ -159,7 +164,7 @@ impl RedisLink {
         }
     }
 
-    /// Dials if a command waits, but not while the old connection owes answers.
+    /// Connects if a command waits, but not while the old connection owes answers.
     fn dial_if_needed(&mut self) {
         let is_free = match &self.state {
             State::Idle | State::Resting { .. } => true,
@@ -171,11 +176,11 @@ impl RedisLink {
         }
     }
 
-    /// The connect came to an end: write what waits, or fail it.
+    /// The connect has finished: write what waits, or fail it.
     fn connected(&mut self, result: Result<Connection, Fault>) {
         match result {
             Ok(connection) => {
-                self.rest = FIRST_REST;
+                self.rest = Rest::default();
                 let mut ready = Box::new(Ready::new(self.address.clone(), connection));
                 for (tag, command) in self.waiting.drain(..) {
                     ready.send(tag, command);
@@ -186,8 +191,7 @@ impl RedisLink {
                 for (tag, _) in self.waiting.drain(..) {
                     self.refused.push((tag, Reply::failed(fault.clone())));
                 }
-                let until = Instant::now() + self.rest;
-                self.rest = (self.rest * 2).min(LONGEST_REST);
+                let until = Instant::now() + self.rest.begin();
                 self.state = State::Resting { until, fault };
             }
         }
@@ -226,7 +230,7 @@ impl Link for RedisLink {
 
 impl Ready {
     fn new(address: Arc<Address>, connection: Connection) -> Self {
-        let now = Instant::now();
+        let (now, wakes) = (Instant::now(), Wakes::new(connection.is_resp3));
         Ready {
             address,
             connection,
@@ -238,6 +242,8 @@ impl Ready {
             takes: 0,
             quiet_since: now,
             looked_at: now,
+            look: Look::default(),
+            wakes,
             out: Vec::with_capacity(READ),
             written: 0,
             read: vec![0; READ],
@@ -248,17 +254,20 @@ impl Ready {
     }
 
     fn send(&mut self, tag: Tag, command: Command) {
-        let is_guarded = command.guard().is_some();
-        if is_guarded || self.under_way.is_empty() {
+        let is_vote = is_vote(&command);
+        if is_vote || self.under_way.is_empty() {
             let now = Instant::now();
             if self.under_way.is_empty() {
                 self.quiet_since = now;
             }
-            if is_guarded && now - self.looked_at > LOOK_AGAIN {
+            if is_vote && now - self.looked_at > LOOK_AGAIN {
                 self.looked_at = now;
-                write_command(&mut self.out, &[b"INFO", b"replication"]);
-                self.under_way.push_back(Sent::Look);
+                Look::write(&mut self.out);
+                self.under_way.extend((0..Look::PARTS).map(|_| Sent::Look));
             }
+        }
+        if self.wakes.subscribe(&command, &mut self.out) {
+            self.under_way.push_back(Sent::Subscription);
         }
         self.takes += usize::from(is_take(&command));
         self.write_as(tag, command, Named::ByHash);
@@ -324,21 +333,33 @@ impl Ready {
         Poll::Ready(Ok(got))
     }
 
-    /// Turns what was read into replies.
+    /// Parses what was read into replies.
     fn understand(&mut self, replies: &mut Vec<(Tag, Reply)>) -> Result<(), Fault> {
         let nonsense = |nonsense: Nonsense| Fault::Nonsense(nonsense.to_string().into());
         while let Some((value, length)) =
             self.progress.read(&self.read[self.start..self.end]).map_err(nonsense)?
         {
-            let Some(sent) = self.under_way.pop_front() else {
-                return Err(Fault::Nonsense("an answer to nothing".into()));
-            };
             self.start += length;
-            let Sent::Command(tag, command, named) = sent else {
-                if !observe::is_still(&self.connection.identity.run, &value) {
-                    return Err(role_changed());
+            if let Value::Push(parts) = &value {
+                match Heard::of(parts) {
+                    Heard::Wake(wake) => replies.push((Tag::WAKE, Reply::Woken(wake))),
+                    Heard::Subscribed if self.awaits_subscription() => {
+                        self.under_way.pop_front();
+                    }
+                    Heard::Subscribed | Heard::Noise => {}
                 }
                 continue;
+            }
+            let identity = &self.connection.identity;
+            let (tag, command, named) = match self.under_way.pop_front() {
+                Some(Sent::Command(tag, command, named)) => (tag, command, named),
+                Some(Sent::Look) => {
+                    self.look.hear(&value, &self.address, &identity.run)?;
+                    continue;
+                }
+                // Denied: nobody wakes us.
+                Some(Sent::Subscription) => continue,
+                None => return Err(Fault::Nonsense("an answer to nothing".into())),
             };
             let unknown = is_no_script(&value);
             if unknown && named == Named::ByHash && !self.released_since(&command) {
@@ -351,12 +372,12 @@ impl Ready {
                 replies.push((tag, Reply::failed(no_script())));
                 continue;
             }
-            let reply = translate::read(&command, &value, &self.connection.identity);
+            let reply = translate::read(&command, &value, identity, self.address.allow_eviction);
             let another = is_read_only(&value) || self.is_another(&reply);
             self.heed(&command, &reply);
             replies.push((tag, reply));
             if another {
-                // Who it is must be asked again.
+                // Re-check the server's identity.
                 return Err(role_changed());
             }
         }
@@ -369,13 +390,19 @@ impl Ready {
 
     fn write_as(&mut self, tag: Tag, command: Command, named: Named) {
         let Connection { identity, hashes, .. } = &self.connection;
-        let marker = self.marker.of(command.guard(), &identity.run);
+        let marker = self.marker.of(command.fingerprint(), &identity.run);
         let naming = match named {
             Named::ByHash => Naming::Hash(hashes),
             Named::InFull => Naming::Source,
         };
-        translate::write(&mut self.out, &command, marker, naming);
+        let may_evict = self.address.allow_eviction;
+        translate::write(&mut self.out, &command, marker, naming, may_evict);
         self.under_way.push_back(Sent::Command(tag, command, named));
+    }
+
+    /// Whether the next thing to be answered is a subscription.
+    fn awaits_subscription(&self) -> bool {
+        matches!(self.under_way.front(), Some(Sent::Subscription))
     }
 
     /// Whether the next command should go out on a new connection.
@@ -389,7 +416,7 @@ impl Ready {
             Reply::Vote(Vote::Quarantined(quarantine)) => quarantine.cause.is_conflict(),
             // An unguarded vote does not count once the server has named another node.
             Reply::Vote(Vote::Granted | Vote::Numbered(_))
-                if is_vote(command) && (command.guard().is_some() || !self.turns_us_away) =>
+                if is_vote(command) && (command.fingerprint().is_some() || !self.turns_us_away) =>
             {
                 if !self.voted {
                     self.voted = true;
@@ -410,17 +437,17 @@ impl Ready {
     /// Whether a server with this agreement is another node of our list.
     fn is_another_node(&self, agreement: Option<&str>) -> bool {
         let agreement = agreement.and_then(Agreement::parse);
-        agreement.is_some_and(|agreement| agreement.is_of_another(&self.address.to_string()))
+        agreement.is_some_and(|agreement| agreement.is_of_another(&self.address.name()))
     }
 
-    /// Whether the server tells that it is no longer the one that was connected
-    /// to: it was a replica in between.
+    /// Whether the server is no longer the one we connected to: it was a
+    /// replica in between.
     fn is_another(&self, reply: &Reply) -> bool {
         matches!(reply, Reply::Facts(facts) if facts.identity.run != self.connection.identity.run)
     }
 
-    /// Whether the undo of what sets these keys is under way already: sent once
-    /// more, it would come behind it.
+    /// Whether the undo of this take or plant is already in progress: sent again, the
+    /// command would come after it.
     fn released_since(&self, command: &Command) -> bool {
         let (Command::Take { token, .. } | Command::Plant { token, .. }) = command else {
             return false;
@@ -450,13 +477,9 @@ fn is_no_script(value: &Value<'_>) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(b"NOSCRIPT"))
 }
 
-/// No script was asked for by its hash: what answers so runs none.
+/// The script was sent in full: a server that answers like this runs no scripts.
 fn no_script() -> Fault {
     Fault::Nonsense("NOSCRIPT in answer to a script that was sent in full".into())
-}
-
-fn role_changed() -> Fault {
-    disconnected("the server changed its role")
 }
 
 fn disconnected(reason: &str) -> Fault {

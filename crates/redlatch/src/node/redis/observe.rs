@@ -1,4 +1,4 @@
-//! What a server answers to those who only look.
+//! Parses a server's answers to commands that only read.
 
 use super::resp::Value;
 use redlatch_core::{
@@ -6,11 +6,12 @@ use redlatch_core::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// What a user of a Redis or Valkey server needs to be allowed, as in
+/// The permissions that a user of a Redis or Valkey server needs, as in
 /// `ACL SETUSER ada ` … ` ~deploy:*`: all that locks need and nothing more. The
-/// keys are the names of the locks, exactly as they are given.
+/// keys are the names of the locks, exactly as given.
 pub const REDIS_PERMISSIONS: &str = "resetchannels -@all +eval +evalsha +script|load +get \
-    +getrange +set +del +exists +pexpire +pttl +hmget +hset +ping +info +time +select +scan";
+    +getrange +set +del +exists +pexpire +pttl +hmget +hset +ping +info +time +select +scan \
+    +hello +publish +subscribe &redlatch:*";
 
 /// `{cursor, {{name, value, PTTL}, …}}`.
 pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
@@ -23,7 +24,8 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
         let [Value::Text(name), Value::Text(value), Value::Int(pttl)] = lock.as_slice() else {
             return None;
         };
-        // What is not ours was left out by the server as far as it could tell.
+        // The server has already left out keys that are not ours, as far as it
+        // could tell.
         if let (Ok(name), Some(_)) = (Resource::new(name), owner_of(value)) {
             let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
             locks.push(HeldKey { name, value: Arc::from(*value), remaining });
@@ -33,9 +35,9 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     Some(Page { locks: locks.into(), next })
 }
 
-/// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}` and
-/// the texts of the ledger.
-pub(super) fn facts(parts: &[Value<'_>]) -> Option<Facts> {
+/// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}`
+/// and the fields of the ledger.
+pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
     let [Value::Text(info), clock, intact, highest, kept @ ..] = parts else {
         return None;
     };
@@ -54,17 +56,26 @@ pub(super) fn facts(parts: &[Value<'_>]) -> Option<Facts> {
         promoted: field("master_replid2").is_some_and(|id| !no_history(id)),
         intact: *intact == Value::Int(1),
         highest: number_of(highest),
-        ..Facts::of(identity(&info)?)
+        ..Facts::of(identity(&info, may_evict)?)
     };
     ledger(kept).tell(&mut facts);
     Some(facts)
 }
 
-/// Who the server is, by what it says of itself.
-pub(super) fn identity(info: &str) -> Option<Identity> {
+/// Separates the server's part of a run from the number of keys it has evicted.
+const EVICTED: char = '+';
+
+/// The server's identity, from its `INFO`. The scripts compute the same.
+pub(super) fn identity(info: &str, may_evict: bool) -> Option<Identity> {
     let field = |name| field(info, name);
-    // A promoted replica has another history, and the scripts say the same.
-    let run = [half(field("run_id")?), half(field("master_replid").unwrap_or_default())].concat();
+    // A promoted replica has another history.
+    let mut run =
+        [half(field("run_id")?), half(field("master_replid").unwrap_or_default())].concat();
+    // A server that has evicted keys since it was admitted may have forgotten locks.
+    if let Some(evicted) = field("evicted_keys").filter(|evicted| *evicted != "0" && !may_evict) {
+        run.push(EVICTED);
+        run.push_str(evicted);
+    }
     let version = match field("valkey_version") {
         Some(version) => format!("valkey {version}"),
         None => format!("redis {}", field("redis_version").unwrap_or_default()),
@@ -72,7 +83,18 @@ pub(super) fn identity(info: &str) -> Option<Identity> {
     Some(Identity { run: run.into(), version: version.into() })
 }
 
-/// A line of what a server says of itself.
+/// The part of a run that identifies the server and its history.
+pub(super) fn server_of(run: &str) -> &str {
+    run.split(EVICTED).next().unwrap_or_default()
+}
+
+/// The policy by which the server evicts keys when its memory is full, if it does.
+pub(super) fn evicting_by(info: &str) -> Option<&str> {
+    let is_limited = field(info, "maxmemory").is_some_and(|limit| limit != "0");
+    field(info, "maxmemory_policy").filter(|policy| is_limited && *policy != "noeviction")
+}
+
+/// A field of `INFO`.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
@@ -82,18 +104,8 @@ fn half(id: &str) -> &str {
     id.get(..20).unwrap_or(id)
 }
 
-/// Whether a server that says this of its replication is a master with the
-/// history that it had as that run.
-pub(super) fn is_still(run: &str, info: &Value<'_>) -> bool {
-    let Value::Text(info) = info else { return false };
-    let info = String::from_utf8_lossy(info);
-    let field = |name| field(&info, name);
-    let history = half(field("master_replid").unwrap_or_default());
-    field("role") == Some("master") && run.ends_with(history)
-}
-
 /// What a server keeps for the restart guard, in the order of
-/// [`Ledger::NAMES`]; what is empty is not there.
+/// [`Ledger::NAMES`]; empty means absent.
 pub(super) fn ledger(kept: &[Value<'_>]) -> Ledger {
     let text = |at: usize| match kept.get(at)? {
         Value::Text(text) if !text.is_empty() => Some(Arc::from(String::from_utf8_lossy(text))),
@@ -126,7 +138,7 @@ mod tests {
         let all: Vec<_> = REDIS_PERMISSIONS.split_whitespace().collect();
         let asked_for = super::super::connect::ACL_HINT.split_whitespace();
 
-        for word in asked_for.filter(|word| word.starts_with('+')) {
+        for word in asked_for.filter(|word| word.starts_with(['+', '&'])) {
             assert!(all.contains(&word), "{word} is missing");
         }
     }
@@ -151,9 +163,8 @@ mod tests {
     fn a_policy_matters_only_where_memory_is_limited() {
         let policy = |info: &str| {
             let info = format!("run_id:a\r\n{info}");
-            facts(&[Value::Text(info.as_bytes()), Value::Nil, Value::Int(1), Value::Nil])
-                .unwrap()
-                .eviction
+            let parts = [Value::Text(info.as_bytes()), Value::Nil, Value::Int(1), Value::Nil];
+            facts(&parts, false).unwrap().eviction
         };
 
         assert_eq!(policy("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), None);
@@ -162,27 +173,42 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_no_longer_who_it_was_after_it_was_a_replica() {
-        let info = |role, history| {
-            let text = format!("# Replication\r\nrole:{role}\r\nmaster_replid:{history}\r\n");
-            text.into_bytes()
-        };
+    fn a_server_is_no_longer_who_it_was_after_it_was_a_replica_or_evicted_keys() {
         let [old, new] = ["a".repeat(40), "b".repeat(40)];
-        let before = identity(&format!("run_id:{new}\r\nmaster_replid:{old}\r\n")).unwrap();
+        let run = |history: &str, evicted: u32, may_evict| {
+            let info =
+                format!("run_id:{new}\r\nmaster_replid:{history}\r\nevicted_keys:{evicted}\r\n");
+            identity(&info, may_evict).unwrap().run
+        };
+        let before = run(&old, 0, false);
 
-        let is_still = |info: Vec<u8>| is_still(&before.run, &Value::Text(&info));
+        assert_eq!(*before, *format!("{}{}", &new[..20], &old[..20]));
+        assert_ne!(run(&new, 0, false), before, "it was a replica");
+        let evicted = run(&old, 17, false);
+        assert_ne!(evicted, before);
+        assert_ne!(run(&old, 18, false), evicted, "it has evicted another key");
+        assert_eq!(server_of(&evicted), &*before);
+        assert_eq!(run(&old, 17, true), before, "it is allowed to");
+    }
 
-        assert!(is_still(info("master", &old)));
-        assert!(!is_still(info("slave", &old)), "it is one");
-        assert!(!is_still(info("master", &new)), "it was one");
-        assert!(!super::is_still(&before.run, &Value::Error(b"NOPERM")), "it does not tell");
+    #[test]
+    fn a_server_evicts_only_where_memory_is_limited_and_the_policy_lets_it() {
+        let evicting = |limit, policy| {
+            let info = format!("maxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n");
+            evicting_by(&info).map(str::to_string)
+        };
+
+        assert_eq!(evicting("0", "volatile-lru"), None);
+        assert_eq!(evicting("9", "noeviction"), None);
+        assert_eq!(evicting("9", "volatile-lru").as_deref(), Some("volatile-lru"));
     }
 
     #[test]
     fn the_clock_is_read_to_the_microsecond() {
         let clock = Value::Array(vec![Value::Text(b"1700000000"), Value::Text(b"250000")]);
 
-        let facts = facts(&[Value::Text(b"run_id:a"), clock, Value::Int(1), Value::Nil]).unwrap();
+        let parts = [Value::Text(b"run_id:a"), clock, Value::Int(1), Value::Nil];
+        let facts = facts(&parts, false).unwrap();
 
         assert_eq!(facts.clock, Some(Duration::from_millis(1_700_000_000_250)));
     }

@@ -1,19 +1,19 @@
-//! The servers' wire format (RESP2), as much of it as a lock needs.
+//! The wire format of Redis (RESP2 and RESP3), as much of it as a lock needs.
 //!
-//! In:  bytes as they come, also half a reply, also nonsense.
+//! In:  bytes as they arrive, including partial replies and garbage.
 //! Out: one reply at a time, borrowed from the buffer.
 //!
-//! Promise: memory and depth are bounded whatever a server sends, and so is the
-//! work: what has been read of a reply is not read again with every byte that
-//! comes ([`Progress`]).
+//! Promise: memory, depth and work are bounded whatever a server sends: a
+//! partial reply is not parsed again from the start with every byte that
+//! arrives ([`Progress`]).
 
-/// The longest text of a reply: all fencing registers have 1.5 MB.
+/// The longest text in a reply: all fencing registers together take 1.5 MB.
 const LONGEST: usize = 2 << 20;
 /// The largest reply as a whole.
 pub(super) const LARGEST: usize = 2 * LONGEST;
 /// The most elements of one array.
 const MOST_ELEMENTS: usize = 1024;
-/// The deepest array in an array.
+/// The deepest nesting of arrays.
 const DEEPEST: usize = 4;
 /// The longest line: a number, a status or an error.
 const LONGEST_LINE: usize = 16 * 1024;
@@ -25,11 +25,14 @@ pub(super) enum Value<'a> {
     Error(&'a [u8]),
     Int(i64),
     Text(&'a [u8]),
+    /// Also a set, and the keys and values of a map, one after the other.
     Array(Vec<Value<'a>>),
+    /// Not a reply: what the server says unasked, between replies.
+    Push(Vec<Value<'a>>),
     Nil,
 }
 
-/// What stands there cannot be a reply, or is larger than any we asked for.
+/// The bytes cannot be a reply, or are larger than any we asked for.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Nonsense {
     #[error("a reply cannot start with byte {0:#04x}")]
@@ -46,7 +49,7 @@ pub(super) enum Nonsense {
 
 /// Appends a command: its words, each any bytes.
 pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
-    // Room for all at once: kind, at most 20 digits and two line ends a word.
+    // Reserve for all at once: kind, at most 20 digits and two line ends per word.
     out.reserve(24 + words.iter().map(|word| word.len() + 25).sum::<usize>());
     write_header(out, b'*', words.len());
     for word in words {
@@ -56,9 +59,9 @@ pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// Kind, length and line end, in one piece.
+/// Writes kind, length and line end in one go.
 fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
-    // Nearly always: a key, a token, a hash.
+    // The common case: a key, a token, a hash.
     if let Ok(short @ 0..100) = u8::try_from(length) {
         let (tens, ones) = (b'0' + short / 10, b'0' + short % 10);
         match tens {
@@ -90,24 +93,23 @@ impl Digits {
     }
 }
 
-/// How far a reply that comes in pieces has been read.
+/// How far a partial reply has been parsed.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Up to here everything is in order.
+    /// Everything up to here is valid.
     at: usize,
-    /// How many elements are missing of each array that has begun, the outermost
-    /// first.
+    /// How many elements each open array still lacks, the outermost first.
     open: Vec<usize>,
 }
 
 impl Progress {
-    /// The first reply in `bytes` and its length, or none if more must come: the
-    /// same bytes and more, next time.
+    /// Returns the first reply in `bytes` and its length, or `None` if it is
+    /// incomplete: next time, pass the same bytes and more.
     pub(super) fn read<'a>(
         &mut self,
         bytes: &'a [u8],
     ) -> Result<Option<(Value<'a>, usize)>, Nonsense> {
-        // Nearly always a reply comes whole.
+        // A reply usually arrives whole.
         if self.at == 0
             && let Some(whole) = read_reply(bytes)?
         {
@@ -120,13 +122,15 @@ impl Progress {
         read_reply(&bytes[..length])
     }
 
-    /// Reads on, element by element. The length of the reply once it is complete.
+    /// Continues element by element. Returns the length of the reply once complete.
     fn go_on(&mut self, bytes: &[u8]) -> Result<Option<usize>, Nonsense> {
         let mut reader = Reader { bytes, at: self.at };
         loop {
             match reader.element(self.open.len())? {
                 None => return Ok(None),
-                Some(Element::Array(length @ 1..)) => self.open.push(length),
+                Some(Element::Array(length @ 1..) | Element::Push(length @ 1..)) => {
+                    self.open.push(length);
+                }
                 Some(_) => self.count(),
             }
             self.at = reader.at;
@@ -136,7 +140,7 @@ impl Progress {
         }
     }
 
-    /// One element is complete, and with it perhaps the arrays around it.
+    /// Counts a complete element, and with it perhaps the arrays around it.
     fn count(&mut self) {
         while let Some(missing) = self.open.last_mut() {
             *missing -= 1;
@@ -148,7 +152,7 @@ impl Progress {
     }
 }
 
-/// The first reply in `bytes` and its length, or none if more must come.
+/// Returns the first reply in `bytes` and its length, or `None` if it is incomplete.
 fn read_reply(bytes: &[u8]) -> Result<Option<(Value<'_>, usize)>, Nonsense> {
     let mut reader = Reader { bytes, at: 0 };
     let value = reader.value(0)?;
@@ -160,18 +164,20 @@ struct Reader<'a> {
     at: usize,
 }
 
-/// A value, or what an array starts with: how many values follow.
+/// A value, or the start of an array: how many values follow.
 enum Element<'a> {
     Value(Value<'a>),
     Array(usize),
+    Push(usize),
 }
 
 impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Option<Value<'a>>, Nonsense> {
-        let length = match self.element(depth)? {
+        let (length, is_push) = match self.element(depth)? {
             None => return Ok(None),
             Some(Element::Value(value)) => return Ok(Some(value)),
-            Some(Element::Array(length)) => length,
+            Some(Element::Array(length)) => (length, false),
+            Some(Element::Push(length)) => (length, true),
         };
         let mut values = Vec::new();
         for _ in 0..length {
@@ -180,14 +186,15 @@ impl<'a> Reader<'a> {
                 None => return Ok(None),
             }
         }
-        Ok(Some(Value::Array(values)))
+        Ok(Some(if is_push { Value::Push(values) } else { Value::Array(values) }))
     }
 
     fn element(&mut self, depth: usize) -> Result<Option<Element<'a>>, Nonsense> {
         let Some(&kind) = self.bytes.get(self.at) else {
             return Ok(None);
         };
-        if !b"+-:$*".contains(&kind) {
+        // No server we know sends attributes (`|`) or streams (`?`) unless asked to.
+        if !b"+-:$*_#,(=!%~>".contains(&kind) || (kind == b'>' && depth > 0) {
             return Err(Nonsense::Kind(kind));
         }
         let Some(line) = self.line()? else {
@@ -197,17 +204,29 @@ impl<'a> Reader<'a> {
             b'+' => Value::Status(line),
             b'-' => Value::Error(line),
             b':' => Value::Int(number(line)?),
-            b'$' => return Ok(self.text(line)?.map(Element::Value)),
-            _ => match length(line, MOST_ELEMENTS)? {
-                None => Value::Nil,
-                Some(_) if depth == DEEPEST => return Err(Nonsense::TooLarge),
-                Some(length) => return Ok(Some(Element::Array(length))),
+            b',' | b'(' => Value::Text(line),
+            b'_' => Value::Nil,
+            b'#' => match line {
+                b"t" => Value::Int(1),
+                b"f" => Value::Int(0),
+                _ => return Err(Nonsense::Number),
             },
+            b'$' | b'=' | b'!' => return Ok(self.text(kind, line)?.map(Element::Value)),
+            _ => {
+                let most = if kind == b'%' { MOST_ELEMENTS / 2 } else { MOST_ELEMENTS };
+                match length(line, most)? {
+                    None => Value::Nil,
+                    Some(_) if depth == DEEPEST => return Err(Nonsense::TooLarge),
+                    Some(length) if kind == b'%' => return Ok(Some(Element::Array(2 * length))),
+                    Some(length) if kind == b'>' => return Ok(Some(Element::Push(length))),
+                    Some(length) => return Ok(Some(Element::Array(length))),
+                }
+            }
         };
         Ok(Some(Element::Value(value)))
     }
 
-    /// The rest of the line behind the kind byte, without its end.
+    /// The rest of the line after the kind byte, without its end.
     fn line(&mut self) -> Result<Option<&'a [u8]>, Nonsense> {
         let rest = &self.bytes[self.at + 1..];
         let Some(end) = rest.iter().take(LONGEST_LINE).position(|byte| *byte == b'\r') else {
@@ -223,7 +242,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&mut self, line: &[u8]) -> Result<Option<Value<'a>>, Nonsense> {
+    fn text(&mut self, kind: u8, line: &[u8]) -> Result<Option<Value<'a>>, Nonsense> {
         let Some(length) = length(line, LONGEST)? else {
             return Ok(Some(Value::Nil));
         };
@@ -235,11 +254,17 @@ impl<'a> Reader<'a> {
             return Err(Nonsense::NoEnd);
         }
         self.at += length + 2;
-        Ok(Some(Value::Text(&rest[..length])))
+        let text = &rest[..length];
+        Ok(Some(match kind {
+            b'!' => Value::Error(text),
+            // A verbatim text begins with its format, `txt:`.
+            b'=' => Value::Text(text.get(4..).ok_or(Nonsense::NoEnd)?),
+            _ => Value::Text(text),
+        }))
     }
 }
 
-/// A length, none for -1, which means "nothing there".
+/// A length; `None` for -1, which means nil.
 fn length(line: &[u8], most: usize) -> Result<Option<usize>, Nonsense> {
     match number(line)? {
         -1 => Ok(None),
@@ -256,144 +281,4 @@ fn number(line: &[u8]) -> Result<i64, Nonsense> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn whole(bytes: &[u8]) -> Value<'_> {
-        let (value, length) = read_reply(bytes).unwrap().unwrap();
-        assert_eq!(length, bytes.len());
-        value
-    }
-
-    #[test]
-    fn commands_are_binary_safe() {
-        let mut out = Vec::new();
-
-        write_command(&mut out, &[b"GET", b"a\r\n\0\xff"]);
-
-        assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$5\r\na\r\n\0\xff\r\n");
-    }
-
-    #[test]
-    fn lengths_of_any_size_are_written() {
-        for length in [0, 9, 10, 99, 100, 1024] {
-            let mut out = Vec::new();
-
-            write_header(&mut out, b'$', length);
-
-            assert_eq!(out, format!("${length}\r\n").as_bytes());
-        }
-    }
-
-    #[test]
-    fn every_kind_of_reply_is_read() {
-        assert_eq!(whole(b"+OK\r\n"), Value::Status(b"OK"));
-        assert_eq!(whole(b"-ERR no\r\n"), Value::Error(b"ERR no"));
-        assert_eq!(whole(b":-2\r\n"), Value::Int(-2));
-        assert_eq!(whole(b"$2\r\n\r\n\r\n"), Value::Text(b"\r\n"));
-        assert_eq!(whole(b"$-1\r\n"), Value::Nil);
-        assert_eq!(whole(b"*-1\r\n"), Value::Nil);
-        let array = Value::Array(vec![Value::Int(1), Value::Nil]);
-        assert_eq!(whole(b"*2\r\n:1\r\n$-1\r\n"), array);
-    }
-
-    #[test]
-    fn half_a_reply_waits_for_the_rest_wherever_it_is_cut() {
-        let reply = b"*3\r\n:1\r\n$3\r\nabc\r\n*1\r\n+OK\r\n";
-
-        for cut in 0..reply.len() {
-            assert_eq!(read_reply(&reply[..cut]), Ok(None), "cut at {cut}");
-        }
-    }
-
-    /// Replies of every kind, nested and one in the other.
-    const REPLIES: [&[u8]; 8] = [
-        b"*3\r\n:1\r\n$3\r\nabc\r\n*1\r\n+OK\r\n",
-        b"*2\r\n*0\r\n*2\r\n*-1\r\n*1\r\n*1\r\n$0\r\n\r\n",
-        b"*0\r\n",
-        b"$4\r\n\r\n\r\n\r\n",
-        b"$-1\r\n",
-        b":-7\r\n",
-        b"+OK\r\n",
-        b"-ERR no\r\n",
-    ];
-
-    #[test]
-    fn a_reply_is_the_same_wherever_it_is_cut() {
-        for reply in REPLIES {
-            for cut in 0..reply.len() {
-                let mut progress = Progress::default();
-
-                let begun = progress.read(&reply[..cut]);
-
-                assert_eq!(begun, Ok(None), "{} cut at {cut}", reply.escape_ascii());
-                let (value, length) = progress.read(reply).unwrap().unwrap();
-                assert_eq!(value, whole(reply), "{} cut at {cut}", reply.escape_ascii());
-                assert_eq!(length, reply.len());
-            }
-        }
-    }
-
-    #[test]
-    fn replies_that_come_byte_by_byte_are_read_one_after_the_other() {
-        let stream = REPLIES.concat();
-        let (mut progress, mut start, mut read) = (Progress::default(), 0, Vec::new());
-
-        for end in 0..=stream.len() {
-            while let Some((value, length)) = progress.read(&stream[start..end]).unwrap() {
-                read.push(value);
-                start += length;
-            }
-        }
-
-        assert_eq!(read, REPLIES.map(whole));
-    }
-
-    #[test]
-    fn what_was_read_of_a_reply_is_not_read_again() {
-        let row = [b"*1024\r\n".to_vec(), b":1\r\n".repeat(1024)].concat();
-        let reply = [b"*1024\r\n".to_vec(), row.repeat(900)].concat();
-        let mut progress = Progress::default();
-
-        for end in (0..reply.len()).step_by(100) {
-            assert_eq!(progress.read(&reply[..end]), Ok(None));
-            assert!(end - progress.at < 8, "{end} bytes, read up to {}", progress.at);
-        }
-    }
-
-    #[test]
-    fn nonsense_is_noticed_as_soon_as_it_is_there() {
-        for (start, nonsense) in [
-            (&b"*2\r\n:1\r\n"[..], &b"H"[..]),
-            (b"*2\r\n:1\r\n*1", b"025\r\n"),
-            (b"*1\r\n*1\r\n*1\r\n*1\r\n", b"*0\r\n"),
-            (b"*1\r\n$2\r\nab", b"cd"),
-        ] {
-            let mut progress = Progress::default();
-            let bytes = [start, nonsense].concat();
-
-            assert_eq!(progress.read(start), Ok(None));
-            assert!(progress.read(&bytes).is_err(), "{}", nonsense.escape_ascii());
-        }
-    }
-
-    #[test]
-    fn nonsense_is_refused_and_costs_no_memory() {
-        let deep = b"*1\r\n".repeat(100);
-        let endless = [b"+".to_vec(), b"x".repeat(LONGEST_LINE + 1)].concat();
-        let cases: [(&[u8], Nonsense); 9] = [
-            (b"HTTP/1.1 400\r\n", Nonsense::Kind(b'H')),
-            (b"$9999999999999\r\n", Nonsense::TooLarge),
-            (b"*1000000\r\n", Nonsense::TooLarge),
-            (b"$-7\r\n", Nonsense::TooLarge),
-            (b":1x\r\n", Nonsense::Number),
-            (b"$2\r\nabcd", Nonsense::NoEnd),
-            (b"+a\rb", Nonsense::Line),
-            (&deep, Nonsense::TooLarge),
-            (&endless, Nonsense::Line),
-        ];
-        for (bytes, nonsense) in cases {
-            assert_eq!(read_reply(bytes), Err(nonsense));
-        }
-    }
-}
+mod tests;

@@ -1,40 +1,40 @@
-//! Whether one address leads to one server.
+//! Checks that one address leads to one server.
 //!
-//! Behind a load balancer it leads to several in turn, and each would vote as
-//! if it were the node. A server that was restarted is another one for good;
-//! behind a balancer the first comes back. So does one after a failover and a
-//! fallback: it may vote again when nobody else has answered for [`QUIET`], which
-//! is longer than what was granted meanwhile is likely to be held. A server that
+//! Behind a load balancer it leads to several in turn, and each would vote as if
+//! it were the node. A restarted server never comes back as its earlier run;
+//! behind a balancer the first one does. So does a server after a failover and
+//! failback: it may vote again once no other has answered for [`QUIET`], which
+//! is longer than locks granted meanwhile are likely to be held. A server that
 //! never voted here, because it is another node, does not count: the address was
-//! wrong for a while.
+//! wrong for a while. How many keys a server has evicted does not matter here.
 
+use super::observe::server_of;
 use redlatch_core::Fault;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 use tokio::time::Instant;
 
-/// How many are remembered.
+/// How many servers are remembered.
 const MOST: usize = 16;
-/// For how long only one server must have answered, once several have in turn.
+/// How long only one server must have answered, once several have in turn.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// Who has answered under one address so far.
+/// The servers that have answered at one address so far.
 #[derive(Debug, Default)]
 pub(super) struct Runs(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Those that could be one server, the last one last, and whether they have
-    /// voted.
-    runs: Vec<(Arc<str>, bool)>,
-    /// Who answered last, once one has come back, and since when only that one.
-    in_turn: Option<(Arc<str>, Instant)>,
+    /// Those that could be one server, the latest last, and whether they have voted.
+    runs: Vec<(Box<str>, bool)>,
+    /// Once one has come back: which answered last, and since when only that one has.
+    in_turn: Option<(Box<str>, Instant)>,
 }
 
 impl Runs {
-    /// Whether nobody has answered yet, or nobody whose word still counts.
+    /// Whether no server has answered yet, or none that still counts.
     pub(super) fn is_empty(&self) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.in_turn.as_ref().is_some_and(|(_, since)| since.elapsed() >= QUIET) {
@@ -43,13 +43,14 @@ impl Runs {
         seen.runs.is_empty()
     }
 
-    /// Takes note of who answers now.
-    pub(super) fn note(&self, run: &Arc<str>) -> Result<(), Fault> {
+    /// Records which server answers now. Fails if several do in turn.
+    pub(super) fn note(&self, run: &str) -> Result<(), Fault> {
+        let run = server_of(run);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut seen.in_turn {
-            Some((last, _)) if last == run => return Err(in_turn()),
+            Some((last, _)) if **last == *run => return Err(in_turn()),
             Some(turn) => {
-                *turn = (run.clone(), Instant::now());
+                *turn = (run.into(), Instant::now());
                 return Err(in_turn());
             }
             None => {}
@@ -57,7 +58,7 @@ impl Runs {
         match seen.position(run) {
             Some(at) if at + 1 == seen.runs.len() => return Ok(()),
             Some(_) => {
-                seen.in_turn = Some((run.clone(), Instant::now()));
+                seen.in_turn = Some((run.into(), Instant::now()));
                 return Err(in_turn());
             }
             None => seen.push(run, false),
@@ -65,8 +66,9 @@ impl Runs {
         Ok(())
     }
 
-    /// It has voted as this node.
-    pub(super) fn voted(&self, run: &Arc<str>) {
+    /// Records that it has voted as this node.
+    pub(super) fn voted(&self, run: &str) {
+        let run = server_of(run);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.position(run) {
             Some(at) => seen.runs[at].1 = true,
@@ -74,21 +76,22 @@ impl Runs {
         }
     }
 
-    /// It refuses to be this node. If it has never voted as this node, the one that
-    /// answered before it may come back.
-    pub(super) fn refused(&self, run: &Arc<str>) {
+    /// Records that it refuses to be this node. If it has never voted as this
+    /// node, the one that answered before it may come back.
+    pub(super) fn refused(&self, run: &str) {
+        let run = server_of(run);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.runs.retain(|(seen, voted)| seen != run || *voted);
+        seen.runs.retain(|(seen, voted)| **seen != *run || *voted);
     }
 }
 
 impl Seen {
-    fn position(&self, run: &Arc<str>) -> Option<usize> {
-        self.runs.iter().position(|(seen, _)| seen == run)
+    fn position(&self, run: &str) -> Option<usize> {
+        self.runs.iter().position(|(seen, _)| **seen == *run)
     }
 
-    fn push(&mut self, run: &Arc<str>, voted: bool) {
-        self.runs.push((run.clone(), voted));
+    fn push(&mut self, run: &str, voted: bool) {
+        self.runs.push((run.into(), voted));
         if self.runs.len() > MOST {
             self.runs.remove(0);
         }
@@ -107,80 +110,89 @@ fn in_turn() -> Fault {
 mod tests {
     use super::*;
 
-    fn servers() -> [Arc<str>; 2] {
-        ["one".into(), "two".into()]
+    fn servers() -> [&'static str; 2] {
+        ["one", "two"]
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_was_restarted_is_another_one_for_good() {
         let (runs, [one, two]) = (Runs::default(), servers());
 
-        for run in [&one, &one, &two, &two] {
+        for run in [one, one, two, two] {
             assert_eq!(runs.note(run), Ok(()));
         }
-        assert!(matches!(runs.note(&one), Err(Fault::WrongAddress(_))), "it came back");
+        assert!(matches!(runs.note(one), Err(Fault::WrongAddress(_))), "it came back");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_came_back_votes_again_when_no_other_has_answered_for_long() {
         let (runs, [one, two]) = (Runs::default(), servers());
-        for run in [&one, &two, &one] {
+        for run in [one, two, one] {
             let _ = runs.note(run);
         }
 
         tokio::time::advance(QUIET / 2).await;
-        assert!(!runs.is_empty() && runs.note(&one).is_err());
+        assert!(!runs.is_empty() && runs.note(one).is_err());
         tokio::time::advance(QUIET / 2).await;
 
         assert!(runs.is_empty(), "it is asked twice again");
-        assert_eq!(runs.note(&one), Ok(()));
+        assert_eq!(runs.note(one), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_comes_back_after_one_that_refused_to_be_this_node() {
         let (runs, [one, two]) = (Runs::default(), servers());
-        runs.note(&one).unwrap();
-        runs.voted(&one);
+        runs.note(one).unwrap();
+        runs.voted(one);
 
         for _ in 0..2 {
-            runs.note(&two).unwrap();
-            runs.refused(&two);
-            assert_eq!(runs.note(&one), Ok(()));
+            runs.note(two).unwrap();
+            runs.refused(two);
+            assert_eq!(runs.note(one), Ok(()));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_does_not_come_back_after_one_that_voted_and_then_refused() {
         let (runs, [one, two]) = (Runs::default(), servers());
-        runs.note(&one).unwrap();
-        runs.note(&two).unwrap();
+        runs.note(one).unwrap();
+        runs.note(two).unwrap();
 
-        runs.voted(&two);
-        runs.refused(&two);
+        runs.voted(two);
+        runs.refused(two);
 
-        assert!(matches!(runs.note(&one), Err(Fault::WrongAddress(_))));
+        assert!(matches!(runs.note(one), Err(Fault::WrongAddress(_))));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_votes_after_all_is_remembered() {
         let (runs, [one, two]) = (Runs::default(), servers());
-        runs.note(&one).unwrap();
-        runs.note(&two).unwrap();
+        runs.note(one).unwrap();
+        runs.note(two).unwrap();
 
-        runs.refused(&two);
-        runs.voted(&two);
+        runs.refused(two);
+        runs.voted(two);
 
-        assert!(matches!(runs.note(&one), Err(Fault::WrongAddress(_))));
+        assert!(matches!(runs.note(one), Err(Fault::WrongAddress(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_whose_count_of_evicted_keys_starts_anew_is_still_the_same() {
+        let runs = Runs::default();
+
+        for run in ["one", "one+5", "one", "one+5"] {
+            assert_eq!(runs.note(run), Ok(()));
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn behind_a_balancer_no_server_ever_votes_again() {
         let (runs, [one, two]) = (Runs::default(), servers());
-        for run in [&one, &two, &one] {
+        for run in [one, two, one] {
             let _ = runs.note(run);
         }
 
-        for run in [&two, &one, &two, &one] {
+        for run in [two, one, two, one] {
             tokio::time::advance(QUIET / 2).await;
             assert!(!runs.is_empty() && runs.note(run).is_err());
         }

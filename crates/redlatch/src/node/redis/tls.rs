@@ -1,4 +1,4 @@
-//! TLS by rustls: the server must prove its name, there is no way around it.
+//! TLS with rustls: the server's certificate is always verified.
 
 use super::{TlsFiles, connect::unreachable};
 use redlatch_core::Fault;
@@ -16,13 +16,13 @@ pub(super) async fn handshake(
     tcp: TcpStream,
 ) -> Result<TlsStream<TcpStream>, Fault> {
     let unfit = |reason: String| Fault::Unfit(reason.into());
-    // Read anew for each connection: certificates are replaced while we run.
+    // Read again for each connection: certificates are replaced while we run.
     let config = client_config(files).map_err(unfit)?;
     let name = ServerName::try_from(host.to_string())
         .map_err(|_| unfit(format!("`{host}` is not a name a certificate can have")))?;
     let connector = TlsConnector::from(Arc::new(config));
     connector.connect(name, tcp).await.map_err(|error| match error.kind() {
-        // The handshake itself: a wrong authority, a wrong name, an old certificate.
+        // The handshake itself: a wrong authority, a wrong name, an expired certificate.
         io::ErrorKind::InvalidData => unfit(format!("TLS: {error}")),
         _ => unreachable(&error),
     })

@@ -1,71 +1,20 @@
-//! Commands to the server's words, and its words back to replies.
+//! Translates commands for the server, and its answers into replies.
 
 use super::{
     observe,
     resp::{Digits, Value, write_command},
+    scripts::{NODE_KEY, Naming, Script, WATCH, write_node_script, write_script},
 };
 use redlatch_core::{
     Cause, Command, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger, Marker,
-    Quarantine, Reply, Resource, Resources, Vote, fence, token::owner_of,
+    Place, Quarantine, Reply, Resources, Then, Token, Vote, fence,
 };
 use std::{sync::Arc, time::Duration};
 
-/// A script and the name the server knows it by.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Script {
-    Take,
-    TakeFenced,
-    Raise,
-    Extend,
-    Release,
-    Inspect,
-}
-
-impl Script {
-    pub(super) const ALL: [Script; 6] = [
-        Script::Take,
-        Script::TakeFenced,
-        Script::Raise,
-        Script::Extend,
-        Script::Release,
-        Script::Inspect,
-    ];
-
-    pub(super) fn source(self) -> &'static str {
-        match self {
-            Script::Take => include_str!("scripts/take.lua"),
-            Script::TakeFenced => include_str!("scripts/take_fenced.lua"),
-            Script::Raise => include_str!("scripts/raise.lua"),
-            Script::Extend => include_str!("scripts/extend.lua"),
-            Script::Release => include_str!("scripts/release.lua"),
-            Script::Inspect => include_str!("scripts/inspect.lua"),
-        }
-    }
-
-    /// Whether it touches the node's own hash, too.
-    fn needs_node(self) -> bool {
-        !matches!(self, Script::Release)
-    }
-}
-
-/// Everything of ours on a server but the locks.
-pub(super) const NODE_KEY: &[u8] = b"redlatch:node";
-
-/// How many keys a server looks at before it turns to others again.
+/// About how many keys a server scans per call before it serves others again.
 const LOOKED_AT: &[u8] = b"200";
 
-/// What the server calls our scripts, told by `SCRIPT LOAD`.
-pub(super) type Hashes = [Box<[u8]>; Script::ALL.len()];
-
-/// Whether a script is named by its hash, or sent in full since the server has
-/// forgotten it.
-#[derive(Clone, Copy)]
-pub(super) enum Naming<'a> {
-    Hash(&'a Hashes),
-    Source,
-}
-
-/// What scripts compare with the node's marker.
+/// The text that scripts compare with the node's marker.
 #[derive(Debug, Default)]
 pub(super) struct MarkerText {
     of: Option<Fingerprint>,
@@ -73,12 +22,12 @@ pub(super) struct MarkerText {
 }
 
 impl MarkerText {
-    /// The marker of that run by that agreement; empty if there is none. It is
-    /// kept, since the next command will ask for the same.
-    pub(super) fn of(&mut self, guard: Option<Fingerprint>, run: &Arc<str>) -> &[u8] {
-        if self.of != guard {
-            self.of = guard;
-            self.text = guard.map_or_else(String::new, |fingerprint| {
+    /// The marker of that run by that agreement; empty if there is no restart
+    /// guard. Cached, since the next command will need the same.
+    pub(super) fn of(&mut self, fingerprint: Option<Fingerprint>, run: &Arc<str>) -> &[u8] {
+        if self.of != fingerprint {
+            self.of = fingerprint;
+            self.text = fingerprint.map_or_else(String::new, |fingerprint| {
                 Marker { run: run.clone(), fingerprint }.to_string()
             });
         }
@@ -86,25 +35,39 @@ impl MarkerText {
     }
 }
 
-/// Appends `command` in the server's words; `marker` goes with votes.
-pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming: Naming<'_>) {
+/// Appends `command` in the wire format; votes carry the `marker`. With
+/// `may_evict`, evicted keys do not make it another run of the server.
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    command: &Command,
+    marker: &[u8],
+    naming: Naming<'_>,
+    may_evict: bool,
+) {
+    let may_evict: &[u8] = if may_evict { b"1" } else { b"" };
     let mut digits = Digits::default();
     match command {
-        Command::Take { resources, token, ttl, fence: None, guard } => {
+        Command::Take { resources, token, ttl, fence: None, fingerprint, place } => {
             let ttl = digits.of(millis(*ttl));
-            match resources.single() {
+            match (resources.single(), place) {
                 // Plain Redlock, to the letter.
-                Some(only) if guard.is_none() => {
+                (Some(only), None) if fingerprint.is_none() => {
                     let key = only.as_bytes();
                     write_command(out, &[b"SET", key, token.as_bytes(), b"NX", b"PX", ttl]);
                 }
-                _ => {
+                (_, None) => {
                     let arguments = [marker, token.as_bytes(), ttl];
+                    write_script(out, naming, Script::Take, resources, &arguments);
+                }
+                (_, Some(place)) => {
+                    let place = in_text(*place);
+                    let arguments = [marker, token.as_bytes(), ttl, place.as_bytes()];
                     write_script(out, naming, Script::Take, resources, &arguments);
                 }
             }
         }
-        Command::Take { resources, token, ttl, fence: Some(proposal), .. } => {
+        Command::Take { resources, token, ttl, fence: Some(proposal), place, .. } => {
+            let place = place.map_or_else(String::new, in_text);
             let (mut proposed, mut skew) = (Digits::default(), Digits::default());
             let arguments = [
                 marker,
@@ -112,11 +75,14 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming:
                 digits.of(millis(*ttl)),
                 proposed.of(proposal.micros()),
                 skew.of(proposal.skew_micros()),
+                place.as_bytes(),
             ];
             write_script(out, naming, Script::TakeFenced, resources, &arguments);
         }
-        Command::Plant { resources, token, ttl, .. } => {
-            let arguments = [marker, token.as_bytes(), digits.of(millis(*ttl)), b"1"];
+        Command::Plant { resources, token, ttl, ticket, .. } => {
+            let ticket = ticket.map_or_else(String::new, |ticket| ticket.to_string());
+            let ttl = digits.of(millis(*ttl));
+            let arguments = [marker, token.as_bytes(), ttl, ticket.as_bytes(), b"1"];
             write_script(out, naming, Script::Take, resources, &arguments);
         }
         Command::Raise { resources, token, to, .. } => {
@@ -134,8 +100,8 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming:
             let arguments = [marker, token.as_bytes(), ttl, number.of(fence.get())];
             write_script(out, naming, Script::Extend, resources, &arguments);
         }
-        Command::Release { resources, token } => {
-            write_script(out, naming, Script::Release, resources, &[token.as_bytes()]);
+        Command::Release { resources, token, then } => {
+            write_release(out, naming, resources, token, *then);
         }
         Command::Inspect { resources } => {
             let registers = resources.iter().map(|resource| fence::register(resource).to_string());
@@ -148,92 +114,75 @@ pub(super) fn write(out: &mut Vec<u8>, command: &Command, marker: &[u8], naming:
             let source = include_bytes!("scripts/list.lua");
             write_command(out, &[b"EVAL", source, b"0", cursor, pattern, LOOKED_AT]);
         }
-        Command::Examine => write_node_script(out, WATCH, &[b"", b"", b""]),
-        Command::Watch { guard, nonce, replace } => {
-            let (guard, nonce) = (guard.to_string(), format!("{nonce:016x}"));
+        Command::Examine => write_node_script(out, WATCH, &[b"", b"", b"", b""]),
+        Command::Watch { fingerprint, nonce, replace } => {
+            let (fingerprint, nonce) = (fingerprint.to_string(), format!("{nonce:016x}"));
             let replace: &[u8] = if *replace { b"1" } else { b"" };
-            write_node_script(out, WATCH, &[guard.as_bytes(), nonce.as_bytes(), replace]);
+            let arguments = [fingerprint.as_bytes(), nonce.as_bytes(), replace, may_evict];
+            write_node_script(out, WATCH, &arguments);
         }
         Command::Ledger => {
             let [admitted, agreement, reserved, watched] = Ledger::NAMES.map(str::as_bytes);
             write_command(out, &[b"HMGET", NODE_KEY, admitted, agreement, reserved, watched]);
         }
-        Command::Admit { guard, agreement, mark, floor } => {
+        Command::Admit { fingerprint, agreement, mark, floor } => {
             let source = include_bytes!("scripts/admit.lua");
-            let (guard, floor) =
-                (guard.to_string(), floor.map_or_else(String::new, |floor| floor.to_string()));
-            let arguments =
-                [guard.as_bytes(), agreement.as_bytes(), mark.as_bytes(), floor.as_bytes()];
+            let (fingerprint, floor) = (
+                fingerprint.to_string(),
+                floor.map_or_else(String::new, |floor| floor.to_string()),
+            );
+            let arguments = [
+                fingerprint.as_bytes(),
+                agreement.as_bytes(),
+                mark.as_bytes(),
+                floor.as_bytes(),
+                may_evict,
+            ];
             write_node_script(out, source, &arguments);
         }
-        // Who it is was asked when the connection was made; this keeps the order.
+        // We asked for its identity when connecting; this only keeps the order.
         _ => write_command(out, &[b"PING"]),
     }
 }
 
-/// Looks at a server, and marks it if it is out.
-const WATCH: &[u8] = include_bytes!("scripts/watch.lua");
-
-/// A script that is seldom needed, and about the node's own hash.
-fn write_node_script(out: &mut Vec<u8>, source: &[u8], arguments: &[&[u8]]) {
-    let mut words: Vec<&[u8]> = vec![b"EVAL", source, b"1", NODE_KEY];
-    words.extend(arguments);
-    write_command(out, &words);
-}
-
-fn write_script(
+fn write_release(
     out: &mut Vec<u8>,
     naming: Naming<'_>,
-    script: Script,
     resources: &Resources,
-    arguments: &[&[u8]],
+    token: &Token,
+    then: Option<Then>,
 ) {
-    let (verb, body): (&[u8], &[u8]) = match naming {
-        Naming::Hash(hashes) => (b"EVALSHA", &hashes[script as usize]),
-        Naming::Source => (b"EVAL", script.source().as_bytes()),
+    let token = token.as_bytes();
+    let (does, ticket): (&[u8], _) = match then {
+        None => return write_script(out, naming, Script::Release, resources, &[token]),
+        Some(Then::Leave(ticket)) => (b"leave", ticket),
+        Some(Then::Wait(ticket)) => (b"wait", ticket),
+        Some(Then::Pass(ticket)) => (b"pass", ticket),
     };
-    let node = script.needs_node();
-    let mut digits = Digits::default();
-    let count = digits.of((resources.count() + usize::from(node)) as u64);
-    // Nearly every take and release: without a heap allocation.
-    match (resources.single(), script, arguments) {
-        (Some(only), Script::Release, [token]) => {
-            return write_command(out, &[verb, body, count, only.as_bytes(), token]);
-        }
-        (Some(only), Script::TakeFenced, [marker, token, ttl, proposed, skew]) => {
-            let (key, mut register) = (only.as_bytes(), Digits::default());
-            let register = register.of(fence::register(only).into());
-            let words =
-                [verb, body, count, key, NODE_KEY, marker, token, ttl, proposed, skew, register];
-            return write_command(out, &words);
-        }
-        _ => {}
+    let ticket = ticket.to_string();
+    write_script(out, naming, Script::Release, resources, &[token, does, ticket.as_bytes()]);
+}
+
+/// A place as the scripts read it: the ticket, and `+` if it may be in line already.
+fn in_text(place: Place) -> String {
+    let mut text = place.ticket.to_string();
+    if place.known {
+        text.push('+');
     }
-    let fenced = match script {
-        Script::TakeFenced | Script::Raise => true,
-        Script::Extend => arguments.len() == 4,
-        Script::Take | Script::Release | Script::Inspect => false,
-    };
-    let registers: Vec<String> = if fenced {
-        fence::registers(resources).iter().map(u32::to_string).collect()
-    } else {
-        Vec::new()
-    };
-    let mut words = Vec::with_capacity(4 + resources.count() + arguments.len() + registers.len());
-    words.extend([verb, body, count]);
-    words.extend(resources.iter().map(Resource::as_bytes));
-    words.extend(node.then_some(NODE_KEY));
-    words.extend(arguments);
-    words.extend(registers.iter().map(String::as_bytes));
-    write_command(out, &words);
+    text
 }
 
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What the server's answer to `command` means.
-pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) -> Reply {
+/// Translates the server's answer to `command`.
+pub(super) fn read(
+    command: &Command,
+    value: &Value<'_>,
+    identity: &Identity,
+    may_evict: bool,
+) -> Reply {
     if let Value::Error(text) = value {
         return Reply::failed(Fault::Refused(text_of(text)));
     }
@@ -262,14 +211,16 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
             Value::Array(parts),
         ) if parts.first() == Some(&Value::Text(b"quarantined")) => {
             let ledger = observe::ledger(&parts[1..]);
-            let guard = command.guard().and_then(|guard| ledger.objection(&identity.run, guard));
-            Vote::Quarantined(guard.unwrap_or_else(|| Quarantine::new(Cause::Forgot)))
+            let fingerprint = command
+                .fingerprint()
+                .and_then(|fingerprint| ledger.objection(&identity.run, fingerprint));
+            Vote::Quarantined(fingerprint.unwrap_or_else(|| Quarantine::new(Cause::Forgot)))
         }
         (Command::Take { .. }, Value::Nil) => Vote::Held(Holder::default()),
-        (Command::Take { .. } | Command::Plant { .. }, Value::Array(_)) => match held(value) {
+        (Command::Take { .. } | Command::Plant { .. }, Value::Array(parts)) => match held(value) {
             Some(KeyState::Held { value, remaining, .. }) => {
-                let owner = value.and_then(|value| owner_of(&value));
-                Vote::Held(Holder::new(owner.map(Into::into), remaining))
+                let holder = Holder::of_value(value.as_deref().unwrap_or_default(), remaining);
+                Vote::Held(holder.with_ahead(parts.get(2).and_then(count)))
             }
             _ => return unexpected(value),
         },
@@ -291,7 +242,7 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
             return observe::page(parts).map_or_else(|| unexpected(value), Reply::Page);
         }
         (Command::Examine | Command::Watch { .. }, Value::Array(parts)) => {
-            return observe::facts(parts)
+            return observe::facts(parts, may_evict)
                 .map_or_else(|| unexpected(value), |facts| Reply::Facts(facts.into()));
         }
         (Command::Ledger, Value::Array(kept)) if kept.len() == Ledger::NAMES.len() => {
@@ -302,8 +253,13 @@ pub(super) fn read(command: &Command, value: &Value<'_>, identity: &Identity) ->
     Reply::Vote(vote)
 }
 
-/// `{value or nil, PTTL}`, with a register's number or nil behind if it was
-/// asked for, or nil for a key that is free.
+fn count(value: &Value<'_>) -> Option<usize> {
+    let Value::Int(count) = value else { return None };
+    usize::try_from(*count).ok()
+}
+
+/// `{value or nil, PTTL}`, perhaps followed by a register's number or nil, or by how
+/// many are ahead in line; or nil for a key that is free.
 fn held(value: &Value<'_>) -> Option<KeyState> {
     let parts = match value {
         Value::Nil => return Some(KeyState::Free),
@@ -324,7 +280,7 @@ fn held(value: &Value<'_>) -> Option<KeyState> {
         Value::Text(digits) => str::from_utf8(digits).ok().and_then(|text| text.parse().ok()),
         _ => None,
     };
-    // Negative: it lives for ever.
+    // Negative: it never expires.
     let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
     Some(KeyState::Held { value, remaining, number })
 }
@@ -336,12 +292,13 @@ fn unexpected(value: &Value<'_>) -> Reply {
         Value::Int(_) => "a number",
         Value::Text(_) => "a text",
         Value::Array(_) => "an array",
+        Value::Push(_) => "a push",
         Value::Nil => "nothing",
     };
     Reply::failed(Fault::Nonsense(format!("the answer was {kind} it could not be").into()))
 }
 
-/// A server's text, bounded and without control characters.
+/// A server's text, truncated and without control characters.
 pub(super) fn text_of(bytes: &[u8]) -> Arc<str> {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]);
     let mut shown = String::with_capacity(text.len());

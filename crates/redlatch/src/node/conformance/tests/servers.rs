@@ -1,5 +1,4 @@
-//! What a suite cannot ask of a server in use: it is restarted, or its
-//! registers are full.
+//! What the suite cannot do to a server in use: restart it, or fill its registers.
 
 use super::{
     super::site::{Claim, LONG, PATIENCE, Site},
@@ -14,7 +13,7 @@ fn node(server: &Server) -> Arc<dyn Node> {
     node::parse(&server.url()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The mark outlives a restart with all data, and is of the run before.
+/// The mark survives a restart with all data, but belongs to the earlier run.
 #[tokio::test]
 async fn a_mark_of_an_earlier_run_admits_nothing() {
     for flavour in Flavour::ALL {
@@ -54,11 +53,13 @@ async fn a_mark_that_was_swapped_away_while_there_was_another_does_not_come_back
     }
 }
 
-/// A server may have forgotten one script and not the other: somebody else has
-/// just sent it.
+/// A server may have forgotten one script and not the other, because another
+/// client has just sent it.
 #[tokio::test]
 async fn what_a_server_does_not_know_is_not_sent_again_behind_its_own_undo() {
-    const RELEASE: &str = include_str!("../../redis/scripts/release.lua");
+    let included = include_str!("../../redis/scripts/line.lua");
+    let release = include_str!("../../redis/scripts/release.lua");
+    let release = release.replace("-- include line.lua", included);
     for flavour in Flavour::ALL {
         let server = Server::options().flavour(flavour).start().unwrap();
         let node = node(&server);
@@ -70,11 +71,11 @@ async fn what_a_server_does_not_know_is_not_sent_again_behind_its_own_undo() {
         for vote in votes {
             let ours = site.claim(["a"]);
             server.run(&["SCRIPT", "FLUSH"]);
-            server.run(&["SCRIPT", "LOAD", RELEASE]);
+            server.run(&["SCRIPT", "LOAD", &release]);
 
             let answers = link.ask_all([vote(&ours), ours.release()]).await;
 
-            link.identity().await.unwrap(); // behind anything that was sent again
+            link.identity().await.unwrap(); // after anything that was sent again
             assert_eq!(server.keys(), [""; 0], "{:?}", vote(&ours));
             answers.unwrap();
         }
@@ -117,7 +118,7 @@ async fn the_last_number_is_given_out() {
     assert_eq!(number.get(), FencingToken::MAX);
 }
 
-/// As text, 9 is more than 10.
+/// As text, 9 is greater than 10.
 #[tokio::test]
 async fn registers_are_compared_as_numbers() {
     let server = Server::start().unwrap();
@@ -135,4 +136,28 @@ async fn registers_are_compared_as_numbers() {
 
     let stands = server.run(&["HGET", "redlatch:node", &register]).text();
     assert_eq!(stands, Some(number.to_string()));
+}
+
+/// What was written under the mark may be gone.
+#[tokio::test]
+async fn a_mark_of_before_keys_were_evicted_admits_nothing() {
+    for flavour in Flavour::ALL {
+        let server = Server::options().flavour(flavour).start().unwrap();
+        let (party, node) = (Party::new(), node(&server));
+        let mut link = Site::new(&*node, PATIENCE).link();
+        let mark = link.out(&party).await.unwrap();
+
+        server.run(&["SET", "something", "that expires", "EX", "60"]);
+        server.run(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
+        server.run(&["CONFIG", "SET", "maxmemory", "1kb"]);
+        while server.info("evicted_keys").unwrap() == "0" {
+            server.run(&["SET", "more", "than there is room for"]);
+        }
+        server.run(&["CONFIG", "SET", "maxmemory", "0"]);
+
+        link.gone(party.admit(&mark, None)).await.unwrap();
+        let site = Site::new(&*node, PATIENCE);
+        let next = party.awaits(&site.link().facts(party.watch()).await.unwrap()).unwrap();
+        assert_ne!(next.id, mark.id, "it has to be watched anew");
+    }
 }

@@ -1,19 +1,24 @@
--- If the mark is there, and of the server's present run: lets every register
--- count from the floor on, and puts the marker in the mark's place. Returns 1 or 0.
--- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, floor or ''.
+-- If the mark is there, and of the server's current run: makes every register count
+-- from the floor on, and replaces the mark by the marker. Returns 1 or 0.
+-- KEYS: the node's hash. ARGV: fingerprint, agreement, mark, floor or '', '1' if the
+-- server may evict keys.
 local node = KEYS[1]
 local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
 local run = string.sub(string.match(server, '\nrun_id:(%x+)') or '', 1, 20)
   .. string.sub(string.match(replication, '\nmaster_replid:(%x+)') or '', 1, 20)
+local evicted = string.match(redis.call('INFO', 'stats'), '\nevicted_keys:(%d+)')
+if evicted and evicted ~= '0' and ARGV[5] ~= '1' then
+  run = run .. '+' .. evicted
+end
 local guard, mark = ARGV[1], ARGV[3]
 local kept = redis.call('HMGET', node, 'watched', 'reserved')
 local free = not kept[2] or kept[2] == '' or kept[2] == guard
 if kept[1] ~= mark or string.match(mark, '^(%S+) ') ~= run or not free then
   return 0
 end
--- What SWAPDB took out of sight must not come back: it has forgotten what was
--- put here meanwhile. A marker or mark of the same agreement in another database
--- is taken away, unless the user may not look there.
+-- A database hidden by SWAPDB must not come back: it has forgotten everything written
+-- here meanwhile. A marker or mark of the same agreement in another database is
+-- removed, unless the user may not access it.
 local ours, at = nil, 0
 while not redis.pcall('SELECT', at).err do
   local there = redis.pcall('HMGET', node, 'watched', 'admitted')

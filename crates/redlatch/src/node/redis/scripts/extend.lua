@@ -1,10 +1,10 @@
--- Lets every key live for at least the TTL, if all of them hold the token, and
--- moves registers that are behind to the number, if there is one. A node that is
--- out, and marked, does so, too: it has not forgotten this lock.
+-- If all keys hold the token, makes every key live for at least the TTL, and moves
+-- registers that are behind to the number, if there is one. A node that is out, and
+-- marked, does so too: it has not forgotten this lock.
 -- KEYS: the resources, then the node's hash.
 -- ARGV: marker, token, TTL in ms, number, registers.
--- Returns 1 or 0, or {'quarantined', what is kept for the guard} if the node has
--- not the marker, and lost the key, is not marked or serves others (`Ledger::refusal`).
+-- Returns 1 or 0, or {'quarantined', the ledger} if the node lacks the marker and has
+-- lost the key, is not marked or serves others (`Ledger::refusal`).
 -- A key of another type answers GET with an error, which is no token.
 local node, missing = KEYS[#KEYS], 0
 if ARGV[1] ~= '' then
@@ -12,7 +12,7 @@ if ARGV[1] ~= '' then
   if kept[1] ~= ARGV[1] then
     missing = {'quarantined', unpack(kept)}
     local run, ours = string.match(ARGV[1], '^(%S+) (%x+)$')
-    -- For whom it is: by its last marker, an operator, or else whoever left the mark.
+    -- Whom it serves: by its last marker, by an operator, or else by its mark.
     local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
     local since, by = string.match(kept[4] or '', '^(%S+) .* (%x+)$')
     if since ~= run or (served ~= '' and served or by) ~= ours then

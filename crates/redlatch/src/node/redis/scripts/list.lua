@@ -1,4 +1,4 @@
--- Looks at some keys, and returns those that are locks of ours:
+-- Looks at some keys, and returns those that are our locks:
 -- {next cursor, {{name, value, PTTL}, …}}.
 -- ARGV: cursor, pattern, about how many keys to look at.
 local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TYPE', 'string')

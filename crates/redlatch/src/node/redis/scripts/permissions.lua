@@ -1,7 +1,8 @@
--- Returns, in quotes, what this user may not run of all that the scripts need; or
--- "unknown " and what the server does not know (rename-command).
--- Nothing is changed: the key is nobody's, and what would write is malformed.
--- Whether the user may touch the key does not matter here.
+-- Returns, in quotes, the commands our scripts need that this user may not run; or
+-- "unknown " and those that the server does not know (rename-command).
+-- Changes nothing: nobody uses the key, and the commands that would write are
+-- malformed.
+-- Whether the user may access the key does not matter here.
 local key = 'redlatch:permissions'
 local needed = {
   {'GET', key}, {'GETRANGE', key, 0, 0}, {'EXISTS', key}, {'PTTL', key}, {'DEL', key},

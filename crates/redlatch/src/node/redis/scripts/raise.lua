@@ -1,8 +1,8 @@
--- Moves every register to the number, or to the greatest of them if that is
--- more, if all keys hold the token.
+-- If all keys hold the token, moves every register to the number, or to the greatest
+-- of them if that is more.
 -- KEYS: the resources, then the node's hash. ARGV: marker, token, number, registers.
 -- Returns the number the registers have now, as text, or 0, or
--- {'quarantined', what is kept for the guard} if the node has not the marker.
+-- {'quarantined', the ledger} if the node lacks the marker.
 local node = KEYS[#KEYS]
 local kept = redis.call('HMGET', node, 'admitted', 'highest', 'floor', unpack(ARGV, 4))
 if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then

@@ -1,29 +1,58 @@
--- Sets every key to the token, if none of them exists.
+-- Sets every key to the token, if none of them exists. A key that is reserved for our
+-- ticket, or for a later one, does not count; the later one is back in line. With a
+-- ticket, joins the line for the first key that exists if it is refused.
 -- KEYS: the resources, then the node's hash.
--- ARGV: marker, token, TTL in ms, '1' to plant a lease again that is held.
--- Returns 1, or {value or false, PTTL} of the first key that exists, or
--- {'quarantined', what is kept for the guard} if the node has not the marker.
+-- ARGV: marker, token, TTL in ms, our ticket or '' (with '+' if it may be in line
+-- already), '1' to plant a held lease again: that overtakes nobody and joins no line.
+-- Returns 1, or {value or false, PTTL, how many are ahead if it joined} of the first
+-- key that exists, or {'quarantined', the ledger} if the node lacks the marker.
 -- A lease is planted also on a node that is out and marked, but not on one that
 -- serves others (`Ledger::refusal`).
-local node = KEYS[#KEYS]
+local call, KEYS, ARGV = redis.call, KEYS, ARGV -- faster than globals
+local node, single = KEYS[#KEYS], #KEYS == 2
+local plants = ARGV[5] == '1'
 if ARGV[1] ~= '' then
-  local kept = redis.call('HMGET', node, 'admitted', 'agreement', 'reserved', 'watched')
+  local kept = call('HMGET', node, 'admitted', 'agreement', 'reserved', 'watched')
   local run, ours = string.match(ARGV[1], '^(%S+) (%x+)$')
-  -- For whom it is: by its last marker, an operator, or else whoever left the mark.
+  -- Whom it serves: by its last marker, by an operator, or else by its mark.
   local served = string.match(kept[1] or '', ' (%x+)$') or kept[3] or ''
   local since, by = string.match(kept[4] or '', '^(%S+) .* (%x+)$')
   local out = since == run and (served ~= '' and served or by) == ours
-  if kept[1] ~= ARGV[1] and not (out and ARGV[4] == '1') then
+  if kept[1] ~= ARGV[1] and not (out and plants) then
     return {'quarantined', unpack(kept)}
   end
 end
+-- A single key is set if missing; of several, none before all have been checked.
+local held
 for at = 1, #KEYS - 1 do
-  if redis.call('EXISTS', KEYS[at]) == 1 then
-    local value = redis.pcall('GETRANGE', KEYS[at], 0, 511)
-    return {type(value) == 'string' and value, redis.call('PTTL', KEYS[at])}
+  if single and not call('SET', KEYS[at], ARGV[2], 'NX', 'PX', ARGV[3])
+    or not single and call('EXISTS', KEYS[at]) == 1 then
+    held = at
+    break
   end
 end
-for at = 1, #KEYS - 1 do
-  redis.call('SET', KEYS[at], ARGV[2], 'PX', ARGV[3])
+local place = ARGV[4] or ''
+local value = held and redis.pcall('GETRANGE', KEYS[held], 0, 511)
+value = type(value) == 'string' and value
+-- Most who wait in line find the key reserved for them, and are no longer in line.
+local served = single and value and place ~= '' and string.sub(value, 1, 14) == 'redlatch:next:'
+  and string.sub(value, 31, 46) == string.sub(place, 17, 32)
+local lines
+if place ~= '' and not served and (held or #place > 36) then
+  -- include line.lua
+end
+if held and not served then
+  local answer = {value, call('PTTL', KEYS[held])}
+  if not lines or not lines.admits(held, place, plants, answer) then
+    return answer
+  end
+end
+if held or not single then
+  for at = 1, #KEYS - 1 do
+    call('SET', KEYS[at], ARGV[2], 'PX', ARGV[3])
+  end
+end
+if lines and #place > 36 then
+  lines.leave_all(place)
 end
 return 1

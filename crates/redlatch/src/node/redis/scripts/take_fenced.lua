@@ -1,35 +1,60 @@
--- Sets every key to the token, if none of them exists, and gives the grant a
--- number: greater than every number in its registers, otherwise the one that
--- was proposed, unless that is behind this server's clock or too far ahead.
+-- Sets every key to the token, if none of them exists, and gives the grant a number:
+-- the proposed one, clamped to this server's clock and the clock plus the skew, or one
+-- more than the greatest in its registers if that is greater.
+-- A key that is reserved for our ticket, or for a later one, does not count; the later
+-- one is back in line. With a ticket, joins the line for the first key that exists if
+-- it is refused.
 -- KEYS: the resources, then the node's hash.
--- ARGV: marker, token, TTL in ms, proposed number, skew in µs, registers.
--- Returns the number as text, or {value or false, PTTL} of a key that exists, or
--- {'quarantined', what is kept for the guard} if the node has not the marker.
-local call, node, single = redis.call, KEYS[#KEYS], #KEYS == 2
-local kept = redis.pcall('HMGET', node, 'admitted', 'highest', 'floor', ARGV[6], unpack(ARGV, 7))
+-- ARGV: marker, token, TTL in ms, proposed number, skew in µs, our ticket or '' (with
+-- '+' if it may be in line already), registers.
+-- Returns the number as text, or {value or false, PTTL, how many are ahead if it
+-- joined} of the first key that exists, or {'quarantined', the ledger} if the node
+-- lacks the marker.
+local call, KEYS, ARGV = redis.call, KEYS, ARGV -- faster than globals
+local node, single = KEYS[#KEYS], #KEYS == 2
+local kept = redis.pcall('HMGET', node, 'admitted', 'highest', 'floor', ARGV[7], unpack(ARGV, 8))
 if kept.err then
   return kept
 end
 if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then
   return {'quarantined', unpack(call('HMGET', node, 'admitted', 'agreement', 'reserved'))}
 end
+-- A single key is set if missing; of several, none before all have been checked.
+local held
 for at = 1, #KEYS - 1 do
-  local key = KEYS[at]
-  -- One key is set where it is missing; of several, none before all are seen.
-  if single and not call('SET', key, ARGV[2], 'NX', 'PX', ARGV[3])
-    or not single and call('EXISTS', key) == 1 then
-    local value = redis.pcall('GETRANGE', key, 0, 511)
-    return {type(value) == 'string' and value, call('PTTL', key)}
+  if single and not call('SET', KEYS[at], ARGV[2], 'NX', 'PX', ARGV[3])
+    or not single and call('EXISTS', KEYS[at]) == 1 then
+    held = at
+    break
   end
 end
-if not single then
+local place = ARGV[6]
+local value = held and redis.pcall('GETRANGE', KEYS[held], 0, 511)
+value = type(value) == 'string' and value
+-- Most who wait in line find the key reserved for them, and are no longer in line.
+local served = single and value and place ~= '' and string.sub(value, 1, 14) == 'redlatch:next:'
+  and string.sub(value, 31, 46) == string.sub(place, 17, 32)
+local lines
+if place ~= '' and not served and (held or #place > 36) then
+  -- include line.lua
+end
+if held and not served then
+  local answer = {value, call('PTTL', KEYS[held])}
+  if not lines or not lines.admits(held, place, false, answer) then
+    return answer
+  end
+end
+if held or not single then
   for at = 1, #KEYS - 1 do
     call('SET', KEYS[at], ARGV[2], 'PX', ARGV[3])
   end
 end
+if lines and #place > 36 then
+  lines.leave_all(place)
+end
 local time = call('TIME')
 local clock = time[1] * 1000000 + time[2]
--- Nearly always the proposal stands: its text is the number's.
+-- Usually the proposal stands, and its text is the number's.
 local text, number = ARGV[4], tonumber(ARGV[4])
 if number < clock then
   text, number = nil, clock
@@ -46,10 +71,10 @@ if number > 9007199254740991 then
   call('DEL', unpack(KEYS, 1, #KEYS - 1))
   return redis.error_reply('FENCE no number is left in a register of ' .. node)
 end
--- Never tostring or `..` on a number: Lua prints 14 digits.
+-- Never use tostring or `..` on a number: Lua prints 14 digits.
 text = text or string.format('%.0f', number)
 local highest = kept[2] and tonumber(kept[2]) >= number and kept[2] or text
-for at = 6, #ARGV do
+for at = 7, #ARGV do
   call('HSET', node, ARGV[at], text, 'highest', highest)
 end
 return text

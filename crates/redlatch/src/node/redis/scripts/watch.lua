@@ -1,15 +1,17 @@
--- Tells what the server says of itself, its clock, and what it keeps for the
--- restart guard. With a fingerprint, a node that is out gets a mark, unless it
--- has one of its present run: `Ledger::watch` in the core does the same.
--- KEYS: the node's hash. ARGV: fingerprint or '', nonce, '1' to replace.
--- Returns {INFO, {seconds, microseconds} or false, whether it can be seen that
--- nothing was flushed since the server started: 1 or 0, highest, admitted,
--- agreement, reserved, watched}; what is not there is false or ''.
+-- Reports the server's INFO, its clock, and its ledger. With a fingerprint, marks a
+-- node that is out, unless it has a mark of its current run: `Ledger::watch` in the
+-- core does the same.
+-- KEYS: the node's hash. ARGV: fingerprint or '', nonce, '1' to replace, '1' if the
+-- server may evict keys.
+-- Returns {INFO, {seconds, microseconds} or false, 1 if provably nothing was flushed
+-- since the server started, else 0, highest, admitted, agreement, reserved, watched};
+-- what is missing is false or ''.
 local node = KEYS[1]
 local info, stats = redis.call('INFO'), redis.call('INFO', 'commandstats')
--- What empties a database, and what hides that it was done. Servers before 7
+-- Commands that empty a database, or hide that this was done. Servers before 7
 -- count all of CONFIG as one.
-local intact = string.match(info, '\nevicted_keys:0\r') and 1 or 0
+local evicted = string.match(info, '\nevicted_keys:(%d+)')
+local intact = evicted == '0' and 1 or 0
 for _, name in ipairs({'flushall', 'flushdb', 'swapdb', 'debug', 'replicaof', 'slaveof', 'config',
     'config|resetstat'}) do
   if string.find(stats, '\ncmdstat_' .. name .. ':', 1, true) then
@@ -31,9 +33,12 @@ if guard == '' or not time then
 end
 local run = string.sub(string.match(info, '\nrun_id:(%x+)') or '', 1, 20)
   .. string.sub(string.match(info, '\nmaster_replid:(%x+)') or '', 1, 20)
+if evicted and evicted ~= '0' and ARGV[4] ~= '1' then
+  run = run .. '+' .. evicted
+end
 local marker_run, marker_guard = string.match(kept[2] or '', '^(%S+) (%x+)$')
--- Of an earlier run, the marker of another node of the same agreement (all but the
--- last six digits) only says that its data were copied here.
+-- A marker of an earlier run, from another node of the same agreement (all but the
+-- last six digits are equal), only says that its data were copied here.
 local disagrees = marker_guard and marker_guard ~= guard
   and (marker_run == run or string.sub(marker_guard, 1, 10) ~= string.sub(guard, 1, 10))
 if replace and (disagrees or not marker_guard) then
@@ -50,9 +55,9 @@ if (disagrees and replace) or (not disagrees and marker_run ~= run) then
     local mark = table.concat({run, ARGV[2], since, guard}, ' ')
     kept[5] = mark
     redis.call('HSET', node, 'watched', mark)
-    -- What SWAPDB took out of sight must not come back: it has forgotten what was
-    -- put here meanwhile. A marker or mark of the same agreement in another database
-    -- is taken away, unless the user may not look there.
+    -- A database hidden by SWAPDB must not come back: it has forgotten everything
+    -- written here meanwhile. A marker or mark of the same agreement in another
+    -- database is removed, unless the user may not access it.
     local ours, at = nil, 0
     while not redis.pcall('SELECT', at).err do
       local there = redis.pcall('HMGET', node, 'watched', 'admitted')

@@ -1,0 +1,54 @@
+//! A task that leaves a trace, even if its settings are wrong.
+
+use crate::{
+    cli::{PlaceArgs, Words},
+    config::Config,
+    exit::Exit,
+    failed,
+    failure::Failure,
+    say::Say,
+    settings::Settings,
+    trace::{About, Place, Trace, TraceArgs},
+    with,
+};
+use std::path::Path;
+
+/// The settings of a task, and its trace.
+pub(crate) struct Attempt {
+    settings: Result<Settings, Failure>,
+    trace: Result<Trace, Failure>,
+}
+
+impl Attempt {
+    /// Reads the settings.
+    pub(crate) fn new(
+        about: About,
+        place: &PlaceArgs,
+        trace: &TraceArgs,
+        metrics: Option<&Path>,
+    ) -> Self {
+        let config = Config::load(place.config.as_deref());
+        let default = Config::default();
+        let to = Place::new(trace, config.as_ref().unwrap_or(&default));
+        let to = to.map(|to| to.with_metrics(metrics));
+        let settings = config.map_err(Into::into).and_then(|config| Settings::new(place, config));
+        Attempt {
+            settings: settings.map_err(|error| Failure::new(Exit::Failed, error)),
+            trace: to.map(|to| about.begin(to)).map_err(|error| Failure::new(Exit::Failed, error)),
+        }
+    }
+
+    /// Runs the task. It writes its own trace, unless it cannot even begin.
+    pub(crate) fn run(self, words: Words, task: impl FnOnce(Settings, Say, Trace) -> Exit) -> Exit {
+        let say = Say::new(words);
+        let mut trace = match self.trace {
+            Ok(trace) => trace,
+            Err(failure) => return failed(say, &failure),
+        };
+        if let Err(failure) = &self.settings {
+            trace.failed(failure);
+            trace.write_end(failure.exit, say);
+        }
+        with(words, self.settings, |settings, say| Ok(task(settings, say, trace)))
+    }
+}

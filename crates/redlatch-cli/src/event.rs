@@ -1,0 +1,305 @@
+//! What can be reported: words for people, and fields for scripts.
+
+use crate::{duration::show, exit::Exit, facts, secrets::hide};
+use serde::Serialize;
+use serde_json::Value;
+use std::{fmt, time::Duration};
+
+/// Something to report. `--json` adds these fields to those that all events have.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Event {
+    /// We use these nodes, which `by` names.
+    Using { nodes: Vec<String>, by: String, scope: Scope },
+    /// We are waiting for the lock, or for nodes.
+    Waiting {
+        message: String,
+        #[serde(skip)]
+        is_trouble: bool,
+    },
+    /// The lock was taken.
+    Taken { owner: String, usable_ms: u64 },
+    /// There is no lock, so the command is not run.
+    Skipped {
+        message: String,
+        #[serde(rename = "code")]
+        exit: Exit,
+    },
+    /// The command was started.
+    Started { pid: i32 },
+    /// The lock was renewed.
+    Renewed { usable_ms: u64 },
+    /// Some nodes do not vote, but enough others do.
+    Degraded { message: String },
+    /// The lock is lost, or is about to be.
+    Lost { reason: String, then: Then },
+    /// `--max-hold` is reached.
+    Stopped { reason: String, then: Then },
+    /// The command, or what was left of it, was killed.
+    Killed { how: Killed },
+    /// These processes could not be stopped before the lock ended.
+    Survived { processes: Vec<Survivor> },
+    /// The command is done, and `--at-least` keeps the lock.
+    Lingering { left_ms: u64 },
+    /// A signal ended `--at-least` early.
+    CutShort { signal: &'static str, left_ms: u64 },
+    /// How the release went.
+    Released { outcome: &'static str },
+    /// The lock may not be released; it expires after at most this time.
+    Unreleased { most_ms: u64 },
+    /// We are waiting until these nodes may vote.
+    Awaited {
+        nodes: Vec<Value>,
+        #[serde(skip)]
+        words: String,
+    },
+    /// A node was taken from clients with other settings.
+    Replaced { node: String },
+    /// The exporter can be asked at this address.
+    Listening { address: String },
+    /// Something failed.
+    Failed {
+        message: String,
+        #[serde(rename = "code")]
+        exit: Exit,
+    },
+    /// A hook failed, or took too long.
+    HookFailed { message: String },
+    /// The attempt leaves no trace.
+    Untraced { reason: String },
+    /// `redlatch` exits.
+    Finished { code: u8 },
+}
+
+/// Who shares the locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Scope {
+    /// Everyone who names the same nodes.
+    Nodes,
+    /// The users of this machine, by a file that they share.
+    Machine,
+    /// This user, by a file of their own.
+    User,
+}
+
+/// What happens to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Then {
+    /// It has this long to end.
+    Ends { left_ms: u64 },
+    /// It is killed at once.
+    Killed,
+    /// It runs on without the lock.
+    RunsOn,
+    /// Nothing: it has ended.
+    Over,
+}
+
+/// Why the command, or what was left of it, was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Killed {
+    /// It got no time to end.
+    AtOnce,
+    /// It did not end within its grace period.
+    TooLate,
+    /// It had ended, but processes that it had started had not.
+    LeftBehind,
+}
+
+impl fmt::Display for Killed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Killed::AtOnce => "the command was killed",
+            Killed::TooLate => "the command did not end in time and was killed",
+            Killed::LeftBehind => {
+                "the command ended, but processes that it had started did not, and were killed"
+            }
+        })
+    }
+}
+
+/// A process that keeps running without the lock.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Survivor {
+    pub(crate) pid: i32,
+    pub(crate) name: String,
+    pub(crate) user: String,
+}
+
+impl fmt::Display for Survivor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({}, user {})", self.pid, self.name, self.user)
+    }
+}
+
+/// Added to the reason if the command was left alone.
+const RAN_ON: &str = "; the command ran on without the lock";
+
+/// How loud an event is.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// For `--json` only.
+    Event,
+    Detail,
+    Notice,
+    Failure,
+}
+
+impl Event {
+    pub(crate) fn failed(message: impl fmt::Display, exit: Exit) -> Self {
+        Event::Failed { message: hide(&message.to_string()), exit }
+    }
+
+    pub(crate) fn skipped(message: impl fmt::Display, exit: Exit) -> Self {
+        Event::Skipped { message: hide(&message.to_string()), exit }
+    }
+
+    /// What `--json` calls it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Event::Using { .. } => "using",
+            Event::Waiting { .. } => "waiting",
+            Event::Taken { .. } => "taken",
+            Event::Skipped { .. } => "skipped",
+            Event::Started { .. } => "started",
+            Event::Renewed { .. } => "renewed",
+            Event::Degraded { .. } => "degraded",
+            Event::Lost { .. } => "lost",
+            Event::Stopped { .. } => "stopped",
+            Event::Killed { .. } => "killed",
+            Event::Survived { .. } => "survived",
+            Event::Lingering { .. } => "lingering",
+            Event::CutShort { .. } => "cut-short",
+            Event::Released { .. } => "released",
+            Event::Unreleased { .. } => "unreleased",
+            Event::Awaited { .. } => "awaited",
+            Event::Replaced { .. } => "replaced",
+            Event::Listening { .. } => "listening",
+            Event::Failed { .. } => "failed",
+            Event::HookFailed { .. } => "hook-failed",
+            Event::Untraced { .. } => "untraced",
+            Event::Finished { .. } => "finished",
+        }
+    }
+
+    /// What goes into the trace of the attempt, in words.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Event::Lost { reason, then } | Event::Stopped { reason, then } => {
+                let reason = reason.strip_prefix("the lock is lost: ").unwrap_or(reason);
+                let on = if *then == Then::RunsOn { RAN_ON } else { "" };
+                Some(format!("{reason}{on}"))
+            }
+            Event::Failed { .. }
+            | Event::Skipped { .. }
+            | Event::Killed { .. }
+            | Event::Survived { .. }
+            | Event::CutShort { .. }
+            | Event::Unreleased { .. } => Some(self.to_string()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        match self {
+            // Another owner does the work, or the failure has no effect.
+            Event::Failed { exit: Exit::Held | Exit::HeldAs(_) | Exit::Done, .. }
+            | Event::Skipped { exit: Exit::Held | Exit::HeldAs(_), .. }
+            | Event::Awaited { .. }
+            | Event::Listening { .. }
+            | Event::Waiting { is_trouble: true, .. } => Level::Notice,
+            Event::Renewed { .. } => Level::Event,
+            // Whoever sent the signal knows.
+            Event::Skipped { exit: Exit::Signal(_), .. } => Level::Detail,
+            Event::Failed { .. }
+            | Event::Skipped { .. }
+            | Event::Lost { .. }
+            | Event::Stopped { .. }
+            | Event::HookFailed { .. }
+            | Event::Killed { how: Killed::TooLate | Killed::LeftBehind }
+            | Event::CutShort { .. }
+            | Event::Unreleased { .. }
+            | Event::Survived { .. } => Level::Failure,
+            _ => Level::Detail,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |ms: &u64| show(Duration::from_millis(*ms));
+        match self {
+            Event::Using { nodes, by, scope } => {
+                write!(
+                    f,
+                    "nodes, by {by}: {}{}",
+                    nodes.join(", "),
+                    match scope {
+                        Scope::Nodes => "",
+                        Scope::Machine => " (shared by the users of this machine)",
+                        Scope::User => " (of this user alone; other users have other locks)",
+                    }
+                )
+            }
+            Event::Taken { owner, usable_ms } => {
+                let names = facts::names().join(", ");
+                write!(f, "{names} taken by {owner}, renewed within {}", time(usable_ms))
+            }
+            Event::Renewed { usable_ms } => {
+                write!(f, "the lock is renewed, for {}", time(usable_ms))
+            }
+            Event::Started { pid } => write!(f, "the command runs as process {pid}"),
+            Event::Lost { reason, then } | Event::Stopped { reason, then } => match then {
+                Then::Ends { left_ms } => {
+                    write!(f, "{reason}; the command has to end within {}", time(left_ms))
+                }
+                Then::Killed => write!(f, "{reason}; the command is killed"),
+                Then::RunsOn => write!(f, "{reason}; the command runs on without the lock"),
+                Then::Over => f.write_str(reason),
+            },
+            Event::Killed { how } => write!(f, "{how}"),
+            Event::Survived { processes } => {
+                let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "could not be stopped in time, and may still be at work without the lock: {}",
+                    processes.join(", ")
+                )
+            }
+            Event::Lingering { left_ms } => {
+                write!(f, "the command is done; the lock is kept for another {}", time(left_ms))
+            }
+            Event::CutShort { signal, left_ms } => {
+                write!(
+                    f,
+                    "{signal} cut --at-least short: the lock is released {} early",
+                    time(left_ms)
+                )
+            }
+            Event::Released { outcome } => write!(f, "{outcome}"),
+            Event::Unreleased { most_ms } => write!(
+                f,
+                "it is not known whether the lock is released; if it is not, it ends within {}",
+                time(most_ms)
+            ),
+            Event::Awaited { words, .. } => f.write_str(words),
+            Event::Listening { address } => write!(f, "metrics are at {address}"),
+            Event::Replaced { node } => {
+                write!(
+                    f,
+                    "{node} is taken from its clients; it votes once their locks have expired"
+                )
+            }
+            Event::Waiting { message, .. }
+            | Event::Degraded { message }
+            | Event::Skipped { message, .. }
+            | Event::HookFailed { message }
+            | Event::Failed { message, .. } => f.write_str(message),
+            Event::Untraced { reason } => f.write_str(reason),
+            Event::Finished { code } => write!(f, "ends with {code}"),
+        }
+    }
+}

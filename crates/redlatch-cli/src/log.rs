@@ -1,0 +1,114 @@
+//! `redlatch log`: what came of every attempt.
+
+use crate::{
+    cli::LogArgs,
+    config::Config,
+    exit::Exit,
+    failure::Failure,
+    local_time::LocalTime,
+    plain::plain,
+    say::{Paint, print_json},
+    trace::{LogFile, Place, Record, TraceArgs, sentence},
+};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt::Write as _,
+    io::{self, Write as _},
+    time::SystemTime,
+};
+
+pub(crate) fn log(args: &LogArgs) -> Result<Exit, Failure> {
+    let config = Config::load(args.config.as_deref());
+    let config = config.map_err(|error| Failure::new(Exit::Failed, error))?;
+    let options = TraceArgs { log: args.log.clone(), ..TraceArgs::default() };
+    let place = Place::new(&options, &config);
+    let place = place.map_err(|error| Failure::new(Exit::Failed, error))?;
+    let Some(file) = place.log else {
+        return Err(Failure::new(Exit::Failed, "there is no log: it is turned off"));
+    };
+    let records = file.read().map_err(|error| {
+        let words = format!("the log {} cannot be read: {error}", file.path.display());
+        Failure::new(Exit::Failed, words)
+    })?;
+    let records = joined(records);
+    let chosen = choose(&records, args);
+    if args.json {
+        chosen.iter().try_for_each(print_json)?;
+        return Ok(Exit::Done);
+    }
+    if chosen.is_empty() {
+        eprintln!("redlatch: {}", plain(&nothing(&records, args, &file)));
+        return Ok(Exit::Done);
+    }
+    let mut text = String::new();
+    for record in &chosen {
+        line(&mut text, record, Paint::stdout());
+    }
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// One record for each attempt: the later one, completed by the earlier.
+fn joined(lines: Vec<Record>) -> Vec<Record> {
+    let mut records: BTreeMap<_, Record> = BTreeMap::new();
+    for mut line in lines {
+        match records.entry((line.time, line.host.clone(), line.pid)) {
+            Entry::Vacant(place) => drop(place.insert(line)),
+            Entry::Occupied(mut known) if line.is_open() => known.get_mut().complete(line),
+            Entry::Occupied(mut known) => {
+                line.complete(known.get().clone());
+                known.insert(line);
+            }
+        }
+    }
+    records.into_values().collect()
+}
+
+fn choose<'a>(records: &'a [Record], args: &LogArgs) -> Vec<&'a Record> {
+    let names: Vec<_> = args.names.iter().map(|name| name.to_string_lossy()).collect();
+    let is_wanted = |record: &&Record| {
+        let is_named =
+            names.is_empty() || record.names.iter().any(|name| names.contains(&name.into()));
+        // What still runs has not failed.
+        let is_failure = !record.is_success() && !record.is_running();
+        is_named
+            && args.since.is_none_or(|since| record.time >= since)
+            && (is_failure || !args.failed)
+    };
+    let chosen: Vec<&Record> = records.iter().filter(is_wanted).collect();
+    let skipped = args.last.map_or(0, |last| chosen.len().saturating_sub(last));
+    chosen.into_iter().skip(skipped).collect()
+}
+
+/// Why there is nothing to show: that is an answer, too.
+fn nothing(records: &[Record], args: &LogArgs, file: &LogFile) -> String {
+    let path = file.path.display();
+    let Some(first) = records.first() else {
+        return format!(
+            "{path} has no record yet; each user has a log of their own (--log FILE reads another)"
+        );
+    };
+    let failed = if args.failed { "failed attempt" } else { "attempt" };
+    let names: Vec<_> = args.names.iter().map(|name| name.to_string_lossy()).collect();
+    let on = if names.is_empty() { String::new() } else { format!(" on {}", names.join(", ")) };
+    let since = shown(args.since.map_or(first.time, |since| since.max(first.time)));
+    let hint = if args.failed {
+        ""
+    } else {
+        "; either redlatch was not started, or another user started it (--log FILE reads their log)"
+    };
+    format!("{path} has no {failed}{on} since {since}{hint}")
+}
+
+fn line(text: &mut String, record: &Record, paint: Paint) {
+    let words = sentence(record);
+    let words = match record {
+        record if record.is_success() || record.is_running() => plain(&words).into_owned(),
+        _ => paint.red(&words),
+    };
+    let _ = writeln!(text, "{}  {}  {words}", shown(record.time), plain(&record.names.join(", ")));
+}
+
+fn shown(time: SystemTime) -> String {
+    LocalTime::of(time).show()
+}

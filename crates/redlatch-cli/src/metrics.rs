@@ -1,0 +1,7 @@
+//! Metrics in Prometheus' text format.
+
+mod text;
+mod textfile;
+
+pub(crate) use text::Metrics;
+pub(crate) use textfile::TextFile;

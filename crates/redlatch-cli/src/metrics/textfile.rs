@@ -1,0 +1,153 @@
+//! Metrics of finished runs, in a file for `node_exporter`'s textfile collector.
+//!
+//! In:  the record of a run. Out: the file, with all counters as of this run.
+//!
+//! Promise: a reader sees the file before or after a run, never in between. Writers
+//! take turns, but none waits for long.
+
+use super::text::{Described, Metrics};
+use crate::trace::{Ending, Record};
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant, UNIX_EPOCH},
+};
+
+/// How long to wait for other writers.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How many locks the file tells of; the one that was not tried for longest goes first.
+const LOCKS: usize = 500;
+
+const ATTEMPTS: &str = "redlatch_attempts_total";
+const WAIT: &str = "redlatch_wait_seconds";
+const HOLD: &str = "redlatch_hold_seconds";
+const LAST_ATTEMPT: &str = "redlatch_last_attempt_timestamp_seconds";
+const LAST_SUCCESS: &str = "redlatch_last_success_timestamp_seconds";
+const SKIPPED_SINCE: &str = "redlatch_skipped_since_timestamp_seconds";
+
+const DESCRIBED: [Described; 6] = [
+    (ATTEMPTS, "counter", "Attempts to run a command under a lock, by what came of them."),
+    (WAIT, "summary", "How long attempts waited for the lock."),
+    (HOLD, "summary", "How long the lock was held."),
+    (LAST_ATTEMPT, "gauge", "When the last attempt began."),
+    (LAST_SUCCESS, "gauge", "When the last run began whose command ended with status 0."),
+    (
+        SKIPPED_SINCE,
+        "gauge",
+        "When the first attempt began after which no command ran; 0 if it ran.",
+    ),
+];
+
+/// The file of one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextFile {
+    dir: PathBuf,
+}
+
+impl TextFile {
+    pub(crate) fn in_dir(dir: &Path) -> Self {
+        TextFile { dir: dir.into() }
+    }
+
+    /// Adds a finished run.
+    pub(crate) fn add(&self, record: &Record) -> io::Result<()> {
+        let name = format!("redlatch-{}", record.user.replace(['/', '.'], "_"));
+        let path = self.dir.join(format!("{name}.prom"));
+        // The lock is beside the file, which is replaced.
+        let lock = open(&self.dir.join(format!(".{name}.lock")))?;
+        wait_for(&lock)?;
+        let mut metrics = Metrics::parse(&fs::read_to_string(&path).unwrap_or_default());
+        for name in &record.names {
+            count(&mut metrics, name, record);
+        }
+        forget_oldest(&mut metrics);
+        let new = self.dir.join(format!(".{name}.new"));
+        let mut file = open(&new)?;
+        file.set_len(0)?;
+        file.write_all(metrics.text(&DESCRIBED).as_bytes())?;
+        fs::rename(&new, &path)
+    }
+}
+
+/// `node_exporter` is another user, and must be able to read it.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(path)
+}
+
+fn wait_for(lock: &File) -> io::Result<()> {
+    let since = Instant::now();
+    while flock(lock.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
+        if since.elapsed() > PATIENCE {
+            return Err(io::Error::other("others are writing it"));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn count(metrics: &mut Metrics, name: &str, record: &Record) {
+    let of = [("name", name), ("user", &*record.user)];
+    let ending = record.ending();
+    *metrics.sample(ATTEMPTS, &[of[0], ("outcome", ending.name()), of[1]]) += 1.0;
+    *metrics.sample(&format!("{WAIT}_sum"), &of) += seconds(record.waited_ms);
+    *metrics.sample(&format!("{WAIT}_count"), &of) += 1.0;
+    if let Some(held) = record.held_ms {
+        *metrics.sample(&format!("{HOLD}_sum"), &of) += seconds(held);
+        *metrics.sample(&format!("{HOLD}_count"), &of) += 1.0;
+    }
+    let began = record.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    metrics.set(LAST_ATTEMPT, &of, began);
+    if ending == Ending::Succeeded {
+        metrics.set(LAST_SUCCESS, &of, began);
+    }
+    let skipped = metrics.sample(SKIPPED_SINCE, &of);
+    if ending.is_run() {
+        *skipped = 0.0;
+    } else if *skipped == 0.0 {
+        *skipped = began;
+    }
+}
+
+fn forget_oldest(metrics: &mut Metrics) {
+    let mut tried: Vec<(String, f64)> = metrics
+        .series(LAST_ATTEMPT)
+        .map(|(labels, at)| (labels.split(",user=").next().unwrap_or(labels).into(), at))
+        .collect();
+    tried.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let over = tried.len().saturating_sub(LOCKS);
+    for (name, _) in &tried[..over] {
+        metrics.forget(name);
+    }
+}
+
+fn seconds(ms: u64) -> f64 {
+    Duration::from_millis(ms).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::text::labelled, *};
+
+    #[test]
+    fn the_lock_that_was_tried_least_recently_is_forgotten_first() {
+        let mut metrics = Metrics::default();
+        let mut now = 0.0;
+        for at in 0..=LOCKS {
+            let name = format!("job{at}");
+            let of = [("name", &*name), ("user", "ada")];
+            metrics.set(LAST_ATTEMPT, &of, now);
+            now += 1.0;
+            metrics.set(SKIPPED_SINCE, &of, 0.0);
+        }
+
+        forget_oldest(&mut metrics);
+
+        assert_eq!(metrics.series(LAST_ATTEMPT).count(), LOCKS);
+        let gone = labelled(&[("name", "job0"), ("user", "ada")]);
+        assert!(metrics.series(SKIPPED_SINCE).all(|(labels, _)| labels != gone));
+    }
+}

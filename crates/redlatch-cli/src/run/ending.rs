@@ -1,0 +1,94 @@
+//! After the command: keeps the lock for `--at-least`, then releases it.
+
+use super::{Plan, front_link::FrontLink, signals::ends_waiting, wire::Order};
+use crate::{
+    duration::show,
+    exit::Exit,
+    say::{Event, Then, millis},
+};
+use nix::sys::signal::Signal;
+use redlatch::{Guard, Lease, Lost, Released};
+use std::time::Instant;
+
+/// Keeps the lock for `--at-least`, or until a signal ends the wait. Returns the
+/// exit status.
+pub(super) async fn linger(
+    plan: &Plan,
+    line: &mut FrontLink,
+    lease: &Lease,
+    taken: Instant,
+    exit: Exit,
+) -> Exit {
+    let left = || plan.at_least.saturating_sub(taken.elapsed());
+    if left().is_zero() {
+        return exit;
+    }
+    plan.tell(&Event::Lingering { left_ms: millis(left()) });
+    tokio::select! {
+        () = tokio::time::sleep(left()) => exit,
+        lost = lease.lost() => match lost {
+            // --max-hold is longer, so --at-least is over, except for the time of the grant.
+            Lost::MaxHold => exit,
+            lost => {
+                let words = format!(
+                    "the command is done, but the lock was lost {} before the end of --at-least: \
+                     {lost}",
+                    show(left())
+                );
+                plan.tell(&Event::Lost { reason: words, then: Then::Over });
+                Exit::Lost
+            }
+        },
+        signal = told_to_end(line) => {
+            if let Some(signal) = signal {
+                let signal = signal.as_str();
+                plan.tell(&Event::CutShort { signal, left_ms: millis(left()) });
+            }
+            exit
+        }
+    }
+}
+
+/// Waits for a signal that ends the wait; `None` if the front is dead.
+async fn told_to_end(line: &mut FrontLink) -> Option<Signal> {
+    loop {
+        match line.next().await {
+            Some(Order::Signal(signal)) if ends_waiting(signal) => {
+                return Some(signal);
+            }
+            Some(_) => {}
+            None => return None,
+        }
+    }
+}
+
+/// Releases the lock, or what is left of it, and returns the exit status. If the lock
+/// was gone too early, the command ran without it, even if no renewal noticed.
+pub(super) async fn give_back(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
+    let has_run = matches!(exit, Exit::Code(_) | Exit::Signal(_));
+    let is_full = has_run && !guard.is_held() && matches!(guard.lost().await, Lost::MaxHold);
+    let too_soon = has_run && !is_full && !guard.ends_in().is_zero();
+    let outcome = match guard.release().await {
+        Ok(Released::Now) => "the lock is released",
+        // The loss has been reported already.
+        Ok(Released::AlreadyGone) if matches!(exit, Exit::Lost | Exit::MaxHold) => {
+            "the lock has ended"
+        }
+        Ok(Released::AlreadyGone) if too_soon => {
+            let words = "the lock was gone before it was released: it was taken away, or nodes \
+                         forgot it; someone else may have held it meanwhile";
+            plan.tell(&Event::Lost { reason: words.into(), then: Then::Over });
+            return Exit::Lost;
+        }
+        Ok(Released::AlreadyGone) => "the lock was gone already",
+        Err(_) if exit == Exit::Lost => "it is not known whether the lock is released",
+        Err(_) => {
+            // An unanswered renewal may still have extended it.
+            let most_ms = millis(plan.settings.ttl());
+            plan.tell(&Event::Unreleased { most_ms });
+            return exit;
+        }
+    };
+    plan.tell(&Event::Released { outcome });
+    exit
+}

@@ -1,0 +1,37 @@
+//! The holder's end of the connection to the front.
+
+use super::wire::{LENGTH, News, Order};
+use std::{io, os::unix::net};
+use tokio::{io::AsyncReadExt, net::UnixStream};
+
+#[derive(Debug)]
+pub(super) struct FrontLink {
+    stream: UnixStream,
+    bytes: [u8; LENGTH],
+    filled: usize,
+}
+
+impl FrontLink {
+    pub(super) fn new(stream: net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(FrontLink { stream: UnixStream::from_std(stream)?, bytes: [0; LENGTH], filled: 0 })
+    }
+
+    /// Waits for the next order; `None` once the front is dead. Cancel safe: a partly
+    /// read message is kept.
+    pub(super) async fn next(&mut self) -> Option<Order> {
+        while self.filled < LENGTH {
+            match self.stream.read(&mut self.bytes[self.filled..]).await {
+                Ok(0) | Err(_) => return None,
+                Ok(read) => self.filled += read,
+            }
+        }
+        self.filled = 0;
+        Order::from_bytes(self.bytes).ok()
+    }
+
+    pub(super) fn tell(&self, news: News) {
+        // Nine bytes fit into the buffer; `next` notices if the front is gone.
+        let _ = self.stream.try_write(&news.to_bytes());
+    }
+}

@@ -1,0 +1,108 @@
+//! Lock files that several users share.
+//!
+//! In:  directories and files. Out: which file is the machine's, and what keeps a user
+//! from using one.
+//!
+//! A directory that its group may write to shares what is in it: root makes one for the
+//! locks of the machine, `install -d -m 2770 -g GROUP /var/lib/redlatch`. Members of the
+//! group use the file in it; anyone else is refused. To lock somewhere else instead would
+//! exclude nobody, and tell nobody.
+
+use nix::{sys::stat, unistd::Gid};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::{
+    fs::{self, Metadata, OpenOptions},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Where root may make a directory for all.
+pub(crate) const PLACE: &str = "/var/lib/redlatch";
+/// The name of the file.
+pub(crate) const FILE: &str = "locks.db";
+
+const GROUP_WRITES: u32 = 0o020;
+const SET_GROUP: u32 = 0o2000;
+
+/// Whose locks the default file keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// There is no directory for all: each user has a file.
+    No,
+    /// The file for all.
+    Yes(PathBuf),
+    /// There is a directory for all, but this user may not use it.
+    Denied { dir: PathBuf, group: String },
+}
+
+/// Looks for a directory that root made for all.
+pub(crate) fn look(dir: &Path) -> Shared {
+    let is_for_all =
+        |found: &Metadata| found.is_dir() && found.uid() == 0 && found.mode() & GROUP_WRITES != 0;
+    let Some(found) = fs::metadata(dir).ok().filter(is_for_all) else { return Shared::No };
+    if may(dir, Access::WRITE_OK | Access::EXEC_OK) {
+        return Shared::Yes(dir.join(FILE));
+    }
+    Shared::Denied { dir: dir.into(), group: group(found.gid()) }
+}
+
+/// Makes a file that does not exist yet, if its directory shares what is in it: for the
+/// group, whatever the umask. Otherwise, whoever opens it makes it for themselves alone.
+/// Call it only while this process has one thread, because the umask is the process's.
+pub(crate) fn make(path: &Path) {
+    let shares = |found: &Metadata| {
+        let wanted = GROUP_WRITES | SET_GROUP;
+        found.mode() & wanted == wanted
+    };
+    if !path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| shares(&dir)) {
+        return;
+    }
+    let umask = stat::umask(stat::Mode::empty());
+    // If it cannot be made, whoever opens it says why.
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o660).open(path);
+    stat::umask(umask);
+}
+
+/// What keeps this user from using a file, if it is a matter of permissions.
+pub(crate) fn obstacle(path: &Path) -> Option<String> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.into());
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    let closed = above.into_iter().find(|dir| dir.exists() && !may(dir, Access::EXEC_OK));
+    if let Some(dir) = closed {
+        return Some(format!("{}; only they can enter it", whose(dir)?));
+    }
+    if path.exists() && !may(&path, Access::WRITE_OK | Access::READ_OK) {
+        let dir = path.parent()?.display();
+        let group = "GROUP";
+        return Some(format!(
+            "{}; to share it with a group: chgrp {group} {dir} {file}*; chmod 2770 {dir}; \
+             chmod 660 {file}*",
+            whose(&path)?,
+            file = path.display()
+        ));
+    }
+    let dir = path.parent()?;
+    (!may(dir, Access::WRITE_OK)).then(|| {
+        let whose = whose(dir);
+        whose.map(|whose| format!("{whose}; SQLite makes two files there, and this user may not"))
+    })?
+}
+
+/// `DIR belongs to ada, group staff, mode 0700`.
+fn whose(path: &Path) -> Option<String> {
+    let found = fs::metadata(path).ok()?;
+    let owner = nix::unistd::User::from_uid(found.uid().into()).ok().flatten();
+    let owner = owner.map_or_else(|| found.uid().to_string(), |user| user.name);
+    let (group, mode) = (group(found.gid()), found.mode() & 0o7777);
+    Some(format!("{} belongs to {owner}, group {group}, mode {mode:04o}", path.display()))
+}
+
+fn group(gid: u32) -> String {
+    let found = nix::unistd::Group::from_gid(Gid::from_raw(gid)).ok().flatten();
+    found.map_or_else(|| gid.to_string(), |group| group.name)
+}
+
+fn may(path: &Path, access: Access) -> bool {
+    accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
+}

@@ -1,0 +1,276 @@
+//! The trace that every attempt leaves: who wanted which lock, and what came of it.
+//!
+//! In:  what happens to one attempt. Out: records, in the local log and in syslog.
+//!
+//! Promise: a trace that cannot be written makes no job fail, or wait. `-v` says so.
+
+mod log_file;
+mod place;
+mod record;
+mod sentence;
+mod syslog;
+
+pub(crate) use log_file::LogFile;
+pub(crate) use place::{Place, TraceArgs};
+pub(crate) use record::{Ending, Record, Task};
+pub(crate) use sentence::sentence;
+
+use crate::{
+    exit::Exit,
+    facts,
+    failure::Failure,
+    plain::plain,
+    say::{Event, Say, millis},
+    secrets::hide,
+    settings::Settings,
+};
+use record::{End, Outcome};
+use redlatch::{Lease, Votes};
+use std::{
+    ffi::{OsStr, OsString},
+    fmt::Write as _,
+    fs,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Longer reasons are cut: a line must fit into one write.
+const LONGEST: usize = 2000;
+
+/// How long to wait for a slow disk.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const TOO_SLOW: &str = "no trace is left: the disk is too slow";
+
+/// What is known of one attempt so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    place: Place,
+    record: Record,
+    began: Instant,
+    granted: Option<Instant>,
+}
+
+/// What an attempt is about.
+#[derive(Debug)]
+pub(crate) struct About {
+    task: Task,
+    names: Vec<String>,
+    command: Option<String>,
+}
+
+impl About {
+    pub(crate) fn new(task: Task, names: &[OsString]) -> Self {
+        let names = names.iter().map(|name| shown(name)).collect();
+        About { task, names, command: None }
+    }
+
+    /// The same, for this command; only its first word is kept.
+    pub(crate) fn command(mut self, command: &[OsString]) -> Self {
+        self.command = command.first().map(|word| shown(word));
+        self
+    }
+
+    /// The attempt begins now.
+    pub(crate) fn begin(self, place: Place) -> Trace {
+        let About { task, names, command } = self;
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        let record = Record {
+            time: SystemTime::now(),
+            task,
+            names,
+            host: host.to_string_lossy().into_owned(),
+            user: user(),
+            pid: std::process::id(),
+            command: command.filter(|_| place.with_command),
+            nodes: Vec::new(),
+            wait_ms: Some(0),
+            waited_ms: 0,
+            outcome: Outcome::Failed,
+            votes: None,
+            token: None,
+            ended: None,
+            why: None,
+            held_ms: None,
+            exit: None,
+        };
+        facts::begin(&record.names);
+        Trace { place, record, began: Instant::now(), granted: None }
+    }
+}
+
+impl Trace {
+    /// The same attempt, with these nodes and this patience.
+    pub(crate) fn on(mut self, settings: &Settings) -> Self {
+        self.record.nodes = settings.names();
+        let wait = settings.wait();
+        self.record.wait_ms = (wait != Duration::MAX).then(|| millis(wait));
+        self
+    }
+
+    /// The lock was taken.
+    pub(crate) fn granted(&mut self, lease: &Lease) {
+        self.succeeded();
+        self.record.votes = Some(in_short(&lease.votes()));
+        self.record.token = lease.fencing_token().map(redlatch::FencingToken::get);
+        facts::granted(self.record.waited_ms, self.record.token);
+        facts::voted(self.record.votes.clone());
+    }
+
+    /// The nodes voted on a renewal.
+    pub(crate) fn renewed(&mut self, lease: &Lease) {
+        self.record.votes = Some(in_short(&lease.votes()));
+        facts::voted(self.record.votes.clone());
+    }
+
+    /// What was asked for was done; nothing more is known.
+    pub(crate) fn succeeded(&mut self) {
+        if self.granted.is_none() {
+            self.granted = Some(Instant::now());
+            self.record.outcome = Outcome::Granted;
+            self.record.waited_ms = millis(self.began.elapsed());
+        }
+    }
+
+    /// Something was reported: whatever went wrong is part of the trace.
+    pub(crate) fn see(&mut self, event: &Event) {
+        if let Some(words) = event.trouble() {
+            self.note(&words);
+        }
+    }
+
+    /// Adds to what went wrong.
+    pub(crate) fn note(&mut self, words: &str) {
+        let mut words: String = hide(words).chars().take(LONGEST).collect();
+        if let Some(before) = &mut self.record.why {
+            words.insert_str(0, "; ");
+            if before.len() < LONGEST {
+                before.push_str(&words);
+            }
+        } else {
+            self.record.why = Some(words);
+        }
+    }
+
+    /// The attempt failed, for this reason.
+    pub(crate) fn failed(&mut self, failure: &Failure) {
+        self.voted(failure);
+        self.note(&failure.message);
+    }
+
+    /// The nodes' votes, if they explain a failure.
+    pub(crate) fn voted(&mut self, failure: &Failure) {
+        self.record.votes = failure.votes.clone().or(self.record.votes.take());
+        facts::voted(self.record.votes.clone());
+    }
+
+    /// The process that held the lock, or waited for it, was killed.
+    pub(crate) fn killed(&mut self) {
+        self.record.ended = Some(End::Killed);
+    }
+
+    /// The process that the caller started was killed.
+    pub(crate) fn front_died(&mut self) {
+        self.killed();
+        self.note("redlatch was killed (SIGKILL?), and the command with it");
+    }
+
+    /// What is known so far.
+    pub(crate) fn known(&self) -> Record {
+        let mut record = self.record.clone();
+        if self.granted.is_none() {
+            record.waited_ms = millis(self.began.elapsed());
+        }
+        record
+    }
+
+    /// Writes what is known while the command runs, and does not wait for that.
+    pub(crate) fn write_start(&self) {
+        let (place, record) = (self.place.clone(), self.record.clone());
+        let _ = thread::Builder::new().spawn(move || place.write(&record));
+    }
+
+    /// Writes what came of the attempt, which is over. Waits for a slow disk, but not
+    /// for long.
+    pub(crate) fn write_end(&mut self, exit: Exit, say: Say) {
+        let (place, record) = (self.place.clone(), self.end(exit));
+        let (done, is_done) = mpsc::channel();
+        let writing = thread::Builder::new().spawn(move || done.send(place.write(&record)));
+        let written = match writing {
+            Ok(_) => is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(TOO_SLOW.into())),
+            Err(error) => Err(format!("no trace is left: {error}")),
+        };
+        if let Err(reason) = written {
+            say.say(&Event::Untraced { reason });
+        }
+    }
+
+    fn end(&mut self, exit: Exit) -> Record {
+        let was_killed = self.record.ended == Some(End::Killed);
+        self.record.exit = Some(exit.code());
+        match self.granted {
+            Some(_) if self.record.task != Task::Run => {}
+            Some(since) => {
+                self.record.held_ms = Some(millis(since.elapsed()));
+                self.record.ended.get_or_insert(match exit {
+                    Exit::Lost => End::Lost,
+                    Exit::MaxHold => End::MaxHold,
+                    Exit::Failed | Exit::NotExecutable | Exit::NotFound => End::NotStarted,
+                    Exit::Signal(_) => End::Signal,
+                    _ => End::Exited,
+                });
+            }
+            None => {
+                self.record.waited_ms = millis(self.began.elapsed());
+                self.record.ended = None;
+                self.record.outcome = match exit {
+                    _ if was_killed => Outcome::Killed,
+                    Exit::Held | Exit::HeldAs(_) => Outcome::Held,
+                    Exit::TooFewNodes => Outcome::TooFewNodes,
+                    Exit::Lost => Outcome::Lost,
+                    Exit::Signal(_) => Outcome::Interrupted,
+                    _ => Outcome::Failed,
+                };
+            }
+        }
+        self.record.clone()
+    }
+}
+
+/// A name, or a word of a command, with nothing that looks like a password.
+fn shown(word: &OsStr) -> String {
+    hide(&word.to_string_lossy())
+}
+
+/// How many nodes voted which way: `granted 2, down 1`.
+pub(crate) fn in_short(votes: &Votes) -> String {
+    let tally = votes.tally();
+    let kinds = [
+        ("granted", tally.granted),
+        ("refused", tally.refused),
+        ("down", tally.failed),
+        ("out", tally.quarantined),
+        ("not waited for", tally.pending),
+    ];
+    let counted = kinds.into_iter().filter(|(_, count)| *count > 0);
+    let mut text = String::new();
+    for (at, (kind, count)) in counted.enumerate() {
+        let separator = if at == 0 { "" } else { ", " };
+        let _ = write!(text, "{separator}{kind} {count}");
+    }
+    text
+}
+
+/// The name of the user who runs us, from the local list alone: asking a directory
+/// server could take long.
+fn user() -> String {
+    let uid = nix::unistd::geteuid().to_string();
+    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = known.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1) == Some(&*uid)).then(|| plain(name).into_owned())
+    });
+    name.unwrap_or(uid)
+}

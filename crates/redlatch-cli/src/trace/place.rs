@@ -1,0 +1,115 @@
+//! Where traces go, from the command line, the environment and the config file.
+#![expect(
+    clippy::doc_markdown,
+    reason = "some of these comments are the help, which is plain text"
+)]
+
+use super::{
+    log_file::{LogFile, usual_place},
+    record::{Record, Task},
+    syslog,
+};
+use crate::{config::Config, metrics::TextFile, size};
+use clap::Args;
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+};
+
+/// How large the log grows by default: a job every minute fills it in about a week.
+const SIZE: u64 = 5_000_000;
+/// In place of a path: no log.
+const OFF: &str = "off";
+
+/// What to leave behind, and where.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Trace")]
+pub(crate) struct TraceArgs {
+    /// The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) log_size: Option<u64>,
+    /// Keeps the command's name out of the log and out of syslog.
+    #[arg(long)]
+    pub(crate) no_log_command: bool,
+    /// The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log].
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) syslog: Option<PathBuf>,
+}
+
+/// Where traces go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) log: Option<LogFile>,
+    syslog: Option<PathBuf>,
+    metrics: Option<TextFile>,
+    pub(super) with_command: bool,
+}
+
+impl Place {
+    /// The place that the options, the environment and the config file name.
+    pub(crate) fn new(args: &TraceArgs, config: &Config) -> Result<Self, String> {
+        let size = match env_path("REDLATCH_LOG_SIZE") {
+            Some(text) => Some(
+                size::parse(&text.to_string_lossy())
+                    .map_err(|error| format!("REDLATCH_LOG_SIZE: {error}"))?,
+            ),
+            None => None,
+        };
+        let size = args.log_size.or(size).or(config.log_size).unwrap_or(SIZE);
+        let pick = |typed: &Option<PathBuf>, variable: &str, configured: &Option<PathBuf>| {
+            typed.clone().or_else(|| env_path(variable)).or_else(|| configured.clone())
+        };
+        let path = pick(&args.log, "REDLATCH_LOG", &config.log).or_else(usual);
+        let socket = pick(&args.syslog, "REDLATCH_SYSLOG", &config.syslog);
+        let socket = socket.unwrap_or_else(|| syslog::SOCKET.into());
+        let wanted = |path: &PathBuf| path.as_os_str() != OFF;
+        let metrics = pick(&None, "REDLATCH_METRICS_DIR", &config.metrics_dir).filter(wanted);
+        Ok(Place {
+            metrics: metrics.map(|dir| TextFile::in_dir(&dir)),
+            log: path.filter(wanted).map(|path| LogFile { path, size }),
+            syslog: Some(socket).filter(wanted),
+            with_command: !args.no_log_command && config.log_command.unwrap_or(true),
+        })
+    }
+
+    /// The same place, with metrics in this directory.
+    pub(crate) fn with_metrics(mut self, dir: Option<&Path>) -> Self {
+        self.metrics = dir.map(TextFile::in_dir).or(self.metrics);
+        self
+    }
+
+    /// Writes a record everywhere. Returns why it is not in the log, or not counted, in
+    /// words.
+    pub(crate) fn write(&self, record: &Record) -> Result<(), String> {
+        let logged = self
+            .log
+            .as_ref()
+            .map_or(Ok(()), |log| log.append(record).map_err(|error| unwritten(&log.path, &error)));
+        // Where nothing listens, there is no syslog. A run is told when it is over.
+        if let Some(socket) = self.syslog.as_ref().filter(|_| !record.is_open()) {
+            let _ = syslog::send(socket, record);
+        }
+        let is_counted = record.task == Task::Run && !record.is_open();
+        let counted = self.metrics.as_ref().filter(|_| is_counted).map_or(Ok(()), |metrics| {
+            metrics.add(record).map_err(|error| format!("no metrics are written: {error}"))
+        });
+        logged.and(counted)
+    }
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> String {
+    format!("no trace is left, because {} cannot be written: {error}", path.display())
+}
+
+fn usual() -> Option<PathBuf> {
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    usual_place(nix::unistd::geteuid().is_root(), state.as_deref(), env::home_dir().as_deref())
+}
+
+/// A variable; an empty one counts as not set.
+fn env_path(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}

@@ -1,0 +1,179 @@
+//! One attempt to get a lock, or to do something with it, as the log keeps it.
+
+use serde::{Deserialize, Serialize};
+use std::{fs, time::SystemTime};
+
+/// One line of the log. A run has two: one when the command has started, and one when
+/// it is over; they have the same time, host and process id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// When the attempt began.
+    #[serde(with = "moment")]
+    pub(crate) time: SystemTime,
+    pub(crate) task: Task,
+    pub(crate) names: Vec<String>,
+    pub(crate) host: String,
+    pub(crate) user: String,
+    pub(crate) pid: u32,
+    /// The first word of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+    /// The names of the nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) nodes: Vec<String>,
+    /// How long it was willing to wait; `None`: forever.
+    pub(crate) wait_ms: Option<u64>,
+    /// How long it waited.
+    pub(crate) waited_ms: u64,
+    pub(crate) outcome: Outcome,
+    /// How many nodes voted which way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) votes: Option<String>,
+    /// The fencing token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<u64>,
+    /// How the command ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended: Option<End>,
+    /// Everything that went wrong, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+    /// How long the lock was held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) held_ms: Option<u64>,
+    /// The exit status of `redlatch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exit: Option<u8>,
+}
+
+/// The subcommand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Task {
+    Run,
+    Acquire,
+    Extend,
+    Release,
+    ForceRelease,
+}
+
+/// Whether the lock was taken, or why not; for `extend` and `release`, whether that worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Outcome {
+    Granted,
+    /// Another owner has it.
+    Held,
+    TooFewNodes,
+    /// `extend`, `release`: it is no longer ours.
+    Lost,
+    /// A signal ended the wait.
+    Interrupted,
+    /// `redlatch` was killed while it waited.
+    Killed,
+    Failed,
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum End {
+    /// By itself; `exit` is its status.
+    Exited,
+    /// By a signal; `exit` is 128 plus its number.
+    Signal,
+    /// The lock was lost.
+    Lost,
+    MaxHold,
+    /// With `redlatch`, which was killed.
+    Killed,
+    /// The command could not be started.
+    NotStarted,
+}
+
+/// What came of a run, in one word: what metrics count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Succeeded,
+    /// The command failed, or a signal ended it.
+    CommandFailed,
+    Ended(End),
+    NotRun(Outcome),
+}
+
+impl Ending {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Ending::Succeeded => "succeeded",
+            Ending::CommandFailed | Ending::Ended(End::Exited | End::Signal) => "command-failed",
+            Ending::Ended(End::Lost) | Ending::NotRun(Outcome::Lost) => "lost",
+            Ending::Ended(End::MaxHold) => "max-hold",
+            Ending::Ended(End::Killed) | Ending::NotRun(Outcome::Killed) => "killed",
+            Ending::Ended(End::NotStarted) | Ending::NotRun(Outcome::Failed | Outcome::Granted) => {
+                "failed"
+            }
+            Ending::NotRun(Outcome::Held) => "held",
+            Ending::NotRun(Outcome::TooFewNodes) => "too-few-nodes",
+            Ending::NotRun(Outcome::Interrupted) => "interrupted",
+        }
+    }
+
+    /// Whether the command was run.
+    pub(crate) fn is_run(self) -> bool {
+        !matches!(self, Ending::NotRun(_) | Ending::Ended(End::NotStarted))
+    }
+}
+
+impl Record {
+    /// What came of it.
+    pub(crate) fn ending(&self) -> Ending {
+        match (self.outcome, self.ended) {
+            (Outcome::Granted, _) if self.is_success() => Ending::Succeeded,
+            (Outcome::Granted, None | Some(End::Exited | End::Signal)) => Ending::CommandFailed,
+            (Outcome::Granted, Some(end)) => Ending::Ended(end),
+            (outcome, _) => Ending::NotRun(outcome),
+        }
+    }
+
+    /// Whether nothing is known of its end.
+    pub(crate) fn is_open(&self) -> bool {
+        self.exit.is_none()
+    }
+
+    /// Whether it still runs, as far as its process id tells: after a restart of the
+    /// machine, another `redlatch` may have it.
+    pub(crate) fn is_running(&self) -> bool {
+        let name = || fs::read_to_string(format!("/proc/{}/comm", self.pid));
+        self.is_open() && name().is_ok_and(|name| name.trim() == "redlatch")
+    }
+
+    /// Whether it did what it should: the lock was taken, and the command succeeded.
+    pub(crate) fn is_success(&self) -> bool {
+        self.outcome == Outcome::Granted && self.exit == Some(0)
+    }
+
+    /// Adds what only an earlier record of the same attempt knows. The process that
+    /// writes the second one may not be the one that held the lock.
+    pub(crate) fn complete(&mut self, earlier: Record) {
+        self.token = self.token.or(earlier.token);
+        self.votes = self.votes.take().or(earlier.votes);
+        if self.waited_ms == 0 {
+            self.waited_ms = earlier.waited_ms;
+        }
+    }
+}
+
+/// Times as RFC 3339 with milliseconds.
+mod moment {
+    use super::SystemTime;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&humantime::format_rfc3339_millis(*time))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SystemTime, D::Error> {
+        let text = String::deserialize(from)?;
+        humantime::parse_rfc3339(&text).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,92 @@
+//! A record in words, for whoever asks in the morning why a job did not run.
+
+use super::record::{End, Outcome, Record, Task};
+use crate::duration::show;
+use std::{fmt::Write as _, time::Duration};
+
+/// What came of the attempt, in one line.
+pub(crate) fn sentence(record: &Record) -> String {
+    let mut words = match (record.task, record.outcome) {
+        (Task::Run, Outcome::Granted) => ran(record),
+        (Task::Run, _) => format!("not run{}", because(record)),
+        (task, Outcome::Granted) => by_hand(task, record),
+        (Task::Acquire, _) => format!("acquire: not locked{}", because(record)),
+        (Task::Extend, _) => format!("extend: not extended{}", because(record)),
+        (Task::Release, _) => format!("release: not released{}", because(record)),
+        (Task::ForceRelease, _) => format!("release --force: not released{}", because(record)),
+    };
+    if let Some(exit) = record.exit.filter(|exit| *exit != 0 || record.outcome != Outcome::Granted)
+    {
+        let _ = write!(words, "; exit {exit}");
+    }
+    if let Some(token) = record.token {
+        let _ = write!(words, "; fencing token {token}");
+    }
+    words
+}
+
+/// How a command that was started ended.
+fn ran(record: &Record) -> String {
+    let command = record.command.as_deref().unwrap_or("the command");
+    let held = |word| record.held_ms.map_or(String::new(), |ms| format!(" {word} {}", millis(ms)));
+    let after = held("after");
+    let waited = match record.waited_ms {
+        0..1000 => String::new(),
+        waited => format!(", after waiting for {}", millis(waited)),
+    };
+    let why = record.why.as_deref();
+    let reason = why.map_or(String::new(), |why| format!(": {why}"));
+    match record.ended {
+        None if record.is_running() => format!("{command} is running{waited}"),
+        None => format!(
+            "{command} was started{waited}, and its end is not on record: redlatch and the command \
+             were killed together, or the machine went down"
+        ),
+        Some(End::Exited | End::Signal) => {
+            let held = held("for");
+            let how = match record.exit.unwrap_or_default() {
+                0 => "ran",
+                _ if record.ended == Some(End::Signal) => "was ended by a signal; it ran",
+                _ => "failed; it ran",
+            };
+            let but = why.map_or(String::new(), |why| format!("; {why}"));
+            format!("{command} {how}{held}{waited}{but}")
+        }
+        Some(End::Lost) => format!("{command} lost its lock{after}{reason}"),
+        Some(End::MaxHold) => format!("{command} was stopped{after}{reason}"),
+        Some(End::Killed) => format!("{command} was killed{after}{reason}"),
+        Some(End::NotStarted) => format!("not run{reason}"),
+    }
+}
+
+fn by_hand(task: Task, record: &Record) -> String {
+    let done = match task {
+        Task::Extend => "extend: extended",
+        Task::Release => "release: released",
+        Task::ForceRelease => "release --force",
+        Task::Acquire | Task::Run => "acquire: locked",
+    };
+    let why = record.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    format!("{done}{why}")
+}
+
+/// Why there was no lock.
+fn because(record: &Record) -> String {
+    match &record.why {
+        Some(why) => format!(": {why}"),
+        None => match record.outcome {
+            Outcome::Interrupted => {
+                let waited = millis(record.waited_ms);
+                format!(": a signal ended the wait for the lock after {waited}")
+            }
+            Outcome::Killed => {
+                format!(": redlatch was killed while it waited, after {}", millis(record.waited_ms))
+            }
+            _ => String::new(),
+        },
+    }
+}
+
+fn millis(ms: u64) -> String {
+    show(Duration::from_millis(ms))
+}

@@ -1,0 +1,122 @@
+//! What `doctor` recognises, in the words an operator needs.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::{Certificates, Flavour, Server, Servers};
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    process::{Command, Stdio},
+};
+use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
+
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+#[track_caller]
+fn says(said: &str, words: &str) {
+    assert!(said.contains(words), "{words:?} is not in {said:?}");
+}
+
+#[test]
+fn tls_on_one_side_only_is_recognised() {
+    let server = Server::options().tls(Certificates::good()).start().unwrap();
+    let sandbox = Sandbox::embedded();
+    let ca = server.dir().join("ca.pem");
+    let plain_to_tls = format!("redis://127.0.0.1:{}", server.tls_port());
+    let tls_to_plain = format!("rediss://127.0.0.1:{}", server.port());
+
+    let wants = redlatch(&sandbox, &["doctor", "--node", &plain_to_tls]).exits_with(2).stdout;
+    let node = format!("{tls_to_plain}?ca={}", ca.display());
+    let has_none = redlatch(&sandbox, &["doctor", "--node", &node]).exits_with(2).stdout;
+
+    says(&wants, "it wants TLS, and the address says redis://");
+    says(&wants, &format!("fix: write rediss://127.0.0.1:{}", server.tls_port()));
+    says(&has_none, "it has no TLS at this port");
+    says(&has_none, &format!("write redis://127.0.0.1:{}", server.port()));
+}
+
+/// A Sentinel, and its port.
+fn sentinel(sandbox: &Sandbox) -> (Running, u16) {
+    let program = Flavour::ALL.iter().find_map(|flavour| flavour.find().ok()).unwrap().program;
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = sandbox.path("sentinel.conf");
+    fs::write(&config, format!("port {port}\nsentinel monitor m 127.0.0.1 1 1\n")).unwrap();
+    let mut command = Command::new(program);
+    command.arg(&config).arg("--sentinel").current_dir(sandbox.dir());
+    let running = Running::of(command.stdout(Stdio::null()).spawn().unwrap());
+    eventually(PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    (running, port)
+}
+
+#[test]
+fn a_sentinel_is_recognised() {
+    let sandbox = Sandbox::embedded();
+    let (_sentinel, port) = sentinel(&sandbox);
+    let node = format!("redis://127.0.0.1:{port}");
+
+    let found = redlatch(&sandbox, &["doctor", "--node", &node]).exits_with(2).stdout;
+    let refused = redlatch(&sandbox, &["run", "x", "--node", &node, "--", "true"]).exits_with(125);
+
+    says(&found, "it is a Sentinel");
+    says(&refused.stderr, &format!("{node} cannot be used: it knows no scripts"));
+    assert!(!refused.stderr.contains("KEYS"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_not_called_a_server() {
+    let sandbox = Sandbox::embedded();
+    let node = "file:/proc/none/locks.db";
+
+    let refused = redlatch(&sandbox, &["run", "x", "--node", node, "--", "true"]).exits_with(125);
+
+    says(&refused.stderr, "redlatch: file:/proc/none/locks.db cannot be used: ");
+    assert!(!refused.stderr.contains("server"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_majority_down_is_broken_and_a_minority_is_degraded() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::on(&servers);
+    servers[2].kill();
+    redlatch(&sandbox, &["doctor"]).exits_with(1);
+    servers[1].kill();
+
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(2).stdout;
+
+    assert!(found.starts_with("No lock can be taken: 2 of 3 nodes"), "{found}");
+}
+
+#[test]
+fn a_user_who_may_not_list_locks_is_told_what_is_missing() {
+    let rules = "~* resetchannels -@all +eval +evalsha +script|load +get +getrange +set +del +exists \
+                 +pexpire +pttl +hmget +hset +ping +info +time +select";
+    let server = Server::options().appendonly().user("locks", "pw", rules).start().unwrap();
+    let sandbox = Sandbox::embedded();
+    let node = server.url_as("locks", "pw");
+
+    let found = redlatch(&sandbox, &["doctor", "--node", &node]).exits_with(1).stdout;
+
+    says(&found, "this user may not list locks");
+    says(&found, "fix: ACL SETUSER locks +scan");
+}
+
+#[test]
+fn a_lock_that_never_expires_is_told_by_run_and_by_doctor() {
+    let servers = Servers::start(1).unwrap();
+    let sandbox = Sandbox::on(&servers);
+    redlatch(&sandbox, &["acquire", "x", "--owner", "ada"]).exits_with(0);
+    servers[0].run(&["PERSIST", "x"]);
+    servers[0].run(&["SET", "by hand", "something"]);
+
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
+    let held = redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(121).stderr;
+    let foreign = redlatch(&sandbox, &["run", "by hand", "--", "true"]).exits_with(121).stderr;
+
+    says(&found, "the lock x never expires: its key has no TTL");
+    says(&found, "redis-cli DEL x");
+    says(&held, "x is held by ada, and never expires: its key has no TTL");
+    says(&foreign, "`redis-cli DEL 'by hand'`");
+}

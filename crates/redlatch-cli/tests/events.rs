@@ -1,0 +1,193 @@
+//! Events for scripts, and hooks for people without a pipeline.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::Servers;
+use serde_json::Value;
+use std::fs;
+use support::{Ended, PATIENCE, Sandbox, eventually, start, wait_until};
+
+fn shell(sandbox: &Sandbox, script: &str) -> Ended {
+    start(sandbox.shell(script)).end()
+}
+
+#[track_caller]
+fn events(ended: &Ended) -> Vec<Value> {
+    ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[track_caller]
+fn event<'a>(events: &'a [Value], name: &str) -> &'a Value {
+    let found = events.iter().find(|event| event["event"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {events:#?}"))
+}
+
+#[test]
+fn all_events_are_alike() {
+    let sandbox = Sandbox::embedded();
+    let run = |script: &str| shell(&sandbox, &format!("redlatch run x --json {script}"));
+    let endings = [
+        run("-- true"),
+        run("--max-hold 100ms -- sleep 100"),
+        run("--ttl 600ms -- sh -c 'redlatch release --force x --yes --quiet; exec sleep 100'"),
+        shell(&sandbox, "redlatch run x --quiet -- redlatch run x --json --wait 1100ms -- true"),
+        shell(&sandbox, "REDLATCH_NODES= redlatch acquire x --json"),
+    ];
+
+    for ended in endings {
+        for line in ended.stderr.lines() {
+            let keys = ["time", "event", "names", "token", "waited_ms", "votes"];
+            let places = keys.map(|key| line.find(&format!("\"{key}\":")).expect(line));
+            assert!(places.is_sorted(), "{line}");
+        }
+        assert!(events(&ended).iter().all(|event| event["names"][0] == "x"), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_life_of_a_lock_is_told_event_by_event() {
+    let sandbox = Sandbox::embedded();
+    // Two renewals, at a third of the TTL each.
+    let script = "redlatch run x --json --ttl 600ms -- sh -c 'while [ $(grep -c renewed told) -lt 2 ]; \
+                  do sleep 0.01; done' 2> told";
+    shell(&sandbox, script).exits_with(0);
+    let told = Ended::of(&sandbox.command("cat").arg("told").output().unwrap());
+    let told: Vec<Value> =
+        told.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+
+    let mut names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    names.dedup();
+    assert_eq!(names, ["using", "taken", "started", "renewed", "released", "finished"]);
+    let token = &event(&told, "taken")["token"];
+    assert!(token.is_u64());
+    assert!(told[1..].iter().all(|event| event["token"] == *token), "{told:#?}");
+    assert_eq!(event(&told, "renewed")["votes"], "granted 1");
+}
+
+#[test]
+fn a_lock_that_is_not_there_is_skipped_and_one_that_ends_is_lost_or_stopped() {
+    let sandbox = Sandbox::embedded();
+    let held = "redlatch run x --quiet -- redlatch run x --json -E 3 -- true";
+    let skipped = shell(&sandbox, held).exits_with(3);
+    let told = events(&skipped);
+    assert_eq!(event(&told, "skipped")["code"], 3);
+    assert_eq!(event(&told, "skipped")["votes"], "refused 1");
+
+    let stopped = shell(&sandbox, "redlatch run x --json --max-hold 100ms -- sleep 100");
+    assert!(event(&events(&stopped.exits_with(124)), "stopped")["then"]["ends"].is_object());
+    let steal = "sh -c 'redlatch release --force x --yes --quiet; exec sleep 100'";
+    let lost = shell(&sandbox, &format!("redlatch run x --json --ttl 600ms -- {steal}"));
+    assert!(event(&events(&lost.exits_with(123)), "lost")["reason"].is_string());
+}
+
+#[test]
+fn one_node_of_three_down_is_told_at_the_start_and_while_the_command_runs() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::on(&servers);
+    let script = "redlatch run x --json --ttl 900ms -- sh -c 'echo > up; until grep -q degraded told; \
+                  do sleep 0.01; done' 2> told";
+    let running = start(sandbox.shell(script));
+    eventually(PATIENCE, || sandbox.path("up").exists());
+
+    servers[2].kill();
+
+    running.end().exits_with(0);
+    let told = fs::read_to_string(sandbox.path("told")).unwrap();
+    assert!(told.contains("2 of 3 nodes vote"), "{told}");
+    assert!(told.contains(&servers[2].url()), "{told}");
+    let short = shell(&sandbox, "redlatch run x -v -- true").exits_with(0);
+    let words = format!("redlatch: 2 of 3 nodes vote; {}: unreachable", servers[2].url());
+    assert!(short.stderr.contains(&words), "{}", short.stderr);
+    let quiet = shell(&sandbox, "redlatch run x -- true").exits_with(0);
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn a_skipped_job_runs_its_hook_with_the_facts() {
+    let sandbox = Sandbox::embedded();
+    let hook = "echo to stderr; env | grep ^REDLATCH_ | sort > facts";
+    let script = format!(
+        "redlatch run x --owner ada --quiet -- redlatch run x y --quiet -E 9 --on-skip-run '{hook}' \
+         --on-lost-run 'echo never' -- echo never"
+    );
+
+    let ended = shell(&sandbox, &script).exits_with(9);
+
+    assert_eq!((&*ended.stdout, &*ended.stderr), ("", "to stderr\n"));
+    let facts = fs::read_to_string(sandbox.path("facts")).unwrap();
+    for fact in [
+        "REDLATCH_EVENT=skipped\n",
+        "REDLATCH_EXIT=9\n",
+        "REDLATCH_REASON=x is held by ada",
+        "REDLATCH_RESOURCE=x\n",
+        "REDLATCH_VOTES=refused 1\n",
+    ] {
+        assert!(facts.contains(fact), "{fact:?} is not in {facts}");
+    }
+    for absent in ["LOCK_TOKEN", "FENCING_TOKEN"] {
+        assert!(!facts.contains(absent), "{facts}");
+    }
+}
+
+#[test]
+fn a_lost_lock_runs_its_hook_beside_the_command() {
+    let sandbox = Sandbox::embedded();
+    // The command runs on until it sees what the hook has done.
+    let command =
+        "redlatch release --force x --yes --quiet; until [ -e hooked ]; do sleep 0.01; done";
+    let script = format!(
+        "redlatch run x --quiet --ttl 600ms --on-lost warn \
+         --on-lost-run 'echo $REDLATCH_EVENT $REDLATCH_FENCING_TOKEN > hooked' -- sh -c '{command}'"
+    );
+
+    shell(&sandbox, &script).exits_with(123);
+
+    let told = sandbox.read("hooked");
+    let token = told.strip_prefix("lost ").unwrap();
+    assert!(token.parse::<u64>().is_ok(), "{told}");
+}
+
+#[test]
+fn a_hook_that_fails_or_hangs_is_told_and_holds_up_no_lock() {
+    let sandbox = Sandbox::embedded();
+    let steal = "sh -c 'redlatch release --force x --yes --quiet'";
+    let failing = format!("redlatch run x --quiet --on-lost-run 'exit 4' -- {steal}");
+    let failed = shell(&sandbox, &failing).exits_with(123);
+    assert!(failed.stderr.contains("--on-lost-run failed: exit status: 4"), "{}", failed.stderr);
+
+    let hook = "echo > hooked; until [ -e go ]; do sleep 0.01; done";
+    let hanging = format!("redlatch run x --quiet --on-lost-run '{hook}' -- {steal}");
+    let mut waiting = start(sandbox.shell(&hanging));
+    eventually(PATIENCE, || sandbox.path("hooked").exists());
+    eventually(PATIENCE, || sandbox.is_free("x"));
+    assert!(!waiting.has_ended());
+    fs::write(sandbox.path("go"), "").unwrap();
+    waiting.end().exits_with(123);
+
+    let endless = format!(
+        "redlatch run x --quiet --hook-timeout 100ms --on-lost-run 'sleep 100 & echo $! > left; wait' -- {steal}"
+    );
+    let late = shell(&sandbox, &endless).exits_with(123);
+    assert!(late.stderr.contains("did not end within 100ms and was killed"), "{}", late.stderr);
+    if sandbox.path("left").exists() {
+        support::dies(sandbox.read_pid("left"));
+    }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_hook() {
+    let sandbox = Sandbox::embedded();
+    let hook = "echo > hooked; sleep 100";
+    let script = format!(
+        "redlatch acquire x --quiet > handle; exec redlatch run x --quiet --hook-timeout 1h \
+         --on-skip-run '{hook}' -- true"
+    );
+    let waiting = start(sandbox.shell(&script));
+    assert!(wait_until(PATIENCE, || sandbox.path("hooked").exists()));
+
+    waiting.signal("TERM");
+
+    let ended = waiting.end().exits_with(121);
+    assert!(ended.stderr.contains("--on-skip-run was killed"), "{}", ended.stderr);
+}

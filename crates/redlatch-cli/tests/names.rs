@@ -1,0 +1,154 @@
+//! Nodes with names of their own, and one set of servers under two sets of
+//! names: production's, and those of a laptop with port forwards.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::{Proxy, Servers};
+use std::fs;
+use support::{Ended, Sandbox, start};
+
+/// Three servers, and a port forward to each.
+struct Site {
+    servers: Servers,
+    forwards: Vec<Proxy>,
+    sandbox: Sandbox,
+}
+
+impl Site {
+    /// A server that is taken over is out for 3 s.
+    fn new() -> Self {
+        let servers = Servers::start(3).unwrap();
+        let forwards = servers.iter().map(|server| Proxy::to(server).unwrap()).collect();
+        let sandbox = Sandbox::guarded(&servers);
+        Site { servers, forwards, sandbox }
+    }
+
+    fn forwarded(&self) -> Vec<String> {
+        self.forwards.iter().map(Proxy::url).collect()
+    }
+
+    /// What the laptop is told to write.
+    fn written(&self) -> Vec<String> {
+        let forwards = self.forwarded().into_iter().zip(self.servers.urls());
+        forwards.map(|(address, is)| format!("{address}?name={is}")).collect()
+    }
+
+    /// The command, with these nodes.
+    fn with(&self, nodes: &[String], args: &[&str]) -> Ended {
+        let mut command = self.sandbox.redlatch(args);
+        command.env("REDLATCH_NODES", nodes.join(","));
+        start(command).end()
+    }
+
+    fn production(&self, args: &[&str]) -> Ended {
+        self.with(&self.servers.urls(), args)
+    }
+
+    fn laptop(&self, args: &[&str]) -> Ended {
+        self.with(&self.forwarded(), args)
+    }
+
+    /// What the servers keep of the restart guard.
+    fn kept(&self) -> Vec<String> {
+        let ask = ["HMGET", "redlatch:node", "admitted", "agreement", "reserved", "watched"];
+        self.servers.iter().map(|server| format!("{:?}", server.run(&ask))).collect()
+    }
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing: {text}");
+    }
+}
+
+#[test]
+fn a_node_is_found_by_its_name_and_by_its_address_and_is_shown_with_both() {
+    let site = Site::new();
+    let urls = site.servers.urls();
+    let nodes: Vec<String> =
+        urls.iter().zip(["a", "b", "c"]).map(|(url, name)| format!("{url}?name={name}")).collect();
+    let label = format!("b ({})", urls[1]);
+
+    for typed in ["a", &urls[1], &nodes[2]] {
+        site.with(&nodes, &["admit", typed]).exits_with(0);
+    }
+    let refused = site.with(&nodes, &["admit", "d"]).exits_with(125);
+    says(&refused.stderr, &["d is not one of the nodes: a (", &label]);
+    site.with(&nodes, &["admit", &format!("{}?name=d", urls[0])]).exits_with(125);
+    for args in [&["status", "x"][..], &["doctor"], &["admit", "--wait"]] {
+        says(&site.with(&nodes, args).exits_with(0).stdout, &[&label]);
+    }
+    let both = format!(r#""address":"{}""#, urls[1]);
+    for args in [&["status", "x", "--json"][..], &["doctor", "--json"], &["admit", "a", "--json"]] {
+        says(&site.with(&nodes, args).exits_with(0).stdout, &[&both, r#""node":"b""#]);
+    }
+    site.servers.kill(&[1, 2]);
+    let refused = site.with(&nodes, &["run", "x", "--", "true"]).exits_with(122);
+    says(&refused.stderr, &["do not answer", &label]);
+    let refused = site.with(&nodes, &["ls"]).exits_with(122);
+    says(&refused.stderr, &[&label]);
+}
+
+#[test]
+fn names_stand_in_the_config_file_as_well() {
+    let site = Site::new();
+    let [a, b, c] = [0, 1, 2].map(|at| site.servers[at].url());
+    let config = format!("nodes = [\"{a}?name=a\", {{ url = \"{b}?name=b\" }}, \"{c}?name=c\"]\n");
+    fs::write(site.sandbox.path("redlatch.toml"), config).unwrap();
+    let redlatch = |args: &[&str]| {
+        let mut command = site.sandbox.redlatch(args);
+        command.env_remove("REDLATCH_NODES");
+        start(command).end()
+    };
+
+    redlatch(&["admit", "a", "b", "c"]).exits_with(0);
+
+    redlatch(&["run", "x", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn a_laptop_with_other_addresses_takes_no_server_and_is_told_what_to_write() {
+    let site = Site::new();
+    site.production(&["admit", "--all"]).exits_with(0);
+    site.production(&["run", "x", "--", "true"]).exits_with(0);
+    let kept = site.kept();
+    let (is, address, write) = (&site.servers[0].url(), &site.forwarded()[0], &site.written()[0]);
+    let advice =
+        format!("this server is admitted as {is}; if {address} leads to it, write {write}");
+
+    for args in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
+        let [known, urls] = [site.servers.urls().join(", "), site.written().join(",")];
+        let all = format!("admitted as {known}; if your addresses lead to them, write {urls}");
+        says(&site.laptop(args).exits_with(122).stderr, &[&all]);
+    }
+    // The error names this command: who follows it without a thought is stopped.
+    let refused = site.laptop(&["admit", "--replace", "--all"]).exits_with(125);
+    says(&refused.stderr, &["these servers are admitted as", "add --yes"]);
+    for args in [&["admit", "--wait"][..], &["admit", "--all"]] {
+        says(&site.laptop(args).exits_with(122).stdout, &[&advice]);
+    }
+    says(&site.laptop(&["doctor"]).exits_with(2).stdout, &[&advice]);
+    let json = site.laptop(&["admit", "--wait", "--json"]).exits_with(122).stdout;
+    says(&json, &[&format!(r#""admitted_as":"{is}""#)]);
+    assert_eq!(site.kept(), kept);
+
+    site.with(&site.written(), &["run", "x", "--", "true"]).exits_with(0);
+    site.production(&["run", "x", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn servers_that_a_laptop_was_the_first_to_use_are_taken_back_by_one_command() {
+    let site = Site::new();
+    site.laptop(&["admit", "--all"]).exits_with(0);
+    site.laptop(&["run", "x", "--", "true"]).exits_with(0);
+
+    let refused = site.production(&["run", "x", "--", "true"]).exits_with(122);
+    let claimed = format!("these servers are admitted as {}", site.forwarded().join(", "));
+    says(&refused.stderr, &[&claimed, "`redlatch admit --replace --all`"]);
+    site.production(&["admit", "--replace", "--all", "--yes"]).exits_with(0);
+
+    site.production(&["run", "x", "--", "true"]).exits_with(0);
+    site.laptop(&["run", "x", "--", "true"]).exits_with(122);
+}

@@ -1,0 +1,296 @@
+//! What an operator finds in the morning: every failure was told, in true words.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
+
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+fn shell(sandbox: &Sandbox, script: &str) -> Ended {
+    start(sandbox.shell(script)).end()
+}
+
+#[track_caller]
+fn says(ended: &Ended, words: &str) {
+    assert!(ended.stderr.contains(words), "{words:?} is not in {:?}", ended.stderr);
+}
+
+#[test]
+fn quiet_hides_no_failure() {
+    let sandbox = Sandbox::embedded();
+    let quiet = |script: &str| shell(&sandbox, &format!("redlatch run x --quiet {script}"));
+
+    let full = quiet("--max-hold 200ms -- sleep 100").exits_with(124);
+    says(&full, "--max-hold is reached");
+    let killed = "--max-hold 200ms --grace 100ms -- sh -c 'trap \"\" TERM; while :; do :; done'";
+    says(&quiet(killed).exits_with(124), "was killed");
+    let taken = "--ttl 600ms -- sh -c 'redlatch release --force x --yes >/dev/null; sleep 100'";
+    says(&quiet(taken).exits_with(123), "the lock is lost");
+    let unseen = "-- redlatch release --force x --yes --quiet";
+    says(&quiet(unseen).exits_with(123), "gone before it was released");
+}
+
+#[test]
+fn a_lock_that_another_owner_took_meanwhile_is_told_as_lost_and_left_alone() {
+    let sandbox = Sandbox::embedded();
+    let steal = "redlatch release --force x --yes && redlatch acquire x --owner thief > handle";
+    let command = ["run", "x", "--", "sh", "-c", steal];
+
+    let ended = redlatch(&sandbox, &command).exits_with(123);
+
+    says(&ended, "someone else may have held it meanwhile");
+    assert!(redlatch(&sandbox, &["status", "x"]).exits_with(121).stdout.contains("thief"));
+}
+
+#[test]
+fn quiet_does_not_hide_an_outage_or_that_the_lock_may_stay() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let script = "echo > up; while [ ! -e frozen ]; do sleep 0.01; done";
+    let running = sandbox.run("x --quiet", script);
+    eventually(PATIENCE, || sandbox.path("up").exists());
+
+    servers.freeze(&[1, 2]);
+    std::fs::write(sandbox.path("frozen"), "").unwrap();
+
+    says(&running.end().exits_with(0), "not known whether the lock is released");
+    let ended = redlatch(&sandbox, &["run", "y", "--quiet", "-E", "0", "--", "true"]);
+    says(&ended.exits_with(122), "2 of 3 nodes do not answer");
+}
+
+#[test]
+fn quiet_says_nothing_of_a_lock_that_another_owner_has() {
+    let sandbox = Sandbox::embedded();
+    for (options, code) in [("--quiet", 121), ("--quiet -E 0", 0), ("--quiet -E 122", 122)] {
+        let script = format!("redlatch run x --quiet -- redlatch run x {options} -- echo never");
+
+        let ended = shell(&sandbox, &script).exits_with(code);
+
+        assert_eq!((&*ended.stdout, &*ended.stderr), ("", ""), "{options}");
+    }
+}
+
+/// A lock whose command is done, while it is kept for `--at-least`.
+fn in_the_tail(sandbox: &Sandbox) -> Running {
+    let options = ["--ttl", "2s", "--at-least", "1m", "--quiet"];
+    let command = ["--", "sh", "-c", "echo > done"];
+    let running = start(sandbox.redlatch(["run", "x"].iter().chain(&options).chain(&command)));
+    eventually(PATIENCE, || sandbox.path("done").exists());
+    running
+}
+
+#[test]
+fn a_lock_that_is_lost_while_it_is_kept_for_at_least_is_told_as_lost_and_not_as_stolen() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let running = in_the_tail(&sandbox);
+
+    servers.freeze(&[1, 2]);
+
+    let ended = running.end().exits_with(123);
+    says(&ended, "--at-least");
+    says(&ended, "the lease ran out");
+    assert!(!ended.stderr.contains("taken away"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_signal_that_cuts_at_least_short_is_told() {
+    let sandbox = Sandbox::embedded();
+    let running = in_the_tail(&sandbox);
+
+    // Until the command's end has been noticed, the signal is the command's.
+    eventually(PATIENCE, || {
+        let children =
+            std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
+        let holder: u32 = children.unwrap().trim().parse().unwrap();
+        let below = std::fs::read_to_string(format!("/proc/{holder}/task/{holder}/children"));
+        below.unwrap().is_empty()
+    });
+    running.signal("TERM");
+
+    says(&running.end().exits_with(0), "SIGTERM cut --at-least short");
+    assert!(sandbox.is_free("x"));
+}
+
+#[test]
+fn an_extended_lock_whose_new_handle_cannot_be_printed_stays_with_the_old_one() {
+    let (_servers, sandbox) = Sandbox::with_servers(3);
+    let handle = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    for sink in [">/dev/full", ">&-"] {
+        let script = format!("redlatch extend {} {sink}", handle.trim());
+
+        let ended = shell(&sandbox, &script).exits_with(125);
+
+        says(&ended, "the handle you have");
+        assert!(!sandbox.is_free("x"), "{sink}");
+    }
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
+}
+
+#[test]
+fn a_handle_that_nobody_can_read_leaves_nothing_locked() {
+    let sandbox = Sandbox::embedded();
+    for options in ["", "--json"] {
+        let ended = shell(&sandbox, &format!("redlatch acquire x {options} >&-")).exits_with(125);
+
+        says(&ended, "stdout is closed");
+        assert!(sandbox.is_free("x"));
+    }
+    // Whoever throws it away on purpose lets the TTL end the lock.
+    shell(&sandbox, "redlatch acquire x <>/dev/null >&0").exits_with(0);
+    assert!(!sandbox.is_free("x"));
+}
+
+#[test]
+fn a_release_by_handle_frees_the_nodes_that_answer_and_goes_on_with_the_others() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let handle = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    servers.freeze(&[1, 2]);
+
+    let ended = redlatch(&sandbox, &["release", handle.trim()]).exits_with(122);
+
+    says(&ended, "not known whether the lock is released");
+    eventually(PATIENCE, || servers[0].keys().is_empty());
+    servers.thaw(&[1, 2]);
+    eventually(PATIENCE, || servers.keys_everywhere() == [[""; 0]; 3]);
+}
+
+#[test]
+fn whoever_waits_for_nodes_that_are_down_says_for_which() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    servers[1].kill();
+    servers[2].kill();
+    for task in ["run x --wait forever -- true", "acquire x --wait forever --json"] {
+        let _ = std::fs::remove_file(sandbox.path("said"));
+        let script = format!("redlatch {task} 2> said");
+        let waiting = start(sandbox.shell(&script));
+
+        let mut said = String::new();
+        eventually(PATIENCE, || {
+            said = std::fs::read_to_string(sandbox.path("said")).unwrap_or_default();
+            said.contains("times in")
+        });
+
+        assert!(said.contains("2 of 3 nodes do not answer"), "{said}");
+        assert!(said.contains(&servers[2].url()), "{said}");
+        servers[1].restart();
+        waiting.end().exits_with(0);
+        servers[1].kill();
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_lock_says_who_has_it_if_asked_to() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["acquire", "x", "--owner", "ada", "--ttl", "5s"]).exits_with(0);
+
+    let waited = redlatch(&sandbox, &["run", "x", "--wait", "1m", "-v", "--", "true"]);
+
+    says(&waited.exits_with(0), "x is held by ada; waiting for");
+}
+
+#[test]
+fn whoever_waits_for_itself_is_told() {
+    let sandbox = Sandbox::embedded();
+    for options in ["", "--wait 2s"] {
+        let script = format!("redlatch run x -- redlatch run x {options} -- true");
+
+        let ended = shell(&sandbox, &script).exits_with(121);
+
+        says(&ended, "it would wait for itself");
+        let times = ended.stderr.matches("it would wait for itself").count();
+        assert_eq!(times, if options.is_empty() { 1 } else { 2 }, "{}", ended.stderr);
+    }
+    let other = "redlatch run y -- redlatch run x -- redlatch run y --owner me -- true";
+    says(&shell(&sandbox, other).exits_with(121), "y is held by");
+}
+
+#[test]
+fn a_frozen_minority_does_not_hold_up_the_end_of_a_run() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let script = "echo > up; while [ ! -e frozen ]; do sleep 0.01; done; date +%s%N > ended";
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let _ = std::fs::remove_file(sandbox.path("up"));
+        let running = sandbox.run("x", script);
+        eventually(PATIENCE, || sandbox.path("up").exists());
+        servers.freeze(&[2]);
+        std::fs::write(sandbox.path("frozen"), "").unwrap();
+
+        running.end().exits_with(0);
+
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let ended: u64 = sandbox.read("ended").parse().unwrap();
+        times.push(now.saturating_sub(Duration::from_nanos(ended)));
+        servers.thaw(&[2]);
+        std::fs::remove_file(sandbox.path("frozen")).unwrap();
+        std::fs::remove_file(sandbox.path("ended")).unwrap();
+        eventually(PATIENCE, || sandbox.is_free("x") && servers[2].keys().is_empty());
+    }
+    // A busy machine makes each of them longer, but hardly all.
+    assert!(times.iter().min().unwrap() < &Duration::from_millis(400), "{times:?}");
+}
+
+#[test]
+fn a_ttl_that_one_command_accepts_is_accepted_by_all() {
+    let sandbox = Sandbox::embedded();
+    for ttl in ["2s", "5s", "6s", "7s", "30s"] {
+        redlatch(&sandbox, &["run", "x", "--ttl", ttl, "--", "true"]).exits_with(0);
+        let handle = redlatch(&sandbox, &["acquire", "x", "--ttl", ttl]).exits_with(0).stdout;
+
+        let extended = redlatch(&sandbox, &["extend", handle.trim()]);
+        let released = redlatch(&sandbox, &["release", handle.trim()]);
+
+        // A busy machine may come too late for the short ones.
+        for ended in [extended, released] {
+            assert!([0, 122, 123].contains(&ended.status.code().unwrap()), "{ttl}: {ended:?}");
+        }
+        eventually(PATIENCE, || sandbox.is_free("x"));
+    }
+    let long = ["acquire", "x", "--ttl", "1m", "--max-ttl", "1m"];
+    let handle = redlatch(&sandbox, &long).exits_with(0).stdout;
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
+}
+
+#[test]
+fn too_few_descriptors_are_an_error_and_no_panic() {
+    let sandbox = Sandbox::embedded();
+    let handle = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    for limit in 4..=14 {
+        for task in ["run y -- true", "acquire y --ttl 1s", "release", "ls", "doctor"] {
+            let handle = if task == "release" { handle.trim() } else { "" };
+            // Whoever started the tests may have left descriptors open.
+            let close = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
+            let script = format!("{close}; ulimit -n {limit}; redlatch {task} {handle}");
+
+            let ended = shell(&sandbox, &script);
+
+            let code = ended.status.code().unwrap();
+            assert!([0, 2, 122, 125].contains(&code), "{limit}, {task}: {ended:?}");
+            assert!(!ended.stderr.contains("panicked"), "{limit}, {task}: {ended:?}");
+            assert!(
+                code == 0 || !ended.stderr.contains("was killed"),
+                "{limit}, {task}: {ended:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_words_for_what_was_killed_are_true() {
+    let sandbox = Sandbox::embedded();
+    let run = |script: &str| {
+        shell(&sandbox, &format!("redlatch run x --max-hold 200ms {script}")).exits_with(124)
+    };
+
+    let late = run("--grace 100ms -- sh -c 'trap \"\" TERM; while :; do sleep 0.01; done'");
+    says(&late, "the command did not end in time and was killed");
+    let no_time = run("--on-lost kill -- sleep 100");
+    says(&no_time, "--max-hold is reached; the command is killed");
+    assert!(!no_time.stderr.contains("in time"), "{}", no_time.stderr);
+    let child = "sh -c '(trap \"\" TERM; exec sleep 100) & exec sleep 100'";
+    let left_behind = run(&format!("--grace 100ms -- {child}"));
+    says(&left_behind, "the command ended, but processes that it had started did not");
+}

@@ -1,0 +1,454 @@
+//! Servers that may have forgotten locks, as an operator meets them.
+
+mod support;
+
+use redlatch::node::REDIS_PERMISSIONS;
+use redlatch_testbed::{ServerOptions, Servers};
+use std::time::{Duration, Instant};
+use support::{Ended, PATIENCE, Running, Sandbox, eventually, pty::Terminal, start};
+
+/// How long a server is out in a guarded [`Sandbox`].
+const WINDOW: Duration = Duration::from_secs(3);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+fn admitted(sandbox: Sandbox) -> Sandbox {
+    redlatch(&sandbox, &["admit", "--all"]).exits_with(0);
+    sandbox
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing: {text}");
+    }
+}
+
+#[test]
+fn servers_that_were_just_started_do_not_vote_until_somebody_vouches_for_them() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+
+    for command in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
+        let refused = redlatch(&sandbox, command).exits_with(122);
+        says(
+            &refused.stderr,
+            &["3 of 3 nodes are new or restarted", " to go", "`redlatch admit --all`"],
+        );
+    }
+    redlatch(&sandbox, &["status", "x"]).exits_with(122);
+
+    redlatch(&sandbox, &["admit", "--all"]).exits_with(0);
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn waiting_for_a_lock_outlasts_the_quarantine() {
+    let (_servers, sandbox) = Sandbox::with_guarded_servers(3);
+
+    let ended = redlatch(&sandbox, &["run", "x", "--wait", "15s", "--", "echo", "done"]);
+
+    assert_eq!(ended.exits_with(0).stdout, "done\n");
+}
+
+#[test]
+fn a_server_that_comes_back_empty_is_shown_until_somebody_vouches_for_it() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded_long(&servers));
+    let name = servers[1].url();
+    servers[1].restart_empty();
+
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+    let seen = redlatch(&sandbox, &["status", "x"]).exits_with(0).stdout;
+    let of_node = seen.lines().find(|line| line.contains(&name)).unwrap();
+    says(of_node, &["free, quarantined for another "]);
+    assert_eq!(seen.matches("quarantined").count(), 1, "{seen}");
+    let seen = redlatch(&sandbox, &["status", "x", "--json"]).exits_with(0).stdout;
+    says(&seen, &[&format!(r#""node":"{name}","quarantine":{{"reason":"it may have forgotten"#)]);
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
+    says(&found, &["quarantined for another ", &format!("redlatch admit {name}")]);
+    let found = redlatch(&sandbox, &["doctor", "--json"]).exits_with(1).stdout;
+    says(&found, &[r#""standing":"quarantined""#, r#""remaining_ms":5"#]);
+
+    let vouched = redlatch(&sandbox, &["admit", &name]).exits_with(0).stdout;
+    assert_eq!(vouched.matches("admitted").count(), 3, "{vouched}");
+    redlatch(&sandbox, &["doctor"]).exits_with(0);
+}
+
+#[test]
+fn a_node_is_named_as_in_errors_or_by_its_address_as_given() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    let name = servers[0].url();
+    let given = format!("{name}/0?allow_eviction=no");
+    let other = name.replace("127.0.0.1", "localhost");
+    let [a, b, c] = [&given, &servers[1].url(), &servers[2].url()].map(Clone::clone);
+    let nodes = ["--node", &a, "--node", &b, "--node", &c];
+
+    for (typed, code) in [(&given, 0), (&name, 0), (&other, 125)] {
+        let args = [&["admit", typed][..], &nodes].concat();
+        redlatch(&sandbox, &args).exits_with(code);
+    }
+}
+
+#[test]
+fn admit_wait_vouches_for_nothing_and_returns_when_the_window_is_over() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded(&servers));
+    servers[2].restart_empty();
+    let back = Instant::now();
+
+    redlatch(&sandbox, &["admit", "--wait", "--timeout", "500ms"]).exits_with(122);
+    let first = redlatch(&sandbox, &["admit", "--wait", &servers[0].url()]).exits_with(0);
+    let others_are_out = first.stdout.matches("admitted").count() < 3;
+    assert!(others_are_out || back.elapsed() >= WINDOW, "they need not be waited for: {first:?}");
+    let waited = redlatch(&sandbox, &["admit", "--wait", &servers[2].url()]).exits_with(0);
+
+    assert!(back.elapsed() >= WINDOW, "after {:?}", back.elapsed());
+    assert_eq!(waited.stdout.matches("admitted").count(), 3, "{}", waited.stdout);
+}
+
+#[test]
+fn admit_wait_for_one_node_ends_at_once_where_others_serve_another_list() {
+    let servers = Servers::start(4).unwrap();
+    admitted(Sandbox::first(&servers, 3));
+    let wrong = Sandbox::guarded(&servers);
+    let [a, b, d] = [0, 1, 3].map(|at| servers[at].url());
+    let nodes = ["--node", &a, "--node", &b, "--node", &d];
+
+    // It would wait forever: nobody who is refused by others admits this one.
+    let args = [&["admit", "--wait", &d][..], &nodes].concat();
+    let refused = redlatch(&wrong, &args).exits_with(122);
+
+    says(&refused.stdout, &["its clients have another list of nodes", &servers[2].url()]);
+    says(
+        &refused.stderr,
+        &["other nodes serve clients with another list", "waiting does not help"],
+    );
+}
+
+#[test]
+fn advice_does_not_forget_nodes_that_were_typed() {
+    let servers = Servers::start(1).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    let node = ["--node", &servers[0].url(), "--restart-guard", "on"];
+    let hint = format!("`redlatch admit --all {}`", node.join(" "));
+    for args in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
+        let typed = [&args[..2], &node, &args[2..]].concat();
+        let typed = redlatch(&sandbox, &typed).exits_with(122).stderr;
+        says(&typed, &[&hint]);
+        let typed_elsewhere = [&args[..2], &node[2..], &args[2..]].concat();
+        let said = redlatch(&sandbox, &typed_elsewhere).exits_with(122).stderr;
+        assert!(!said.contains("--node"), "{said}");
+    }
+    let found = redlatch(&sandbox, &[&["doctor"][..], &node].concat()).exits_with(2).stdout;
+    says(&found, &[&format!("`redlatch admit {} {}`", node[1], node.join(" "))]);
+}
+
+#[test]
+fn a_person_sees_what_is_waited_for() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded(&servers));
+    for guard in ["on", "strict"] {
+        servers[2].restart_empty();
+
+        let script = format!("redlatch admit --wait --restart-guard {guard}; echo status $?");
+        let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+
+        let name = servers[2].url();
+        terminal.shows(&format!("waiting for 1 of 3 nodes: {name} quarantined for another 2."));
+        terminal.shows("status 0");
+    }
+}
+
+#[test]
+fn the_list_grows_by_one_node_and_its_old_clients_are_never_together_with_the_new_ones() {
+    let servers = Servers::start(4).unwrap();
+    let old = admitted(Sandbox::first(&servers, 3));
+    let new = Sandbox::guarded(&servers);
+    let first = servers[0].url();
+    let mut holder = old.run("x", "echo up > up; sleep 100");
+    old.read("up");
+    let refused = redlatch(&new, &["run", "x", "--", "true"]).exits_with(122).stderr;
+    says(&refused, &["another list of nodes", &first, "`redlatch admit --replace --all`"]);
+
+    // One of three is taken away: the old clients have two left, the new ones two of four.
+    let began = Instant::now();
+    redlatch(&new, &["admit", "--replace", &first, "--yes"]).exits_with(0);
+    assert!(began.elapsed() >= WINDOW, "after {:?}", began.elapsed());
+    assert!(!holder.has_ended());
+    redlatch(&new, &["run", "x", "--", "true"]).exits_with(122);
+
+    let done = redlatch(&new, &["admit", "--replace", "--all", "--yes"]).exits_with(0).stdout;
+    assert_eq!(done.matches("admitted").count(), 4, "{done}");
+    holder.end().exits_with(123);
+    redlatch(&new, &["run", "x", "--", "true"]).exits_with(0);
+    redlatch(&old, &["run", "x", "--", "true"]).exits_with(122);
+}
+
+/// Neither list would admit it: the first node serves the new one, the third the
+/// old one.
+#[test]
+fn a_node_that_forgets_while_it_changes_over_is_taken_again() {
+    let servers = Servers::start(4).unwrap();
+    let _old = admitted(Sandbox::first(&servers, 3));
+    let new = Sandbox::guarded(&servers);
+    let [first, second] = [0, 1].map(|node| servers[node].url());
+    redlatch(&new, &["admit", "--replace", &first, "--yes"]).exits_with(0);
+
+    let replacing = start(new.redlatch(["admit", "--replace", &second, "--yes"]));
+    let reserved = || servers[1].run(&["HGET", "redlatch:node", "reserved"]).text();
+    eventually(PATIENCE, || reserved().is_some_and(|list| !list.is_empty()));
+    servers[1].restart_empty();
+
+    replacing.end().exits_with(0);
+}
+
+#[test]
+fn nobody_takes_nodes_from_clients_unasked_while_a_lock_is_to_be_seen() {
+    let servers = Servers::start(4).unwrap();
+    let old = admitted(Sandbox::first(&servers, 3));
+    let new = Sandbox::guarded(&servers);
+    let script = "echo up > up; sleep 100";
+    let args = ["run", "x", "--owner", "ada", "--", "sh", "-c", script];
+    let mut holder = start(old.redlatch(args));
+    old.read("up");
+
+    for which in ["--all", &servers[0].url()] {
+        let refused = redlatch(&new, &["admit", "--replace", which]).exits_with(125);
+        let words = ["1 lock ", "x ", "ada ", "give all clients the same settings", "--yes"];
+        says(&refused.stderr, &words);
+        says(&refused.stderr, &[&servers[0].url()]);
+    }
+    let mut terminal = Terminal::with(&new, &["redlatch", "admit", "--replace", "--all"]);
+    terminal.shows("HELD BY");
+    terminal.shows("ada");
+    terminal.shows("[y/N]");
+    terminal.press("n\n");
+    assert_eq!(terminal.end(), Some(125));
+
+    assert!(!holder.has_ended());
+    let standings = redlatch(&old, &["admit", "--all"]).exits_with(0).stdout;
+    assert_eq!(standings.matches("admitted").count(), 3, "{standings}");
+}
+
+#[test]
+fn a_list_that_grows_by_two_is_refused_unless_all_clients_are_stopped() {
+    let servers = Servers::start(5).unwrap();
+    admitted(Sandbox::first(&servers, 3));
+    let new = Sandbox::guarded(&servers);
+
+    let refused = redlatch(&new, &["admit", "--replace", "--all"]).exits_with(125);
+    says(&refused.stderr, &["one node at a time", "--all-stopped"]);
+    for server in &servers {
+        says(&refused.stderr, &[&server.url()]);
+    }
+    redlatch(&Sandbox::first(&servers, 3), &["run", "x", "--", "true"]).exits_with(0);
+
+    redlatch(&new, &["admit", "--replace", "--all", "--all-stopped"]).exits_with(0);
+    redlatch(&new, &["run", "x", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn who_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
+    let servers = Servers::start(3).unwrap();
+    admitted(Sandbox::guarded(&servers));
+    let one = Sandbox::first(&servers, 1);
+
+    let refused = redlatch(&one, &["run", "x", "--", "true"]).exits_with(122);
+    let status = redlatch(&one, &["status", "x"]).exits_with(122);
+
+    for server in &servers {
+        says(&refused.stderr, &["another list of nodes", &server.url()]);
+    }
+    says(&status.stdout, &["x: unclear", "its clients have other settings"]);
+}
+
+#[test]
+fn fault_20_doctor_tells_whose_clock_is_an_hour_ahead() {
+    let options = ServerOptions::default().fake_clock();
+    let servers = Servers::start_with(3, &options).unwrap();
+    let sandbox = admitted(Sandbox::guarded_long(&servers));
+
+    servers[1].clock_ahead(HOUR);
+
+    let name = servers[1].url();
+    let mut found = String::new();
+    let shown = support::wait_until(PATIENCE, || {
+        found = redlatch(&sandbox, &["doctor"]).stdout;
+        found.contains(&format!("problem  the clock of {name} is 3"))
+    });
+    assert!(shown, "{found}");
+    redlatch(&sandbox, &["doctor"]).exits_with(2);
+}
+
+#[test]
+fn a_user_with_no_more_permissions_than_documented_can_do_all_of_it() {
+    let options = ServerOptions::default().user("ada", "pw", &format!("{REDIS_PERMISSIONS} ~*"));
+    let servers = Servers::start_with(3, &options).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    let urls: Vec<String> = servers.iter().map(|server| server.url_as("ada", "pw")).collect();
+    let nodes: Vec<&str> = urls.iter().flat_map(|url| ["--node", url]).collect();
+    let done = |args: &[&str]| redlatch(&sandbox, &[args, &nodes].concat()).exits_with(0);
+
+    done(&["admit", "--all"]);
+    let mut run = vec!["run", "x"];
+    run.extend(&nodes);
+    run.extend(["--", "true"]);
+    redlatch(&sandbox, &run).exits_with(0);
+    done(&["status", "x"]);
+    done(&["doctor"]);
+    done(&["admit", "--wait"]);
+    servers[0].restart_empty();
+    let vouched = done(&["admit", &urls[0]]);
+    assert!(!vouched.stdout.contains("pw"), "{}", vouched.stdout);
+}
+
+/// Fault 21: the clock of a server is set back, and its keys live on.
+#[test]
+fn a_key_that_lives_on_for_longer_than_any_client_may_ask_for_is_pointed_out() {
+    let options = ServerOptions::default().fake_clock();
+    let servers = Servers::start_with(3, &options).unwrap();
+    let sandbox = admitted(Sandbox::guarded_long(&servers));
+    redlatch(&sandbox, &["acquire", "x"]).exits_with(0);
+    let usual = redlatch(&sandbox, &["status", "x"]).exits_with(121);
+    assert!(!usual.stdout.contains("set back"), "{}", usual.stdout);
+
+    servers[0].clock_behind(HOUR);
+
+    let shown = redlatch(&sandbox, &["status", "x"]).exits_with(121);
+    assert_eq!(shown.stdout.matches("was its clock set back?").count(), 1, "{}", shown.stdout);
+    let json = redlatch(&sandbox, &["status", "--json", "x"]).exits_with(121);
+    assert_eq!(json.stdout.matches("\"above_max_ttl\":true").count(), 1, "{}", json.stdout);
+}
+
+/// Two of three servers were restarted under a job.
+fn two_restarted_under_a_job() -> (Servers, Sandbox, Running) {
+    let servers = Servers::start(3).expect("three servers");
+    let sandbox = admitted(Sandbox::guarded_long(&servers));
+    let script = "echo up > up; sleep 100";
+    let args = ["run", "x", "--owner", "ada", "--", "sh", "-c", script];
+    let holder = start(sandbox.redlatch(args));
+    sandbox.read("up");
+    servers[0].restart_empty();
+    servers[1].restart_empty();
+    (servers, sandbox, holder)
+}
+
+#[test]
+fn nobody_vouches_for_nodes_unasked_while_a_lock_is_to_be_seen() {
+    let (servers, sandbox, _holder) = two_restarted_under_a_job();
+    let name = servers[1].url();
+
+    for which in [&["admit", "--all"][..], &["admit", &name]] {
+        let refused = redlatch(&sandbox, which).exits_with(125);
+        says(&refused.stderr, &["1 lock ", "x ", "ada ", "1 of 3", "--yes", "admit --wait"]);
+    }
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122);
+
+    redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
+    redlatch(&sandbox, &["run", "other", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn a_person_is_shown_the_locks_before_vouching_for_nodes() {
+    let (_servers, sandbox, _holder) = two_restarted_under_a_job();
+    for (answer, code) in [("n\n", 125), ("y\n", 0)] {
+        let mut terminal = Terminal::with(&sandbox, &["redlatch", "admit", "--all"]);
+        terminal.shows("HELD BY");
+        terminal.shows("ada");
+        terminal.shows("[y/N]");
+        terminal.press(answer);
+        assert_eq!(terminal.end(), Some(code));
+    }
+}
+
+#[test]
+fn nobody_vouches_for_nodes_unasked_while_another_cannot_be_looked_at() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded_long(&servers));
+    servers[0].restart_empty();
+    servers[2].kill();
+
+    let refused = redlatch(&sandbox, &["admit", &servers[0].url()]).exits_with(125);
+
+    says(&refused.stderr, &[&servers[2].url(), "--yes"]);
+    redlatch(&sandbox, &["admit", &servers[0].url(), "--yes"]).exits_with(0);
+}
+
+#[test]
+fn nodes_that_vote_already_need_no_word_and_no_question() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded_long(&servers));
+    redlatch(&sandbox, &["acquire", "x"]).exits_with(0);
+
+    redlatch(&sandbox, &["admit", "--all"]).exits_with(0);
+}
+
+/// The guide's own commands, between the restarts of all servers.
+#[test]
+fn fault_55_a_lease_survives_a_rolling_restart_by_the_commands_of_the_guide() {
+    let servers = Servers::start(3).unwrap();
+    // Long enough that a busy machine does not lose the lock by itself.
+    let sandbox = admitted(Sandbox::guarded(&servers).with_times("5s", "1s"));
+    let script = "echo $REDLATCH_FENCING_TOKEN > token; until [ -e stop ]; do sleep 0.05; done";
+    let mut holder = sandbox.run("x", script);
+    let token = sandbox.read("token");
+
+    for server in &servers {
+        server.restart_empty();
+        redlatch(&sandbox, &["admit", "--wait", "--timeout", "5m", &server.url()]).exits_with(0);
+        assert!(!holder.has_ended(), "{:?}", holder.end());
+        let status = redlatch(&sandbox, &["status", "x"]).exits_with(121).stdout;
+        says(&status, &[&format!("fencing token {token}\n")]);
+    }
+
+    std::fs::write(sandbox.path("stop"), "").unwrap();
+    holder.end().exits_with(0);
+    let later = redlatch(&sandbox, &["run", "x", "--", "sh", "-c", "echo $REDLATCH_FENCING_TOKEN"]);
+    let later: u64 = later.exits_with(0).stdout.trim().parse().unwrap();
+    assert!(later > token.parse().unwrap(), "{later} after {token}");
+}
+
+/// A lock that nobody extends is not planted again: it is waited for no longer
+/// than it can live.
+#[test]
+fn admit_wait_waits_for_a_lock_that_is_never_planted_again_until_it_must_be_over() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded(&servers));
+    servers[2].restart_empty();
+    redlatch(&sandbox, &["admit", "--yes", &servers[2].url()]).exits_with(0);
+    servers[2].freeze();
+    redlatch(&sandbox, &["acquire", "x"]).exits_with(0);
+    servers[2].thaw();
+    let began = Instant::now();
+
+    let waited = redlatch(&sandbox, &["admit", "--wait", "--timeout", "300ms"]).exits_with(122);
+    says(&waited.stderr, &["x is not on "]);
+    redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
+
+    assert!(began.elapsed() < 3 * WINDOW, "{:?}", began.elapsed());
+    redlatch(&sandbox, &["status", "x"]).exits_with(0);
+}
+
+#[test]
+fn admit_wait_that_may_not_list_locks_says_what_to_grant() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded(&servers).with_times("30s", "1s");
+    start(sandbox.redlatch(["admit", "--all", "--yes"])).end().exits_with(0);
+    for server in &servers {
+        server.run(&["ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-scan"]);
+    }
+
+    let urls: Vec<_> = servers.iter().map(|server| server.url_as("locks", "pw")).collect();
+    let nodes = urls.iter().flat_map(|url| ["--node", url]);
+    let ended =
+        start(sandbox.redlatch(["admit", "--wait", "--timeout", "3s"].into_iter().chain(nodes)));
+
+    let ended = ended.end().exits_with(122);
+    assert!(ended.stderr.contains("restart no other node yet"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("+scan"), "{}", ended.stderr);
+}

@@ -1,0 +1,149 @@
+//! Users of one machine: they share their locks, or are told that they do not.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use nix::unistd::{Gid, chown, geteuid};
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
+    path::Path,
+    process::Command,
+};
+use support::{Ended, Sandbox, redlatch, start};
+
+/// Two users, and two groups. Nobody needs to know their names.
+const ADA: u32 = 54_321;
+const BOB: u32 = 54_322;
+const TEAM: u32 = 54_399;
+const OTHERS: u32 = 54_398;
+
+/// A place that all users can enter. None where nobody can become another user.
+fn place() -> Option<Sandbox> {
+    if !geteuid().is_root() {
+        eprintln!("SKIPPED: only root can become other users");
+        return None;
+    }
+    let sandbox = Sandbox::embedded();
+    set_mode(sandbox.dir(), 0o777);
+    fs::copy(redlatch(), sandbox.path("command")).unwrap();
+    set_mode(&sandbox.path("command"), 0o755);
+    Some(sandbox)
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A directory of root's for the team.
+fn shared(sandbox: &Sandbox) {
+    let dir = sandbox.path("shared");
+    fs::create_dir(&dir).unwrap();
+    chown(&dir, None, Some(Gid::from_raw(TEAM))).unwrap();
+    set_mode(&dir, 0o2770);
+}
+
+/// Runs a script as another user, with a home of their own.
+fn run_as(sandbox: &Sandbox, user: u32, group: u32, script: &str) -> Ended {
+    let home = sandbox.path(&format!("home{user}"));
+    let _ = fs::create_dir(&home);
+    chown(&home, Some(user.into()), None).unwrap();
+    let model = sandbox.shell("");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("umask 022; {script}"));
+    for (name, value) in model.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("XDG_STATE_HOME", &home).env("HOME", &home).current_dir(sandbox.dir());
+    command.stdin(std::process::Stdio::null()).uid(user).gid(group);
+    start(command).end()
+}
+
+#[test]
+fn users_of_a_shared_directory_exclude_each_other() {
+    let Some(sandbox) = place() else { return };
+    shared(&sandbox);
+
+    run_as(&sandbox, ADA, TEAM, "./command acquire x --owner ada").exits_with(0);
+    let held = run_as(&sandbox, BOB, TEAM, "./command run x -- true").exits_with(121);
+    let root = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
+
+    for ended in [held, root] {
+        assert!(ended.stderr.contains("x is held by ada"), "{ended:?}");
+    }
+    let file = sandbox.path("shared/locks.db").metadata().unwrap();
+    assert_eq!((file.mode() & 0o777, file.gid()), (0o660, TEAM));
+    let told = run_as(&sandbox, BOB, TEAM, "./command run y -v -- true").exits_with(0);
+    assert!(told.stderr.contains("shared by the users of this machine"), "{told:?}");
+}
+
+#[test]
+fn whoever_is_not_in_the_group_is_refused_and_does_not_lock_alone() {
+    let Some(sandbox) = place() else { return };
+    shared(&sandbox);
+
+    let refused = run_as(&sandbox, BOB, OTHERS, "./command run x -- echo never").exits_with(125);
+
+    assert_eq!(refused.stdout, "");
+    let words = format!("for the group {TEAM}, and this user is not in it: join the group");
+    assert!(refused.stderr.contains(&words), "{refused:?}");
+    let script = "REDLATCH_SHARED=off ./command run x -v -- true";
+    let alone = run_as(&sandbox, BOB, OTHERS, script).exits_with(0);
+    assert!(alone.stderr.contains("of this user alone"), "{alone:?}");
+}
+
+#[test]
+fn without_a_shared_directory_everyone_is_told_that_the_locks_are_theirs_alone() {
+    let Some(sandbox) = place() else { return };
+    // One that root uses alone is none.
+    fs::create_dir(sandbox.path("shared")).unwrap();
+    set_mode(&sandbox.path("shared"), 0o700);
+
+    let run = run_as(&sandbox, ADA, TEAM, "./command run x -v -- true").exits_with(0);
+    let doctor = run_as(&sandbox, ADA, TEAM, "./command doctor").exits_with(0);
+
+    assert!(run.stderr.contains("of this user alone; other users have other locks"), "{run:?}");
+    assert!(doctor.stdout.contains("they exclude no other user of this machine"), "{doctor:?}");
+    assert!(doctor.stdout.contains("install -d -m 2770"), "{doctor:?}");
+}
+
+#[test]
+fn a_second_user_is_told_what_really_keeps_them_out() {
+    let Some(sandbox) = place() else { return };
+    fs::create_dir(sandbox.path("open")).unwrap();
+    set_mode(&sandbox.path("open"), 0o755);
+    chown(&sandbox.path("open"), Some(ADA.into()), Some(TEAM.into())).unwrap();
+    let node = format!("--node file:{}", sandbox.path("open/locks.db").display());
+    let run =
+        |user, node: &str| run_as(&sandbox, user, TEAM, &format!("./command run x {node} -- true"));
+    run(ADA, &node).exits_with(0);
+
+    let mode = run(BOB, &node).exits_with(125).stderr;
+    set_mode(&sandbox.path("open"), 0o700);
+    let closed = run(BOB, &node).exits_with(125).stderr;
+
+    let file = format!("locks.db belongs to {ADA}, group {TEAM}, mode 0600");
+    assert!(mode.contains(&file), "{mode}");
+    assert!(mode.contains("to share it with a group: chgrp"), "{mode}");
+    let dir = format!("open belongs to {ADA}, group {TEAM}, mode 0700; only they can enter it");
+    assert!(closed.contains(&dir), "{closed}");
+}
+
+#[test]
+fn a_named_file_is_shared_if_its_directory_is() {
+    let Some(sandbox) = place() else { return };
+    shared(&sandbox);
+    let node = format!("--node 'file:{}?name=a'", sandbox.path("shared/a%20b.db").display());
+    let run = |user| run_as(&sandbox, user, TEAM, &format!("./command run x {node} -- true"));
+
+    run(ADA).exits_with(0);
+    run(BOB).exits_with(0);
+
+    assert_eq!(sandbox.path("shared/a b.db").metadata().unwrap().mode() & 0o777, 0o660);
+}

@@ -1,0 +1,277 @@
+//! Every attempt leaves a trace, and the trace harms no job.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::{fs::PermissionsExt, net::UnixDatagram},
+    path::Path,
+};
+use support::{Ended, PATIENCE, Sandbox, child_of, dies, eventually, send, start};
+
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+/// All lines of a log and of its predecessor; every one of them is JSON.
+#[track_caller]
+fn lines(path: &Path) -> Vec<Value> {
+    let before = path.with_extension("jsonl.1");
+    let text = [before.as_path(), path].map(|path| fs::read_to_string(path).unwrap_or_default());
+    text.concat().lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+fn traced(sandbox: &Sandbox) -> Vec<Value> {
+    lines(&sandbox.path("redlatch/runs.jsonl"))
+}
+
+#[test]
+fn every_attempt_leaves_a_line_with_all_that_is_known() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "a", "b", "--wait", "2s", "--", "sh", "-c", "exit 7"]);
+    let handle = redlatch(&sandbox, &["acquire", "a", "--owner", "ada"]).stdout;
+    redlatch(&sandbox, &["run", "a", "-E", "0", "--", "true"]).exits_with(0);
+    redlatch(&sandbox, &["extend", handle.trim()]).exits_with(0);
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(123);
+
+    let lines = traced(&sandbox);
+
+    let short: Vec<_> = lines
+        .iter()
+        .map(|line| format!("{} {} {}", line["task"], line["outcome"], line["exit"]))
+        .collect();
+    let expected = [
+        r#""run" "granted" 7"#,
+        r#""acquire" "granted" 0"#,
+        r#""run" "held" 0"#,
+        r#""extend" "granted" 0"#,
+        r#""release" "granted" 0"#,
+        r#""release" "lost" 123"#,
+    ];
+    assert_eq!(short, expected);
+    let run = &lines[0];
+    assert_eq!(run["names"], serde_json::json!(["a", "b"]));
+    assert_eq!((&run["command"], &run["ended"]), (&"sh".into(), &"exited".into()));
+    assert_eq!((&run["wait_ms"], &run["votes"]), (&2000.into(), &"granted 1".into()));
+    for known in ["time", "host", "user", "pid", "waited_ms", "token", "held_ms", "nodes"] {
+        assert!(!run[known].is_null(), "{known} is missing: {run}");
+    }
+    assert!(lines[2]["why"].as_str().unwrap().contains("held by ada"), "{}", lines[2]);
+    assert!(lines.iter().all(|line| !line.to_string().contains(handle.split(':').nth(4).unwrap())));
+}
+
+#[test]
+fn a_job_that_fails_for_its_settings_leaves_a_trace_too() {
+    let sandbox = Sandbox::embedded();
+    let mut command = sandbox.redlatch(["run", "x", "--", "true"]);
+    start({
+        command.env("REDLATCH_NODES", "");
+        command
+    })
+    .end()
+    .exits_with(125);
+    fs::write(sandbox.path("redlatch.toml"), "ttl = \"redis://:Secret@a\"").unwrap();
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(125);
+    fs::remove_file(sandbox.path("redlatch.toml")).unwrap();
+
+    let told = redlatch(&sandbox, &["log", "x", "--since", "1h"]).exits_with(0).stdout;
+
+    assert!(told.contains("not run: REDLATCH_NODES names no node"), "{told}");
+    assert!(told.contains("is not a duration") && !told.contains("Secret"), "{told}");
+}
+
+#[test]
+fn the_log_is_private_whatever_the_umask() {
+    let sandbox = Sandbox::embedded();
+    let script = "umask 0; redlatch run x --log logs/deep/runs.jsonl -- true";
+
+    start(sandbox.shell(script)).end().exits_with(0);
+
+    let mode = |name: &str| sandbox.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("logs/deep/runs.jsonl"), 0o600);
+    assert_eq!([mode("logs"), mode("logs/deep")], [0o700, 0o700]);
+}
+
+#[test]
+fn many_at_once_lose_no_line_and_tear_none_apart() {
+    const JOBS: u64 = 24;
+    let sandbox = Sandbox::embedded();
+    let log = sandbox.path("log.jsonl");
+    // About two thirds of all lines fit: the log is rotated once, in the middle.
+    let one = redlatch(&sandbox, &["run", "job10", "--log", log.to_str().unwrap(), "--", "true"]);
+    one.exits_with(0);
+    let size = fs::metadata(&log).unwrap().len() * JOBS * 2 / 3;
+    fs::remove_file(&log).unwrap();
+    let jobs = (10..10 + JOBS).map(|job| {
+        let name = format!("job{job}");
+        let mut command = sandbox.redlatch(["run", &name, "-v", "--wait", "20s", "--", "true"]);
+        command.env("REDLATCH_LOG", &log).env("REDLATCH_LOG_SIZE", size.to_string());
+        start(command)
+    });
+
+    let jobs: Vec<_> = jobs.collect();
+    let mut missed = 0;
+    for job in jobs {
+        // On a busy machine, one may take too long, and says so.
+        missed += u64::from(job.end().exits_with(0).stderr.contains("no trace is left"));
+    }
+
+    let names: BTreeSet<_> = lines(&log).iter().map(|line| line["names"].to_string()).collect();
+    assert!(names.len() as u64 >= JOBS - missed, "{names:?}");
+    assert!(sandbox.path("log.jsonl.1").exists(), "it was never rotated");
+}
+
+#[test]
+fn the_log_stays_below_its_size() {
+    let sandbox = Sandbox::embedded();
+    for _ in 0..12 {
+        redlatch(&sandbox, &["run", "x", "--log-size", "1K", "--", "true"]).exits_with(0);
+    }
+
+    for name in ["redlatch/runs.jsonl", "redlatch/runs.jsonl.1"] {
+        let size = sandbox.path(name).metadata().unwrap().len();
+        assert!((1..=1000).contains(&size), "{name}: {size}");
+    }
+    let told = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
+    assert_eq!(told.lines().count(), traced(&sandbox).len(), "both files are read");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_harms_no_job() {
+    let sandbox = Sandbox::embedded();
+    mkfifo(&sandbox.path("pipe"), Mode::S_IRWXU).unwrap();
+    fs::write(sandbox.path("file"), "").unwrap();
+    for log in ["/dev/full", "/proc/none/log", "pipe", ".", "file/log"] {
+        let ended = redlatch(&sandbox, &["run", "x", "--log", log, "--", "echo", "done"]);
+        assert_eq!((&*ended.stdout, &*ended.stderr), ("done\n", ""), "{log}");
+        ended.exits_with(0);
+
+        let told =
+            redlatch(&sandbox, &["run", "x", "-v", "--log", log, "--", "true"]).exits_with(0);
+
+        assert_eq!(told.stderr.matches("no trace is left").count(), 1, "{log}: {}", told.stderr);
+    }
+    redlatch(&sandbox, &["run", "x", "-v", "--log", "off", "--", "true"]).exits_with(0);
+    assert!(traced(&sandbox).is_empty());
+}
+
+#[test]
+fn the_command_is_left_out_if_asked_for_and_passwords_are_always() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "x", "--no-log-command", "--", "true"]).exits_with(0);
+    fs::write(sandbox.path("redlatch.toml"), "log_command = false").unwrap();
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+    fs::remove_file(sandbox.path("redlatch.toml")).unwrap();
+    let node = "redis://:Secret@127.0.0.1:1";
+    redlatch(&sandbox, &["run", "x", "--node", node, "--", "echo", "Secret"]).exits_with(122);
+    redlatch(&sandbox, &["run", "x", "--", "redis://:Secret@a/"]).exits_with(127);
+
+    let lines = traced(&sandbox);
+
+    assert_eq!([&lines[0]["command"], &lines[1]["command"]], [&Value::Null; 2]);
+    assert_eq!(lines[2]["command"], "echo");
+    assert!(!lines.iter().any(|line| line.to_string().contains("Secret")), "{lines:?}");
+}
+
+#[test]
+fn syslog_gets_a_line_for_each_attempt_and_never_keeps_a_job_waiting() {
+    let sandbox = Sandbox::embedded();
+    let socket = UnixDatagram::bind(sandbox.path("syslog")).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = sandbox.redlatch(["run", "x"].iter().chain(args));
+        command.env("REDLATCH_SYSLOG", sandbox.path("syslog"));
+        start(command).end()
+    };
+
+    run(&["--", "true"]).exits_with(0);
+    run(&["--max-hold", "100ms", "--", "sleep", "100"]).exits_with(124);
+
+    let mut buffer = [0; 4096];
+    let mut next = || {
+        let length = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    let (done, full) = (next(), next());
+    assert!(done.starts_with("<78>") && done.contains("x: true ran for"), "{done}");
+    assert!(done.contains(" redlatch["), "{done}");
+    assert!(full.starts_with("<75>") && full.contains("--max-hold is reached"), "{full}");
+    // Nobody reads: the socket fills up, and jobs go on.
+    let ours = UnixDatagram::unbound().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    while ours.send_to(b"x", sandbox.path("syslog")).is_ok() {}
+    run(&["--", "true"]).exits_with(0);
+    run(&["--syslog", "off", "--", "true"]).exits_with(0);
+}
+
+/// A command that runs until the test is over, and its `redlatch run`.
+fn running(sandbox: &Sandbox) -> support::Running {
+    let running =
+        start(sandbox.redlatch(["run", "x", "--", "sh", "-c", "echo $$ > up; exec sleep 100"]));
+    sandbox.read_pid("up");
+    running
+}
+
+#[test]
+fn whoever_is_killed_is_explained() {
+    let sandbox = Sandbox::embedded();
+    let log = |words: &str| {
+        let mut told = String::new();
+        eventually(PATIENCE, || {
+            told = redlatch(&sandbox, &["log", "x", "--last", "1"]).stdout;
+            told.contains(words)
+        });
+        told
+    };
+
+    let front = running(&sandbox);
+    send("KILL", front.pid());
+    let told = log("redlatch was killed");
+    assert!(told.contains("sh was killed after"), "{told}");
+
+    let _ = fs::remove_file(sandbox.path("up"));
+    let front = running(&sandbox);
+    send("KILL", child_of(front.pid()));
+    front.end().exits_with(125);
+    assert!(log("sh was killed").contains("the process that held the lock was killed"));
+}
+
+#[test]
+fn a_run_without_an_end_is_told_as_running_or_as_killed() {
+    let sandbox = Sandbox::embedded();
+    let front = running(&sandbox);
+    eventually(PATIENCE, || !traced(&sandbox).is_empty());
+    let told = redlatch(&sandbox, &["log", "x"]).exits_with(0).stdout;
+    assert!(told.contains("sh is running"), "{told}");
+    assert_eq!(redlatch(&sandbox, &["log", "x", "--failed"]).exits_with(0).stdout, "");
+
+    let holder = child_of(front.pid());
+    send("STOP", holder);
+    send("KILL", front.pid());
+    send("KILL", holder);
+    dies(holder);
+    drop(front);
+
+    let told = redlatch(&sandbox, &["log", "x", "--failed"]).exits_with(0).stdout;
+    assert!(told.contains("its end is not on record"), "{told}");
+}
+
+#[test]
+fn a_job_that_was_never_started_is_told_as_such() {
+    let sandbox = Sandbox::embedded();
+    let none = redlatch(&sandbox, &["log"]).exits_with(0);
+    assert!(none.stderr.contains("has no record yet"), "{none:?}");
+    redlatch(&sandbox, &["run", "other", "--", "true"]).exits_with(0);
+
+    let ended = redlatch(&sandbox, &["log", "backup", "--since", "8h"]).exits_with(0);
+
+    assert_eq!(ended.stdout, "");
+    assert!(ended.stderr.contains("has no attempt on backup since"), "{ended:?}");
+    assert!(ended.stderr.contains("redlatch was not started"), "{ended:?}");
+    redlatch(&sandbox, &["log", "--since", "nonsense"]).exits_with(125);
+    redlatch(&sandbox, &["log", "--log", "off"]).exits_with(125);
+}

@@ -1,0 +1,325 @@
+//! Waiting in line: who is served next when a lock is released.
+//!
+//! In:  tickets of clients that wait, and of those that no longer do.
+//! Out: whose turn it is.
+//!
+//! A client that finds a lock held leaves a [`Ticket`] on each node, the same on
+//! all of them, so that all nodes serve in the same order. When the lock is
+//! released, a node does not delete its key: it *reserves* it for the first in
+//! line ([`Ticket::reservation`]) and tells that client ([`Wake`]). A reservation
+//! that is not used lapses.
+//!
+//! Promise: none that a lock relies on. A reservation is not a lock and a ticket is
+//! not a vote: with any of them lost, repeated or given to anyone, exclusion and
+//! fencing hold. A line that is wrong costs time.
+
+use crate::{quorum::Ballot, resource::Resource};
+use alloc::{string::String, vec::Vec};
+use core::{fmt, time::Duration};
+
+/// How far a ticket may differ from a node's clock. A client whose clock is wrong
+/// gains or loses no more than this.
+pub const LARGEST_SKEW: Duration = Duration::from_secs(1);
+/// How long a node keeps a line that nobody joins, leaves or looks at.
+pub const LINE_LIFE: Duration = Duration::from_secs(30);
+/// A key lives up to a millisecond longer than it says, and timers tick in them.
+const EXPIRY: Duration = Duration::from_millis(2);
+/// How often whoever is first in line looks at the nodes, in case a wake is lost.
+pub const LOOK: Duration = Duration::from_secs(1);
+/// How often whoever is last in a very long line does.
+pub const LONGEST_LOOK: Duration = Duration::from_secs(10);
+/// Looks become rarer by this many places in line.
+const PLACES: u32 = 8;
+/// The default of [`InLine::poll_max`].
+pub const DEFAULT_POLL_MAX: Duration = Duration::from_millis(250);
+/// The default of [`InLine::local_batch`].
+pub const DEFAULT_LOCAL_BATCH: u32 = 4;
+/// The shortest reservation: a busy machine needs a while to run a process.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+/// The longest: this is what a client that is frozen costs the others, once.
+const MOST_PATIENCE: Duration = Duration::from_secs(2);
+/// What a key holds while it is reserved: this, and the ticket.
+pub const RESERVED_FOR: &str = "redlatch:next:";
+
+/// Identifies one line of one client: 48 bits of the client, 16 of the line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Waiter(u64);
+
+impl Waiter {
+    /// Creates the waiter for the line with this number, of the client with these 48
+    /// bits.
+    #[must_use]
+    pub const fn new(client: u64, line: u16) -> Self {
+        Waiter(client << 16 | line as u64)
+    }
+
+    /// Returns the client's 48 bits. Every line of a client is woken the same way.
+    #[must_use]
+    pub const fn client(self) -> u64 {
+        self.0 >> 16
+    }
+
+    /// Returns the number of the line, which only its client knows.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower 16 bits are the line")]
+    pub const fn line(self) -> u16 {
+        self.0 as u16
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Waiter({:012x}/{})", self.client(), self.line())
+    }
+}
+
+/// A place in line. Earlier arrivals come first.
+///
+/// As text it is 36 hex digits, and texts compare as tickets do: 16 digits for the
+/// arrival, 16 for the waiter, 4 for the patience.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket {
+    /// When its client began to wait, in microseconds since 1970. Nodes bring it
+    /// within [`LARGEST_SKEW`] of their own clock, so it may differ between nodes.
+    pub arrived: u64,
+    /// Whose it is. A waiter has at most one ticket in a line.
+    pub waiter: Waiter,
+    /// How long a reservation for it lasts, in milliseconds.
+    pub patience: u16,
+}
+
+impl Ticket {
+    /// The length of a ticket as text.
+    pub const LENGTH: usize = 36;
+
+    /// Returns how long a reservation for it lasts.
+    #[must_use]
+    pub fn patience(self) -> Duration {
+        Duration::from_millis(u64::from(self.patience))
+    }
+
+    /// Returns what a key holds while it is reserved for this ticket.
+    #[must_use]
+    pub fn reservation(self) -> String {
+        alloc::format!("{RESERVED_FOR}{self}")
+    }
+
+    /// Parses a ticket from its text.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(text).ok().filter(|text| text.len() == Self::LENGTH)?;
+        let hex = |from, to| u64::from_str_radix(text.get(from..to)?, 16).ok();
+        let patience = u16::try_from(hex(32, 36)?).ok()?;
+        Some(Ticket { arrived: hex(0, 16)?, waiter: Waiter(hex(16, 32)?), patience })
+    }
+
+    /// Returns the ticket for which a key with this value is reserved, if it is.
+    #[must_use]
+    pub fn reserved_in(value: &[u8]) -> Option<Self> {
+        value.strip_prefix(RESERVED_FOR.as_bytes()).and_then(Ticket::parse)
+    }
+
+    /// Returns the ticket as a node whose clock shows `wall` (in microseconds) keeps
+    /// it.
+    #[must_use]
+    pub fn at_node(self, wall: u64) -> Self {
+        let skew = u64::try_from(LARGEST_SKEW.as_micros()).unwrap_or(u64::MAX);
+        let arrived = self.arrived.clamp(wall.saturating_sub(skew), wall.saturating_add(skew));
+        Ticket { arrived, ..self }
+    }
+}
+
+impl fmt::Display for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}{:04x}", self.arrived, self.waiter.0, self.patience)
+    }
+}
+
+/// How one request waits in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InLine {
+    /// When it arrived, by the client's wall clock, in microseconds since 1970.
+    pub arrived: u64,
+    /// Other libraries tell nobody when they release a lock: if one of them holds it,
+    /// whoever is first in line looks this often.
+    pub poll_max: Duration,
+    /// A client passes the lock on among its own callers this many times in a row;
+    /// then an earlier caller of another client has its turn.
+    pub local_batch: u32,
+}
+
+impl InLine {
+    /// Returns the defaults for a request that arrived then.
+    #[must_use]
+    pub fn at(arrived: u64) -> Self {
+        InLine { arrived, poll_max: DEFAULT_POLL_MAX, local_batch: DEFAULT_LOCAL_BATCH }
+    }
+
+    /// Returns the ticket of this request, if nodes answer it within `node_timeout`.
+    #[must_use]
+    pub fn ticket(&self, waiter: Waiter, node_timeout: Duration) -> Ticket {
+        let patience = node_timeout.clamp(LEAST_PATIENCE, MOST_PATIENCE).as_millis();
+        let patience = u16::try_from(patience).unwrap_or(u16::MAX);
+        Ticket { arrived: self.arrived, waiter, patience }
+    }
+
+    /// Returns when to look at the nodes again after these votes, if nobody wakes us.
+    /// `None` if none of them keeps a line.
+    #[must_use]
+    pub fn look_again(&self, ballot: &Ballot) -> Option<Duration> {
+        let holders = || ballot.casts().iter().filter_map(|cast| cast.vote.holder());
+        let ahead = holders().filter_map(|holder| holder.ahead).min()?;
+        if ahead > 0 {
+            return Some((LOOK + LOOK / PLACES * u32::from(ahead)).min(LONGEST_LOOK));
+        }
+        let is_foreign = holders().any(|holder| holder.owner.is_none() && !holder.reserved);
+        let usual = if is_foreign { self.poll_max.min(LOOK) } else { LOOK };
+        // When enough keys have expired for a majority, if nobody extends them.
+        let mut lives: Vec<_> = holders().filter_map(|holder| holder.remaining).collect();
+        lives.sort_unstable();
+        let tally = ballot.tally();
+        let missing = tally.majority().saturating_sub(tally.granted + 1);
+        let free = lives.get(missing).map_or(usual, |left| *left + EXPIRY);
+        Some(free.min(usual))
+    }
+}
+
+/// What a take does about the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Joins the line with this ticket if the lock is held. If the key is reserved for
+    /// it, or for a later one, the take is granted.
+    pub ticket: Ticket,
+    /// Whether the ticket may be in line already: a grant then removes it.
+    pub known: bool,
+}
+
+/// What a release does about the line, besides serving the next in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Then {
+    /// Takes the ticket out of the line, and gives back what is reserved for it.
+    Leave(Ticket),
+    /// If the key was ours: puts the ticket into the line before the next is served.
+    Wait(Ticket),
+    /// If the key was ours: reserves it for this ticket, whoever else waits. Its
+    /// client knows, so nobody is told.
+    Pass(Ticket),
+}
+
+/// A node has reserved a key for a client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Wake {
+    /// The key.
+    pub resource: Resource,
+    /// For whom it is reserved.
+    pub ticket: Ticket,
+}
+
+/// The line for one key on one node, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Line(Vec<Ticket>);
+
+impl Line {
+    /// Joins the line, unless the waiter is in it. Returns how many are ahead.
+    pub fn join(&mut self, ticket: Ticket) -> usize {
+        if let Some(at) = self.position(ticket.waiter) {
+            return at;
+        }
+        let at = self.0.partition_point(|other| *other < ticket);
+        self.0.insert(at, ticket);
+        at
+    }
+
+    /// Leaves the line.
+    pub fn leave(&mut self, waiter: Waiter) {
+        self.0.retain(|ticket| ticket.waiter != waiter);
+    }
+
+    /// Takes the first ticket out of the line.
+    pub fn take_first(&mut self) -> Option<Ticket> {
+        if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
+    }
+
+    /// Returns the tickets, the first in line first.
+    #[must_use]
+    pub fn tickets(&self) -> &[Ticket] {
+        &self.0
+    }
+
+    /// Returns whether nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn position(&self, waiter: Waiter) -> Option<usize> {
+        self.0.iter().position(|ticket| ticket.waiter == waiter)
+    }
+}
+
+impl FromIterator<Ticket> for Line {
+    /// Puts tickets of different waiters in order.
+    fn from_iter<I: IntoIterator<Item = Ticket>>(tickets: I) -> Self {
+        let mut tickets: Vec<_> = tickets.into_iter().collect();
+        tickets.sort_unstable();
+        Line(tickets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{string::ToString, vec};
+
+    fn ticket(arrived: u64, client: u64) -> Ticket {
+        Ticket { arrived, waiter: Waiter::new(client, 7), patience: 250 }
+    }
+
+    #[test]
+    fn a_ticket_is_read_back_from_its_text_and_texts_compare_as_tickets_do() {
+        let tickets = [ticket(1, 9), ticket(2, 1), ticket(2, 2), ticket(1 << 50, 0)];
+
+        for ticket in tickets {
+            let text = ticket.to_string();
+            assert_eq!(text.len(), Ticket::LENGTH);
+            assert_eq!(Ticket::parse(text.as_bytes()), Some(ticket));
+            assert_eq!(Ticket::reserved_in(ticket.reservation().as_bytes()), Some(ticket));
+        }
+        assert!(tickets.is_sorted_by_key(Ticket::to_string));
+        for wrong in ["", "x", &"g".repeat(36), &"1".repeat(35), &"é".repeat(18)] {
+            assert_eq!(Ticket::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_waiter_names_its_client_and_its_line() {
+        let waiter = Waiter::new(0xffff_ffff_ffff, 3);
+
+        assert_eq!((waiter.client(), waiter.line()), (0xffff_ffff_ffff, 3));
+    }
+
+    #[test]
+    fn the_earliest_is_served_first_and_each_waiter_once() {
+        let mut line = Line::default();
+
+        assert_eq!(line.join(ticket(20, 2)), 0);
+        assert_eq!(line.join(ticket(30, 3)), 1);
+        assert_eq!(line.join(ticket(10, 1)), 0);
+        assert_eq!(line.join(ticket(5, 3)), 2, "it keeps its place");
+        line.leave(ticket(0, 2).waiter);
+
+        assert_eq!(line.tickets(), vec![ticket(10, 1), ticket(30, 3)]);
+        assert_eq!(line.take_first(), Some(ticket(10, 1)));
+        assert_eq!(line.take_first(), Some(ticket(30, 3)));
+        assert_eq!(line.take_first(), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_gains_a_second_at_most() {
+        let now = 10_000_000;
+
+        assert_eq!(ticket(0, 1).at_node(now).arrived, 9_000_000);
+        assert_eq!(ticket(u64::MAX, 1).at_node(now).arrived, 11_000_000);
+        assert_eq!(ticket(9_500_000, 1).at_node(now).arrived, 9_500_000);
+    }
+}

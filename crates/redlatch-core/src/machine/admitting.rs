@@ -1,0 +1,455 @@
+//! Watches the nodes that may not vote, and admits them when they may.
+//!
+//! Works in turns: look at all nodes, which changes nothing; leave a mark on
+//! those that are out; admit those whose time has come; look again. If a node
+//! refuses this client because it serves another agreement, the client marks and
+//! admits nothing: otherwise one misconfigured client would take over every node
+//! that restarts. Nor does it if two addresses lead to the same server.
+//!
+//! The least number that an admitted node may give comes from a look that began
+//! after its window, never before: it must cover everything granted in the meantime.
+
+mod node;
+
+use super::{Next, OpId, Output, Tag, Vouch, World};
+use crate::{
+    agreement::{Admission, Agreement},
+    command::{Command, Facts, Reply},
+    fence::FencingToken,
+    moment::{Moment, Now, Steady},
+    mutant::{self, Mutant},
+    quorum::{Fault, Vote},
+    standing::Standing,
+    token::Entropy,
+    watch::Outlook,
+};
+use alloc::{boxed::Box, string::ToString, sync::Arc, vec, vec::Vec};
+use core::time::Duration;
+use node::{Node, Word};
+
+/// How long the nodes may take in each turn.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest pause between two looks.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+/// The shortest pause, however short the window is.
+const SHORTEST_REST: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Admitting {
+    nodes: Box<[Node]>,
+    turn: Turn,
+    /// When the turn ends at the latest.
+    until: Moment,
+    /// When the last look was sent.
+    looked_at: Steady,
+    /// Callers waiting to hear which nodes may vote.
+    callers: Vec<(OpId, Patience)>,
+    /// Someone asked in the middle of a turn: look again afterwards.
+    asked: bool,
+    /// Someone vouched for the nodes, provided that no client ever admitted one of them.
+    vouched_new: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Turn {
+    Resting,
+    Looking,
+    Marking,
+    Admitting,
+}
+
+/// How long a caller waits after asking which nodes may vote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Patience {
+    /// Until a majority may.
+    Little,
+    /// Until everything that can be done at once is done.
+    Much,
+}
+
+impl Admitting {
+    pub(super) fn start<E: Entropy>(now: Now, id: OpId, world: &mut World<E>) -> Self {
+        let mut admitting = Admitting {
+            nodes: vec![Node::default(); world.nodes].into(),
+            turn: Turn::Resting,
+            until: now.lease,
+            looked_at: now.steady,
+            callers: Vec::new(),
+            asked: false,
+            vouched_new: false,
+        };
+        admitting.look(now, id, world);
+        admitting
+    }
+
+    pub(super) fn due(&self) -> Moment {
+        self.until
+    }
+
+    /// Returns how much longer the node stays out, if known. A client that any node
+    /// refuses admits none, so there is no telling how long that takes.
+    pub(super) fn remaining(
+        &self,
+        now: Steady,
+        admission: &Admission,
+        node: usize,
+    ) -> Option<Duration> {
+        let reserved = self.nodes[node].is_reserved(admission.fingerprint(node));
+        if self.is_refused() && !reserved || self.are_twins() {
+            return None;
+        }
+        self.nodes[node].remaining(now)
+    }
+
+    /// Takes in a caller that asks which nodes may vote.
+    pub(super) fn ask<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        caller: OpId,
+        vouch: &Vouch,
+        world: &mut World<E>,
+    ) -> Next {
+        let vouches = vouch.new || !vouch.remembers.is_empty() || !vouch.replace.is_empty();
+        let wants_more = vouch.patient || vouches;
+        self.callers.push((caller, if wants_more { Patience::Much } else { Patience::Little }));
+        vouch.remembers.iter().for_each(|node| self.nodes[*node].word = Word::Given);
+        vouch.replace.iter().for_each(|node| self.nodes[*node].replace = true);
+        self.vouched_new |= vouch.new;
+        if self.turn == Turn::Resting {
+            self.look(now, id, world);
+        } else {
+            self.asked = true;
+        }
+        Next::Same
+    }
+
+    pub(super) fn reply<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        tag: Tag,
+        node: usize,
+        reply: Reply,
+        world: &mut World<E>,
+    ) -> Next {
+        if tag.round != world.admission_round {
+            return Next::Same;
+        }
+        let looking = world.admission.as_ref().filter(|_| self.turn == Turn::Looking);
+        if let (Some(admission), Reply::Facts(facts)) = (looking, &reply) {
+            // The mark is known to be there from now on.
+            let outlook = self.nodes[node].watch.look(now.steady, facts, admission, node);
+            self.nodes[node].outlook = Some(outlook);
+        }
+        self.nodes[node].answer = Some(reply);
+        if self.nodes.iter().all(|node| node.answer.is_some()) {
+            return self.proceed(now, id, world);
+        }
+        if self.turn == Turn::Looking && self.majority_admitted() {
+            self.answer_callers(now, Patience::Little, world);
+        }
+        Next::Same
+    }
+
+    pub(super) fn tick<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
+        if now.lease < self.until { Next::Same } else { self.proceed(now, id, world) }
+    }
+
+    /// Ends a turn and begins the next.
+    fn proceed<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
+        let Some(admission) = world.admission.clone() else { return Next::Over };
+        match self.turn {
+            Turn::Resting => self.look(now, id, world),
+            Turn::Looking => {
+                self.take_in(now, &admission);
+                if !self.mark(now, id, &admission, world) {
+                    return self.admit(now, id, &admission, world);
+                }
+            }
+            Turn::Marking => {
+                self.take_in(now, &admission);
+                return self.admit(now, id, &admission, world);
+            }
+            Turn::Admitting if self.tell_admitted(world) => self.look(now, id, world),
+            Turn::Admitting => return self.rest(now, id, &admission, world),
+        }
+        Next::Same
+    }
+
+    fn look<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) {
+        self.asked = false;
+        self.begin(now, Turn::Looking, world);
+        self.looked_at = now.steady;
+        for node in &mut self.nodes {
+            node.look = None;
+        }
+        for node in 0..world.nodes {
+            send(node, id, Command::Examine, world);
+        }
+    }
+
+    /// Takes in what the nodes answered in this turn.
+    fn take_in(&mut self, now: Now, admission: &Admission) {
+        let looking = self.turn == Turn::Looking;
+        for node in &mut self.nodes {
+            match node.answer.take() {
+                Some(answer @ Reply::Facts(_)) => node.look = Some(answer),
+                answer if looking => node.look = answer,
+                _ => {}
+            }
+        }
+        if looking {
+            self.take_in_new();
+        }
+        let longest = self.longest_window();
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            node.watch.lasts_at_least(longest);
+            node.conclude(now.steady, admission, at, self.asked);
+        }
+        for node in 0..self.nodes.len() {
+            self.nodes[node].extra = self.extra(node, admission);
+        }
+    }
+
+    /// Applies a caller's word that all nodes are new, if they are.
+    fn take_in_new(&mut self) {
+        // A caller that asks during a look means the next one.
+        if self.vouched_new && !self.asked {
+            self.vouched_new = false;
+            if self.nodes.iter().all(|node| node.facts().is_some_and(Facts::is_new)) {
+                self.nodes.iter_mut().for_each(|node| node.word = Word::Given);
+            }
+        }
+    }
+
+    /// Returns the longest window that clients of any node agreed to. A node that forgot
+    /// no longer knows it, yet other clients may still hold locks of that length.
+    fn longest_window(&self) -> Duration {
+        let told = self.nodes.iter().filter_map(|node| node.facts()?.agreement.as_deref());
+        let windows = told.filter_map(Agreement::parse).map(|agreement| agreement.window());
+        windows.max().unwrap_or_default()
+    }
+
+    /// Leaves a mark on the nodes that are out, unless this client is the one at
+    /// fault. Returns whether there were any.
+    fn mark<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        admission: &Admission,
+        world: &mut World<E>,
+    ) -> bool {
+        let (refused, twins) = (self.is_refused(), self.are_twins());
+        let to_mark = |node: &Node| {
+            let unmarked = node.outlook == Some(Outlook::Unmarked);
+            node.facts().is_some() && !twins && (node.replace || unmarked && !refused)
+        };
+        let marked: Vec<usize> =
+            (0..self.nodes.len()).filter(|node| to_mark(&self.nodes[*node])).collect();
+        if marked.is_empty() {
+            return false;
+        }
+        self.begin(now, Turn::Marking, world);
+        self.wait_for(&marked);
+        for node in marked {
+            let mut nonce = [0; 8];
+            world.entropy.fill(&mut nonce);
+            let (fingerprint, nonce) = (admission.fingerprint(node), u64::from_le_bytes(nonce));
+            let replace = self.nodes[node].replace;
+            send(node, id, Command::Watch { fingerprint, nonce, replace }, world);
+        }
+        true
+    }
+
+    /// Admits the nodes whose time had come when the last look began.
+    fn admit<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        admission: &Admission,
+        world: &mut World<E>,
+    ) -> Next {
+        let ripe: Vec<(usize, Arc<str>)> = (0..self.nodes.len())
+            .filter(|node| self.may_admit(*node, admission))
+            .filter_map(|node| Some((node, self.nodes[node].ripe(self.looked_at)?.clone())))
+            .collect();
+        if ripe.is_empty() {
+            return self.rest(now, id, admission, world);
+        }
+        self.begin(now, Turn::Admitting, world);
+        self.wait_for(&ripe.iter().map(|(node, _)| *node).collect::<Vec<_>>());
+        for (node, mark) in ripe {
+            let agreement = admission.agreement_at(node).to_string().into();
+            let (fingerprint, floor) = (admission.fingerprint(node), self.floor(node));
+            send(node, id, Command::Admit { fingerprint, agreement, mark, floor }, world);
+        }
+        Next::Same
+    }
+
+    /// Returns whether this client may admit the node once its time has come. Unless
+    /// an operator vouched for it, a majority must have answered, so that we cannot
+    /// miss that the nodes serve another agreement.
+    fn may_admit(&self, node: usize, admission: &Admission) -> bool {
+        let candidate = &self.nodes[node];
+        let vouched = matches!(candidate.word, Word::For(_));
+        let seen = 1 + self.others(node).count() > self.nodes.len() / 2;
+        let reserved = candidate.is_reserved(admission.fingerprint(node));
+        (seen || vouched) && (reserved || !self.is_refused()) && !self.are_twins()
+    }
+
+    /// Returns how much longer than its window a node stays out while the others do
+    /// not know which numbers it gave. A silent node may be back soon. If it is
+    /// not, the clocks, which have moved on, keep numbers in order unless one of
+    /// them is off by `max_ttl`; a strict restart guard trusts no clock.
+    fn extra(&self, node: usize, admission: &Admission) -> Duration {
+        let others = self.others(node).count();
+        let enough = others > (self.nodes.len() - 1) / 2 || self.nodes.len() == 1;
+        match enough && self.know_every_grant(admission) || mutant::on(Mutant::FloorOfAMinority) {
+            true => Duration::ZERO,
+            false if admission.strict => Duration::MAX,
+            false => admission.agreement.window(),
+        }
+    }
+
+    /// Returns whether the nodes that answered and remember know of every grant
+    /// between them: a node that forgot says nothing about numbers. If too many
+    /// forgot for that, the clocks alone keep numbers in order.
+    ///
+    /// This must hold for every list that a node has served: nodes that left ours
+    /// may know of grants that none of ours does.
+    fn know_every_grant(&self, admission: &Admission) -> bool {
+        let told = self.nodes.iter().filter_map(|node| node.facts()?.agreement.as_deref());
+        let theirs = told.filter_map(Agreement::parse);
+        let mut lists = theirs.chain([admission.agreement.clone()]);
+        lists.all(|list| self.know_every_grant_of(&list, admission))
+    }
+
+    fn know_every_grant_of(&self, list: &Agreement, admission: &Admission) -> bool {
+        let nodes = list.nodes().len();
+        // This many share a node with every majority.
+        let needed = nodes - nodes / 2;
+        let count = |remembers| {
+            let listed = |node: usize| admission.may_be_of(admission.name(node), list);
+            let nodes = self.nodes.iter().enumerate().filter(|(at, _)| listed(*at));
+            nodes.filter(|(_, node)| node.remembers() == Some(remembers)).count()
+        };
+        count(true) >= needed || nodes - count(false) < needed
+    }
+
+    /// Returns whether a node serves clients of another agreement. Then one side is
+    /// wrong, possibly ours.
+    fn is_refused(&self) -> bool {
+        self.nodes.iter().any(Node::serves_others) && !mutant::on(Mutant::AdmitsThoughRefused)
+    }
+
+    /// Returns whether two addresses lead to the same server. Once it has
+    /// forgotten, nobody can tell which of the nodes it is, and its word
+    /// about the others would count twice.
+    fn are_twins(&self) -> bool {
+        let runs = || self.nodes.iter().filter_map(Node::facts).map(|facts| &facts.identity.run);
+        runs().enumerate().any(|(at, run)| runs().skip(at + 1).any(|next| next == run))
+    }
+
+    /// Returns what the other nodes said.
+    fn others(&self, node: usize) -> impl Iterator<Item = &Facts> {
+        let others = self.nodes.iter().enumerate().filter(move |(other, _)| *other != node);
+        others.filter_map(|(_, other)| other.facts())
+    }
+
+    /// Returns the greatest number that the other nodes have given.
+    fn floor(&self, node: usize) -> Option<FencingToken> {
+        let others = self.others(node).filter(|_| !mutant::on(Mutant::NoFloor));
+        others.filter_map(|facts| facts.highest).max()
+    }
+
+    /// Answers the callers and waits, if there is anything to wait for.
+    fn rest<E: Entropy>(
+        &mut self,
+        now: Now,
+        id: OpId,
+        admission: &Admission,
+        world: &mut World<E>,
+    ) -> Next {
+        let ripened =
+            |node: &Node| node.ripe(now.steady).is_some() && node.ripe(self.looked_at).is_none();
+        if self.asked || self.nodes.iter().any(ripened) {
+            self.look(now, id, world);
+            return Next::Same;
+        }
+        self.answer_callers(now, Patience::Much, world);
+        if !self.nodes.iter().any(Node::needs_watching) {
+            return Next::Over;
+        }
+        let rest = (admission.agreement.window() / 4).clamp(SHORTEST_REST, LONGEST_REST);
+        let left = self.nodes.iter().filter_map(|node| node.remaining(now.steady));
+        let next = left.filter(|left| !left.is_zero()).fold(rest, Duration::min);
+        self.begin(now, Turn::Resting, world);
+        self.until = now.lease.after(next);
+        Next::Same
+    }
+
+    /// Reports the nodes just admitted and returns whether there were any.
+    fn tell_admitted<E>(&self, world: &mut World<E>) -> bool {
+        let granted = |node: &&Node| node.answer == Some(Reply::Vote(Vote::Granted));
+        for (node, _) in self.nodes.iter().enumerate().filter(|(_, node)| granted(node)) {
+            world.outbox.push_back(Output::Admitted(node));
+        }
+        self.nodes.iter().any(|node| granted(&node))
+    }
+
+    fn answer_callers<E>(&mut self, now: Now, patience: Patience, world: &mut World<E>) {
+        let Some(admission) = &world.admission else { return };
+        let nodes = 0..self.nodes.len();
+        let standings: Box<[Standing]> =
+            nodes.map(|node| self.standing(now.steady, admission, node)).collect();
+        self.callers.retain(|(caller, wants)| {
+            let answer = *wants <= patience;
+            if answer {
+                world.outbox.push_back(Output::Standings(*caller, standings.clone()));
+            }
+            !answer
+        });
+    }
+
+    /// Returns a node's standing as of its last answer. The time left is this
+    /// client's to tell, since it has watched the node.
+    fn standing(&self, now: Steady, admission: &Admission, node: usize) -> Standing {
+        let Node { answer, look, .. } = &self.nodes[node];
+        let answer = answer.as_ref().filter(|_| self.turn == Turn::Looking);
+        let Some(reply) = answer.or(look.as_ref()) else {
+            return Standing::Failed(Fault::TimedOut(PATIENCE));
+        };
+        let mut standing = admission.standing(node, reply);
+        if let Standing::Quarantined(quarantine) = &mut standing {
+            quarantine.remaining = self.remaining(now, admission, node);
+        }
+        standing
+    }
+
+    fn majority_admitted(&self) -> bool {
+        let admitted = |node: &&Node| node.is_seen() && node.outlook == Some(Outlook::Admitted);
+        self.nodes.iter().filter(admitted).count() > self.nodes.len() / 2
+    }
+
+    fn begin<E>(&mut self, now: Now, turn: Turn, world: &mut World<E>) {
+        self.turn = turn;
+        self.until = now.lease.after(PATIENCE);
+        world.admission_round += 1;
+        for node in &mut self.nodes {
+            node.answer = None;
+        }
+    }
+
+    /// Marks all other nodes as answered: only these are asked in this turn.
+    fn wait_for(&mut self, asked: &[usize]) {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            node.answer = (!asked.contains(&at)).then_some(Reply::Vote(Vote::Pending));
+        }
+    }
+}
+
+/// Sends a command in the current turn.
+fn send<E>(node: usize, id: OpId, command: Command, world: &mut World<E>) {
+    world.send(node, Tag { op: id, round: world.admission_round }, command);
+}

@@ -1,0 +1,259 @@
+//! The lines in which this machine's own callers wait, one for each lock they
+//! contend for.
+//!
+//! In:  callers that found a lock held, won it, released it or gave up.
+//! Out: who of them speaks to the nodes, and what a release does about the line.
+//!
+//! Of all callers in a line only the *head* speaks to the nodes; the others wait
+//! behind it. A lock that nobody contends for has no line and costs nothing here.
+//! Callers are served in the order of their [`OpId`]s, which is that of their
+//! arrival.
+
+use super::OpId;
+use crate::{
+    line::{Place, Then, Ticket, Waiter},
+    moment::Moment,
+    mutant::{self, Mutant},
+    resource::Resources,
+    token::Entropy,
+};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Lines {
+    /// 48 random bits that nodes know this machine by; `None` before anyone waits.
+    client: Option<u64>,
+    all: BTreeMap<Resources, Line>,
+    /// What the callers are told once the present one has been dealt with.
+    news: Vec<(OpId, News)>,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Line {
+    /// Its number for the nodes.
+    waiter: Waiter,
+    /// The caller who speaks to the nodes for all of them.
+    head: Option<Head>,
+    /// Those behind it, in order.
+    behind: BTreeSet<OpId>,
+    /// The caller who won the lock from this line and holds it.
+    holder: Option<OpId>,
+    /// How often the lock was passed on among our own callers in a row.
+    passes: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Head {
+    id: OpId,
+    /// `None` until it has heard that it is the head.
+    turn: Option<Turn>,
+}
+
+/// How the head is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Turn {
+    pub(super) ticket: Ticket,
+    /// See [`InLine::local_batch`](crate::line::InLine::local_batch).
+    pub(super) local_batch: u32,
+}
+
+/// What a caller in line learns.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum News {
+    /// It is the head now. One of our own callers holds the lock.
+    Leads(Waiter),
+    /// It is the head now, in the place of the one before it, which was to look at the
+    /// nodes at that moment.
+    Inherits(Place, Moment),
+    /// The lock is being released for it: take it.
+    Served,
+}
+
+/// Where a caller stands that found the lock held.
+pub(super) enum Stand {
+    Head,
+    Behind,
+}
+
+impl Lines {
+    /// Returns the number under which the nodes know a line that `id` starts.
+    pub(super) fn waiter(&mut self, id: OpId, entropy: &mut impl Entropy) -> Waiter {
+        let client = *self.client.get_or_insert_with(|| {
+            let mut random = [0; 8];
+            entropy.fill(&mut random[..6]);
+            u64::from_le_bytes(random)
+        });
+        number(client, id)
+    }
+
+    /// Returns the number of the line that `id` started or would have, if there is any.
+    pub(super) fn own_waiter(&self, id: OpId) -> Option<Waiter> {
+        self.client.map(|client| number(client, id))
+    }
+
+    /// Returns whether a waiter is one of ours.
+    pub(super) fn is_ours(&self, waiter: Waiter) -> bool {
+        self.client == Some(waiter.client())
+    }
+
+    /// Lets a new caller wait behind others, if any of ours wait or hold the lock in a
+    /// line.
+    pub(super) fn wait_behind(&mut self, id: OpId, resources: &Resources) -> bool {
+        let Some(line) = self.all.get_mut(resources) else { return false };
+        line.behind.insert(id);
+        self.advance(resources);
+        true
+    }
+
+    /// Puts a caller into line that found the lock held and has left this ticket.
+    pub(super) fn join(&mut self, id: OpId, resources: &Resources, turn: Turn) -> Stand {
+        let line = self.all.entry(resources.clone()).or_insert_with(|| Line {
+            waiter: turn.ticket.waiter,
+            head: None,
+            behind: BTreeSet::new(),
+            holder: None,
+            passes: 0,
+        });
+        match &line.head {
+            Some(head) if head.id != id => {
+                line.behind.insert(id);
+                Stand::Behind
+            }
+            _ if line.waiter != turn.ticket.waiter => {
+                // The line has a number already, and this ticket another.
+                line.behind.insert(id);
+                self.advance(resources);
+                Stand::Behind
+            }
+            _ => {
+                line.head = Some(Head { id, turn: Some(turn) });
+                Stand::Head
+            }
+        }
+    }
+
+    /// Returns whether the line for this lock has that place.
+    pub(super) fn has(&self, resources: &Resources, place: &Place) -> bool {
+        self.all.get(resources).is_some_and(|line| line.waiter == place.ticket.waiter)
+    }
+
+    /// Records how a caller is served that has become the head.
+    pub(super) fn leads(&mut self, id: OpId, resources: &Resources, turn: Turn) {
+        if let Some(line) = self.all.get_mut(resources) {
+            line.head = Some(Head { id, turn: Some(turn) });
+        }
+    }
+
+    /// Records that a caller has won the lock. The next one leads.
+    pub(super) fn won(&mut self, id: OpId, resources: &Resources) {
+        let Some(line) = self.all.get_mut(resources) else { return };
+        line.behind.remove(&id);
+        if line.head.as_ref().is_some_and(|head| head.id == id) {
+            line.head = None;
+            line.holder = Some(id);
+            self.advance(resources);
+        }
+    }
+
+    /// Takes a caller out of line that has not got the lock. If it was the head, the
+    /// next one inherits its place and looks at the nodes at `look`; returns whether
+    /// there is one.
+    pub(super) fn leave(
+        &mut self,
+        id: OpId,
+        resources: &Resources,
+        place: Option<Place>,
+        look: Moment,
+    ) -> bool {
+        let Some(line) = self.all.get_mut(resources) else { return false };
+        line.behind.remove(&id);
+        if line.head.as_ref().is_none_or(|head| head.id != id) {
+            return false;
+        }
+        line.head = None;
+        if mutant::on(Mutant::NoHeir) {
+            return false;
+        }
+        let next = line.behind.pop_first();
+        if let (Some(next), Some(place)) = (next, place) {
+            line.head = Some(Head { id: next, turn: None });
+            self.news.push((next, News::Inherits(place, look)));
+            return true;
+        }
+        self.tidy(resources);
+        false
+    }
+
+    /// Records that a lock is released. Returns whom the nodes should serve, if one of
+    /// our own callers waits for it.
+    pub(super) fn released(&mut self, id: OpId, resources: &Resources) -> Option<Then> {
+        let line = self.all.get_mut(resources)?;
+        line.holder.take_if(|holder| *holder == id);
+        let then = line.head.as_ref().and_then(|head| {
+            self.news.push((head.id, News::Served));
+            let Turn { ticket, local_batch } = head.turn?;
+            line.passes += 1;
+            if line.passes > local_batch && !mutant::on(Mutant::BatchWithoutEnd) {
+                line.passes = 0;
+                return Some(Then::Wait(ticket));
+            }
+            Some(Then::Pass(ticket))
+        });
+        self.tidy(resources);
+        then
+    }
+
+    /// Records that a lease is no longer ours to manage. The head looks for itself.
+    pub(super) fn forgotten(&mut self, id: OpId) {
+        let line = self.all.iter_mut().find(|(_, line)| line.holder == Some(id));
+        let Some((resources, line)) = line else { return };
+        line.holder = None;
+        let head = line.head.as_ref().map(|head| (head.id, News::Served));
+        let resources = resources.clone();
+        self.news.extend(head);
+        self.tidy(&resources);
+    }
+
+    /// Returns who may use what a node has reserved for this waiter: the holder, whose
+    /// key may be missing there, and the head.
+    pub(super) fn served(&self, waiter: Waiter) -> Option<(Option<OpId>, Option<OpId>)> {
+        let line = self.all.values().find(|line| line.waiter == waiter)?;
+        Some((line.holder, line.head.as_ref().map(|head| head.id)))
+    }
+
+    /// Returns the next caller that something has happened to.
+    pub(super) fn news(&mut self) -> Option<(OpId, News)> {
+        self.news.pop()
+    }
+
+    /// Makes the first of those who wait behind the head, if there is none.
+    fn advance(&mut self, resources: &Resources) {
+        let Some(line) = self.all.get_mut(resources) else { return };
+        if line.head.is_some() {
+            return;
+        }
+        if let Some(next) = line.behind.pop_first() {
+            line.head = Some(Head { id: next, turn: None });
+            self.news.push((next, News::Leads(line.waiter)));
+        }
+        self.tidy(resources);
+    }
+
+    /// Forgets a line that nobody uses.
+    fn tidy(&mut self, resources: &Resources) {
+        let is_over =
+            |line: &Line| line.head.is_none() && line.holder.is_none() && line.behind.is_empty();
+        if self.all.get(resources).is_some_and(is_over) {
+            self.all.remove(resources);
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "ids that far apart never meet")]
+fn number(client: u64, id: OpId) -> Waiter {
+    Waiter::new(client, id.0 as u16)
+}

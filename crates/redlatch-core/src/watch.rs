@@ -1,0 +1,99 @@
+//! What one client has seen of one node that may not vote.
+//!
+//! In:  what the node reports at each look, and the time.
+//! Out: since when it has been out, and when it may be admitted.
+
+use crate::{
+    agreement::Admission,
+    command::Facts,
+    moment::Steady,
+    mutant::{self, Mutant},
+    quarantine::Cause,
+};
+use alloc::sync::Arc;
+use core::time::Duration;
+
+/// What one client knows of one node that is out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Watch {
+    /// The run and mark that this client last saw, and since when it has seen them.
+    since: Option<(Arc<str>, Arc<str>, Steady)>,
+    /// How long the node must have been out: longer, if any clients of the nodes
+    /// agreed to longer times.
+    window: Duration,
+}
+
+/// The result of a look at a node, for a client that admits nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Outlook {
+    Admitted,
+    /// Nothing can be done until an operator decides.
+    Disagrees,
+    /// It is out, and nothing on it says since when.
+    Unmarked,
+    /// It may be admitted from that time on, if this mark is still there.
+    Out {
+        mark: Arc<str>,
+        from: Steady,
+    },
+}
+
+impl Watch {
+    /// Records what the node reports now.
+    pub(crate) fn look(
+        &mut self,
+        now: Steady,
+        facts: &Facts,
+        admission: &Admission,
+        node: usize,
+    ) -> Outlook {
+        let mark = match (facts.objection(admission.fingerprint(node)), &facts.mark) {
+            (Some(Cause::Forgot), Some(mark)) => mark,
+            (objection, _) => {
+                self.since = None;
+                return match objection {
+                    None => Outlook::Admitted,
+                    Some(Cause::Forgot) => Outlook::Unmarked,
+                    Some(_) => Outlook::Disagrees,
+                };
+            }
+        };
+        let same = |(run, id, _): &&(Arc<str>, Arc<str>, Steady)| {
+            *run == facts.identity.run && *id == mark.id || mutant::on(Mutant::MarkNotCompared)
+        };
+        let since = self.since.as_ref().filter(same).map_or(now, |(_, _, since)| *since);
+        self.since = Some((facts.identity.run.clone(), mark.id.clone(), since));
+        let window = self.window.max(admission.agreement.window());
+        let mut from = since.after(window);
+        if !admission.strict {
+            from = from.min(now.after(window).before(facts.out_for()));
+        }
+        Outlook::Out { mark: mark.id.clone(), from }
+    }
+
+    /// Extends the window to the longest that clients of the nodes have agreed to.
+    pub(crate) fn lasts_at_least(&mut self, window: Duration) {
+        self.window = self.window.max(window);
+    }
+
+    /// Returns whether a mark is being watched.
+    pub(crate) fn is_on(&self) -> bool {
+        self.since.is_some()
+    }
+}
+
+impl Facts {
+    /// Returns whether, as far as the node can tell, nobody ever admitted it or reserved
+    /// it: it was not emptied since it started, and was not promoted from a replica.
+    pub(crate) fn is_new(&self) -> bool {
+        let unknown = self.marker.is_none() && self.agreement.is_none() && self.reserved.is_none();
+        unknown && self.intact && !self.promoted
+    }
+
+    /// Returns how long it has been out, by the age of its mark. Its uptime says
+    /// nothing: its name may have been another server's until a moment ago.
+    pub(crate) fn out_for(&self) -> Duration {
+        let up = mutant::on(Mutant::UptimeCounts).then_some(self.uptime).flatten();
+        self.mark.as_ref().map_or(Duration::ZERO, |mark| mark.age).max(up.unwrap_or_default())
+    }
+}

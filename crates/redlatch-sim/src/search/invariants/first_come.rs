@@ -1,0 +1,33 @@
+//! Callers of one client that wait in line for the same locks are served in the
+//! order in which they asked.
+//!
+//! A caller counts from when it was told to wait (before that, nobody knew that there
+//! was anything to wait for, and the first attempts of several callers may be under
+//! way at once) until its wait is over: then it makes one attempt of its own, to say
+//! who has the lock, and may get it.
+
+use super::{LeaseId, Seen, Site};
+
+pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+    let Seen::Granted(LeaseId::Ours(client, _, served)) = seen else { return Ok(()) };
+    let process = &site.clients[*client];
+    let Some(first) = process.ops.get(served) else { return Ok(()) };
+    let job = &site.schedule.jobs[first.job];
+    if job.line.is_none() || job.wait.0 == 0 {
+        return Ok(());
+    }
+    let now = process.clock.read(site.now);
+    if now >= process.clock.read(first.asked).after(job.wait.get()) {
+        return Ok(());
+    }
+    for (op, known) in process.ops.range(..served) {
+        let other = &site.schedule.jobs[known.job];
+        let told = known.waiting_since.is_some_and(|since| since < first.asked);
+        let waits = told && known.waits.acquire && !known.dropped && other.line.is_some();
+        let until = process.clock.read(known.asked).after(other.wait.get());
+        if waits && now < until && other.resources == job.resources {
+            return Err(format!("client {client} served {served:?} before {op:?}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! When everything is over, nobody stands in line on any node.
+//!
+//! A ticket may stay, until it is served or the line dies, if its client is dead or
+//! the connection to that node failed: a client takes its ticket back once, and what
+//! is lost costs the others one reservation.
+
+use super::{Seen, Site};
+use crate::search::schedule::Wrong;
+use redlatch_core::Ticket;
+
+pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
+    if *seen != Seen::Over {
+        return Ok(());
+    }
+    for (number, server) in site.servers.iter().enumerate() {
+        let now = server.clock.read(site.now);
+        let lines = server.node.contents.lines.iter().filter(|(_, (_, dies))| now < *dies);
+        for (name, (line, _)) in lines {
+            let left = line.tickets().iter().find(|ticket| !is_excused(site, number, ticket));
+            if let Some(ticket) = left {
+                let who = ticket.waiter;
+                return Err(format!("{who:?} still stands in line for {name} on node {number}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_excused(site: &Site<'_>, node: usize, ticket: &Ticket) -> bool {
+    let Some(wire) = site.servers[node].listeners.get(&ticket.waiter.client()) else {
+        return true; // its connection is gone
+    };
+    // While a database was swapped away, nobody could leave the line there.
+    let swapped = |wrong: &Wrong| matches!(wrong, Wrong::Swap { node: at, .. } if *at == node);
+    let process = &site.clients[wire.client];
+    process.life > 0
+        || process.links[wire.node].failed
+        || site.schedule.troubles.iter().any(|trouble| swapped(&trouble.what))
+}

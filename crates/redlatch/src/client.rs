@@ -1,0 +1,30 @@
+//! What users see: locks, requests for them, guards and errors.
+
+pub(crate) mod advice;
+pub mod blocking;
+mod builder;
+pub(crate) mod connect;
+pub(crate) mod error;
+mod guard;
+mod handover;
+mod health;
+mod locks;
+pub(crate) mod request;
+mod restart_guard;
+mod settings;
+pub(crate) mod status;
+pub(crate) mod votes;
+
+pub use builder::Builder;
+pub use error::{
+    AdmitError, ConnectError, ExtendError, GiveBackError, HealthError, InvalidRequest, LazyError,
+    LockError, NodesError, ReleaseError, ReplaceError, ResumeError, RunError, StatusError,
+};
+pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
+pub use health::Health;
+pub use locks::Locks;
+pub(crate) use locks::one;
+pub use request::{LockRequest, TryLockRequest};
+pub use restart_guard::RestartGuard;
+pub use status::{LockState, NodeKey, NodeStatus, Status};
+pub use votes::{NodeVote, Votes};

@@ -1,0 +1,467 @@
+//! Settings, and what they build: locks, or an observer.
+
+use super::{
+    ConnectError, InvalidRequest, LazyError, Locks, NodesError, RestartGuard, blocking,
+    connect::{admit_at_start, check_servers, ledgers, refuse_another_list},
+    request::Defaults,
+};
+use crate::{
+    driver::{
+        both,
+        clock::Clock,
+        engine::{Shared, spawn_here, spawn_thread},
+    },
+    node::{self, Node},
+    observer::Observer,
+    testing::Leases,
+};
+use redlatch_core::{
+    Admission, Agreement, Owner, Terms,
+    config::{DEFAULT_TTL, Wanted, WantedRenewal},
+    fence::DEFAULT_SKEW,
+    line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Settings for all locks on a set of nodes.
+///
+/// Start with [`Locks::builder`], and end with the call that fits:
+///
+/// | call | gives |
+/// |---|---|
+/// | [`connect`](Self::connect) | [`Locks`]; fails unless a majority of the nodes answers |
+/// | [`connect_lazy`](Self::connect_lazy) | [`Locks`] that connect on demand |
+/// | [`connect_blocking`](Self::connect_blocking) | [`blocking::Locks`] |
+/// | [`connect_lazy_blocking`](Self::connect_lazy_blocking) | those, connecting on demand |
+/// | [`observer`](Self::observer) | an [`Observer`], which takes no locks |
+///
+/// Settings are checked by that call, not before.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let locks = redlatch::Locks::builder()
+///     .nodes(["redis://a", "redis://b", "redis://c"])
+///     .ttl(Duration::from_secs(5))
+///     .owner("billing-7")
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
+pub struct Builder {
+    nodes: Vec<Result<Arc<dyn Node>, node::UrlError>>,
+    wanted: Wanted,
+    wait: Duration,
+    owner: Option<Result<Owner, InvalidRequest>>,
+    fencing: bool,
+    fair: bool,
+    poll_max: Duration,
+    local_batch: u32,
+    pub(crate) restart_guard: Option<RestartGuard>,
+    pub(crate) skew: Duration,
+    admit_new_servers: bool,
+    dedicated_thread: bool,
+    clock: Clock,
+    /// In tests: the list of all leases.
+    leases: Option<Arc<Leases>>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            nodes: Vec::new(),
+            wanted: Wanted::default(),
+            wait: DEFAULT_TTL,
+            owner: None,
+            fencing: true,
+            fair: true,
+            poll_max: DEFAULT_POLL_MAX,
+            local_batch: DEFAULT_LOCAL_BATCH,
+            restart_guard: None,
+            skew: DEFAULT_SKEW,
+            admit_new_servers: false,
+            dedicated_thread: false,
+            clock: Clock::System,
+            leases: None,
+        }
+    }
+}
+
+impl Builder {
+    /// For tests: virtual time, and leases that a test can lose.
+    pub(crate) fn in_tests(leases: Arc<Leases>) -> Self {
+        // In-memory nodes are new in every test.
+        let admit_new_servers = true;
+        let leases = Some(leases);
+        Builder { clock: Clock::Tokio, leases, admit_new_servers, ..Builder::default() }
+    }
+
+    /// Adds a node by its address (see [`node::parse`](crate::node::parse)).
+    ///
+    /// All clients must use the same name for a node. If they reach it by different
+    /// addresses, give it a name: `redis://localhost:7001?name=a`.
+    #[must_use]
+    pub fn node(mut self, url: impl AsRef<str>) -> Self {
+        self.nodes.push(node::parse(url.as_ref()));
+        self
+    }
+
+    /// Adds nodes by their addresses, as [`node`](Self::node) does.
+    #[must_use]
+    pub fn nodes<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Self {
+        urls.into_iter().fold(self, Builder::node)
+    }
+
+    /// Adds a node of a custom kind (see [`node`](crate::node)).
+    #[must_use]
+    pub fn custom_node(mut self, node: Arc<dyn Node>) -> Self {
+        self.nodes.push(Ok(node));
+        self
+    }
+
+    /// Sets the default TTL of locks. Default 10 s.
+    ///
+    /// See [`LockRequest::ttl`](crate::LockRequest::ttl).
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.wanted.ttl = ttl;
+        self
+    }
+
+    /// Sets the longest TTL that a lock may ask for. Default 30 s.
+    ///
+    /// With the restart guard, all clients of the same nodes must use the same
+    /// value, and a longer one costs more: a restarted node does not vote for
+    /// `max_ttl + skew`.
+    #[must_use]
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.wanted.max_ttl = max_ttl;
+        self
+    }
+
+    /// Sets how long requests wait for a lock by default. Default 10 s.
+    ///
+    /// See [`LockRequest::wait`](crate::LockRequest::wait).
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Sets how long a lock may be held by default. Default one hour.
+    ///
+    /// See [`LockRequest::max_hold`](crate::LockRequest::max_hold).
+    #[must_use]
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        let every = self.wanted.renewal.take().and_then(|renewal| renewal.every);
+        self.wanted.renewal = Some(WantedRenewal { every, max_hold });
+        self
+    }
+
+    /// Sets how long one node may take to answer. Default `ttl / 20`, between 5 and
+    /// 500 ms.
+    #[must_use]
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.wanted.node_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the label that operators see on the nodes. Default `host/pid`.
+    #[must_use]
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.owner = Some(Owner::new(label).map_err(Into::into));
+        self
+    }
+
+    /// Sets whether grants carry a fencing token. Default `true`.
+    ///
+    /// Without one, taking a lock is plain Redlock: a single `SET NX PX`, which
+    /// costs the servers less.
+    #[must_use]
+    pub fn fencing(mut self, fencing: bool) -> Self {
+        self.fencing = fencing;
+        self
+    }
+
+    /// Sets whether requests wait in line by default. Default `true`.
+    ///
+    /// See [`LockRequest::fair`](crate::LockRequest::fair).
+    #[must_use]
+    pub fn fair(mut self, fair: bool) -> Self {
+        self.fair = fair;
+        self
+    }
+
+    /// Sets how often the first in line checks a lock that another library holds.
+    /// Default 250 ms, at most 1 s.
+    ///
+    /// Locks of Redlatch need no checking: their release wakes the next in line.
+    #[must_use]
+    pub fn poll_max(mut self, poll_max: Duration) -> Self {
+        self.poll_max = poll_max.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Sets how many times in a row a process passes a lock on among its own callers
+    /// while an earlier caller of another process waits. Default 4.
+    ///
+    /// Passing a lock on within a process is quicker than between processes. Zero
+    /// serves all callers of all processes strictly in the order of their arrival.
+    #[must_use]
+    pub fn local_batch(mut self, turns: u32) -> Self {
+        self.local_batch = turns;
+        self
+    }
+
+    /// Sets whether nodes that may have forgotten locks are kept from voting.
+    /// Default: [`On`](RestartGuard::On) for several nodes,
+    /// [`Off`](RestartGuard::Off) for one.
+    ///
+    /// All clients of the same nodes should use the guard: a client without it
+    /// counts the votes of nodes that may have forgotten another client's lock.
+    ///
+    /// New servers do not vote at first either. In development and CI, use
+    /// [`admit_new_servers`](Self::admit_new_servers); tests that restart servers
+    /// on purpose may turn the guard off.
+    #[must_use]
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.restart_guard = Some(guard);
+        self
+    }
+
+    /// Vouches that new servers hold no locks, so that they vote at once instead of
+    /// after `max_ttl + skew`. For development and CI, where servers are started
+    /// for the occasion and thrown away.
+    ///
+    /// Servers count as new if all of them answer when [`connect`](Self::connect)
+    /// looks at them, no client has ever admitted any of them, and none has lost
+    /// keys since it started. If any of them was ever admitted, this setting does
+    /// nothing: a restarted server waits as usual.
+    ///
+    /// Do not use it in production: if *all* servers come back empty at the same
+    /// time, they look new, and locks that are still in use would be granted again.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = redlatch::Locks::builder()
+    ///     .nodes(["redis://localhost:6371", "redis://localhost:6372", "redis://localhost:6373"])
+    ///     .admit_new_servers()
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn admit_new_servers(mut self) -> Self {
+        self.admit_new_servers = true;
+        self
+    }
+
+    /// Sets how far the clocks of clients and nodes may be apart before fencing
+    /// tokens cost a second round trip. Default 30 s.
+    ///
+    /// With the restart guard, all clients must use the same value, and a restarted
+    /// node does not vote for `max_ttl + skew`.
+    #[must_use]
+    pub fn skew(mut self, skew: Duration) -> Self {
+        self.skew = skew;
+        self
+    }
+
+    /// Runs the engine on its own thread instead of the caller's runtime.
+    ///
+    /// Each call then costs two thread hops, but does not depend on how busy the
+    /// runtime is. Dropping the last clone of the [`Locks`] blocks until every undo
+    /// is done, for at most half a second.
+    #[must_use]
+    pub fn dedicated_thread(mut self) -> Self {
+        self.dedicated_thread = true;
+        self
+    }
+
+    /// Connects to the nodes: asks every node for its identity, and whether it may
+    /// vote.
+    ///
+    /// A service that may start before its servers uses
+    /// [`connect_lazy`](Builder::connect_lazy).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the settings are wrong, if fewer than a majority of the nodes
+    /// answer, or if the servers cannot form a set of nodes. See [`ConnectError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: dropping the future closes the connections it opened. Nodes
+    /// that it admitted stay admitted.
+    pub async fn connect(self) -> Result<Locks, ConnectError> {
+        let admit_new_servers = self.admit_new_servers;
+        let locks = self.connect_lazy()?;
+        let handle = &locks.handle;
+        if handle.shared.admission.is_some() {
+            check_servers(handle).await?;
+            admit_at_start(handle, admit_new_servers).await?;
+        } else {
+            let (servers, told) = both(check_servers(handle), ledgers(handle)).await;
+            servers?;
+            refuse_another_list(handle, &told?)?;
+        }
+        Ok(locks)
+    }
+
+    /// Returns locks without contacting any node, for a service that may start
+    /// before its servers. The first call that needs the nodes connects to them.
+    ///
+    /// What [`connect`](Builder::connect) would refuse shows up in the votes
+    /// instead, before any of them counts: a server listed twice votes once, and a
+    /// server whose clients use another list of nodes does not vote. The votes in
+    /// the error of a lock, and [`Locks::health`], say so. New servers wait like
+    /// restarted ones: [`admit_new_servers`](Builder::admit_new_servers) has an
+    /// effect only in `connect`, which looks at all of them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the settings are wrong, or if the engine cannot start: outside a
+    /// tokio runtime, use [`dedicated_thread`](Self::dedicated_thread). See
+    /// [`LazyError`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use redlatch::{LockError, Locks};
+    /// use std::time::Duration;
+    ///
+    /// // Nothing listens there yet, and that is no error …
+    /// let locks = Locks::builder().node("redis://127.0.0.1:1").connect_lazy()?;
+    ///
+    /// // … until somebody wants a lock.
+    /// let refused = locks.lock("report").wait(Duration::ZERO).await;
+    /// assert!(matches!(refused, Err(LockError::NoQuorum { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn connect_lazy(self) -> Result<Locks, LazyError> {
+        let nodes = self.checked_nodes()?;
+        let defaults = self.defaults();
+        if let Some(Err(error)) = self.owner {
+            return Err(error.into());
+        }
+        Terms::check(&defaults.wanted).map_err(InvalidRequest::from)?;
+        let (admission, agreement) = (self.admission(&nodes), self.agreement(&nodes));
+        // A dedicated thread has no virtual time.
+        let clock = if self.dedicated_thread { Clock::System } else { self.clock };
+        let shared = Shared::new(nodes, clock).admitting(admission).counting(agreement.into());
+        let shared = shared.listing(self.leases);
+        let handle = if self.dedicated_thread { spawn_thread(shared) } else { spawn_here(shared) };
+        let handle = handle.map_err(|error| LazyError::NoRuntime(error.to_string().into()))?;
+        Ok(Locks { handle, defaults: Arc::new(defaults) })
+    }
+
+    /// Connects like [`connect`](Builder::connect), for code without async. The
+    /// engine runs on its own thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Builder::connect).
+    pub fn connect_blocking(self) -> Result<blocking::Locks, ConnectError> {
+        blocking::connect(self.dedicated_thread())
+    }
+
+    /// Returns locks like [`connect_lazy`](Builder::connect_lazy), for code without
+    /// async. The engine runs on its own thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_lazy`](Builder::connect_lazy).
+    pub fn connect_lazy_blocking(self) -> Result<blocking::Locks, LazyError> {
+        self.dedicated_thread().connect_lazy().map(blocking::Locks)
+    }
+
+    pub(crate) fn checked_nodes(&self) -> Result<Arc<[Arc<dyn Node>]>, NodesError> {
+        let nodes = self.nodes.iter().cloned().collect::<Result<Vec<_>, _>>()?;
+        if nodes.is_empty() {
+            return Err(NodesError::None);
+        }
+        for (at, node) in nodes.iter().enumerate() {
+            let (name, address) = (node.name(), node.address());
+            let private = name == "memory:"; // every one of these is a different node
+            let earlier = || nodes[..at].iter().filter(|_| !private);
+            if earlier().any(|earlier| earlier.address() == address) {
+                return Err(NodesError::Twice(address.into()));
+            }
+            if let Some(first) = earlier().find(|earlier| earlier.name() == name) {
+                let [first, second] = [first.address(), address].map(Arc::from);
+                return Err(NodesError::SameName { name: name.into(), first, second });
+            }
+        }
+        Ok(nodes.into())
+    }
+
+    pub(super) fn defaults(&self) -> Defaults {
+        let owner = self.owner.clone().and_then(Result::ok).unwrap_or_else(host_and_pid);
+        let fencing = self.fencing.then_some(self.skew);
+        let terms = Terms::check(&self.wanted).ok();
+        Defaults {
+            wanted: self.wanted.clone(),
+            terms,
+            wait: self.wait,
+            owner,
+            fencing,
+            fair: self.fair,
+            poll_max: self.poll_max,
+            local_batch: self.local_batch,
+        }
+    }
+
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        self.wanted.max_ttl
+    }
+
+    /// The restart guard that these settings ask for.
+    pub(crate) fn admission(&self, nodes: &[Arc<dyn Node>]) -> Option<Admission> {
+        let default = if nodes.len() > 1 { RestartGuard::On } else { RestartGuard::Off };
+        let strict = match self.restart_guard.unwrap_or(default) {
+            RestartGuard::Off => return None,
+            RestartGuard::On => false,
+            RestartGuard::Strict => true,
+        };
+        Some(Admission::new(names(nodes), self.longest_ttl(), self.skew, strict))
+    }
+
+    /// What all clients of these nodes must agree on.
+    pub(crate) fn agreement(&self, nodes: &[Arc<dyn Node>]) -> Agreement {
+        Agreement::new(names(nodes), self.longest_ttl(), self.skew)
+    }
+
+    /// Returns an [`Observer`] of these nodes, which takes no locks. Nothing is
+    /// connected yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the list of nodes is wrong. See [`NodesError`].
+    pub fn observer(&self) -> Result<Observer, NodesError> {
+        let nodes = self.checked_nodes()?;
+        let (admission, agreement) = (self.admission(&nodes), self.agreement(&nodes));
+        Ok(Observer { nodes, admission, agreement })
+    }
+}
+
+/// `host/pid`, without the characters that a label cannot have.
+fn host_and_pid() -> Owner {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let host: String = host.chars().filter(char::is_ascii_graphic).take(200).collect();
+    let label = format!("{host}/{}", std::process::id());
+    Owner::new(label).expect("graphic ASCII of at most 211 bytes is a label")
+}
+
+fn names(nodes: &[Arc<dyn Node>]) -> impl Iterator<Item = Arc<str>> {
+    nodes.iter().map(|node| Arc::from(node.name()))
+}

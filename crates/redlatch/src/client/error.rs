@@ -1,0 +1,452 @@
+//! What can go wrong: one enum per operation.
+//!
+//! One variant per thing the caller would *do* about it; the facts, and every
+//! node's vote, are inside.
+
+use super::{
+    advice::{about_conflicts, not_yet},
+    guard::Lost,
+    votes::Votes,
+};
+use crate::node::UrlError;
+use redlatch_core::{Agreement, Fault, OwnerError, ResourceError, TermsError};
+use std::{fmt, sync::Arc, time::Duration};
+
+/// What is wrong with a list of nodes. No node was contacted.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodesError {
+    /// The list is empty. Give 1, 3 or 5 nodes.
+    #[error("no node was given; give 1, 3 or 5")]
+    None,
+    /// An address cannot be parsed. Correct it.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// A node is listed twice: its vote would count twice. Remove one.
+    #[error("the node {0} was given twice; each votes once")]
+    Twice(Arc<str>),
+    /// Two nodes have the same name. Clients agree on nodes by name, so each node
+    /// needs its own.
+    #[error("{first} and {second} have the same name, {name}; give each node one of its own")]
+    SameName {
+        /// The name of both.
+        name: Arc<str>,
+        /// The first address.
+        first: Arc<str>,
+        /// The second address.
+        second: Arc<str>,
+    },
+}
+
+/// Why [`Builder::connect_lazy`](crate::Builder::connect_lazy) failed. No node was
+/// contacted.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LazyError {
+    /// The list of nodes is wrong. Correct it.
+    #[error(transparent)]
+    Nodes(#[from] NodesError),
+    /// The defaults for all locks do not fit together. Correct them.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// There is no tokio runtime here, or no thread can be started. Call it inside
+    /// a runtime, or use [`dedicated_thread`](crate::Builder::dedicated_thread).
+    #[error("no engine can be started: {0}")]
+    NoRuntime(Arc<str>),
+}
+
+/// Why connecting to the nodes failed.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The list of nodes is wrong. Correct it.
+    #[error(transparent)]
+    Nodes(#[from] NodesError),
+    /// The defaults for all locks do not fit together. Correct them.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// There is no tokio runtime here, or no thread can be started. Call it inside
+    /// a runtime, or use [`dedicated_thread`](crate::Builder::dedicated_thread).
+    #[error("no engine can be started: {0}")]
+    NoRuntime(Arc<str>),
+    /// Two addresses reach the same server: its vote would count twice. Give each
+    /// node its own server.
+    #[error("{first} and {second} are one and the same server; each node must be one of its own")]
+    SameServer {
+        /// The first address.
+        first: Arc<str>,
+        /// The second address.
+        second: Arc<str>,
+    },
+    /// Too many servers answer but cannot be nodes as they are, so that no lock
+    /// could be granted, or an address leads to something that can never be a node.
+    /// The votes say why, and what to change.
+    #[error("a server cannot be a node: {0}")]
+    Unfit(Votes),
+    /// Fewer than a majority of the nodes can be reached. Retry, or use
+    /// [`connect_lazy`](crate::Builder::connect_lazy), which contacts no node.
+    #[error("too few nodes can be reached: {0}")]
+    NoQuorum(Votes),
+    /// Too many nodes serve clients with another list of nodes or other times, so
+    /// that no lock could be granted; the votes show them. All clients of a set of
+    /// nodes must use the same settings; `redlatch admit --replace` changes them.
+    /// Without the restart guard, one node whose clients use another list is
+    /// enough: their locks would not exclude ours.
+    #[error("the nodes serve clients with other settings: {_0}{advice}", advice = about_conflicts(_0))]
+    Disagree(Votes),
+    /// The engine stopped while it connected. Connect again, in a runtime that
+    /// stays alive.
+    #[error("{STOPPED}")]
+    Stopped,
+}
+
+impl From<LazyError> for ConnectError {
+    fn from(error: LazyError) -> Self {
+        match error {
+            LazyError::Nodes(error) => error.into(),
+            LazyError::Invalid(error) => error.into(),
+            LazyError::NoRuntime(reason) => ConnectError::NoRuntime(reason),
+        }
+    }
+}
+
+/// Why nodes were not admitted, replaced or watched. Returned by
+/// [`Observer::admit`](crate::observer::Observer::admit),
+/// [`replace`](crate::observer::Observer::replace) and
+/// [`watch`](crate::observer::Observer::watch).
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdmitError {
+    /// The restart guard is off, so every node may vote. Turn it on.
+    #[error("there is no restart guard, so every node may vote; turn it on")]
+    NoGuard,
+    /// Two addresses reach the same server: the right list would be locked out of
+    /// it. Correct the list.
+    #[error("{first} and {second} are one and the same server; each node must be one of its own")]
+    SameServer {
+        /// The first address.
+        first: Arc<str>,
+        /// The second address.
+        second: Arc<str>,
+    },
+    /// There is no tokio runtime here. Call it inside one.
+    #[error("no engine can be started: {0}")]
+    NoRuntime(Arc<str>),
+    /// The engine stopped with its runtime. Call it again.
+    #[error("{STOPPED}")]
+    Stopped,
+}
+
+/// The message wherever the engine turns out to be gone.
+const STOPPED: &str =
+    "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again";
+
+/// Why nodes must not be taken from their clients while those are working. Returned
+/// by [`Observer::may_replace`](crate::observer::Observer::may_replace).
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplaceError {
+    /// The restart guard is off, so nodes belong to no agreement. Turn it on.
+    #[error("there is no restart guard, so every node may vote; turn it on")]
+    NoGuard,
+    /// A node does not answer. Bring it back, or remove it from the list.
+    #[error("{node} does not tell what its clients agree on: {fault}")]
+    Unseen {
+        /// The node.
+        node: Arc<str>,
+        /// Why it does not answer.
+        fault: Fault,
+    },
+    /// A majority of their nodes and one of ours could exist at the same time.
+    /// Change the list by one node at a time.
+    #[error(
+        "the clients of {node} have {}, and ours is {}: a majority of each could exist",
+        theirs.as_deref().map_or_else(|| "a list that is not known".into(), in_a_line),
+        in_a_line(ours)
+    )]
+    TooDifferent {
+        /// The node.
+        node: Arc<str>,
+        /// What its clients agree on, if known.
+        theirs: Option<Box<Agreement>>,
+        /// What we want them to agree on.
+        ours: Box<Agreement>,
+    },
+    /// One of their nodes has forgotten its locks, and with them the fencing tokens
+    /// it gave; the nodes that know them may be the ones leaving the list. Wait
+    /// until it votes for its present clients again, then change the list.
+    #[error(
+        "{node} may have forgotten its locks and fencing tokens: it has to vote for its present \
+         clients again before the list changes"
+    )]
+    Forgot {
+        /// The node.
+        node: Arc<str>,
+    },
+    /// Somebody else is taking the node for another list. Let them finish.
+    #[error("{node} is being taken by clients with yet another list of nodes, or other times")]
+    UnderWay {
+        /// The node.
+        node: Arc<str>,
+    },
+}
+
+fn in_a_line(agreement: &Agreement) -> String {
+    Agreement::in_one_line(&agreement.to_string())
+}
+
+/// A request that cannot be met whatever the nodes say. Nothing was sent.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// A name, or a set of names, that cannot be locked.
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+    /// Times that do not fit together.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// A label that cannot be part of a lock token.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
+    /// The request sets both `no_renewal` and a setting of renewal. Remove one.
+    #[error(
+        "no_renewal and {setting} contradict each other: without renewal a lease ends after one \
+         TTL; leave out one of the two"
+    )]
+    NoRenewal {
+        /// The setting that needs renewal: `max_hold` or `renew_every`.
+        setting: &'static str,
+    },
+}
+
+/// Why a lock was not granted. Whatever the attempt set on a node is being removed.
+///
+/// `try_lock` never fails with [`Held`](LockError::Held): it returns `None`
+/// instead.
+///
+/// # Example
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// use redlatch::LockError;
+///
+/// match locks.lock("report").await {
+///     Ok(guard) => guard.release().await.map(drop)?,
+///     Err(LockError::Held { .. }) => println!("another instance is at it"),
+///     Err(LockError::Quarantined { remaining, .. }) => println!("retry in {remaining:?}"),
+///     Err(error) => eprintln!("{error}"), // names every node and its vote
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// The request itself is wrong. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// Another owner holds the lock. Wait, or retry later.
+    #[error("held by another owner on {} of {} nodes: {votes}", votes.tally().refused, votes.tally().nodes)]
+    Held {
+        /// The votes of the last attempt.
+        votes: Votes,
+    },
+    /// Too many nodes failed. Tell an operator.
+    #[error("no majority, {}: {votes}{}", votes.tally(), about_conflicts(votes))]
+    NoQuorum {
+        /// The votes of the last attempt.
+        votes: Votes,
+    },
+    /// Too many nodes are new or restarted and do not vote yet (see
+    /// [`RestartGuard`](crate::RestartGuard)). Wait for longer than `remaining`. If
+    /// no lock that they may have forgotten can still be in use, skip the wait:
+    /// `admit` is the command to type, and
+    /// [`Builder::admit_new_servers`](crate::Builder::admit_new_servers) does it
+    /// for new servers in development and CI.
+    ///
+    /// Returned at once if waiting cannot help, because `remaining` is longer than
+    /// what is left of the wait.
+    #[error(
+        "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: `{admit}`",
+        not_yet(votes, *remaining)
+    )]
+    Quarantined {
+        /// The votes of the last attempt.
+        votes: Votes,
+        /// The time until a majority may vote, as far as known.
+        remaining: Option<Duration>,
+        /// The command that skips the wait, without logins.
+        admit: Arc<str>,
+    },
+    /// A majority granted the lock, but too late to be of use. Raise the TTL.
+    #[error("granted after {elapsed:?}, too late to be of use: {votes}")]
+    TooSlow {
+        /// How long the grant took.
+        elapsed: Duration,
+        /// The votes of the last attempt.
+        votes: Votes,
+    },
+    /// This process requests more locks at once than the nodes can grant within the
+    /// wait. No node was asked for this one. Request fewer at once, or wait longer.
+    #[error(
+        "busy: waited {waited:.1?} in this process for its turn, {waiting} other requests still wait"
+    )]
+    Busy {
+        /// How long the request waited for its turn.
+        waited: Duration,
+        /// How many other requests of this process still wait for theirs.
+        waiting: usize,
+    },
+    /// The engine is gone, with its runtime. Connect again, in a runtime that stays
+    /// alive (see [several runtimes](crate#several-runtimes)).
+    #[error("{STOPPED}")]
+    Stopped,
+}
+
+/// Why an extension failed, or may have failed.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The requested TTL is not allowed. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// The lock is no longer ours. Stop.
+    #[error("no longer held: {0}")]
+    Lost(Lost),
+    /// Too few nodes answered. The lease keeps its old end; retry.
+    #[error("not known, {}: {votes}", votes.tally())]
+    Unknown {
+        /// Every node's vote.
+        votes: Votes,
+    },
+}
+
+/// Why it is not known whether a lock was released. It is being removed in the
+/// background, and expires with its TTL at the latest.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// Too few nodes answered. There is nothing to do.
+    #[error("not known whether it is released: {votes}")]
+    Unknown {
+        /// Every node's vote.
+        votes: Votes,
+    },
+    /// The engine is gone, with its runtime. As it ends, it removes its locks, on a
+    /// best-effort basis.
+    #[error("{STOPPED}")]
+    Stopped,
+}
+
+/// Why a lease that was taken apart was not released. Returned by
+/// [`Locks::give_back`](crate::Locks::give_back).
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum GiveBackError {
+    /// The parts cannot be those of a lock. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// It is not known whether the lock was released.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+}
+
+/// Why a lease that was taken apart cannot be resumed. The lock stays as it was,
+/// perhaps extended. Returned by [`Locks::resume`](crate::Locks::resume).
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// The parts cannot be those of a lock. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// The lock is no longer held. Take it anew.
+    #[error("the lease that was handed over is no longer held: {0}")]
+    Lost(Lost),
+    /// Too few nodes answered to tell. Retry before the lease ends.
+    #[error("no majority, {}: {votes}", votes.tally())]
+    NoQuorum {
+        /// Every node's vote.
+        votes: Votes,
+    },
+    /// The engine is gone, with its runtime. Connect again.
+    #[error("{STOPPED}")]
+    Stopped,
+}
+
+/// Why work did not finish under the lock. Returned by
+/// [`LockRequest::run`](crate::LockRequest::run).
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError<T> {
+    /// The lock was not granted; the work never started.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The lock was lost; the work was stopped half done.
+    #[error("stopped because the lock was lost: {0}")]
+    Lost(Lost),
+    /// The work finished, but the lock was lost by then: another owner may have had
+    /// it in the meantime. Whether the value is good depends on what the work did.
+    #[error("done too late, the lock was lost before: {lost}")]
+    Late {
+        /// The value that the work returned.
+        value: T,
+        /// How the lock was lost.
+        lost: Lost,
+    },
+}
+
+/// Why [`Locks::health`](crate::Locks::health) failed.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum HealthError {
+    /// The engine is gone, with its runtime. Connect again.
+    #[error("{STOPPED}")]
+    Stopped,
+}
+
+/// Why [`Locks::status`](crate::Locks::status) failed.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatusError {
+    /// No lock can have this name. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+    /// The engine is gone, with its runtime. Connect again.
+    #[error("{STOPPED}")]
+    Stopped,
+}
+
+/// `Debug` is `Display`: an error that `main` returns is printed by its `Debug`,
+/// and people have to read that.
+macro_rules! debug_is_display {
+    ($($error:ident),*) => {
+        $(impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        })*
+    };
+}
+
+debug_is_display!(
+    NodesError,
+    LazyError,
+    ConnectError,
+    AdmitError,
+    ReplaceError,
+    InvalidRequest,
+    LockError,
+    ExtendError,
+    ReleaseError,
+    GiveBackError,
+    ResumeError,
+    HealthError,
+    StatusError
+);
+
+impl<T> fmt::Debug for RunError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,531 @@
+//! The guard: the lock in the caller's hand.
+
+use super::{
+    error::{ExtendError, InvalidRequest, ReleaseError},
+    request::Limits,
+    votes::Votes,
+};
+use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
+use redlatch_core::{
+    Ballot, FencingToken, Resource, config::check_ttl, extend, lease::Loss, release,
+    token::owner_of,
+};
+use std::{
+    fmt,
+    ops::Deref,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+pub use redlatch_core::Released;
+
+/// A held lock. Dropping the guard releases the lock in the background.
+///
+/// [`release`](Self::release) also releases it, and reports the outcome. The guard
+/// derefs to [`Lease`], which can be cloned and handed to tasks that must know
+/// whether the lock is still held.
+///
+/// # Example
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let locks = redlatch::Locks::memory(3);
+/// let guard = locks.lock("invoice:42").await?;
+/// assert!(guard.is_held());
+/// guard.release().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a guard that is dropped gives the lock back"]
+pub struct Guard {
+    lease: Lease,
+    armed: bool,
+    /// In nanoseconds: there may be very many guards.
+    waited: u64,
+}
+
+/// The state of a lock that is, or was, held. Cheap to clone.
+///
+/// Clones do not keep the lock: it is released when its [`Guard`] is dropped.
+///
+/// # Example
+///
+/// Work that checks the lease between two steps:
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// let guard = locks.lock("import").await?;
+/// let lease = guard.lease();
+/// let import = tokio::spawn(async move {
+///     for row in 0..3 {
+///         if !lease.is_held() {
+///             return row; // stop: another owner may have the lock
+///         }
+///         // … import the row …
+///     }
+///     3
+/// });
+/// assert_eq!(import.await?, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Lease {
+    cell: Arc<LeaseCell>,
+    handle: Handle,
+    limits: Limits,
+}
+
+/// Why a lease ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Lost {
+    /// It expired: no extension succeeded in time, or none was tried.
+    #[error("{}", ran_out(votes.as_ref()))]
+    Expired {
+        /// The votes of the last attempt to extend it. `None` if nobody tried:
+        /// renewal was off, or the process was paused for too long.
+        votes: Option<Votes>,
+    },
+    /// A majority of the nodes no longer has the key: somebody deleted it, or
+    /// servers lost their memory.
+    #[error("a majority of the nodes no longer has the lock: {votes}")]
+    Gone {
+        /// Every node's vote.
+        votes: Votes,
+    },
+    /// It was held for as long as `max_hold` allows.
+    #[error("the lock was held for as long as max_hold allows")]
+    MaxHold,
+    /// Its guard released it.
+    #[error("the lock was released")]
+    Released,
+    /// The engine is gone, with its runtime.
+    #[error(
+        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
+    )]
+    Stopped,
+}
+
+impl Lost {
+    pub(crate) fn by(shared: &Shared, end: LeaseEnd) -> Self {
+        let votes = |ballot: &Ballot| shared.votes(ballot);
+        match end {
+            LeaseEnd::Released => Lost::Released,
+            LeaseEnd::Stopped => Lost::Stopped,
+            LeaseEnd::Lost(Loss::MaxHold) => Lost::MaxHold,
+            LeaseEnd::Lost(Loss::Gone(ballot)) => Lost::Gone { votes: votes(&ballot) },
+            LeaseEnd::Lost(loss) => Lost::Expired { votes: loss.ballot().map(votes) },
+        }
+    }
+}
+
+fn ran_out(votes: Option<&Votes>) -> String {
+    match votes {
+        Some(votes) => {
+            format!("the lease ran out before a majority of the nodes extended it: {votes}")
+        }
+        None => "the lease ran out, and no extension was tried in time".into(),
+    }
+}
+
+/// A lease taken out of one process, to be resumed in another.
+///
+/// Made by [`Guard::into_parts`], used by [`Locks::resume`](crate::Locks::resume)
+/// and [`Locks::give_back`](crate::Locks::give_back). The fields are plain data, so
+/// they can travel in any format. Anyone who has them can release the lock.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LeaseParts {
+    /// The locked resources.
+    pub resources: Vec<Vec<u8>>,
+    /// The lock token, the secret value of the lock's keys on the nodes.
+    pub lock_token: Vec<u8>,
+    /// How long its keys live without renewal.
+    pub ttl: Duration,
+    /// Until when it is provably held, by this machine's wall clock.
+    pub usable_until: SystemTime,
+    /// The fencing token of the grant; `None` without fencing.
+    pub fencing_token: Option<FencingToken>,
+}
+
+impl fmt::Debug for LeaseParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.resources.iter().map(|name| name.escape_ascii().to_string());
+        f.debug_struct("LeaseParts")
+            .field("resources", &names.collect::<Vec<_>>())
+            .field("owner", &owner_of(&self.lock_token))
+            .field("ttl", &self.ttl)
+            .field("usable_until", &self.usable_until)
+            .field("fencing_token", &self.fencing_token)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an operator would ask first, and no lock token.
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe("Lease", f)
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lease.describe("Guard", f)
+    }
+}
+
+impl Guard {
+    pub(crate) fn new(
+        cell: Arc<LeaseCell>,
+        handle: Handle,
+        limits: Limits,
+        waited: Duration,
+    ) -> Self {
+        Guard {
+            lease: Lease { cell, handle, limits },
+            armed: true,
+            waited: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Returns how long the request took, from asking for the lock to getting it.
+    /// Zero for a lock that was handed over by another process.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited)
+    }
+
+    /// Returns the part that can be cloned.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+
+    /// Releases the lock and reports the outcome.
+    ///
+    /// Returns as soon as a majority has answered; the other nodes follow in the
+    /// background. If the lock had expired or was lost, this returns
+    /// [`Released::AlreadyGone`], which is not an error.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleaseError`] if it is not known whether the lock was released. There is
+    /// nothing to retry: the lock is being removed in the background, and expires
+    /// with its TTL at the latest.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: dropping the future, polled or not, releases the lock in the
+    /// background.
+    pub async fn release(mut self) -> Result<Released, ReleaseError> {
+        self.armed = false;
+        let Lease { cell, handle, .. } = &self.lease;
+        if let Some(LeaseEnd::Lost(_)) = cell.why() {
+            handle.tell(Ask::Cancel(cell.op));
+            return Ok(Released::AlreadyGone);
+        }
+        let unless_dropped = CancelOnDrop { lease: &self.lease, armed: true };
+        let answer = handle.release(cell.op).await;
+        unless_dropped.disarm();
+        match answer {
+            // Lost in the meantime, so it is being undone.
+            Err(_) if matches!(cell.why(), Some(LeaseEnd::Lost(_))) => Ok(Released::AlreadyGone),
+            answer => released(&cell.shared, answer.ok()),
+        }
+    }
+
+    /// Takes the lease apart, to hand it to another process.
+    ///
+    /// Renewal stops. The lock stays on the nodes until its TTL ends or somebody
+    /// resumes and releases it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// let parts = locks.lock("deploy").await?.into_parts();
+    /// // … in another process …
+    /// let guard = locks.resume(&parts).await?;
+    /// assert!(guard.is_held());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn into_parts(mut self) -> LeaseParts {
+        self.armed = false;
+        let Lease { cell, handle, .. } = &self.lease;
+        handle.tell(Ask::Forget(cell.op));
+        LeaseParts {
+            resources: cell.resources.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            lock_token: cell.token.as_bytes().to_vec(),
+            ttl: cell.terms.ttl,
+            usable_until: SystemTime::now() + self.lease.remaining_by_clock(),
+            fencing_token: cell.fence,
+        }
+    }
+
+    /// Releases the lock in the background.
+    fn cancel(&self) {
+        self.lease.handle.tell(Ask::Cancel(self.lease.cell.op));
+    }
+}
+
+impl Deref for Guard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.cancel();
+        }
+    }
+}
+
+/// The result of a release. `answer` is `None` if the engine is gone.
+pub(super) fn released(
+    shared: &Shared,
+    answer: Option<release::Decision>,
+) -> Result<Released, ReleaseError> {
+    let decision = answer.ok_or(ReleaseError::Stopped)?;
+    decision.map_err(|error| ReleaseError::Unknown { votes: shared.votes(error.ballot()) })
+}
+
+struct CancelOnDrop<'a> {
+    lease: &'a Lease,
+    armed: bool,
+}
+
+impl CancelOnDrop<'_> {
+    fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.lease.handle.tell(Ask::Cancel(self.lease.cell.op));
+        }
+    }
+}
+
+impl Lease {
+    /// Returns whether the lock is provably held right now.
+    ///
+    /// It reads the clock, so it is right even in a process that was paused.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.cell.is_held()
+    }
+
+    /// Returns how long the lease lasts without another extension; zero once it is
+    /// over or its loss was signalled.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.is_held() { self.remaining_by_clock() } else { Duration::ZERO }
+    }
+
+    /// Returns the time until the lease ends, even after its loss was signalled:
+    /// the time left to stop in.
+    #[must_use]
+    pub fn ends_in(&self) -> Duration {
+        self.remaining_by_clock()
+    }
+
+    fn remaining_by_clock(&self) -> Duration {
+        self.cell.ends_at().since(self.cell.shared.clock.now())
+    }
+
+    /// Waits until the lease is over, and returns why.
+    ///
+    /// Loss is signalled *before* the lease ends, by
+    /// [`notice`](crate::LockRequest::notice), so that there is time to stop.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: nothing changes.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+    /// #     .block_on(async {
+    /// let nodes = redlatch::testing::Nodes::new(3);
+    /// let guard = nodes.locks().lock("import").await?;
+    /// # nodes.lose("import");
+    /// tokio::select! {
+    ///     lost = guard.lost() => println!("stopping: {lost}"),
+    ///     () = std::future::pending() => println!("imported"), // the work
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn lost(&self) -> Lost {
+        Lost::by(&self.cell.shared, self.cell.ended().await)
+    }
+
+    /// Returns a token that is cancelled when the lease is over, for whatever
+    /// reason: on loss, by `notice` before its end, and on release.
+    ///
+    /// Cancelling it yourself cancels no other token of the lease, and does not
+    /// release the lock.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+    /// #     .block_on(async {
+    /// let nodes = redlatch::testing::Nodes::new(3);
+    /// let guard = nodes.locks().lock("import").await?;
+    /// let stop = guard.cancellation_token();
+    /// let import = tokio::spawn(async move {
+    ///     // … import, and between two rows:
+    ///     stop.cancelled().await;
+    ///     "stopped"
+    /// });
+    ///
+    /// nodes.lose("import");
+    ///
+    /// assert_eq!(import.await?, "stopped");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio-util")]
+    #[must_use]
+    pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+        self.cell.cancelled_at_end().child_token()
+    }
+
+    /// Extends the lease to its own TTL from now, in addition to any renewal.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Lost`] if the lock is no longer held: stop.
+    /// [`ExtendError::Unknown`] if too few nodes answered: the lease keeps its old
+    /// end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: an extension in progress is carried out, and counts.
+    pub async fn extend(&self) -> Result<(), ExtendError> {
+        self.extend_by(self.cell.terms.ttl).await
+    }
+
+    /// Extends the lease to `ttl` from now. The lease never gets shorter.
+    ///
+    /// # Errors
+    ///
+    /// As [`extend`](Lease::extend), and [`ExtendError::Invalid`] if `ttl` is above
+    /// [`max_ttl`](crate::Builder::max_ttl) or too short to be of use.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: an extension in progress is carried out, and counts.
+    pub async fn extend_by(&self, ttl: Duration) -> Result<(), ExtendError> {
+        let ttl = check_ttl(ttl, self.limits.max_ttl).map_err(InvalidRequest::from)?;
+        if !self.is_held() {
+            return Err(ExtendError::Lost(self.why_lost()));
+        }
+        match self.handle.extend(self.cell.op, ttl).await {
+            Ok(Ok(kept)) => {
+                self.cell.keep(kept);
+                if self.is_held() { Ok(()) } else { Err(ExtendError::Lost(self.why_lost())) }
+            }
+            Ok(Err(extend::ExtendError::Unknown(ballot))) => {
+                Err(ExtendError::Unknown { votes: self.cell.shared.votes(&ballot) })
+            }
+            Ok(Err(extend::ExtendError::Lost(loss))) => {
+                let end = self.cell.why().unwrap_or(LeaseEnd::Lost(loss));
+                Err(ExtendError::Lost(Lost::by(&self.cell.shared, end)))
+            }
+            Ok(Err(_)) | Err(_) => Err(ExtendError::Lost(self.why_lost())),
+        }
+    }
+
+    /// Extends the lease if less than `least` remains.
+    ///
+    /// Call it before a step that takes that long. The extension is at least the
+    /// lease's own TTL.
+    ///
+    /// # Errors
+    ///
+    /// As [`extend_by`](Lease::extend_by).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe, like [`extend`](Lease::extend).
+    pub async fn ensure(&self, least: Duration) -> Result<(), ExtendError> {
+        if self.is_held() && self.remaining() >= least {
+            return Ok(());
+        }
+        self.extend_by(least.max(self.cell.terms.ttl)).await
+    }
+
+    /// Returns the fencing token: greater than that of every earlier grant of the
+    /// resource. `None` only if [fencing](crate::Builder::fencing) is off.
+    ///
+    /// Send it with each write, and let the resource refuse tokens smaller than one
+    /// it has seen: then a holder that was paused past its lease cannot write late.
+    /// See [`fence`](crate::fence).
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.cell.fence
+    }
+
+    /// Returns whether agreeing on the [`fencing_token`](Lease::fencing_token) took
+    /// a second round trip: the nodes gave different numbers at first, because
+    /// another grant of the same lock was in progress, or because clocks are
+    /// further apart than [`skew`](crate::Builder::skew).
+    #[must_use]
+    pub fn took_second_round(&self) -> bool {
+        self.cell.second_round
+    }
+
+    /// Returns the locked resources.
+    pub fn resources(&self) -> impl Iterator<Item = &Resource> {
+        self.cell.resources.iter()
+    }
+
+    /// Returns the label that operators see on the nodes.
+    #[must_use]
+    pub fn owner(&self) -> String {
+        owner_of(self.cell.token.as_bytes()).unwrap_or_default()
+    }
+
+    /// Returns the lock token, the secret value of the lock's keys on the nodes.
+    /// Anyone who knows it can release the lock: keep it out of logs.
+    #[must_use]
+    pub fn lock_token(&self) -> &[u8] {
+        self.cell.token.as_bytes()
+    }
+
+    /// Returns each node's last vote: on the take, or on the latest extension, even
+    /// if that failed.
+    #[must_use]
+    pub fn votes(&self) -> Votes {
+        self.cell.shared.votes(&self.cell.ballot())
+    }
+
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let resources: Vec<_> = self.resources().map(ToString::to_string).collect();
+        let mut told = f.debug_struct(name);
+        told.field("resources", &resources);
+        if let Some(token) = self.fencing_token() {
+            told.field("fencing_token", &token.get());
+        }
+        told.field("is_held", &self.is_held()).field("remaining", &self.remaining());
+        told.finish_non_exhaustive()
+    }
+
+    /// Why the lease is over. Called only when it is, or is about to be.
+    pub(crate) fn why_lost(&self) -> Lost {
+        Lost::by(&self.cell.shared, self.cell.why().unwrap_or(LeaseEnd::Stopped))
+    }
+}

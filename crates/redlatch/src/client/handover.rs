@@ -1,0 +1,196 @@
+//! Leases that another process took apart: resuming and releasing them.
+
+use super::{
+    error::{GiveBackError, InvalidRequest, ResumeError},
+    guard::{Guard, LeaseParts, Lost, Released, released},
+    locks::Locks,
+    request::Limits,
+};
+use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
+use redlatch_core::{
+    Ballot, ExtendError, Moment, OpId, Resources, Terms, Token,
+    config::Wanted,
+    lease,
+    machine::{Adopted, Grant},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+impl Locks {
+    /// Resumes a lease that another process took apart with [`Guard::into_parts`].
+    ///
+    /// A majority must still have it, and must confirm that before its old end, by
+    /// this machine's wall clock.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::Lost`] if the lock is no longer held,
+    /// [`ResumeError::NoQuorum`] if too few nodes answered to tell.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: dropping the future leaves the lock as it was, perhaps
+    /// extended.
+    pub async fn resume(&self, parts: &LeaseParts) -> Result<Guard, ResumeError> {
+        let adopted = self.adopted(parts, self.defaults.wanted.max_ttl)?;
+        let (shared, deadlines) = (&self.handle.shared, adopted.deadlines());
+        if shared.clock.now() >= deadlines.notice_at {
+            let lost = LeaseEnd::Lost(deadlines.loss(None)); // no time is left to act on it
+            return Err(ResumeError::Lost(Lost::by(shared, lost)));
+        }
+        let (op, ttl) = (self.handle.next_op(), adopted.terms.ttl);
+        let cell = Arc::new(LeaseCell::new(op, grant(&adopted, shared), shared.clone()));
+        self.handle.tell(Ask::Adopt { op, adopted, cell: Some(cell.clone()) });
+        let mut unless_kept = ForgetOnDrop { handle: &self.handle, op: Some(op) };
+        let over = |end| ResumeError::Lost(Lost::by(shared, end));
+        match self.handle.extend(op, ttl).await {
+            Ok(Ok(kept)) => cell.keep(kept),
+            Ok(Err(ExtendError::Unknown(ballot))) => {
+                return Err(ResumeError::NoQuorum { votes: shared.votes(&ballot) });
+            }
+            Ok(Err(ExtendError::Lost(loss))) => return Err(over(LeaseEnd::Lost(loss))),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        match cell.why() {
+            None if cell.is_held() => {
+                unless_kept.op = None;
+                let limits = Limits { max_ttl: self.defaults.wanted.max_ttl };
+                Ok(Guard::new(cell, self.handle.clone(), limits, Duration::ZERO))
+            }
+            Some(end @ LeaseEnd::Lost(_)) => Err(over(end)),
+            _ => Err(ResumeError::Stopped),
+        }
+    }
+
+    /// The lease that the parts describe, as far as they do.
+    fn adopted(&self, parts: &LeaseParts, max_ttl: Duration) -> Result<Adopted, InvalidRequest> {
+        let resources = Resources::new(&parts.resources)?;
+        let terms =
+            Terms::check(&Wanted { ttl: parts.ttl, max_ttl, ..self.defaults.wanted.clone() })?;
+        let clock = self.handle.shared.clock;
+        let (now, left) = left_of(parts, || clock.now(), SystemTime::now);
+        Ok(Adopted {
+            resources,
+            token: Token::from_bytes(&parts.lock_token),
+            // A wall clock that is behind must not make the lease longer than its TTL allows.
+            usable_until: now.after(left.min(terms.usable())),
+            hold_until: lease::hold_until(now, &terms),
+            keeps: true,
+            fence: parts.fencing_token,
+            terms,
+        })
+    }
+
+    /// Releases a lease that was taken apart with
+    /// [`Guard::into_parts`](crate::Guard::into_parts), even one that has expired.
+    ///
+    /// Only its own keys are removed: if the lock has another token, nothing
+    /// changes, and the result is [`Released::AlreadyGone`].
+    ///
+    /// # Errors
+    ///
+    /// [`GiveBackError::Invalid`] if the parts cannot be those of a lock,
+    /// [`GiveBackError::Release`] if it is not known whether the lock was released.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled, the lock is released even if the future is dropped.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use redlatch::{Locks, Released};
+    ///
+    /// let locks = Locks::memory(3);
+    /// let parts = locks.lock("deploy").await?.into_parts();
+    /// // … in another process, perhaps …
+    /// assert_eq!(locks.give_back(&parts).await?, Released::Now);
+    /// assert_eq!(locks.give_back(&parts).await?, Released::AlreadyGone);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn give_back(&self, parts: &LeaseParts) -> Result<Released, GiveBackError> {
+        // A lock may be released however long its TTL is.
+        let adopted = self.adopted(parts, self.defaults.wanted.max_ttl.max(parts.ttl))?;
+        let (shared, op) = (&self.handle.shared, self.handle.next_op());
+        self.handle.tell(Ask::Adopt { op, adopted, cell: None });
+        let answer = self.handle.release(op).await;
+        Ok(released(shared, answer.ok())?)
+    }
+}
+
+/// The time now, and how much of the lease is left from then on. The wall clock is
+/// read last: a delay in between shortens the lease, never lengthens it.
+fn left_of(
+    parts: &LeaseParts,
+    now: impl FnOnce() -> Moment,
+    wall: impl FnOnce() -> SystemTime,
+) -> (Moment, Duration) {
+    (now(), parts.usable_until.duration_since(wall()).unwrap_or_default())
+}
+
+/// What is known of the lease before any node was asked.
+fn grant(adopted: &Adopted, shared: &Shared) -> Grant {
+    Grant {
+        resources: adopted.resources.clone(),
+        terms: adopted.terms.clone(),
+        token: adopted.token.clone(),
+        deadlines: adopted.deadlines(),
+        ballot: Ballot::of(shared.nodes.len()),
+        fence: adopted.fence,
+        second_round: false,
+    }
+}
+
+struct ForgetOnDrop<'a> {
+    handle: &'a Handle,
+    op: Option<OpId>,
+}
+
+impl Drop for ForgetOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(op) = self.op {
+            self.handle.tell(Ask::Forget(op));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{cell::Cell, time::UNIX_EPOCH};
+
+    #[test]
+    fn a_process_that_is_held_up_while_it_takes_over_a_lease_gains_no_time() {
+        const SEC: Duration = Duration::from_secs(1);
+        let passed = Cell::new(Duration::ZERO);
+        let held_up = || passed.replace(passed.get() + 3 * SEC);
+        let parts = LeaseParts {
+            resources: vec!["deploy".into()],
+            lock_token: b"token".to_vec(),
+            ttl: 20 * SEC,
+            usable_until: UNIX_EPOCH + 10 * SEC,
+            fencing_token: None,
+        };
+
+        let (now, left) =
+            left_of(&parts, || Moment::START.after(held_up()), || UNIX_EPOCH + held_up());
+
+        assert!(now.after(left) <= Moment::START.after(10 * SEC), "{left:?} from {now:?} on");
+    }
+
+    #[tokio::test]
+    async fn a_wall_clock_that_is_behind_makes_no_lease_longer_than_its_ttl() {
+        let locks = Locks::memory(3);
+        let mut parts = locks.lock("deploy").await.unwrap().into_parts();
+        parts.usable_until += Duration::from_secs(3600);
+
+        let ends_at = locks.adopted(&parts, parts.ttl).unwrap().deadlines().ends_at;
+
+        let longest = locks.handle.shared.clock.now().after(parts.ttl);
+        assert!(ends_at <= longest, "{ends_at:?} and not {longest:?}");
+    }
+}

@@ -1,0 +1,44 @@
+//! The state of the nodes.
+
+use crate::observer::{NodeStanding, Standing};
+use std::fmt;
+
+/// The state of every node, in the order the nodes were given. Returned by
+/// [`Locks::health`](crate::Locks::health).
+///
+/// Shown, it says how many nodes vote, and why the others do not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// The nodes.
+    pub nodes: Vec<NodeStanding>,
+}
+
+impl Health {
+    /// Returns how many nodes vote.
+    #[must_use]
+    pub fn voting(&self) -> usize {
+        self.nodes.iter().filter(|node| node.standing == Standing::Admitted).count()
+    }
+
+    /// Returns whether enough nodes vote to grant a lock: more than half of all.
+    #[must_use]
+    pub fn has_majority(&self) -> bool {
+        2 * self.voting() > self.nodes.len()
+    }
+}
+
+/// How many nodes vote, and why each of the others does not.
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} nodes vote", self.voting(), self.nodes.len())?;
+        for NodeStanding { node, standing } in &self.nodes {
+            match standing {
+                Standing::Quarantined(quarantine) => write!(f, "; {node}: {quarantine}")?,
+                Standing::Failed(fault) => write!(f, "; {node}: {fault}")?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,332 @@
+//! A request for a lock, until it is granted or refused.
+
+use super::{
+    advice::admit_command,
+    error::{LockError, RunError},
+    guard::{Guard, Lease},
+    settings::{Settings, setters, wait_setter},
+};
+use crate::driver::{
+    clock::wall_micros,
+    engine::{Acquire, Handle, Shared},
+};
+use redlatch_core::{
+    AcquireError, InLine, Moment, Owner, Terms, WallClock, config::Wanted, lease, machine::Order,
+};
+use std::{
+    future::{Future, IntoFuture},
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tracing::{Instrument, instrument::Instrumented};
+
+/// The defaults of all requests of one [`Locks`](crate::Locks).
+#[derive(Debug, Clone)]
+pub(crate) struct Defaults {
+    pub(crate) wanted: Wanted,
+    /// `wanted`, checked; shared by all requests that change nothing of it. None if
+    /// it is wrong: each request then reports the error itself.
+    pub(crate) terms: Option<Terms>,
+    pub(crate) wait: Duration,
+    pub(crate) owner: Owner,
+    /// With fencing: how far clocks may be apart.
+    pub(crate) fencing: Option<Duration>,
+    pub(crate) fair: bool,
+    pub(crate) poll_max: Duration,
+    pub(crate) local_batch: u32,
+}
+
+/// The bounds on a lease after it was granted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) max_ttl: Duration,
+}
+
+/// A request for a lock: `.await` it, or [`run`](LockRequest::run) work under it.
+/// Made by [`Locks::lock`](crate::Locks::lock) and
+/// [`Locks::lock_all`](crate::Locks::lock_all).
+///
+/// Awaited, it returns a [`Guard`], or an error: [`LockError::Held`] if another
+/// owner still holds the lock when the [wait](LockRequest::wait) ends. Settings are
+/// checked then, not before.
+///
+/// # Example
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// use redlatch::LockError;
+/// use std::time::Duration;
+///
+/// let request = locks.lock("report").ttl(Duration::from_secs(5)).wait(Duration::from_secs(2));
+/// match request.await {
+///     Ok(guard) => println!("locked, with fencing token {:?}", guard.fencing_token()),
+///     Err(LockError::Held { votes }) => println!("held by another owner: {votes}"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is awaited"]
+pub struct LockRequest(pub(super) Settings);
+
+/// A request for a lock only if it is free: `.await` it, or
+/// [`run`](TryLockRequest::run) work under it. Made by
+/// [`Locks::try_lock`](crate::Locks::try_lock) and
+/// [`Locks::try_lock_all`](crate::Locks::try_lock_all).
+///
+/// Awaited, it returns a [`Guard`], or `None` if another owner holds the lock. It
+/// never fails with [`LockError::Held`].
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is awaited"]
+pub struct TryLockRequest(pub(super) Settings);
+
+setters!(LockRequest);
+wait_setter!(LockRequest);
+setters!(TryLockRequest);
+
+/// The engine's answer to a request.
+type Answer = <Acquire as Future>::Output;
+
+/// A request that was handed to the engine.
+pub(crate) struct Asked {
+    /// Before `handle`, so that it is dropped first: dropping the last handle waits
+    /// for the engine to end, which it does only when nobody can ask it any more.
+    answer: Instrumented<Acquire>,
+    handle: Handle,
+    started: Moment,
+    limits: Limits,
+}
+
+impl Settings {
+    /// Checks the settings and hands the request to the engine. Returns only what
+    /// must be kept while waiting.
+    fn ask(mut self, wait: Duration) -> Result<Asked, LockError> {
+        let terms = self.terms()?;
+        let resources = self.resources?;
+        let owner = self.owner?;
+        let started = self.handle.shared.clock.now();
+        let arrived = wall_micros();
+        let fencing =
+            self.fencing.map(|skew| WallClock { read_at: started, micros: arrived, skew });
+        let Defaults { poll_max, local_batch, .. } = *self.defaults;
+        let line = self.fair.then_some(InLine { arrived, poll_max, local_batch });
+        let wait_until = started.after(wait);
+        let order = Order { resources, terms, owner, wait_until, fencing, line };
+        let span = tracing::debug_span!("lock", resources = %order.resources);
+        let answer = self.handle.acquire(order).instrument(span);
+        let limits = Limits { max_ttl: self.wanted.max_ttl };
+        Ok(Asked { handle: self.handle, started, limits, answer })
+    }
+}
+
+/// The future of a request.
+///
+/// Written by hand: there may be very many of them, and a compiler-generated future
+/// would keep the settings, and room for them, while it waits.
+pub(crate) enum Acquisition {
+    New(Box<Settings>, Duration),
+    Asked(Asked),
+    Over,
+}
+
+impl Future for Acquisition {
+    type Output = Result<Guard, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Acquisition::New(..) = this
+            && let Acquisition::New(settings, wait) = std::mem::replace(this, Acquisition::Over)
+        {
+            *this = Acquisition::Asked(settings.ask(wait)?);
+        }
+        let Acquisition::Asked(asked) = this else {
+            return Poll::Pending; // polled again after it was ready
+        };
+        let answer = ready!(Pin::new(&mut asked.answer).poll(cx));
+        let Acquisition::Asked(asked) = std::mem::replace(this, Acquisition::Over) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(asked.answered(answer))
+    }
+}
+
+impl Asked {
+    fn answered(self, answer: Answer) -> Result<Guard, LockError> {
+        let Asked { handle, started, limits, .. } = self;
+        let cell = match answer {
+            Ok(Ok(cell)) => cell,
+            Ok(Err(error)) => return Err(lock_error(&handle.shared, &error)),
+            Err(_) => return Err(LockError::Stopped),
+        };
+        let clock = cell.shared.clock;
+        let elapsed = clock.now().since(started);
+        let guard = Guard::new(cell, handle, limits, elapsed);
+        if lease::is_of_use(guard.remaining(), Duration::ZERO) {
+            return Ok(guard);
+        }
+        // This thread did not run for as long as the lease lasts.
+        Err(LockError::TooSlow { elapsed, votes: guard.votes() })
+    }
+}
+
+impl LockRequest {
+    /// Runs `work` under the lock, then releases the lock. Drops `work` as soon as
+    /// the lease can no longer be proved.
+    ///
+    /// Tasks that `work` spawned are not stopped: let them watch the lease that it
+    /// is given.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Lock`] if the lock was not granted: `work` never started.
+    /// [`RunError::Lost`] if the lock was lost: `work` was dropped half done.
+    /// [`RunError::Late`], with the value, if `work` finished at the very moment
+    /// the lease ended. A release that fails is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: dropping the future drops `work` and releases the lock in the
+    /// background.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// let answer = locks.lock("report").run(|lease| async move {
+    ///     assert!(lease.is_held());
+    ///     42
+    /// });
+    /// assert_eq!(answer.await?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn run<T, F>(self, work: impl FnOnce(Lease) -> F) -> Result<T, RunError<T>>
+    where
+        F: Future<Output = T>,
+    {
+        run_under(self.await?, work).await
+    }
+}
+
+impl TryLockRequest {
+    /// Runs `work` under the lock if it is free, as [`LockRequest::run`] does.
+    /// Returns `None`, without running `work`, if another owner holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockRequest::run`], except that the lock being held is `None`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: dropping the future drops `work` and releases the lock in the
+    /// background.
+    ///
+    /// # Example
+    ///
+    /// A job that every instance of a service starts, and one of them runs:
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// match locks.try_lock("nightly-report").run(|_lease| async { "sent" }).await? {
+    ///     Some(done) => println!("the report is {done}"),
+    ///     None => println!("another instance is at it"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn run<T, F>(self, work: impl FnOnce(Lease) -> F) -> Result<Option<T>, RunError<T>>
+    where
+        F: Future<Output = T>,
+    {
+        match self.await? {
+            Some(guard) => run_under(guard, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+async fn run_under<T, F>(guard: Guard, work: impl FnOnce(Lease) -> F) -> Result<T, RunError<T>>
+where
+    F: Future<Output = T>,
+{
+    let outcome = while_held(&guard, work(guard.lease())).await;
+    if let Err(error) = guard.release().await {
+        tracing::debug!("{error}");
+    }
+    outcome
+}
+
+/// Polls `work` only while the lease is held.
+async fn while_held<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<T, RunError<T>> {
+    let mut lost = pin!(lease.lost());
+    let mut work = pin!(work);
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(lost) = lost.as_mut().poll(cx) {
+            return Poll::Ready(Err(RunError::Lost(lost)));
+        }
+        if !lease.is_held() {
+            return Poll::Ready(Err(RunError::Lost(lease.why_lost())));
+        }
+        work.as_mut().poll(cx).map(|value| finished(lease, value))
+    })
+    .await
+}
+
+/// The result of work that has finished. Its value counts as done under the lock
+/// only if the lock is still held now.
+pub(super) fn finished<T>(lease: &Lease, value: T) -> Result<T, RunError<T>> {
+    if lease.is_held() { Ok(value) } else { Err(RunError::Late { value, lost: lease.why_lost() }) }
+}
+
+impl IntoFuture for LockRequest {
+    type Output = Result<Guard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.acquire())
+    }
+}
+
+impl IntoFuture for TryLockRequest {
+    type Output = Result<Option<Guard>, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let acquisition = self.0.try_acquire();
+        Box::pin(async { unless_held(acquisition.await) })
+    }
+}
+
+/// Turns `Held` into `None`.
+pub(super) fn unless_held<G>(result: Result<G, LockError>) -> Result<Option<G>, LockError> {
+    match result {
+        Ok(guard) => Ok(Some(guard)),
+        Err(LockError::Held { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn lock_error(shared: &Shared, error: &AcquireError) -> LockError {
+    let votes = |ballot| shared.votes(ballot);
+    match error {
+        AcquireError::Held(ballot) => LockError::Held { votes: votes(ballot) },
+        AcquireError::TooSlow { elapsed, ballot } => {
+            LockError::TooSlow { elapsed: *elapsed, votes: votes(ballot) }
+        }
+        AcquireError::Busy { waited, waiting } => {
+            LockError::Busy { waited: *waited, waiting: *waiting }
+        }
+        AcquireError::NoQuorum(ballot) => LockError::NoQuorum { votes: votes(ballot) },
+        AcquireError::Quarantined { remaining, ballot } => {
+            let (votes, admission) = (votes(ballot), shared.admission.as_ref());
+            let admit = admit_command(&votes, admission.map(|admission| &admission.agreement));
+            LockError::Quarantined { votes, remaining: *remaining, admit: admit.into() }
+        }
+        _ => LockError::Stopped,
+    }
+}

@@ -1,0 +1,477 @@
+//! The thin loop around the core: one task that owns every connection.
+//!
+//! In:  requests from callers, replies from nodes, the time.
+//! Out: commands to nodes, answers to callers, changes to leases.
+//!
+//! All commands that are ready in one turn go to a node in one write, and all
+//! answers come back in one read. The engine decides nothing: the core's
+//! [`Machine`] does.
+
+mod cell;
+mod entropy;
+mod handle;
+mod node_log;
+mod trace;
+
+use super::keeper;
+use crate::node::Link;
+use redlatch_core::{
+    ExtendError, Input, Machine, Moment, Now, OpId, Output, Reply, Resources, Standing, Tag,
+    machine::{Grant, Kept},
+};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, Sleep},
+};
+
+pub(crate) use cell::{LeaseCell, LeaseEnd};
+pub(crate) use entropy::SystemEntropy;
+pub(crate) use handle::{Acquire, Ask, Handle, News, Shared, spawn_here, spawn_thread};
+
+/// The most requests to accept before moving bytes, so that the first one's
+/// commands do not wait for a whole crowd.
+const ASKS_AT_ONCE: usize = 256;
+/// After this many rounds in one turn, callers go first: those that have their
+/// locks by now want to use them.
+const ROUNDS_OF_A_TURN: usize = 8;
+
+/// The loop itself: a future that completes when every handle is dropped and
+/// nothing is left to undo.
+pub(crate) struct Engine {
+    shared: Arc<Shared>,
+    machine: Machine<SystemEntropy>,
+    links: Vec<Box<dyn Link>>,
+    asks: mpsc::UnboundedReceiver<Ask>,
+    replies: Vec<(Tag, Reply)>,
+    /// The callers waiting, per operation. Boxed: a map moves its entries.
+    callers: BTreeMap<OpId, Box<Callers>>,
+    leases: BTreeMap<OpId, Arc<LeaseCell>>,
+    /// Callers waiting to learn which nodes may vote. Kept apart from the
+    /// others, of which there may be very many.
+    looking: BTreeMap<OpId, oneshot::Sender<Box<[Standing]>>>,
+    settling: Vec<oneshot::Sender<()>>,
+    timer: Pin<Box<Sleep>>,
+    timer_at: Moment,
+    closed: bool,
+    /// Several callers asked in the last turn.
+    crowded: bool,
+    yielded: bool,
+}
+
+/// The callers waiting on one operation.
+#[derive(Default)]
+struct Callers {
+    acquire: Option<Acquirer>,
+    extend: Extenders,
+    release: Option<oneshot::Sender<redlatch_core::release::Decision>>,
+    survey: Option<oneshot::Sender<Box<[Reply]>>>,
+}
+
+/// The callers waiting for extensions of a lease.
+#[derive(Default)]
+struct Extenders {
+    /// Callers waiting for the extension in progress.
+    now: Vec<Extender>,
+    /// Callers that asked meanwhile, with their TTLs: theirs comes next.
+    next: Vec<(Duration, Extender)>,
+}
+
+type Extender = oneshot::Sender<Result<Kept, ExtendError>>;
+
+/// The caller waiting for a lock.
+struct Acquirer {
+    /// For the log.
+    resources: Resources,
+    answer: oneshot::Sender<Result<Arc<LeaseCell>, redlatch_core::AcquireError>>,
+}
+
+impl Extenders {
+    /// Starts the next extension if one is wanted and none is in progress: one
+    /// for all who asked, with the longest TTL among them.
+    fn start(&mut self) -> Option<Duration> {
+        if !self.now.is_empty() {
+            return None;
+        }
+        let longest = self.next.iter().map(|(ttl, _)| *ttl).max();
+        self.now = self.next.drain(..).map(|(_, answer)| answer).collect();
+        longest
+    }
+}
+
+impl Engine {
+    /// Creates an engine for the nodes of `shared`, and the handle to talk to it.
+    pub(crate) fn new(shared: Shared) -> (Engine, Handle) {
+        let shared = Arc::new(shared);
+        let (asking, asks) = mpsc::unbounded_channel();
+        let machine = Machine::new(shared.nodes.len(), SystemEntropy::default());
+        let engine = Engine {
+            machine: match &shared.admission {
+                Some(admission) => machine.admitting(admission.clone()),
+                None => machine,
+            },
+            links: shared.links(),
+            asks,
+            replies: Vec::new(),
+            callers: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            looking: BTreeMap::new(),
+            settling: Vec::new(),
+            timer: Box::pin(tokio::time::sleep_until(Instant::now())),
+            timer_at: Moment::START,
+            closed: false,
+            crowded: false,
+            yielded: false,
+            shared: shared.clone(),
+        };
+        (engine, Handle::new(shared, asking))
+    }
+
+    fn now(&self) -> Now {
+        let clock = self.shared.clock;
+        Now { lease: clock.now(), steady: clock.steady() }
+    }
+
+    /// Accepts requests from callers. Reads the time before anything is sent.
+    fn take_asks(&mut self, cx: &mut Context<'_>) -> usize {
+        let now = self.now();
+        let mut taken = 0;
+        while taken < ASKS_AT_ONCE
+            && let Poll::Ready(ask) = self.asks.poll_recv(cx)
+        {
+            let Some(ask) = ask else {
+                self.closed = true;
+                break;
+            };
+            self.take_ask(now, ask);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Lets callers go first if there are several: on a multi-threaded runtime
+    /// the first request wakes the engine on another thread, and without this
+    /// every command would be a separate write.
+    fn gives_way(&mut self, cx: &mut Context<'_>) -> bool {
+        self.yielded = self.crowded && !self.yielded;
+        if self.yielded {
+            cx.waker().wake_by_ref();
+        }
+        self.yielded
+    }
+
+    fn take_ask(&mut self, now: Now, ask: Ask) {
+        let input = match ask {
+            Ask::Acquire { op, order, answer } => {
+                let acquire = Some(Acquirer { resources: order.resources.clone(), answer });
+                self.remember(op, Callers { acquire, ..Callers::default() });
+                Input::Acquire(op, order)
+            }
+            Ask::Adopt { op, adopted, cell } => {
+                match cell {
+                    Some(cell) => self.look_after(op, cell),
+                    None => self.remember(op, Callers::default()),
+                }
+                Input::Adopt(op, adopted)
+            }
+            Ask::Extend { op, ttl, answer } => {
+                let Some(callers) = self.callers_of(op) else { return };
+                callers.extend.next.push((ttl, answer));
+                let Some(ttl) = callers.extend.start() else { return };
+                Input::Extend(op, ttl)
+            }
+            Ask::Release { op, answer } => {
+                let Some(callers) = self.callers_of(op) else { return };
+                callers.release = Some(answer);
+                self.end_lease(op, LeaseEnd::Released);
+                Input::Release(op)
+            }
+            Ask::Survey { op, command, timeout, answer } => {
+                let survey = Some(answer);
+                self.remember(op, Callers { survey, ..Callers::default() });
+                Input::Survey(op, command, timeout)
+            }
+            Ask::Admit { op, vouch, answer } => {
+                self.looking.insert(op, answer);
+                Input::Admit(op, vouch)
+            }
+            Ask::Cancel(op) => {
+                self.end_lease(op, LeaseEnd::Released);
+                self.forget(op);
+                Input::Cancel(op)
+            }
+            Ask::Forget(op) => {
+                self.end_lease(op, LeaseEnd::Released);
+                self.forget(op);
+                Input::Forget(op)
+            }
+            Ask::Settle(answer) => {
+                self.settling.push(answer);
+                return;
+            }
+        };
+        self.machine.handle(now, input);
+        self.carry_out();
+    }
+
+    /// Moves bytes. Returns whether replies came.
+    fn take_replies(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut moved = false;
+        for node in 0..self.links.len() {
+            self.links[node].poll(cx, &mut self.replies);
+            if self.replies.is_empty() {
+                continue;
+            }
+            moved = true;
+            // Read after the replies came, so that the wait for them counts.
+            let now = self.now();
+            let mut replies = std::mem::take(&mut self.replies);
+            for (tag, reply) in replies.drain(..) {
+                self.shared.node_log.reply(now.lease, node, &reply);
+                self.machine.handle(now, Input::Reply { node, tag, reply });
+                self.carry_out();
+            }
+            self.replies = replies;
+        }
+        moved
+    }
+
+    /// Carries out the machine's outputs.
+    fn carry_out(&mut self) {
+        while let Some(output) = self.machine.poll() {
+            match output {
+                Output::Send { node, tag, command } => self.links[node].send(tag, command),
+                Output::Acquired(op, Ok(grant)) => self.granted(op, grant),
+                Output::Acquired(op, Err(error)) => {
+                    let callers = self.callers.remove(&op);
+                    let acquirer = callers.and_then(|callers| callers.acquire);
+                    if let Some(Acquirer { resources, answer }) = acquirer {
+                        self.shared.trace_failed(&resources, &error);
+                        let _ = answer.send(Err(error));
+                    }
+                }
+                Output::Retrying(op, error, pause) => {
+                    if let Some(Callers { acquire: Some(Acquirer { resources, .. }), .. }) =
+                        self.callers.get(&op).map(Box::as_ref)
+                    {
+                        self.shared.trace_retrying(resources, &error, pause);
+                    }
+                }
+                Output::Extended(op, answered) => {
+                    let Some(callers) = self.callers.get_mut(&op) else { continue };
+                    for answer in callers.extend.now.drain(..) {
+                        let _ = answer.send(answered.clone());
+                    }
+                    if let Some(ttl) = callers.extend.start() {
+                        let now = self.now();
+                        self.machine.handle(now, Input::Extend(op, ttl));
+                    } else if callers.release.is_none() && self.leases.contains_key(&op) {
+                        self.callers.remove(&op); // nobody waits any more
+                    }
+                }
+                Output::Released(op, decision) => {
+                    let (callers, cell) = self.forget(op);
+                    if let Some(answer) = callers.and_then(|callers| callers.release) {
+                        if let Some(cell) = cell {
+                            self.shared.trace_released(&cell.resources, &decision);
+                        }
+                        let _ = answer.send(decision);
+                    }
+                }
+                Output::Surveyed(op, replies) => {
+                    self.shared.log_silent(&replies);
+                    if let Some(answer) = self.callers.remove(&op).and_then(|c| c.survey) {
+                        let _ = answer.send(replies);
+                    }
+                }
+                Output::Standings(op, standings) => {
+                    if let Some(answer) = self.looking.remove(&op) {
+                        let _ = answer.send(standings);
+                    }
+                }
+                Output::Kept(op, kept) => {
+                    if let Some(cell) = self.leases.get(&op) {
+                        self.shared.trace_kept(&cell.resources, &kept.ballot);
+                        cell.keep(kept);
+                    }
+                }
+                Output::NotKept(op, ballot) => {
+                    if let Some(cell) = self.leases.get(&op) {
+                        self.shared.trace_not_kept(&cell.resources, &ballot);
+                        cell.not_kept(ballot);
+                    }
+                }
+                Output::Admitted(node) => self.shared.trace_admitted(node),
+                Output::Lost(op, loss) => {
+                    let trace = loss.clone();
+                    if let Some(cell) = self.end_lease(op, LeaseEnd::Lost(loss)) {
+                        self.shared.trace_lost(&cell.resources, &trace);
+                    }
+                    self.forget(op);
+                }
+            }
+        }
+    }
+
+    /// Applies what the keeper did while this thread was blocked: before the
+    /// time, so that no extended lease counts as expired, and before the
+    /// replies, so that none of them extends a lease whose loss was signalled.
+    fn take_news(&mut self) {
+        for news in self.shared.news().into_values() {
+            let now = self.now();
+            let input = match news {
+                News::Extended(op, until) => Input::Extended(op, until),
+                News::Lost(op) => Input::GivenUp(op),
+            };
+            self.machine.handle(now, input);
+            self.carry_out();
+        }
+    }
+
+    fn remember(&mut self, op: OpId, callers: Callers) {
+        self.callers.insert(op, Box::new(callers));
+    }
+
+    /// The callers waiting on a lease; `None` if the lease is gone, and with it
+    /// their answer.
+    fn callers_of(&mut self, op: OpId) -> Option<&mut Callers> {
+        if self.leases.contains_key(&op) {
+            return Some(self.callers.entry(op).or_default());
+        }
+        self.callers.get_mut(&op).map(AsMut::as_mut)
+    }
+
+    fn forget(&mut self, op: OpId) -> (Option<Box<Callers>>, Option<Arc<LeaseCell>>) {
+        (self.callers.remove(&op), self.leases.remove(&op))
+    }
+
+    fn look_after(&mut self, op: OpId, cell: Arc<LeaseCell>) {
+        keeper::watch(&cell);
+        self.leases.insert(op, cell);
+    }
+
+    fn granted(&mut self, op: OpId, grant: Grant) {
+        let acquirer = self.callers.remove(&op).and_then(|callers| callers.acquire);
+        let Some(Acquirer { answer, .. }) = acquirer else { return };
+        self.shared.trace_granted(&grant.resources, &grant.ballot);
+        let cell = Arc::new(LeaseCell::new(op, grant, self.shared.clone()));
+        self.look_after(op, cell.clone());
+        if answer.send(Ok(cell)).is_err() {
+            // Nobody waits for it any more: release it.
+            let now = self.now();
+            self.take_ask(now, Ask::Cancel(op));
+        }
+    }
+
+    /// Ends the lease of an operation, if it has one that is not over yet.
+    fn end_lease(&self, op: OpId, end: LeaseEnd) -> Option<&Arc<LeaseCell>> {
+        let cell = self.leases.get(&op)?;
+        let ended = cell.end(end);
+        keeper::unwatch(cell);
+        ended.then_some(cell)
+    }
+
+    /// Sets the timer. Returns whether it has already fired.
+    fn timer_is_up(&mut self, cx: &mut Context<'_>) -> bool {
+        let due = self.machine.due().unwrap_or(Moment::NEVER);
+        self.shared.due.store(due.as_nanos(), Ordering::Release);
+        if due == Moment::NEVER {
+            return false;
+        }
+        let now = self.now().lease;
+        if due <= now {
+            return true;
+        }
+        // A timer set too early does no harm: the next turn sets it again.
+        if due < self.timer_at || self.timer_at <= now {
+            self.timer_at = due;
+            self.timer.as_mut().reset(Instant::now() + due.since(now));
+        }
+        self.timer.as_mut().poll(cx).is_ready() && {
+            self.timer_at = Moment::START;
+            true
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.machine.handle(now, Input::Tick);
+        self.carry_out();
+    }
+
+    fn answer_settled(&mut self) {
+        if !self.settling.is_empty() && self.machine.undos() == 0 {
+            for answer in self.settling.drain(..) {
+                let _ = answer.send(());
+            }
+        }
+    }
+}
+
+impl Future for Engine {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let engine = self.get_mut();
+        if engine.gives_way(cx) {
+            return Poll::Pending;
+        }
+        let mut asks = 0;
+        let mut is_over = false;
+        for _ in 0..ROUNDS_OF_A_TURN {
+            engine.take_news();
+            let asked = engine.take_asks(cx);
+            let moved = engine.take_replies(cx);
+            let ticked = engine.timer_is_up(cx);
+            if ticked {
+                engine.tick();
+            }
+            asks += asked;
+            is_over = !moved && !ticked && asked < ASKS_AT_ONCE;
+            if is_over {
+                break;
+            }
+        }
+        if !is_over {
+            cx.waker().wake_by_ref();
+        }
+        engine.crowded = asks > 1;
+        engine.answer_settled();
+        if engine.closed && engine.machine.is_idle() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Engine {
+    /// A runtime that shuts down drops the engine in the middle of its work.
+    /// The keeper has its own thread and finishes the rest.
+    fn drop(&mut self) {
+        if self.shared.is_forked() {
+            return; // a copy: the locks are the parent's
+        }
+        // The callers' last requests still count: a lease that was handed over
+        // is not ours to take away.
+        let now = self.now();
+        while let Ok(ask) = self.asks.try_recv() {
+            self.take_ask(now, ask);
+        }
+        let left: Vec<_> = self
+            .machine
+            .left_behind()
+            .map(|(resources, token)| (resources.clone(), token.clone()))
+            .collect();
+        for cell in self.leases.values() {
+            cell.end(LeaseEnd::Stopped);
+            keeper::unwatch(cell);
+        }
+        if !left.is_empty() {
+            keeper::carry_out_will(&self.shared, left);
+        }
+    }
+}

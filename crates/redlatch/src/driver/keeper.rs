@@ -1,0 +1,276 @@
+//! One sleeping thread per process that knows when each lease ends.
+//!
+//! It signals the loss of a lease in time, whatever the caller's runtime is
+//! doing. When an engine is late with a renewal because its thread is blocked,
+//! it [rescues](rescue) the engine's leases. When a runtime shuts down with
+//! locks still on the nodes, it releases them.
+//!
+//! A process forked without `exec` has its parent's memory and none of its
+//! threads. It gets its own keeper with its first lease; the parent's leases
+//! stay with the parent.
+
+mod rescue;
+
+use super::{
+    clock::Clock,
+    engine::{Ask, Engine, LeaseCell, LeaseEnd, News, Shared},
+};
+pub(crate) use rescue::Rescue;
+
+use redlatch_core::{
+    Command, Moment, OpId, Resources, Tag, Terms, Token,
+    config::Wanted,
+    lease::{self, Deadlines},
+    machine::Adopted,
+};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc as answers,
+    },
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+use tokio::{runtime::Runtime, sync::mpsc};
+
+/// The longest sleep while any lease is held: how soon a suspended machine or a
+/// changed wall clock is noticed.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+/// How long a runtime that shuts down waits for its locks to be released.
+const LAST_WILL: Duration = Duration::from_millis(500);
+/// An engine this far behind its own timer is blocked.
+const LATE: Duration = Duration::from_millis(10);
+/// Leases that come due one after the other are rescued in batches this far
+/// apart, because each look goes through all of them.
+const PACE: Duration = Duration::from_millis(5);
+
+/// Watches a lease until [`unwatch`] or its end.
+pub(crate) fn watch(cell: &Arc<LeaseCell>) {
+    if let Some(leases) = &cell.shared.leases {
+        leases.add(cell);
+    }
+    if cell.shared.clock != Clock::System {
+        return; // virtual time has no thread; the engine's own timers do
+    }
+    let Some(keeper) = keeper() else { return };
+    keeper.leases().insert(key(cell), cell.clone());
+    let Deadlines { rescue_at, notice_at, .. } = cell.deadlines();
+    if rescue_at.min(notice_at) < keeper.wakes_at() {
+        let _ = keeper.jobs.send(Job::Look);
+    }
+}
+
+/// Stops watching a lease.
+pub(crate) fn unwatch(cell: &Arc<LeaseCell>) {
+    if cell.shared.clock == Clock::System
+        && let Some(keeper) = keeper()
+    {
+        keeper.leases().remove(&key(cell));
+    }
+}
+
+/// Releases what an engine that is being dropped still has on its nodes, and
+/// briefly waits for that: the process may be about to exit.
+pub(crate) fn carry_out_will(shared: &Arc<Shared>, left: Vec<(Resources, Token)>) {
+    let Some(keeper) = keeper() else { return };
+    let (done, waiting) = answers::channel();
+    let job = Job::Will { shared: shared.clone(), left, done };
+    if keeper.jobs.send(job).is_ok() {
+        let _ = waiting.recv_timeout(LAST_WILL);
+    }
+}
+
+struct Keeper {
+    /// The process its thread belongs to.
+    process: u32,
+    /// The keeper of a process forked from this one.
+    forked: OnceLock<Box<Keeper>>,
+    leases: Mutex<HashMap<usize, Arc<LeaseCell>>>,
+    jobs: mpsc::UnboundedSender<Job>,
+    /// When the thread next wakes by itself, in ns.
+    wakes_at: AtomicU64,
+}
+
+enum Job {
+    /// A lease needs a look earlier than planned.
+    Look,
+    Will {
+        shared: Arc<Shared>,
+        left: Vec<(Resources, Token)>,
+        done: answers::Sender<()>,
+    },
+}
+
+/// The keeper, started with the first lease. `None` if no thread can be
+/// started: then only the engine's own timers work, until the next lease.
+fn keeper() -> Option<&'static Keeper> {
+    static KEEPER: OnceLock<Box<Keeper>> = OnceLock::new();
+    let process = std::process::id();
+    let mut keeper = started(&KEEPER)?;
+    while keeper.process != process {
+        keeper = started(&keeper.forked)?;
+    }
+    Some(keeper)
+}
+
+/// Returns the existing keeper, or starts one. If two start at once, one ends again.
+fn started(keeper: &'static OnceLock<Box<Keeper>>) -> Option<&'static Keeper> {
+    if keeper.get().is_none() {
+        let _ = keeper.set(start()?);
+    }
+    keeper.get().map(AsRef::as_ref)
+}
+
+fn start() -> Option<Box<Keeper>> {
+    let (jobs, inbox) = mpsc::unbounded_channel();
+    let run = || runtime().block_on(keep(inbox));
+    thread::Builder::new().name("redlatch-keeper".into()).spawn(run).ok()?;
+    let wakes_at = AtomicU64::new(Moment::NEVER.as_nanos());
+    Some(Box::new(Keeper {
+        process: std::process::id(),
+        forked: OnceLock::new(),
+        leases: Mutex::default(),
+        jobs,
+        wakes_at,
+    }))
+}
+
+/// The keeper's runtime. Retries, since a process that has run out of file
+/// descriptors may soon have some again, and its leases need a keeper then.
+fn runtime() -> Runtime {
+    loop {
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => return runtime,
+            Err(error) => tracing::error!("the keeper cannot run yet: {error}"),
+        }
+        thread::sleep(LONGEST_SLEEP);
+    }
+}
+
+fn key(cell: &Arc<LeaseCell>) -> usize {
+    Arc::as_ptr(cell) as usize
+}
+
+impl Keeper {
+    fn leases(&self) -> MutexGuard<'_, HashMap<usize, Arc<LeaseCell>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wakes_at(&self) -> Moment {
+        Moment::from_nanos(self.wakes_at.load(Ordering::Acquire))
+    }
+
+    /// Signals the loss of leases whose notice has begun, and rescues late ones.
+    /// Returns when to look again.
+    fn look(&self) -> Moment {
+        let now = Clock::System.now();
+        let mut leases = self.leases();
+        let (mut over, mut late) = (Vec::new(), Vec::new());
+        let mut next = if leases.is_empty() { Moment::NEVER } else { now.after(LONGEST_SLEEP) };
+        leases.retain(|_, cell| {
+            let deadlines = cell.deadlines();
+            if now >= deadlines.notice_at {
+                over.push(cell.clone());
+                return false;
+            }
+            let is_late = now >= deadlines.rescue_at && cell.shared.due() < now.before(LATE);
+            if is_late && cell.begin_rescue() {
+                late.push((deadlines.notice_at, cell.clone()));
+            }
+            next = next.min(next_look(&deadlines, now));
+            true
+        });
+        // Still under the lock: a lease added now sees when we wake.
+        self.wakes_at.store(next.as_nanos(), Ordering::Release);
+        drop(leases);
+        end(&over);
+        rescue::all(late);
+        next
+    }
+}
+
+/// Ends leases that were not extended in time: all of them before any is logged.
+fn end(over: &[Arc<LeaseCell>]) {
+    let ended = |cell: &&Arc<LeaseCell>| {
+        let ended = cell.run_out();
+        cell.shared.leave_news(News::Lost(cell.op));
+        ended
+    };
+    let ended: Vec<_> = over.iter().filter(ended).collect();
+    for cell in ended {
+        if let Some(LeaseEnd::Lost(loss)) = cell.why() {
+            cell.shared.trace_lost(&cell.resources, &loss);
+        }
+    }
+}
+
+/// When a lease next needs a look.
+fn next_look(deadlines: &Deadlines, now: Moment) -> Moment {
+    let Deadlines { rescue_at, notice_at, .. } = *deadlines;
+    let rescue_at = if rescue_at > now { rescue_at } else { Moment::NEVER };
+    rescue_at.max(now.after(PACE)).min(notice_at)
+}
+
+async fn keep(mut jobs: mpsc::UnboundedReceiver<Job>) {
+    // If another keeper was set first, ours was dropped: `jobs` is closed and we end.
+    while let Some(job) = wait(&mut jobs).await {
+        if let Job::Will { shared, left, done } = job {
+            tokio::spawn(carry_out(shared, left, done));
+        }
+    }
+}
+
+/// Returns the next job; watches the leases while there is none.
+async fn wait(jobs: &mut mpsc::UnboundedReceiver<Job>) -> Option<Job> {
+    loop {
+        let keeper = keeper()?;
+        let next = keeper.look();
+        if next == Moment::NEVER {
+            return jobs.recv().await;
+        }
+        let sleep = next.since(Clock::System.now());
+        if let Ok(job) = tokio::time::timeout(sleep, jobs.recv()).await {
+            return job;
+        }
+    }
+}
+
+/// Releases locks whose engine is gone.
+async fn carry_out(shared: Arc<Shared>, left: Vec<(Resources, Token)>, done: answers::Sender<()>) {
+    if shared.clock == Clock::Tokio {
+        release_in_memory(&shared, &left);
+        let _ = done.send(());
+        return;
+    }
+    let Ok(terms) = Terms::check(&Wanted::default()) else { return };
+    let (engine, handle) = Engine::new(shared.passing());
+    tokio::spawn(engine);
+    for (resources, token) in left {
+        let op: OpId = handle.next_op();
+        let terms = terms.clone();
+        let usable_until = Clock::System.now();
+        let hold_until = lease::hold_until(usable_until, &terms);
+        let (keeps, fence) = (false, None);
+        let adopted = Adopted { resources, terms, token, usable_until, hold_until, keeps, fence };
+        handle.tell(Ask::Adopt { op, adopted, cell: None });
+        handle.tell(Ask::Cancel(op));
+    }
+    handle.settled().await;
+    let _ = done.send(());
+}
+
+/// The same in a test's virtual time: in-memory nodes answer immediately, or
+/// are broken on purpose, and then no test waits for them.
+fn release_in_memory(shared: &Shared, left: &[(Resources, Token)]) {
+    let mut cx = Context::from_waker(Waker::noop());
+    for mut link in shared.links() {
+        for (resources, token) in left {
+            let (resources, token) = (resources.clone(), token.clone());
+            link.send(Tag::of_driver(0), Command::Release { resources, token, then: None });
+        }
+        link.poll(&mut cx, &mut Vec::new());
+    }
+}

@@ -1,0 +1,207 @@
+//! Every kind of node answers all commands as the reference node does.
+
+use super::super::site::{OWNER, PATIENCE, Site};
+use crate::{
+    driver::clock::wall_micros,
+    node::{self, Memory, Node},
+};
+use redlatch_core::{
+    Agreement, Command, Facts, FencingToken, Holder, Identity, KeyState, Mark, Moment, Owner,
+    Place, Proposal, Reply, Resources, Then, Ticket, Token, Vote, Waiter,
+    dice::Dice,
+    line::LARGEST_SKEW,
+    reference::{Reading, ReferenceNode},
+};
+use redlatch_testbed::{Flavour, Server};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+const COMMANDS: usize = 3000;
+/// How many commands are about the same names: few, because reservations lapse.
+const CHAPTER: usize = 100;
+const HOUR: Duration = Duration::from_secs(3600);
+/// Ten minutes, in microseconds.
+const MINUTES: u64 = 600_000_000;
+
+#[tokio::test]
+async fn memory_answers_as_the_reference_node_does() {
+    answers_as_the_reference_node_does(&Memory::new("memory:oracle"), true).await;
+}
+
+#[cfg(feature = "file")]
+#[tokio::test]
+async fn a_file_answers_as_the_reference_node_does() {
+    let scratch = redlatch_testbed::Scratch::in_memory().unwrap();
+    answers_as_the_reference_node_does(&node::File::new(scratch.file("locks.db")), true).await;
+}
+
+#[tokio::test]
+async fn every_server_answers_as_the_reference_node_does() {
+    for flavour in Flavour::ALL {
+        let server = Server::options().flavour(flavour).start().unwrap();
+        let node = node::parse(&server.url()).unwrap();
+        answers_as_the_reference_node_does(&*node, true).await;
+    }
+}
+
+async fn answers_as_the_reference_node_does(node: &dyn Node, lines: bool) {
+    let begin = wall_micros();
+    let mut draw = Draw::new(begin, lines);
+    let mut reference = ReferenceNode::new(Identity { run: "1".into(), version: "".into() });
+    let mut link = Site::new(node, PATIENCE).link();
+    let (mut mark, mut own_mark): (Option<Mark>, Option<Mark>) = (None, None);
+    let (mut said, mut woken, mut chapter) = (String::new(), 0, Instant::now());
+    for number in 0..COMMANDS {
+        if number % CHAPTER == 0 {
+            (draw.chapter, chapter) = (number, Instant::now());
+        }
+        let command = draw.command();
+        // Time hardly moves for the reference node: nothing expires, but every ticket
+        // is later than the one before.
+        let (now, wall) = (Moment::START, Duration::from_micros(begin + number as u64));
+        let at = Reading { now, wall, uptime: None };
+
+        let answer = link.ask(marked(&command, mark.as_ref())).await.unwrap();
+        let right = reference.carry_out(at, &marked(&command, own_mark.as_ref()));
+
+        if let (Reply::Facts(told), Reply::Facts(right)) = (&answer, &right) {
+            (mark, own_mark) = (told.mark.clone(), right.mark.clone());
+        }
+        let (answer, right) = (timeless(answer), timeless(right));
+        if answer != right && chapter.elapsed() >= LARGEST_SKEW {
+            return; // so slow that those who came first may be ahead by now, or gone
+        }
+        assert_eq!(answer, right, "{}: {number}: {command:?}", node.name());
+        for wake in reference.wakes.drain(..) {
+            let told = link.wake().await.unwrap().map(|told| (told.resource, told.ticket.waiter));
+            assert_eq!(told, Some((wake.resource, wake.ticket.waiter)), "{number}: {command:?}");
+            woken += 1;
+        }
+        assert_eq!(link.woken(), None, "{number}: {command:?}");
+        said += &right;
+    }
+    // A history in which one of these never happens proves nothing.
+    for vote in ["Granted", "Numbered", "Held", "Gone", "Forgot", "Disagrees"] {
+        assert!(said.matches(vote).count() > 20, "{vote} was hardly ever said");
+    }
+    if lines {
+        for words in ["ahead: Some(0)", "ahead: Some(1)", "reserved for"] {
+            assert!(said.matches(words).count() > 20, "{words} was hardly ever said");
+        }
+        assert!(woken > 20, "hardly anybody was woken");
+    }
+}
+
+/// Fills in the node's latest mark, if the draw left an admission's mark empty.
+fn marked(command: &Command, told: Option<&Mark>) -> Command {
+    let mut command = command.clone();
+    if let (Command::Admit { mark, .. }, Some(told)) = (&mut command, told)
+        && mark.is_empty()
+    {
+        *mark = told.id.clone();
+    }
+    command
+}
+
+/// The parts that depend neither on the time nor on the server.
+fn timeless(mut reply: Reply) -> String {
+    match &mut reply {
+        // A plain Redis take does not say who holds the lock.
+        Reply::Vote(Vote::Held(holder)) => {
+            *holder = Holder::default().with_ahead(holder.ahead.map(usize::from));
+        }
+        Reply::Keys(states) => {
+            for state in &mut *states {
+                if let KeyState::Held { value, remaining, .. } = state {
+                    *remaining = None;
+                    let reserved = value.as_deref().and_then(Ticket::reserved_in);
+                    if let Some(Ticket { waiter, .. }) = reserved {
+                        return format!("reserved for {waiter:?}, and more: {}", states.len());
+                    }
+                }
+            }
+        }
+        Reply::Facts(facts) => {
+            let Facts { marker, agreement, reserved, mark, highest, .. } = &**facts;
+            let (marker, mark) = (marker.as_ref().map(|it| it.fingerprint), mark.is_some());
+            return format!("{marker:?} {agreement:?} {reserved:?} {mark} {highest:?}");
+        }
+        _ => {}
+    }
+    format!("{reply:?}")
+}
+
+struct Draw {
+    dice: Dice,
+    begin: u64,
+    tokens: [Token; 3],
+    agreements: [Agreement; 2],
+    lines: bool,
+    /// Makes names different from those before.
+    chapter: usize,
+}
+
+impl Draw {
+    fn new(begin: u64, lines: bool) -> Self {
+        let mut dice = Dice::of(11, &[]);
+        let owner = Owner::new(OWNER).unwrap();
+        let tokens = [(); 3].map(|()| Token::fresh(&mut dice, &owner));
+        let agreements = ["us", "them"].map(|name| Agreement::new([name.into()], HOUR, HOUR));
+        Draw { dice, begin, tokens, agreements, lines, chapter: 0 }
+    }
+
+    fn command(&mut self) -> Command {
+        let names: &[&str] = self.dice.pick(&[&["a"][..], &["b"], &["a", "b"], &["c", "a"]]);
+        let names = names.iter().map(|name| format!("{name}{}", self.chapter));
+        let resources = Resources::new(names).unwrap();
+        let ticket = self.ticket();
+        let token = self.tokens[self.dice.index(3)].clone();
+        // However slow this machine is, nothing expires meanwhile.
+        let ttl = self.dice.time(HOUR, 2 * HOUR);
+        let ttl = Duration::from_secs(ttl.as_secs());
+        // Ahead of every clock, and within the skew: both settle on the same number.
+        let micros = self.begin + self.dice.between(MINUTES, 2 * MINUTES);
+        let number = FencingToken::new(micros);
+        let fence = number.filter(|_| self.dice.percent(50));
+        let agreement = &self.agreements[usize::from(self.dice.percent(20))];
+        let by = agreement.fingerprint();
+        let fingerprint = self.dice.percent(70).then_some(by);
+        match self.dice.below(20) {
+            0..5 => {
+                let fence = fence.map(|_| Proposal::new(micros, HOUR));
+                let known = self.dice.percent(50);
+                let place = ticket.map(|ticket| Place { ticket, known });
+                Command::Take { resources, token, ttl, fence, fingerprint, place }
+            }
+            5..8 => Command::Extend { resources, token, ttl, fence, fingerprint },
+            8..11 => {
+                let then = [Then::Leave, Then::Wait, Then::Pass][self.dice.index(3)];
+                Command::Release { resources, token, then: ticket.map(then) }
+            }
+            11 => Command::Raise { resources, token, to: number.unwrap(), fingerprint },
+            12 => Command::Plant { resources, token, ttl, fingerprint, ticket },
+            13 => Command::Inspect { resources },
+            14 => Command::Examine,
+            15..17 => {
+                let (nonce, replace) = (self.dice.roll(), self.dice.percent(20));
+                Command::Watch { fingerprint: by, nonce, replace }
+            }
+            _ => {
+                let mark = if self.dice.percent(10) { "1 2 3 4" } else { "" }.into();
+                let agreement = Arc::from(agreement.to_string());
+                Command::Admit { fingerprint: by, agreement, mark, floor: fence }
+            }
+        }
+    }
+
+    /// A ticket of one of a few waiters, all of one client, which came long ago or
+    /// will come in ages: nodes make that a second before or after they see it.
+    fn ticket(&mut self) -> Option<Ticket> {
+        let arrived = if self.dice.percent(50) { 0 } else { u64::MAX };
+        let line = u16::try_from(self.dice.below(4)).unwrap();
+        let ticket = Ticket { arrived, waiter: Waiter::new(7, line), patience: u16::MAX };
+        (self.lines && self.dice.percent(60)).then_some(ticket)
+    }
+}

@@ -1,0 +1,138 @@
+//! A client that waits in line, with a link of its own.
+//!
+//! In:  what the node answers and whom it wakes. Out: commands, and what is wrong.
+
+use super::site::{CheckedLink, Claim, LONG, Outcome, Site, problem, random};
+use crate::driver::clock::wall_micros;
+use redlatch_core::{Command, KeyState, Place, Reply, Then, Ticket, Vote, Waiter, Wake};
+use std::time::Duration;
+
+/// The longest that a reservation can last.
+pub(super) const PATIENT: u16 = u16::MAX;
+
+/// A client that waits in line.
+pub(super) struct WaitingClient {
+    pub(super) link: CheckedLink,
+    pub(super) claim: Claim,
+    pub(super) ticket: Ticket,
+}
+
+impl WaitingClient {
+    /// Creates clients that want the same, and arrived in this order.
+    pub(super) async fn line<const N: usize>(
+        site: &Site<'_>,
+        names: &[&str],
+    ) -> Outcome<[Self; N]> {
+        let arrived = clock(&mut site.link()).await?;
+        // Whatever the node makes of their arrivals, their numbers are in order too.
+        let first = random() >> 24;
+        Ok(std::array::from_fn(|number| {
+            let number = number as u64;
+            let waiter = Waiter::new(first + number, 7);
+            let ticket = Ticket { arrived: arrived + number, waiter, patience: PATIENT };
+            let claim = site.claim(names);
+            site.waits(&claim, ticket);
+            WaitingClient { link: site.link(), claim, ticket }
+        }))
+    }
+
+    /// Makes it arrive so much earlier (or later, if negative), in microseconds.
+    pub(super) fn earlier(&mut self, by: i64) {
+        self.ticket.arrived = self.ticket.arrived.saturating_add_signed(-by);
+    }
+
+    pub(super) fn take(&self) -> Command {
+        self.claim.take_in_line(LONG, Place { ticket: self.ticket, known: false })
+    }
+
+    /// A take of a client that is in line.
+    pub(super) fn take_known(&self) -> Command {
+        self.claim.take_in_line(LONG, Place { ticket: self.ticket, known: true })
+    }
+
+    pub(super) fn plant(&self) -> Command {
+        self.claim.plant_with(LONG, self.ticket)
+    }
+
+    pub(super) fn release(&self) -> Command {
+        self.claim.release()
+    }
+
+    pub(super) fn leave(&self) -> Command {
+        self.claim.release_then(Then::Leave(self.ticket))
+    }
+
+    pub(super) fn release_and_wait(&self) -> Command {
+        self.claim.release_then(Then::Wait(self.ticket))
+    }
+
+    pub(super) fn pass(&self) -> Command {
+        self.claim.release_then(Then::Pass(self.ticket))
+    }
+
+    /// Checks that a command is granted.
+    pub(super) async fn granted(&mut self, command: Command) -> Outcome {
+        self.link.granted(command).await
+    }
+
+    /// Takes the lock, which is free.
+    pub(super) async fn holds(&mut self) -> Outcome {
+        self.granted(self.take()).await
+    }
+
+    /// Checks that a take is refused, and how many are ahead in line.
+    pub(super) async fn waits_behind(&mut self, ahead: usize) -> Outcome {
+        match self.link.held(self.take()).await? {
+            Vote::Held(holder) if holder.ahead.map(usize::from) == Some(ahead) => Ok(()),
+            vote => problem(format!("{ahead} should be ahead in line, but the node said {vote:?}")),
+        }
+    }
+
+    /// Waits until it is woken for the first of its names.
+    pub(super) async fn is_woken(&mut self) -> Outcome<Ticket> {
+        match self.link.wake().await? {
+            Some(Wake { resource, ticket })
+                if resource == *self.claim.first() && ticket.waiter == self.ticket.waiter =>
+            {
+                Ok(ticket)
+            }
+            Some(wake) => problem(format!("a client was woken for something else: {wake:?}")),
+            None => problem("a client was not woken, though a lock is reserved for it"),
+        }
+    }
+
+    /// Checks that it was not woken up to now.
+    pub(super) async fn sleeps(&mut self) -> Outcome {
+        self.link.identity().await?;
+        match self.link.woken() {
+            None => Ok(()),
+            Some(wake) => problem(format!("a client was woken out of turn: {wake:?}")),
+        }
+    }
+
+    /// Checks that the first of its names is reserved for it, and returns for how long.
+    pub(super) async fn has_reservation(&mut self) -> Outcome<Duration> {
+        let states = self.link.states(&self.claim).await?;
+        if let Some(KeyState::Held { value: Some(value), remaining: Some(left), .. }) =
+            states.first()
+            && Ticket::reserved_in(value).is_some_and(|it| it.waiter == self.ticket.waiter)
+        {
+            return Ok(*left);
+        }
+        problem(format!("the lock should be reserved for {:?}: {states:?}", self.ticket.waiter))
+    }
+}
+
+/// What the node's clock shows, in microseconds.
+pub(super) async fn clock(link: &mut CheckedLink) -> Outcome<u64> {
+    let clock = link.facts(Command::Examine).await?.clock;
+    Ok(clock.map_or_else(wall_micros, |clock| u64::try_from(clock.as_micros()).unwrap_or(u64::MAX)))
+}
+
+/// Checks that a refusal says nothing about a line.
+pub(super) fn without_line(reply: &Reply) -> Outcome {
+    match reply {
+        Reply::Vote(Vote::Held(holder)) if holder.ahead.is_none() => Ok(()),
+        reply => problem(format!("{reply:?} is not a refusal without a line")),
+    }
+}

@@ -1,0 +1,144 @@
+//! Checks of lines: who is in one, and where.
+
+use super::{
+    site::{Outcome, Site, problem},
+    waiter::{WaitingClient, clock, without_line},
+};
+use redlatch_core::line::LARGEST_SKEW;
+use std::time::{Duration, Instant};
+
+/// Less than the largest skew, in microseconds.
+const NEARLY: i64 = 900_000;
+/// How often to try again what the machine was too slow for.
+const TRIES: usize = 10;
+
+pub(super) async fn a_refused_take_joins_the_line(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
+    holder.holds().await?;
+
+    first.waits_behind(0).await?;
+    second.waits_behind(1).await?;
+    first.waits_behind(0).await?;
+
+    second.waits_behind(1).await
+}
+
+pub(super) async fn a_take_without_ticket_joins_no_line(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first] = WaitingClient::line(site, &["a"]).await?;
+    let other = site.claim(["a"]);
+    holder.holds().await?;
+
+    without_line(&holder.link.ask(other.take(super::site::LONG)).await?)?;
+
+    first.waits_behind(0).await
+}
+
+/// The one that arrived last joins first.
+pub(super) async fn earlier_arrivals_are_ahead(site: &Site<'_>) -> Outcome {
+    for number in 0..TRIES {
+        let name = number.to_string();
+        let [mut holder, mut early, mut late] = WaitingClient::line(site, &[&name]).await?;
+        early.earlier(NEARLY);
+        late.earlier(-NEARLY);
+        let start = Instant::now();
+        holder.holds().await?;
+
+        late.waits_behind(0).await?;
+        match early.waits_behind(0).await {
+            Ok(()) => return late.waits_behind(1).await,
+            Err(problem) if start.elapsed() < LARGEST_SKEW => return Err(problem),
+            Err(_) => {} // by the node's clock it may have arrived too long ago
+        }
+    }
+    problem("the node is too slow to tell who came first")
+}
+
+pub(super) async fn a_waiter_is_in_a_line_once(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
+    holder.holds().await?;
+    for _ in 0..3 {
+        first.waits_behind(0).await?;
+        first.claim = site.claim(["a"]); // every attempt has a token of its own
+    }
+
+    second.waits_behind(1).await
+}
+
+pub(super) async fn who_leaves_is_in_line_no_more(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
+    holder.holds().await?;
+    first.waits_behind(0).await?;
+    second.waits_behind(1).await?;
+
+    first.link.gone(first.leave()).await?;
+
+    second.waits_behind(0).await?;
+    holder.granted(holder.release()).await?;
+    second.is_woken().await.map(drop)
+}
+
+/// What is reserved for the first lapses, and the second takes it out of turn.
+pub(super) async fn a_grant_ends_a_place_that_is_known(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first, mut second, mut third] = WaitingClient::line(site, &["a"]).await?;
+    first.ticket.patience = 1;
+    holder.holds().await?;
+    first.waits_behind(0).await?;
+    second.waits_behind(1).await?;
+    holder.granted(holder.release()).await?;
+    holder.link.expired(&holder.claim).await?;
+
+    second.granted(second.take_known()).await?;
+
+    third.waits_behind(0).await
+}
+
+pub(super) async fn a_take_of_several_joins_the_line_for_the_first_held(
+    site: &Site<'_>,
+) -> Outcome {
+    let [mut holder] = WaitingClient::line(site, &["b", "c"]).await?;
+    let [mut all] = WaitingClient::line(site, &["a", "b", "c"]).await?;
+    let [mut for_b] = WaitingClient::line(site, &["b"]).await?;
+    let [mut for_c] = WaitingClient::line(site, &["c"]).await?;
+    holder.holds().await?;
+
+    all.waits_behind(0).await?;
+
+    for_b.waits_behind(1).await?;
+    for_c.waits_behind(0).await
+}
+
+/// A client whose clock is wrong neither overtakes everybody nor waits for ever.
+pub(super) async fn a_ticket_far_from_the_clock_is_brought_near(site: &Site<'_>) -> Outcome {
+    let skew = u64::try_from(LARGEST_SKEW.as_micros()).unwrap_or(u64::MAX);
+    for (name, arrived) in [("past", 1), ("future", 1 << 62)] {
+        let [mut holder, mut first] = WaitingClient::line(site, &[name]).await?;
+        first.ticket.arrived = arrived;
+        holder.holds().await?;
+
+        let before = clock(&mut first.link).await?;
+        first.waits_behind(0).await?;
+        let after = clock(&mut first.link).await?;
+        holder.granted(holder.release()).await?;
+
+        let kept = Duration::from_micros(first.is_woken().await?.arrived);
+        let range = Duration::from_micros(before - skew)..=Duration::from_micros(after + skew);
+        if !range.contains(&kept) {
+            return problem(format!("{kept:?} is not near the node's clock: {range:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// For nodes that keep no lines.
+pub(super) async fn tickets_change_nothing(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut other] = WaitingClient::line(site, &["a"]).await?;
+    for release in [holder.release(), holder.leave(), holder.release_and_wait(), holder.pass()] {
+        holder.holds().await?;
+        without_line(&other.link.ask(other.take()).await?)?;
+        without_line(&other.link.ask(other.take_known()).await?)?;
+        without_line(&other.link.ask(other.plant()).await?)?;
+        holder.granted(release).await?;
+        other.link.free(&other.claim).await?;
+    }
+    other.sleeps().await
+}

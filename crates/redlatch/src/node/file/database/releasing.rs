@@ -1,0 +1,100 @@
+//! How a lock is released: to the next in line, or to everybody.
+
+use super::{Database, Outcome, after};
+use crate::driver::clock::wall_micros;
+use redlatch_core::{Resource, Resources, Then, Ticket, Token, Vote, Wake, line::Line};
+use rusqlite::params;
+
+impl Database {
+    /// Deletes each key that holds the token, or reserves it for the next in line.
+    pub(super) fn release(
+        &self,
+        now: i64,
+        resources: &Resources,
+        token: &Token,
+        then: Option<Then>,
+    ) -> Outcome<Vote> {
+        let mut released = 0;
+        for name in resources {
+            let line = self.line(now, name)?;
+            let ours = if line.is_empty() && then.is_none() {
+                self.delete_ours(now, name, token)?
+            } else {
+                self.hand_over(now, name, token, then, line)?
+            };
+            released += usize::from(ours);
+        }
+        Ok(if released == resources.count() { Vote::Granted } else { Vote::Gone })
+    }
+
+    /// Returns whether the key held the token.
+    fn delete_ours(&self, now: i64, name: &Resource, token: &Token) -> Outcome<bool> {
+        let ours = "DELETE FROM locks WHERE name = ?1 AND value = ?2 AND deadline > ?3";
+        let deleted =
+            self.statement(ours)?.execute(params![name.as_bytes(), token.as_bytes(), now])?;
+        Ok(deleted > 0)
+    }
+
+    /// Releases a key that has a line, or whose client says what to do about it.
+    /// Returns whether the key held the token.
+    fn hand_over(
+        &self,
+        now: i64,
+        name: &Resource,
+        token: &Token,
+        then: Option<Then>,
+        mut line: Line,
+    ) -> Outcome<bool> {
+        let value = self.find(now, name)?.map(|row| row.value);
+        let ours = value.as_deref() == Some(token.as_bytes());
+        let reserved = value.as_deref().and_then(Ticket::reserved_in);
+        let before = line.clone();
+        match then {
+            Some(Then::Leave(ticket)) => {
+                line.leave(ticket.waiter);
+                if ours || reserved.is_some_and(|other| other.waiter == ticket.waiter) {
+                    self.serve_next(now, name, &mut line)?;
+                }
+            }
+            Some(Then::Wait(ticket)) if ours => {
+                if self.can_wake(ticket.waiter.client()) {
+                    line.join(ticket.at_node(wall_micros()));
+                }
+                self.serve_next(now, name, &mut line)?;
+            }
+            Some(Then::Pass(ticket)) if ours => {
+                line.leave(ticket.waiter);
+                self.reserve(now, name, ticket)?;
+            }
+            None if ours => self.serve_next(now, name, &mut line)?,
+            _ => return Ok(ours),
+        }
+        if line != before || !line.is_empty() {
+            self.keep_line(now, name, &line)?;
+        }
+        Ok(ours)
+    }
+
+    /// Reserves a key for the next in line whose client listens, or deletes it.
+    fn serve_next(&self, now: i64, name: &Resource, line: &mut Line) -> Outcome<()> {
+        while let Some(ticket) = line.take_first() {
+            if let Some(reached) = self.wakes.reach(ticket.waiter.client()) {
+                let wake = Wake { resource: name.clone(), ticket };
+                self.outgoing.borrow_mut().push((reached, wake));
+                return self.reserve(now, name, ticket);
+            }
+        }
+        self.statement("DELETE FROM locks WHERE name = ?1")?.execute([name.as_bytes()])?;
+        Ok(())
+    }
+
+    fn reserve(&self, now: i64, name: &Resource, ticket: Ticket) -> Outcome<()> {
+        let (value, deadline) = (ticket.reservation(), after(now, ticket.patience()));
+        self.statement("REPLACE INTO locks VALUES (?1, ?2, ?3)")?.execute(params![
+            name.as_bytes(),
+            value.as_bytes(),
+            deadline
+        ])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! A client's socket, and the thread that reads it.
+//!
+//! A thread, because the runtime that the link is polled in may have no I/O.
+
+use super::{Directory, parse};
+use redlatch_core::{Ticket, Wake, resource::MAX_NAME};
+use std::{
+    io,
+    net::Shutdown,
+    os::unix::net::UnixDatagram,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// A socket that is read until this is dropped.
+#[derive(Debug)]
+pub(in super::super) struct Listening {
+    client: u64,
+    directory: Arc<Directory>,
+    socket: Arc<UnixDatagram>,
+    closed: Arc<AtomicBool>,
+}
+
+impl Listening {
+    pub(super) fn start(
+        client: u64,
+        directory: Directory,
+        socket: UnixDatagram,
+        told: UnboundedSender<Wake>,
+    ) -> io::Result<Self> {
+        let (directory, socket) = (Arc::new(directory), Arc::new(socket));
+        let closed = Arc::new(AtomicBool::new(false));
+        let listening = Listening { client, directory, socket, closed };
+        let (directory, socket) = (listening.directory.clone(), listening.socket.clone());
+        let closed = listening.closed.clone();
+        thread::Builder::new().name("redlatch-wake".into()).spawn(move || {
+            directory.sweep();
+            drop(directory);
+            read(client, &socket, &closed, &told);
+        })?;
+        Ok(listening)
+    }
+
+    pub(in super::super) fn client(&self) -> u64 {
+        self.client
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.directory.unbind(self.client);
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+fn read(client: u64, socket: &UnixDatagram, closed: &AtomicBool, told: &UnboundedSender<Wake>) {
+    let mut message = [0; Ticket::LENGTH + MAX_NAME + 1];
+    while !closed.load(Ordering::SeqCst) {
+        match socket.recv(&mut message) {
+            Ok(length) => {
+                let wake = parse(&message[..length]);
+                if let Some(wake) = wake.filter(|wake| wake.ticket.waiter.client() == client) {
+                    let _ = told.send(wake);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The name of a node, as opposed to its address.
+//!
+//! Clients agree on names: two that reach one server by different addresses
+//! must use the same name for it. The name is the address unless one is given.
+
+use redlatch_core::Cause;
+use std::{borrow::Cow, fmt, sync::Arc};
+
+/// The longest name. Addresses can be names, and host names are long.
+const LONGEST: usize = 255;
+/// What a name may contain besides letters and digits: anything that occurs in
+/// a server's address. No `@`: what precedes it may be a password.
+const SIGNS: &str = "-._:/+[]?=%";
+
+/// Checks the value of `name=`. Errors do not quote it: it may be part of a password.
+pub(super) fn checked(name: String) -> Result<String, String> {
+    let is_sign = |c: char| c.is_ascii_alphanumeric() || SIGNS.contains(c);
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts_well && name.len() <= LONGEST && name.chars().all(is_sign) {
+        return Ok(name);
+    }
+    Err(format!(
+        "its name must be 1 to {LONGEST} letters, digits and {SIGNS} (ASCII), and start with a \
+         letter or digit"
+    ))
+}
+
+/// How a node is displayed: its name, followed by its address if that differs,
+/// as in `a (redis://localhost:6379)`.
+pub(crate) fn label<'a>(name: &'a str, address: &str) -> Cow<'a, str> {
+    if name == address { name.into() } else { format!("{name} ({address})").into() }
+}
+
+/// The URL to type for a node: its address, plus its name if that differs.
+/// Without secrets.
+pub(crate) fn url(name: &str, address: &str) -> String {
+    if name == address {
+        return address.into();
+    }
+    let joint = if address.contains("?db=") { '&' } else { '?' };
+    format!("{address}{joint}name={}", name.replace('%', "%25"))
+}
+
+/// A server whose clients use another name for it than we do.
+///
+/// If our address does lead to that node, use the others' name for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OtherName {
+    /// The address at which we reached it.
+    pub address: Arc<str>,
+    /// The name its clients use.
+    pub is: Arc<str>,
+}
+
+impl OtherName {
+    /// Returns the other name of the node called `name` here, if its clients
+    /// have another list of nodes that calls it something else.
+    pub(crate) fn of(cause: &Cause, name: &str, address: &str) -> Option<Self> {
+        let is = cause.admitted_as().filter(|is| **is != *name)?;
+        // Not every address is a valid name.
+        checked(is.to_string()).ok()?;
+        Some(OtherName { address: address.into(), is })
+    }
+
+    /// Returns the URL to use instead of ours, without its secrets:
+    /// `redis://localhost:7001?name=redis://10.0.0.1:6379`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        url(&self.is, &self.address)
+    }
+}
+
+impl fmt::Display for OtherName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OtherName { address, is } = self;
+        write!(f, "this server is admitted as {is}; if {address} leads to it, write ")?;
+        f.write_str(&self.url())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::parse;
+
+    #[test]
+    fn the_address_is_shown_behind_a_name_of_its_own() {
+        assert_eq!(label("a", "redis://h:1"), "a (redis://h:1)");
+        assert_eq!(label("redis://h:1", "redis://h:1"), "redis://h:1");
+    }
+
+    #[test]
+    fn what_to_write_leads_to_the_same_address_under_the_other_name() {
+        for (address, is) in [
+            ("redis://localhost:7001", "a"),
+            ("redis://localhost:7001/3", "redis://10.0.0.1:6379"),
+            ("redis://h:1", "redis://[fe80::1%eth0]:7000/2"),
+            ("redis+unix:///s?db=2", "redis+unix:///run/r.sock?db=3"),
+        ] {
+            let other = OtherName { address: address.into(), is: is.into() };
+
+            let node = parse(&other.url()).unwrap();
+
+            assert_eq!((node.name(), node.address()), (is, address), "{other}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+-- The line for a key: who waits for it, in order. Included by take, take_fenced and
+-- release where they need `lines`: an uncontended lock pays nothing for it.
+-- A line is one string, `redlatch:line:<resource>`: tickets in order, each followed by
+-- a space. A ticket is 36 hex digits: 16 for the arrival in µs, 16 for the waiter (12
+-- for its client, 4 for its line), 4 for the patience in ms.
+-- While there is a line there is also `redlatch:waits:<resource>`, so that a release
+-- finds out by the DEL that it needs anyway.
+lines = {}
+
+-- Anything but tickets is not ours: nobody waits.
+function lines.read(key)
+  local line = redis.pcall('GET', 'redlatch:line:' .. key)
+  return type(line) == 'string' and #line % 37 == 0 and line or ''
+end
+
+-- Keeps the line for 30 s from now (`LINE_LIFE`).
+function lines.write(key, line)
+  if line == '' then
+    redis.call('DEL', 'redlatch:line:' .. key, 'redlatch:waits:' .. key)
+  else
+    redis.call('SET', 'redlatch:line:' .. key, line, 'PX', 30000)
+    redis.call('SET', 'redlatch:waits:' .. key, '', 'PX', 30000)
+  end
+end
+
+-- How many are ahead of the waiter; nil if it is not in line.
+local function ahead(line, ticket)
+  local waiter, found = string.sub(ticket, 17, 32), 0
+  repeat
+    found = string.find(line, waiter, found + 1, true)
+  until not found or found % 37 == 17
+  return found and (found - 17) / 37
+end
+
+-- Not `<`: that compares by the server's locale.
+local function is_before(ticket, other)
+  for at = 1, 36 do
+    local digit, its = string.byte(ticket, at), string.byte(other, at)
+    if digit ~= its then
+      return digit < its
+    end
+  end
+  return false
+end
+
+-- Returns the line with the ticket, unless its waiter is in it, and how many are ahead.
+function lines.join(line, ticket)
+  local already = ahead(line, ticket)
+  if already then
+    return line, already
+  end
+  local at = #line
+  while at > 0 and is_before(ticket, string.sub(line, at - 36, at - 1)) do
+    at = at - 37
+  end
+  return string.sub(line, 1, at) .. ticket .. ' ' .. string.sub(line, at + 1), at / 37
+end
+
+-- Returns the line without the ticket's waiter.
+function lines.leave(line, ticket)
+  local at = ahead(line, ticket)
+  return at and string.sub(line, 1, at * 37) .. string.sub(line, at * 37 + 38) or line
+end
+
+-- The ticket, brought within a second of this server's clock (`Ticket::at_node`).
+function lines.at_node(ticket)
+  local time, arrived = redis.call('TIME'), tonumber(string.sub(ticket, 1, 16), 16)
+  local clock = time[1] * 1000000 + time[2]
+  local near = math.max(clock - 1000000, math.min(clock + 1000000, arrived))
+  return (near == arrived and string.sub(ticket, 1, 16) or string.format('%016x', near))
+    .. string.sub(ticket, 17, 36)
+end
+
+-- The ticket for which a key with this value is reserved.
+local function reserved(value)
+  return type(value) == 'string' and #value == 50 and string.match(value, '^redlatch:next:(%x+)$')
+end
+
+local function is_same_waiter(ticket, other)
+  return string.sub(ticket, 17, 32) == string.sub(other, 17, 32)
+end
+
+function lines.is_reserved_for(value, ticket)
+  local other = reserved(value)
+  return other and is_same_waiter(other, ticket)
+end
+
+-- Whether no key from `first` on stops the ticket: each is missing, reserved for its
+-- waiter or, if it may overtake, for a later ticket. Those are back in line then.
+local function makes_room(first, ticket, may_overtake)
+  local later = {}
+  for at = first, #KEYS - 1 do
+    if redis.call('EXISTS', KEYS[at]) == 1 then
+      local other = reserved(redis.pcall('GETRANGE', KEYS[at], 0, 511))
+      if not other then
+        return false
+      elseif not is_same_waiter(other, ticket) then
+        if not (may_overtake and is_before(ticket, other)) then
+          return false
+        end
+        later[KEYS[at]] = other
+      end
+    end
+  end
+  for key, other in pairs(later) do
+    lines.write(key, (lines.join(lines.read(key), other)))
+  end
+  return true
+end
+
+-- For a take that found the key at `first`: whether it may set the keys all the same.
+-- If not, and unless it plants or the key is its own, it joins the line and adds to its
+-- answer how many are ahead.
+function lines.admits(first, place, plants, answer)
+  local key, ticket = KEYS[first], lines.at_node(place)
+  if makes_room(first, ticket, not plants) then
+    return true
+  end
+  if not plants and answer[1] ~= ARGV[2] then
+    local line, ahead = lines.join(lines.read(key), ticket)
+    lines.write(key, line)
+    answer[3] = ahead
+  end
+  return false
+end
+
+-- Takes the ticket out of every key's line.
+function lines.leave_all(ticket)
+  for at = 1, #KEYS - 1 do
+    local line = lines.read(KEYS[at])
+    local rest = lines.leave(line, ticket)
+    if rest ~= line then
+      lines.write(KEYS[at], rest)
+    end
+  end
+end
+
+function lines.reserve(key, ticket)
+  local patience = math.max(1, tonumber(string.sub(ticket, 33, 36), 16))
+  redis.call('SET', key, 'redlatch:next:' .. ticket, 'PX', patience)
+end
+
+-- Reserves the key for the first in line who hears of it, or deletes it. Nobody
+-- hears for a client that is gone. If we may not PUBLISH, we cannot know.
+function lines.serve_next(key, line)
+  for at = 1, #line, 37 do
+    local ticket = string.sub(line, at, at + 35)
+    local client = string.sub(ticket, 17, 28)
+    if redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0 then
+      lines.reserve(key, ticket)
+      lines.write(key, string.sub(line, at + 37))
+      return
+    end
+  end
+  redis.call('DEL', key)
+  lines.write(key, '')
+end

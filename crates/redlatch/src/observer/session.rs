@@ -1,0 +1,178 @@
+//! A connection to one node for questions, one at a time.
+
+use super::reports::{Examined, Trial};
+use crate::{
+    driver::clock::{Clock, wall_micros},
+    node::{Link, Node},
+};
+use redlatch_core::{
+    Command, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resources, Tag, Token, Vote,
+    fence::DEFAULT_SKEW, token::owner_of,
+};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// How long a node may take to answer one question.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the lock of a trial lives if it cannot be released.
+const TRIAL_TTL: Duration = Duration::from_secs(2);
+
+/// A connection for questions, one at a time.
+pub(super) struct Session {
+    name: Arc<str>,
+    address: Arc<str>,
+    link: Box<dyn Link>,
+    asked: u32,
+}
+
+impl Session {
+    pub(super) fn to(node: &Arc<dyn Node>) -> Self {
+        let (name, address) = (node.name().into(), node.address().into());
+        Session { name, address, link: node.open(Clock::System), asked: 0 }
+    }
+
+    pub(super) async fn ask(&mut self, command: Command) -> Reply {
+        self.asked += 1;
+        let ours = Tag::of_driver(self.asked);
+        self.link.send(ours, command);
+        let mut replies = Vec::new();
+        let answer = poll_fn(|cx| {
+            self.link.poll(cx, &mut replies);
+            match replies.drain(..).find(|(tag, _)| *tag == ours) {
+                Some((_, reply)) => Poll::Ready(reply),
+                None => Poll::Pending,
+            }
+        });
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        answer.unwrap_or_else(|_| Reply::failed(Fault::TimedOut(PATIENCE)))
+    }
+
+    pub(super) async fn pages(mut self, pattern: Arc<[u8]>) -> (Vec<HeldKey>, Option<Fault>) {
+        let mut locks = Vec::new();
+        let mut after = None;
+        loop {
+            match self.ask(Command::List { pattern: pattern.clone(), after }).await {
+                Reply::Page(Page { locks: found, next }) => {
+                    locks.extend(found);
+                    match next {
+                        Some(next) => after = Some(next),
+                        None => return (locks, None),
+                    }
+                }
+                reply => return (locks, Some(fault_in(reply))),
+            }
+        }
+    }
+
+    pub(super) async fn force(
+        mut self,
+        resources: Resources,
+    ) -> (Option<String>, Result<bool, Fault>) {
+        let found = self.ask(Command::Inspect { resources: resources.clone() }).await;
+        let value = match &found {
+            Reply::Keys(keys) => match keys.first() {
+                Some(KeyState::Held { value: Some(value), remaining: Some(_), .. }) => {
+                    value.clone()
+                }
+                Some(KeyState::Free) => return (None, Ok(false)),
+                // Not a lock but data: of another type, or without expiry.
+                _ => {
+                    let reason = "what stands there is no lock: it does not expire, or is no text";
+                    return (None, Err(Fault::Refused(reason.into())));
+                }
+            },
+            _ => return (None, Err(fault_in(found))),
+        };
+        let token = Token::from_bytes(&value);
+        let outcome = match self.ask(Command::Release { resources, token, then: None }).await {
+            Reply::Vote(Vote::Granted) => Ok(true),
+            Reply::Vote(Vote::Gone) => Ok(false),
+            reply => Err(fault_in(reply)),
+        };
+        (owner_of(&value), outcome)
+    }
+
+    pub(super) async fn examine(mut self, resources: Resources, token: Token) -> Examined {
+        let mut told = self.report().await;
+        // A node that may not report its facts may still grant locks.
+        if matches!(told.facts, Ok(_) | Err(Fault::Refused(_))) {
+            told.trial = self.attempt(resources, token).await;
+        }
+        told
+    }
+
+    /// What the node says about itself, without a trial.
+    pub(super) async fn report(&mut self) -> Examined {
+        // The first question connects; the second one is timed.
+        let first = self.ask(Command::Examine).await;
+        let sent = (SystemTime::now(), Instant::now());
+        let reply = match first {
+            Reply::Facts(_) => self.ask(Command::Examine).await,
+            reply => reply,
+        };
+        let round_trip = sent.1.elapsed();
+        let facts = match reply {
+            Reply::Facts(facts) => Ok(*facts),
+            reply => Err(fault_in(reply)),
+        };
+        let clock = facts.as_ref().ok().and_then(|facts| facts.clock);
+        let ours = sent.0.duration_since(UNIX_EPOCH).unwrap_or_default() + round_trip / 2;
+        let ahead = clock.map(|clock| clock.as_secs_f64() - ours.as_secs_f64());
+        let (node, address) = (Arc::clone(&self.name), Arc::clone(&self.address));
+        Examined { node, address, facts, round_trip, ahead, trial: Trial::Skipped }
+    }
+
+    /// Tries every step that a lock needs.
+    async fn attempt(&mut self, resources: Resources, token: Token) -> Trial {
+        let ttl = TRIAL_TTL;
+        let (named, signed) = (|| resources.clone(), || token.clone());
+        let fence = Some(Proposal::new(wall_micros(), DEFAULT_SKEW));
+        let fingerprint = None;
+        let steps = [
+            (
+                "take",
+                Command::Take {
+                    resources: named(),
+                    token: signed(),
+                    ttl,
+                    fence,
+                    fingerprint,
+                    place: None,
+                },
+            ),
+            (
+                "extend",
+                Command::Extend {
+                    resources: named(),
+                    token: signed(),
+                    ttl,
+                    fence: None,
+                    fingerprint,
+                },
+            ),
+            ("release", Command::Release { resources: named(), token: signed(), then: None }),
+        ];
+        for (step, command) in steps {
+            match self.ask(command).await {
+                Reply::Vote(Vote::Granted | Vote::Numbered(_)) => {}
+                Reply::Vote(vote) => return Trial::Failed { step, vote },
+                reply => return Trial::Failed { step, vote: Vote::Failed(fault_in(reply)) },
+            }
+        }
+        match self.ask(Command::Inspect { resources }).await {
+            Reply::Keys(_) => Trial::Passed,
+            reply => Trial::Failed { step: "look at", vote: Vote::Failed(fault_in(reply)) },
+        }
+    }
+}
+
+pub(super) fn fault_in(reply: Reply) -> Fault {
+    match reply {
+        Reply::Vote(Vote::Failed(fault)) => fault,
+        _ => Fault::Nonsense("not an answer to the question".into()),
+    }
+}

@@ -1,0 +1,119 @@
+//! The state of the nodes: what `health` reports, and what is logged, once.
+
+mod support;
+
+use redlatch::{LockError, Standing, testing::Nodes};
+use std::time::Duration;
+use support::{Fleet, SEC, log::Log};
+
+/// Long enough for the log to say something new of a node.
+const CALM: Duration = Duration::from_secs(6);
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_down_and_comes_back_is_one_warning_each_and_none_per_attempt() {
+    let (log, _here) = Log::of_this_thread();
+    let nodes = Nodes::new(3);
+    let locks = nodes.locks();
+
+    nodes.fail(1);
+    for _ in 0..20 {
+        locks.lock("a").await.unwrap().release().await.unwrap();
+        tokio::time::sleep(SEC).await;
+    }
+    let down = log.warnings();
+    nodes.recover(1);
+    for _ in 0..20 {
+        locks.lock("a").await.unwrap().release().await.unwrap();
+        tokio::time::sleep(SEC).await;
+    }
+    let back = log.warnings().split_off(down.len());
+
+    assert!(down.len() == 1 && down[0].contains("node is down"), "{down:?}");
+    assert!(down[0].contains("memory:1") && down[0].contains("told to fail"), "{down:?}");
+    assert!(back.len() == 1 && back[0].contains("node is back"), "{back:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_cannot_be_taken_are_told_to_their_callers_and_are_no_warnings() {
+    let (log, _here) = Log::of_this_thread();
+    let nodes = Nodes::new(3);
+    let locks = nodes.locks();
+    nodes.pause(0);
+    nodes.pause(1);
+
+    for _ in 0..10 {
+        let refused = locks.lock("a").wait(SEC).await;
+        assert!(matches!(refused, Err(LockError::NoQuorum { .. })), "{refused:?}");
+    }
+
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 2, "one for each node: {warnings:?}");
+    assert!(warnings.iter().all(|line| line.contains("no answer within")), "{warnings:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_vote_is_named_once_and_once_more_when_it_may() {
+    let (log, _here) = Log::of_this_thread();
+    let nodes = Nodes::new(3);
+    let locks = nodes.builder().connect().await.unwrap();
+    tokio::time::sleep(CALM).await;
+
+    nodes.forget(2);
+    for _ in 0..200 {
+        locks.lock("a").await.unwrap().release().await.unwrap();
+        tokio::time::sleep(SEC).await;
+    }
+
+    let warnings = log.warnings();
+    let [out, back] = warnings.as_slice() else { panic!("{warnings:#?}") };
+    assert!(out.contains("node is out") && out.contains("memory:2"), "{out}");
+    assert!(back.contains("node is back") && back.contains("memory:2"), "{back}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_and_goes_all_the_time_does_not_fill_the_log() {
+    let (log, _here) = Log::of_this_thread();
+    let nodes = Nodes::new(3);
+    let locks = nodes.locks();
+
+    for at in 0..600 {
+        if at % 2 == 0 {
+            nodes.fail(0);
+        } else {
+            nodes.recover(0);
+        }
+        locks.lock("a").await.unwrap().release().await.unwrap();
+        tokio::time::sleep(SEC / 10).await;
+    }
+
+    let warnings = log.warnings().len();
+    assert!((2..=60 / 5 + 1).contains(&warnings), "{warnings} in a minute");
+}
+
+#[tokio::test]
+async fn health_tells_of_real_servers_which_vote_and_why_others_do_not() {
+    let (fleet, locks) = Fleet::with_locks(3).await;
+    assert_eq!(locks.health().await.unwrap().to_string(), "3 of 3 nodes vote");
+
+    fleet.servers[0].kill();
+    fleet.servers[1].freeze();
+
+    let health = locks.health().await.unwrap();
+    assert_eq!(health.voting(), 1, "{health}");
+    assert!(!health.has_majority());
+    for (node, server) in health.nodes.iter().zip(fleet.servers.iter()).take(2) {
+        assert!(matches!(node.standing, Standing::Failed(_)), "{health}");
+        assert!(health.to_string().contains(&server.url()), "{health}");
+    }
+    fleet.servers[1].thaw();
+}
+
+#[test]
+fn health_without_async_tells_the_same() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.builder().connect_blocking().unwrap();
+
+    nodes.fail(0);
+
+    assert_eq!(locks.health().unwrap().voting(), 2);
+}

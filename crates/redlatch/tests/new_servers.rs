@@ -1,0 +1,88 @@
+//! Servers that were just started: what a newcomer sees, and how it goes on.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use redlatch::{Builder, LockError, Locks, Standing};
+use std::time::{Duration, Instant};
+use support::{Fleet, LIMIT, MS, NAME, SEC};
+
+/// With the window that is the default: a minute.
+fn guarded(fleet: &Fleet) -> Builder {
+    Locks::builder().nodes(fleet.servers.urls()).node_timeout(SEC / 2).wait(5 * SEC)
+}
+
+#[tokio::test]
+async fn new_servers_are_an_error_of_their_own_at_once_that_says_how_long_and_what_to_type() {
+    let fleet = Fleet::of(3);
+    let locks = guarded(&fleet).connect().await.unwrap();
+    let begin = Instant::now();
+
+    let error = locks.lock(NAME).wait(30 * SEC).await.unwrap_err();
+
+    assert!(begin.elapsed() < 30 * SEC, "waiting could not help");
+    let LockError::Quarantined { votes, remaining, admit } = &error else { panic!("{error}") };
+    assert_eq!(votes.tally().quarantined, 3, "{votes}");
+    let remaining = remaining.expect("they are being watched");
+    assert!(remaining > 30 * SEC && remaining <= 60 * SEC, "{remaining:?}");
+    let nodes: Vec<String> =
+        fleet.servers.urls().iter().map(|url| format!("--node {url}")).collect();
+    assert_eq!(**admit, *format!("redlatch admit --all {}", nodes.join(" ")));
+    let text = error.to_string();
+    let start = "3 of 3 nodes are new or restarted and may not vote yet, ";
+    assert!(text.starts_with(start) && text.contains(" s to go; wait for longer"), "{text}");
+    assert!(text.contains(&format!("`{admit}`")), "{text}");
+}
+
+#[tokio::test]
+async fn an_error_that_main_returns_is_as_readable_as_its_words() {
+    let fleet = Fleet::of(3);
+    let locks = guarded(&fleet).connect().await.unwrap();
+
+    let error = locks.lock(NAME).await.unwrap_err();
+    let text = error.to_string();
+    let boxed: Box<dyn std::error::Error> = error.into();
+
+    assert_eq!(format!("{boxed:?}"), text, "`main` prints it like this");
+}
+
+#[tokio::test]
+async fn waiting_for_longer_picks_new_servers_up_when_they_are_admitted() {
+    let fleet = Fleet::of(3);
+    let builder = guarded(&fleet).max_ttl(2 * SEC).ttl(2 * SEC).skew(SEC);
+    let locks = builder.connect().await.unwrap();
+
+    let guard = locks.lock(NAME).wait(LIMIT).await.unwrap();
+
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn new_servers_that_the_program_vouches_for_vote_at_once() {
+    let fleet = Fleet::of(3);
+    let builder = guarded(&fleet).admit_new_servers();
+
+    for _ in 0..2 {
+        let locks = builder.clone().connect().await.unwrap();
+        let guard = locks.lock(NAME).wait(Duration::ZERO).await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn servers_of_which_one_was_ever_admitted_are_not_new() {
+    let fleet = Fleet::of(3);
+    let builder = guarded(&fleet).admit_new_servers();
+    builder.clone().connect().await.unwrap();
+    fleet.servers[0].restart_empty();
+    fleet.servers[1].restart_empty();
+
+    // The third still knows of the others, whose locks may still be in use.
+    let locks = builder.clone().connect().await.unwrap();
+    let result = locks.lock(NAME).wait(100 * MS).await;
+
+    assert!(matches!(result, Err(LockError::Quarantined { .. })), "{result:?}");
+    let standings = builder.observer().unwrap().standings().await;
+    let admitted = standings.iter().map(|node| node.standing == Standing::Admitted);
+    assert_eq!(admitted.collect::<Vec<_>>(), [false, false, true]);
+}
