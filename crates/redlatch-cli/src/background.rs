@@ -166,6 +166,8 @@ fn work(
     original: Original,
     given: Vec<RawFd>,
 ) -> io::Result<Exit> {
+    // Before anything is locked: there may be no descriptor left afterwards.
+    let nothing = nothing()?;
     // Ctrl-C must reach us through the front only.
     setsid()?;
     line.set_nonblocking(true)?;
@@ -194,7 +196,7 @@ fn work(
             failure.exit
         });
         begun.trace.write_end(exit, say);
-        let_go(given)?;
+        let_go(given, &nothing)?;
         let _ = line.write_u8(exit.code()).await;
         drop(line);
         if let Some(locks) = begun.rest {
@@ -227,12 +229,16 @@ pub(crate) fn given_descriptors() -> Vec<RawFd> {
         .collect()
 }
 
-/// Closes them, and points the three standard streams at `/dev/null`.
-pub(crate) fn let_go(given: Vec<RawFd>) -> io::Result<()> {
-    let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    dup2_stdin(&nothing)?;
-    dup2_stdout(&nothing)?;
-    dup2_stderr(&nothing)?;
+/// What the standard streams are pointed at when nobody listens any more.
+pub(crate) fn nothing() -> io::Result<File> {
+    File::options().read(true).write(true).open("/dev/null")
+}
+
+/// Closes them, and points the three standard streams at `nothing`.
+pub(crate) fn let_go(given: Vec<RawFd>, nothing: &File) -> io::Result<()> {
+    dup2_stdin(nothing)?;
+    dup2_stdout(nothing)?;
+    dup2_stderr(nothing)?;
     for fd in given {
         let _ = close(fd);
     }

@@ -22,7 +22,7 @@ use super::{
     wire::{News, Order},
 };
 use crate::{
-    background::{let_go, undo},
+    background::{let_go, nothing, undo},
     cli::OnLost,
     exit::Exit,
     runtime,
@@ -77,7 +77,7 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<
             let is_clean = waiting::settle(locks.as_ref(), LAST_ANSWERS).await;
             finished(exit);
             if let Some(locks) = locks.filter(|_| !is_clean)
-                && let_go(given).is_ok()
+                && nothing().and_then(|nothing| let_go(given, &nothing)).is_ok()
             {
                 line.tell(News::CleansUp { code: exit.code() });
                 undo(&locks, plan.settings.max_ttl()).await;
