@@ -5,6 +5,7 @@
 use super::{
     Holding, Load, Next, Op, OpId, Order, Output, Tag, Undoing, World,
     lines::{News, Stand, Turn},
+    node_set::NodeSet,
     turns::is_settled,
 };
 use crate::{
@@ -591,46 +592,4 @@ impl Acquiring {
         let local_batch = self.order.line.map_or(0, |line| line.local_batch);
         Turn { ticket: place.ticket, local_batch }
     }
-}
-
-/// A set of nodes. The 64th stands for all behind it, too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct NodeSet(u64);
-
-impl NodeSet {
-    const NONE: NodeSet = NodeSet(0);
-
-    fn all(nodes: usize) -> Self {
-        NodeSet(if nodes >= 64 { u64::MAX } else { (1 << nodes) - 1 })
-    }
-
-    fn one(node: usize) -> Self {
-        NodeSet::NONE.with(node)
-    }
-
-    fn refusing(ballot: &Ballot) -> Self {
-        let refused = |(node, vote): (usize, bool)| vote.then_some(node);
-        let votes = ballot.casts().iter().map(|cast| cast.vote.holder().is_some());
-        votes.enumerate().filter_map(refused).fold(NodeSet::NONE, NodeSet::with)
-    }
-
-    fn with(self, node: usize) -> Self {
-        NodeSet(self.0 | bit(node))
-    }
-
-    fn without(self, other: NodeSet) -> Self {
-        NodeSet(self.0 & !other.0)
-    }
-
-    fn contains(self, node: usize) -> bool {
-        self.0 & bit(node) != 0
-    }
-
-    fn count(self) -> usize {
-        self.0.count_ones() as usize
-    }
-}
-
-fn bit(node: usize) -> u64 {
-    1 << node.min(63)
 }
