@@ -9,11 +9,12 @@ use crate::{
     lease::{Deadlines, Loss},
     line::InLine,
     moment::Moment,
+    owner::Owner,
     quorum::Ballot,
     release,
     resource::Resources,
     standing::Standing,
-    token::{Owner, Token},
+    token::Token,
 };
 use alloc::boxed::Box;
 use core::time::Duration;
