@@ -5,7 +5,7 @@ mod sections;
 use crate::{cli::Cli, exit::Exit, failure::Failure};
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
-use std::{fs, io, path::Path};
+use std::{fs, path::Path};
 
 /// Writes all pages into a directory, creating it if necessary.
 pub(crate) fn install(dir: &Path) -> Result<(), Failure> {
@@ -60,28 +60,17 @@ impl Page {
 
     /// The page in `man`'s format.
     pub(crate) fn text(&self) -> Vec<u8> {
-        let mut text = Vec::new();
-        // Writing to memory cannot fail.
-        let _ = self.write(&mut text);
-        text
-    }
-
-    fn write(&self, text: &mut Vec<u8>) -> io::Result<()> {
         // No version, so that a release doesn't change every page. What ends `--help`
         // has sections of its own here.
         let command = Command::clone(&self.command).version(None::<&str>).after_help(None::<&str>);
-        let has_subcommands = command.has_subcommands();
-        let own = sections::of(&command, has_subcommands);
-        let man = Man::new(command).source("Redlatch");
-        man.render_title(text)?;
-        man.render_name_section(text)?;
-        man.render_synopsis_section(text)?;
-        man.render_description_section(text)?;
-        man.render_options_section(text)?;
-        if has_subcommands {
-            man.render_subcommands_section(text)?;
-        }
-        own.to_writer(text)
+        let own = sections::of(&command, self.name == "redlatch").render();
+        let mut text = Vec::new();
+        // Writing to memory cannot fail.
+        let _ = Man::new(command).source("Redlatch").render(&mut text);
+        // Each text begins with the same lines, before its first section.
+        let own = own.find(".SH").map_or("", |first| &own[first..]);
+        text.extend_from_slice(own.as_bytes());
+        text
     }
 
     fn short(&self) -> &str {
