@@ -68,7 +68,8 @@ fn api(prometheus: &Prometheus, path: &str) -> Value {
 
 /// The values that a query returns, those that are numbers.
 fn query(prometheus: &Prometheus, expr: &str) -> Vec<f64> {
-    let escaped: String = expr.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let escaped: Vec<_> = expr.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let escaped = escaped.concat();
     let answer = api(prometheus, &format!("query?query={escaped}"));
     assert_eq!(answer["status"], "success", "{expr}: {answer}");
     let series = answer["data"]["result"].as_array().unwrap();

@@ -93,13 +93,13 @@ fn seen_metrics(text: &str, nodes: &BTreeSet<String>) -> Shape {
     shape
 }
 
-fn value(text: &str, series: &str) -> f64 {
+fn value<'a>(text: &'a str, series: &str) -> &'a str {
     let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    found.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
+    found.unwrap_or_else(|| panic!("no {series} in\n{text}"))
 }
 
 /// Waits until a series has this value.
-async fn reaches(prometheus: &PrometheusHandle, series: &str, wanted: f64) {
+async fn reaches(prometheus: &PrometheusHandle, series: &str, wanted: &str) {
     let is_so = || {
         let text = prometheus.render();
         text.lines().any(|line| line == format!("{series} {wanted}"))
@@ -130,14 +130,14 @@ async fn the_metrics_are_those_that_are_documented() {
 
     let text = prometheus.render();
     for (series, count) in [
-        ("redlatch_client_wait_seconds_count{outcome=\"granted\"}", 1.0),
-        ("redlatch_client_wait_seconds_count{outcome=\"held\"}", 1.0),
-        ("redlatch_client_wait_seconds_count{outcome=\"cancelled\"}", 1.0),
-        ("redlatch_client_attempts_total{outcome=\"granted\"}", 1.0),
-        ("redlatch_client_attempts_total{outcome=\"held\"}", 2.0),
-        ("redlatch_client_attempts_total{outcome=\"too-slow\"}", 1.0),
-        ("redlatch_client_renewals_total{outcome=\"ok\"}", 1.0),
-        ("redlatch_client_hold_seconds_count", 1.0),
+        ("redlatch_client_wait_seconds_count{outcome=\"granted\"}", "1"),
+        ("redlatch_client_wait_seconds_count{outcome=\"held\"}", "1"),
+        ("redlatch_client_wait_seconds_count{outcome=\"cancelled\"}", "1"),
+        ("redlatch_client_attempts_total{outcome=\"granted\"}", "1"),
+        ("redlatch_client_attempts_total{outcome=\"held\"}", "2"),
+        ("redlatch_client_attempts_total{outcome=\"too-slow\"}", "1"),
+        ("redlatch_client_renewals_total{outcome=\"ok\"}", "1"),
+        ("redlatch_client_hold_seconds_count", "1"),
     ] {
         assert_eq!(value(&text, series), count, "{series} in\n{text}");
     }
@@ -149,7 +149,7 @@ async fn the_metrics_are_those_that_are_documented() {
     drop(locks);
     for server in &servers {
         let out = format!("redlatch_client_node_out{{node=\"{}\",why=\"down\"}}", server.url());
-        reaches(&prometheus, &out, 0.0).await; // no client is left
+        reaches(&prometheus, &out, "0").await; // no client is left
     }
 
     let text = prometheus.render();
@@ -184,7 +184,7 @@ async fn quarantine(prometheus: &PrometheusHandle) -> Vec<String> {
     let urls = fleet.servers.urls();
     for url in &urls {
         let out = format!("redlatch_client_node_out{{node=\"{url}\",why=\"quarantined\"}}");
-        reaches(prometheus, &out, 1.0).await;
+        reaches(prometheus, &out, "1").await;
     }
     urls
 }
@@ -227,7 +227,7 @@ async fn break_nodes(locks: &Locks, servers: &Servers, prometheus: &PrometheusHa
     let out = format!("redlatch_client_node_out{{node=\"{}\",why=\"down\"}}", servers[1].url());
     let deadline = std::time::Instant::now() + LIMIT;
     // A node that flaps is reported at most every few seconds.
-    while value(&prometheus.render(), &out) < 1.0 {
+    while value(&prometheus.render(), &out) == "0" {
         assert!(std::time::Instant::now() < deadline, "{}", prometheus.render());
         let _ = attempt().await;
     }

@@ -53,11 +53,13 @@ enum Shown<'a> {
 impl NodeLog {
     pub(super) fn of(names: impl IntoIterator<Item = Arc<str>>) -> Self {
         let said = names.into_iter().map(|node| Said { node, is: State::Votes, since: None });
+        let nodes: Box<[Said]> = said.collect();
         #[cfg(feature = "metrics")]
-        let said = said.inspect(|said| {
-            [State::Down, State::Out].iter().for_each(|state| state.count(&said.node, 0.0));
-        });
-        NodeLog { nodes: Mutex::new(said.collect()), all_vote: AtomicBool::new(true) }
+        for said in &nodes {
+            State::Down.count(&said.node, 0.0);
+            State::Out.count(&said.node, 0.0);
+        }
+        NodeLog { nodes: Mutex::new(nodes), all_vote: AtomicBool::new(true) }
     }
 
     /// A node answered.
