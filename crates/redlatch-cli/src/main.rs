@@ -44,6 +44,7 @@ mod share;
 mod size;
 mod stdout;
 mod trace;
+mod who;
 
 use attempt::Attempt;
 use background::answer_first;

@@ -3,7 +3,7 @@
 use crate::metrics::Metrics;
 use redlatch::{
     LockState, Standing,
-    observer::{Examined, Listing, Observer},
+    observer::{Examined, Listed, Listing, Observer},
 };
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,10 @@ const MAJORITY: &str = "redlatch_majority";
 const HELD: &str = "redlatch_locks_held";
 const UNCLEAR: &str = "redlatch_locks_unclear";
 const OLDEST: &str = "redlatch_oldest_lock_seconds";
+const WAITERS: &str = "redlatch_waiters";
 const LISTED: &str = "redlatch_nodes_listed";
 
-const DESCRIBED: [(&str, &str, &str); 9] = [
+const DESCRIBED: [(&str, &str, &str); 10] = [
     (NODES, "gauge", "Nodes by standing: admitted, quarantined or down."),
     (STANDING, "gauge", "1 for the standing that a node has."),
     (ROUND_TRIP, "gauge", "How long a node takes to answer one question."),
@@ -29,6 +30,7 @@ const DESCRIBED: [(&str, &str, &str); 9] = [
     (HELD, "gauge", "Locks that a majority of the nodes has."),
     (UNCLEAR, "gauge", "Locks that only a minority of the nodes has."),
     (OLDEST, "gauge", "For how long this exporter has seen the oldest lock with the same owner."),
+    (WAITERS, "gauge", "Clients that wait in line for a lock, over all locks."),
     (LISTED, "gauge", "Nodes that list their locks."),
 ];
 
@@ -97,8 +99,10 @@ impl View {
     fn locks(&mut self, metrics: &mut Metrics, nodes: usize, listing: &Listing) {
         let now = Instant::now();
         let is_held = |state: &LockState| matches!(state, LockState::Held { .. });
-        let (held, unclear): (Vec<_>, Vec<_>) =
-            listing.locks.iter().partition(|lock| is_held(&lock.state));
+        let held: Vec<_> = listing.locks.iter().filter(|lock| is_held(&lock.state)).collect();
+        let is_unclear = |lock: &&Listed| lock.state == LockState::Unclear;
+        let unclear = listing.locks.iter().filter(is_unclear).count();
+        let waiters: usize = listing.locks.iter().map(|lock| lock.waiters).sum();
         let known = std::mem::take(&mut self.since);
         for lock in &held {
             let key = (lock.name.to_string(), lock.owner.clone());
@@ -107,7 +111,8 @@ impl View {
         }
         let oldest = self.since.values().min().map_or(Duration::ZERO, |since| now - *since);
         metrics.set(HELD, &[], number(held.len()));
-        metrics.set(UNCLEAR, &[], number(unclear.len()));
+        metrics.set(UNCLEAR, &[], number(unclear));
+        metrics.set(WAITERS, &[], number(waiters));
         metrics.set(OLDEST, &[], oldest.as_secs_f64());
         metrics.set(LISTED, &[], number(nodes - listing.failed.len()));
     }
