@@ -4,14 +4,23 @@
 //! distribution (with the right to install), or is unpacked into
 //! `target/servers`. The second time there is nothing left to do.
 
-use crate::{apt, shell::Outcome, wheel};
-use redlatch_testbed::{Flavour, Found, Postgres, faketime_library};
+use crate::{
+    apt,
+    shell::{self, Outcome},
+    wheel,
+};
+use redlatch_testbed::{Flavour, Found, Postgres, Prometheus, faketime_library};
 use std::process::ExitCode;
 
 /// Debian's package for each thing it has.
 const REDIS_PACKAGE: &str = "redis-server";
 const FAKETIME_PACKAGE: &str = "faketime";
 const POSTGRES_PACKAGE: &str = "postgresql";
+const PROMETHEUS_PACKAGE: &str = "prometheus";
+/// For `systemd-analyze`, which checks the units of the recipes.
+const SYSTEMD_PACKAGE: &str = "systemd";
+
+const ANALYZE: &str = "systemd-analyze";
 
 pub(crate) fn run() -> ExitCode {
     match provide() {
@@ -53,6 +62,12 @@ fn install_packages() -> Vec<String> {
     if Postgres::find().is_none() {
         packages.push(POSTGRES_PACKAGE);
     }
+    if Prometheus::find().is_none() {
+        packages.push(PROMETHEUS_PACKAGE);
+    }
+    if !shell::on_path(ANALYZE) {
+        packages.push(SYSTEMD_PACKAGE);
+    }
     if packages.is_empty() {
         return Vec::new();
     }
@@ -78,11 +93,18 @@ fn print_table() -> bool {
             }
         }
     }
-    if let Some(programs) = Postgres::find() {
-        println!("{:<10} {:<8} {}", "PostgreSQL", "", programs.display());
-    } else {
-        missing = true;
-        println!("{:<10} MISSING  install the package `{POSTGRES_PACKAGE}`", "PostgreSQL");
+    let analyze = shell::on_path(ANALYZE).then(|| ANALYZE.into());
+    for (name, found, package) in [
+        ("PostgreSQL", Postgres::find(), POSTGRES_PACKAGE),
+        ("Prometheus", Prometheus::find(), PROMETHEUS_PACKAGE),
+        ("systemd", analyze, SYSTEMD_PACKAGE),
+    ] {
+        if let Some(found) = found {
+            println!("{name:<10} {:<8} {}", "", found.display());
+        } else {
+            missing = true;
+            println!("{name:<10} MISSING  install the package `{package}`");
+        }
     }
     match faketime_library() {
         Some(library) => println!("{:<10} {:<8} {}", "faketime", "", library.display()),

@@ -1,7 +1,7 @@
 //! The command line, as parsed. The doc comments are the `--help` texts.
 #![expect(clippy::doc_markdown, reason = "these comments are the help, which is plain text")]
 
-use crate::{duration, exit, local_time, manual::Page, trace::TraceArgs};
+use crate::{duration, help, local_time, manual::Page, trace::TraceArgs};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use std::{
 /// Locks live on independent Redis or Valkey servers (1, 3 or 5 of them) or, if
 /// you name none, in a file on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "redlatch", version, after_help = exit::HELP, disable_help_subcommand = true)]
+#[command(name = "redlatch", version, after_help = help::after("redlatch"), disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) task: Task,
@@ -36,17 +36,13 @@ pub(crate) enum Task {
     Log(LogArgs),
     Exporter(ExporterArgs),
     /// Prints completions for a shell.
-    ///
-    /// For bash: redlatch completions bash > ~/.local/share/bash-completion/completions/redlatch
+    #[command(after_help = help::after("completions"))]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Prints a man page, or writes all of them.
-    ///
-    /// To read one: redlatch man run | man -l -
-    ///
-    /// To install them all: redlatch man --into ~/.local/share/man/man1
+    #[command(after_help = help::after("man"))]
     Man {
         /// The page: `redlatch`, or the name of a command.
         #[arg(default_value = "redlatch", value_parser = Page::named)]
@@ -64,7 +60,7 @@ pub(crate) enum Task {
 /// end with redlatch. Its environment has REDLATCH_RESOURCE, REDLATCH_LOCK_TOKEN,
 /// REDLATCH_FENCING_TOKEN and REDLATCH_USABLE_UNTIL (ms since 1970, as of its start).
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP, override_usage = "redlatch run [OPTIONS] <NAME>... -- <COMMAND>...")]
+#[command(after_help = help::after("run"), override_usage = "redlatch run [OPTIONS] <NAME>... -- <COMMAND>...")]
 pub(crate) struct RunArgs {
     /// What to lock; several names are taken together, all or none.
     ///
@@ -137,7 +133,7 @@ pub(crate) enum OnLost {
 ///   step two
 ///   redlatch release "$lock"
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment, after_help = exit::HELP)]
+#[command(verbatim_doc_comment, after_help = help::after("acquire"))]
 pub(crate) struct AcquireArgs {
     /// What to lock; several names are taken together, all or none.
     #[arg(required = true, value_name = "NAME")]
@@ -157,7 +153,7 @@ pub(crate) struct AcquireArgs {
 /// The handle records until when the lock is known to be held: use the new one
 /// from then on.
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
+#[command(after_help = help::after("extend"))]
 pub(crate) struct ExtendArgs {
     /// What `acquire` printed; `-` reads it from stdin.
     #[arg(env = "REDLATCH_LOCK", hide_env_values = true)]
@@ -175,7 +171,7 @@ pub(crate) struct ExtendArgs {
 
 /// Releases a lock that `acquire` took; with --force, anyone's.
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
+#[command(after_help = help::after("release"))]
 pub(crate) struct ReleaseArgs {
     /// What `acquire` printed; `-` reads it from stdin.
     #[arg(env = "REDLATCH_LOCK", hide_env_values = true, required_unless_present = "force")]
@@ -202,7 +198,7 @@ pub(crate) struct ReleaseArgs {
 /// Exits with 0 if all locks are free, 121 if one is held or reserved for the next
 /// in line, 122 if too few nodes agree.
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
+#[command(after_help = help::after("status"))]
 pub(crate) struct StatusArgs {
     /// The locks to look at.
     #[arg(required = true, value_name = "NAME")]
@@ -224,7 +220,7 @@ pub(crate) struct StatusArgs {
 /// Locks of other libraries are not listed: their keys look like any other key.
 /// Servers are read in small steps (SCAN), so that nothing blocks them.
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
+#[command(after_help = help::after("ls"))]
 pub(crate) struct LsArgs {
     /// Only names that match: * is any text, ? one byte, [a-z] one of these.
     #[arg(default_value = "*", hide_default_value = true)]
@@ -240,7 +236,7 @@ pub(crate) struct LsArgs {
 /// Takes and releases one lock with a random name on each node, to see whether
 /// that is allowed.
 #[derive(Debug, Args)]
-#[command(after_help = exit::DOCTOR_HELP)]
+#[command(after_help = help::after("doctor"))]
 pub(crate) struct DoctorArgs {
     /// How the name of the test lock starts.
     ///
@@ -271,7 +267,7 @@ pub(crate) struct DoctorArgs {
 /// was locked, or all holders are stopped. If any node still has locks, they are
 /// shown, and you are asked.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment, after_help = exit::ADMIT_HELP)]
+#[command(verbatim_doc_comment, after_help = help::after("admit"))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word on the command line")]
 pub(crate) struct AdmitArgs {
     /// The nodes, by name or by address.
@@ -312,6 +308,7 @@ pub(crate) struct AdmitArgs {
 /// Each `run`, `acquire`, `extend` and `release` of this user leaves a line in a
 /// log on this machine. Without a NAME, all locks are shown.
 #[derive(Debug, Args)]
+#[command(after_help = help::after("log"))]
 pub(crate) struct LogArgs {
     /// Only attempts on these locks.
     #[arg(value_name = "NAME")]
@@ -342,6 +339,7 @@ pub(crate) struct LogArgs {
 /// admitted, quarantined or down, and how far their clocks are off. It takes no
 /// lock and changes nothing.
 #[derive(Debug, Args)]
+#[command(after_help = help::after("exporter"))]
 pub(crate) struct ExporterArgs {
     /// The address to listen at.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9734")]

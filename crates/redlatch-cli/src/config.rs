@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-const NAME: &str = "redlatch.toml";
+pub(crate) const NAME: &str = "redlatch.toml";
 
 /// The contents of the file.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
@@ -143,8 +143,13 @@ fn unreadable(path: &Path, error: io::Error) -> ConfigError {
 
 /// The paths of the user's and the system's config file.
 fn usual_places() -> Vec<PathBuf> {
-    let home = || env::home_dir().map(|home| home.join(".config"));
-    let user = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    places(env::var_os("XDG_CONFIG_HOME").map(PathBuf::from), env::home_dir())
+}
+
+/// Those of a user with these directories.
+pub(crate) fn places(config: Option<PathBuf>, home: Option<PathBuf>) -> Vec<PathBuf> {
+    let home = || home.map(|home| home.join(".config"));
+    let user = config.filter(|dir| dir.is_absolute());
     let user = user.or_else(home).map(|dir| dir.join("redlatch").join(NAME));
     user.into_iter().chain([Path::new("/etc/redlatch").join(NAME)]).collect()
 }

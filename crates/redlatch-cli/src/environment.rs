@@ -7,29 +7,82 @@ use std::env;
 
 const OURS: &str = "REDLATCH_";
 
+/// A variable, for the man pages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variable {
+    pub(crate) name: &'static str,
+    /// The argument, by its id, of the commands that it matters to.
+    pub(crate) with: &'static str,
+    pub(crate) what: &'static str,
+}
+
+const fn variable(name: &'static str, with: &'static str, what: &'static str) -> Variable {
+    Variable { name, with, what }
+}
+
 /// The variables that we read, or set for a command.
-const KNOWN: [&str; 21] = [
-    "REDLATCH_NODES",
-    "REDLATCH_NODES_REQUIRED",
-    "REDLATCH_CONFIG",
-    "REDLATCH_MAX_TTL",
-    "REDLATCH_SKEW",
-    "REDLATCH_RESTART_GUARD",
-    "REDLATCH_SHARED",
-    "REDLATCH_METRICS_DIR",
-    "REDLATCH_LOG",
-    "REDLATCH_LOG_SIZE",
-    "REDLATCH_SYSLOG",
-    "REDLATCH_LOCK",
-    "REDLATCH_RESOURCE",
-    "REDLATCH_LOCK_TOKEN",
-    "REDLATCH_FENCING_TOKEN",
-    "REDLATCH_USABLE_UNTIL",
-    "REDLATCH_EVENT",
-    "REDLATCH_REASON",
-    "REDLATCH_EXIT",
-    "REDLATCH_WAITED_MS",
-    "REDLATCH_VOTES",
+pub(crate) const KNOWN: [Variable; 21] = [
+    variable(
+        "REDLATCH_NODES",
+        "nodes",
+        "The nodes, separated by commas or blanks, if there is no --node. Empty is an error.",
+    ),
+    variable(
+        "REDLATCH_NODES_REQUIRED",
+        "nodes_required",
+        "Fails if fewer nodes than this are named.",
+    ),
+    variable("REDLATCH_CONFIG", "config", "The config file."),
+    variable("REDLATCH_MAX_TTL", "max_ttl", "The longest TTL allowed."),
+    variable("REDLATCH_SKEW", "skew", "How far clocks may be apart."),
+    variable(
+        "REDLATCH_RESTART_GUARD",
+        "restart_guard",
+        "What to do about nodes that may have forgotten locks: off, on or strict.",
+    ),
+    variable(
+        "REDLATCH_SHARED",
+        "nodes",
+        "The directory of the locks that all users of this machine share, or `off`.",
+    ),
+    variable("REDLATCH_METRICS_DIR", "metrics_dir", "The directory for metrics, or `off`."),
+    variable("REDLATCH_LOG", "log", "The log, or `off`."),
+    variable("REDLATCH_LOG_SIZE", "log_size", "How large the log may grow."),
+    variable("REDLATCH_SYSLOG", "syslog", "The socket of syslog or journald, or `off`."),
+    variable("REDLATCH_LOCK", "handle", "The handle, which keeps it out of process listings."),
+    variable(
+        "REDLATCH_RESOURCE",
+        "command",
+        "For the command and for hooks: what is locked; several names are separated by newlines.",
+    ),
+    variable(
+        "REDLATCH_LOCK_TOKEN",
+        "command",
+        "For the command: the lock's secret. Whoever knows it can release the lock.",
+    ),
+    variable(
+        "REDLATCH_FENCING_TOKEN",
+        "command",
+        "For the command and for hooks: a number that grows with every grant.",
+    ),
+    variable(
+        "REDLATCH_USABLE_UNTIL",
+        "command",
+        "For the command: how long the lock was good for when it started, in ms since 1970. It is renewed.",
+    ),
+    variable("REDLATCH_EVENT", "on_skip_run", "For hooks: `skipped` or `lost`."),
+    variable("REDLATCH_REASON", "on_skip_run", "For hooks: why, in words."),
+    variable(
+        "REDLATCH_EXIT",
+        "on_skip_run",
+        "For hooks: the exit status that redlatch is going to have.",
+    ),
+    variable(
+        "REDLATCH_WAITED_MS",
+        "on_skip_run",
+        "For hooks: how long it waited for the lock, in ms.",
+    ),
+    variable("REDLATCH_VOTES", "on_skip_run", "For hooks: how the nodes voted."),
 ];
 
 /// An unknown variable, and the known one most like it.
@@ -48,10 +101,15 @@ pub(crate) fn unknown<'a>(passwords: impl Iterator<Item = &'a str>) -> Option<Un
 }
 
 fn first_unknown(names: impl Iterator<Item = String>) -> Option<Unknown> {
-    let mut ours = names.filter(|name| name.starts_with(OURS) && !KNOWN.contains(&&**name));
+    let mut ours = names.filter(|name| name.starts_with(OURS) && !is_known(name));
     let name = ours.next()?;
-    let nearest = KNOWN.into_iter().min_by_key(|known| distance(known, &name))?;
+    let names = KNOWN.iter().map(|known| known.name);
+    let nearest = names.min_by_key(|known| distance(known, &name))?;
     Some(Unknown { name, nearest })
+}
+
+fn is_known(name: &str) -> bool {
+    KNOWN.iter().any(|known| known.name == name)
 }
 
 /// The edit distance: letters to change, add or remove.
@@ -85,7 +143,7 @@ mod tests {
         ] {
             assert_eq!(found(typo), Some(Unknown { name: typo.into(), nearest }), "{typo}");
         }
-        assert!(KNOWN.iter().all(|name| found(name).is_none()));
+        assert!(KNOWN.iter().all(|known| found(known.name).is_none()));
         assert_eq!(found("REDLATCHES"), None);
     }
 }

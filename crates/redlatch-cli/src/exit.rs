@@ -101,6 +101,22 @@ Exit status:
   122  some may not vote, do not answer, or lack locks that are held (--wait)
   125  redlatch itself failed, or was used incorrectly";
 
+/// The part of `--help` for commands that change no lock.
+pub(crate) const PLAIN_HELP: &str = "\
+Exit status:
+  0    done
+  125  redlatch itself failed, or was used incorrectly";
+
+/// The part of `--help` for this command.
+pub(crate) fn help(command: &str) -> &'static str {
+    match command {
+        "doctor" => DOCTOR_HELP,
+        "admit" => ADMIT_HELP,
+        "log" | "exporter" | "completions" | "man" => PLAIN_HELP,
+        _ => HELP,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +155,7 @@ mod tests {
         assert_eq!(codes(HELP), [0, 121, 122, 123, 124, 125, 126, 127]);
         assert_eq!(codes(DOCTOR_HELP), [0, 1, 2, 125]);
         assert_eq!(codes(ADMIT_HELP), [0, 122, 125]);
+        assert_eq!(codes(PLAIN_HELP), [0, 125]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod facts;
 mod failure;
 mod fork;
 mod handle;
+mod help;
 mod local_time;
 mod log;
 mod look;

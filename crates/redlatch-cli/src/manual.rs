@@ -1,4 +1,6 @@
-//! The man pages, generated from the arguments.
+//! The man pages, generated from the arguments and from the tables of the code.
+
+mod sections;
 
 use crate::{cli::Cli, exit::Exit, failure::Failure};
 use clap::{Command, CommandFactory as _};
@@ -58,11 +60,16 @@ impl Page {
 
     /// The page in `man`'s format.
     pub(crate) fn text(&self) -> Vec<u8> {
-        // No version, so that a release doesn't change every page.
-        let command = Command::clone(&self.command).version(None::<&str>);
+        // No version, so that a release doesn't change every page. What ends `--help`
+        // has sections of its own here.
+        let command = Command::clone(&self.command).version(None::<&str>).after_help(None::<&str>);
+        let own = sections::of(&command, self.name == "redlatch").render();
         let mut text = Vec::new();
         // Writing to memory cannot fail.
         let _ = Man::new(command).source("Redlatch").render(&mut text);
+        // Each text begins with the same lines, before its first section.
+        let own = own.find(".SH").map_or("", |first| &own[first..]);
+        text.extend_from_slice(own.as_bytes());
         text
     }
 

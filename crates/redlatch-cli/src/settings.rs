@@ -390,7 +390,11 @@ fn split_list(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The path of this user's embedded node.
-fn embedded_path(is_root: bool, state: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
+pub(crate) fn embedded_path(
+    is_root: bool,
+    state: Option<&Path>,
+    home: Option<&Path>,
+) -> Option<PathBuf> {
     let state = state.filter(|dir| dir.is_absolute()).map(|dir| dir.join("redlatch"));
     let usual = || match home {
         _ if is_root => Some("/var/lib/redlatch".into()),

@@ -10,7 +10,7 @@ mod record;
 mod sentence;
 mod syslog;
 
-pub(crate) use log_file::LogFile;
+pub(crate) use log_file::{LogFile, usual_place};
 pub(crate) use place::{Place, TraceArgs};
 pub(crate) use record::{Ending, Record, Task};
 pub(crate) use sentence::sentence;

@@ -4,17 +4,12 @@
 mod support;
 
 use redlatch_testbed::Servers;
-use serde_json::Value;
-use std::{
-    fs,
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::{Command, Stdio},
-    time::{SystemTime, UNIX_EPOCH},
+use std::{fs, os::unix::fs::PermissionsExt};
+use support::{
+    Ended, PATIENCE, Sandbox, eventually,
+    scraping::{ask, exporter, scrape},
+    start,
 };
-use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
 
 fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
     start(sandbox.redlatch(args)).end()
@@ -114,31 +109,6 @@ fn metrics_that_cannot_be_written_harm_no_job() {
     assert!(told.stderr.contains("no metrics are written"), "{told:?}");
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// An exporter, and its port.
-fn exporter(sandbox: &Sandbox) -> (Running, u16) {
-    let port = free_port();
-    let listen = format!("127.0.0.1:{port}");
-    let running = start(sandbox.redlatch(["exporter", "--every", "0s", "--listen", &listen]));
-    eventually(PATIENCE, || TcpStream::connect(&listen).is_ok());
-    (running, port)
-}
-
-fn ask(port: u16, question: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.write_all(question.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-fn scrape(port: u16) -> String {
-    ask(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-}
-
 #[test]
 fn the_exporter_tells_locks_and_nodes_and_changes_nothing() {
     let servers = Servers::start(3).unwrap();
@@ -187,86 +157,4 @@ fn the_exporter_answers_no_name_that_is_not_its_own() {
     }
     let taken = format!("127.0.0.1:{port}");
     redlatch(&sandbox, &["exporter", "--listen", &taken]).exits_with(125);
-}
-
-/// The rules that are shipped.
-fn rules() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/prometheus/redlatch.rules.yml"))
-}
-
-/// Serves what is written for `node_exporter`, as it would.
-fn serve_file(text: String) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut buffer = [0; 4096];
-            let _ = stream.read(&mut buffer);
-            let length = text.len();
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4";
-            let _ = write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{text}");
-        }
-    });
-    port
-}
-
-/// A question to Prometheus' API.
-fn query(port: u16, path: &str) -> Value {
-    let question = format!("GET /api/v1/{path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-    let answer = ask(port, &question);
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    serde_json::from_str(body).unwrap_or(Value::Null)
-}
-
-#[test]
-fn prometheus_scrapes_both_and_the_alert_for_a_skipped_job_fires() {
-    if Command::new("prometheus").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no Prometheus here (apt-get install prometheus)");
-        return;
-    }
-    let sandbox = Sandbox::embedded();
-    redlatch(&sandbox, &["acquire", "backup"]).exits_with(0);
-    redlatch(&sandbox, &["run", "backup", "--metrics-dir", ".", "--", "true"]).exits_with(121);
-    // The file of a job that was skipped for the first time more than an hour ago.
-    let text = written(&sandbox);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let long_ago = now.as_secs_f64() - 3700.0;
-    let since = "redlatch_skipped_since_timestamp_seconds{name=\"backup\"}";
-    let at = value(&text, since).unwrap();
-    let text = text.replace(&format!("{since} {at}"), &format!("{since} {long_ago}"));
-    assert_eq!(value(&text, since), Some(long_ago), "{text}");
-    let (_exporter, exporter_port) = exporter(&sandbox);
-    let (host_port, port) = (serve_file(text), free_port());
-    let config = format!(
-        "global: {{scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}}\n\
-         rule_files: [{}]\n\
-         scrape_configs:\n\
-         - job_name: redlatch\n  static_configs: [{{targets: ['127.0.0.1:{exporter_port}']}}]\n\
-         - job_name: node\n  static_configs: [{{targets: ['127.0.0.1:{host_port}']}}]\n",
-        rules().display()
-    );
-    fs::write(sandbox.path("prometheus.yml"), config).unwrap();
-    let mut command = Command::new("prometheus");
-    command
-        .current_dir(sandbox.dir())
-        .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"]);
-    command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-    let _prometheus =
-        Running::of(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    eventually(PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
-
-    eventually(PATIENCE, || {
-        let held = query(port, "query?query=redlatch_locks_held");
-        held["data"]["result"][0]["value"][1] == "1"
-    });
-    eventually(PATIENCE, || {
-        let alerts = query(port, "alerts");
-        let alerts = alerts["data"]["alerts"].as_array().cloned().unwrap_or_default();
-        alerts.iter().any(|alert| {
-            let labels = &alert["labels"];
-            alert["state"] == "firing"
-                && labels["alertname"] == "RedlatchJobSkipped"
-                && labels["name"] == "backup"
-        })
-    });
 }

@@ -20,6 +20,11 @@ pub enum StartError {
     /// PostgreSQL is installed, but does not start.
     #[error("PostgreSQL {what}, its log says:\n{log}")]
     Postgres { what: &'static str, log: String },
+    #[error("Prometheus not found: run `cargo xtask servers`, or set REDLATCH_PROMETHEUS")]
+    NoPrometheus,
+    /// Prometheus is installed, but does not start.
+    #[error("Prometheus does not answer, its log says:\n{log}")]
+    Prometheus { log: String },
     /// This build of the server cannot do what was asked.
     #[error("{flavour} was built without {what}")]
     Unsupported { flavour: Flavour, what: &'static str },

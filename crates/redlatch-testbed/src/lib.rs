@@ -3,6 +3,7 @@
 //! - [`Server`]: one real Redis or Valkey on loopback, which can be killed,
 //!   frozen and restarted; [`Servers`]: several at once.
 //! - [`Postgres`]: one real PostgreSQL, for fenced writes.
+//! - [`Prometheus`]: one real Prometheus, for metrics.
 //! - [`Flavour`]: the kinds of servers, and where to find them.
 //! - [`Proxy`]: a bad network in front of a server: delays, losses, stalls, resets.
 //! - [`Nonsense`]: a server that sends whatever it is told to.
@@ -46,6 +47,7 @@ mod options;
 mod port;
 mod postgres;
 mod process;
+mod prometheus;
 mod proxy;
 mod resp;
 mod scratch;
@@ -62,6 +64,7 @@ pub use nonsense::Nonsense;
 pub use options::ServerOptions;
 pub use postgres::Postgres;
 pub use process::Process;
+pub use prometheus::Prometheus;
 pub use proxy::{Direction, Proxy};
 pub use resp::Reply;
 pub use scratch::Scratch;

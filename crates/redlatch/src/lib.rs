@@ -40,6 +40,7 @@
 //! | have late writes refused | [`fence`] |
 //! | test your own code | [`testing`] |
 //! | use another kind of server | [`node`] |
+//! | see in your telemetry what locks do | [`telemetry`] |
 //!
 //! # How it works
 //!
@@ -104,11 +105,12 @@
 //! A `static` is never dropped: release locks before `main` ends, or they stay until
 //! their TTL ends.
 //!
-//! # Logs
+//! # Logs, spans, metrics
 //!
 //! Through [`tracing`](https://docs.rs/tracing): a warning when a node goes down, may
 //! not vote, or is back; when an extension fails, a lock is lost or a runtime is
 //! blocked; and when too few nodes may vote at the start. No warning per attempt.
+//! Spans around what happens to a lock, and metrics: see [`telemetry`].
 //!
 //! # Errors
 //!
@@ -126,6 +128,7 @@
 //! | `file` | the embedded node, which builds SQLite |
 //! | `serde` | [`FencingToken`] as a number in any format |
 //! | `tokio-util` | `Lease::cancellation_token` |
+//! | `metrics` | counters and histograms, through the `metrics` facade: see [`telemetry`] |
 //! | `conformance` | the suite that every kind of [`node`] passes, for your own |
 //!
 //! Fenced writes to databases and object stores are in a separate crate,
@@ -140,6 +143,7 @@ mod driver;
 pub mod fence;
 pub mod node;
 pub mod observer;
+pub mod telemetry;
 pub mod testing;
 
 pub use client::{

@@ -214,6 +214,6 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -s q -l quie
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlatch -n "__fish_redlatch_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlatch -n "__fish_redlatch_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c redlatch -n "__fish_redlatch_using_subcommand man" -l into -d 'Writes all pages into this directory' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlatch -n "__fish_redlatch_using_subcommand man" -s h -l help -d 'Print help'

@@ -116,7 +116,7 @@ fn is_full(found: &Metadata, more: usize, size: u64) -> bool {
 
 /// The default place: the user's state directory; for root, where logs are kept: a
 /// full `/var/log` must not stop the locks in `/var/lib`.
-pub(super) fn usual_place(
+pub(crate) fn usual_place(
     is_root: bool,
     state: Option<&Path>,
     home: Option<&Path>,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 pub mod pty;
+pub mod scraping;
 
 use nix::{
     sys::signal::{Signal, kill},

@@ -16,6 +16,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
+use tracing::{Instrument as _, Span, debug_span, field::Empty};
 
 pub use redlatch_core::Released;
 
@@ -223,16 +224,20 @@ impl Guard {
         let Lease { cell, handle, .. } = &self.lease;
         if let Some(LeaseEnd::Lost(_)) = cell.why() {
             handle.tell(Ask::Cancel(cell.op));
+            self.lease.release_span().record("outcome", "already-gone");
             return Ok(Released::AlreadyGone);
         }
         let unless_dropped = CancelOnDrop { lease: &self.lease, armed: true };
-        let answer = handle.release(cell.op).await;
+        let span = self.lease.release_span();
+        let answer = handle.release(cell.op).instrument(span.clone()).await;
         unless_dropped.disarm();
-        match answer {
+        let outcome = match answer {
             // Lost in the meantime, so it is being undone.
             Err(_) if matches!(cell.why(), Some(LeaseEnd::Lost(_))) => Ok(Released::AlreadyGone),
             answer => released(&cell.shared, answer.ok()),
-        }
+        };
+        span.record("outcome", word(&outcome));
+        outcome
     }
 
     /// Takes the lease apart, to hand it to another process.
@@ -268,6 +273,7 @@ impl Guard {
 
     /// Releases the lock in the background.
     fn cancel(&self) {
+        self.lease.release_span().record("outcome", "background");
         self.lease.handle.tell(Ask::Cancel(self.lease.cell.op));
     }
 }
@@ -295,6 +301,15 @@ pub(super) fn released(
 ) -> Result<Released, ReleaseError> {
     let decision = answer.ok_or(ReleaseError::Stopped)?;
     decision.map_err(|error| ReleaseError::Unknown { votes: shared.votes(error.ballot()) })
+}
+
+/// One of the outcomes that [`telemetry`](crate::telemetry) documents.
+fn word(outcome: &Result<Released, ReleaseError>) -> &'static str {
+    match outcome {
+        Ok(Released::AlreadyGone) => "already-gone",
+        Ok(_) => "released",
+        Err(_) => "unknown",
+    }
 }
 
 struct CancelOnDrop<'a> {
@@ -337,6 +352,12 @@ impl Lease {
     #[must_use]
     pub fn ends_in(&self) -> Duration {
         self.remaining_by_clock()
+    }
+
+    fn release_span(&self) -> Span {
+        let (resources, fence) = (&self.cell.resources, self.fencing_token());
+        let fencing_token = fence.map(FencingToken::get);
+        debug_span!("release", %resources, fencing_token, outcome = Empty)
     }
 
     fn remaining_by_clock(&self) -> Duration {

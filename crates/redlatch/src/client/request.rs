@@ -7,12 +7,15 @@ use super::{
     settings::{Settings, setters, wait_setter},
     signature::Signature,
 };
+#[cfg(feature = "metrics")]
+use crate::driver::engine::meter::Waiting;
 use crate::driver::{
     clock::wall_micros,
     engine::{Acquire, Handle, Shared},
 };
 use redlatch_core::{
-    AcquireError, InLine, Moment, Owner, Terms, WallClock, config::Wanted, lease, machine::Order,
+    AcquireError, FencingToken, InLine, Moment, Owner, Terms, WallClock, config::Wanted, lease,
+    machine::Order,
 };
 use std::{
     future::{Future, IntoFuture},
@@ -20,7 +23,7 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tracing::{Instrument, instrument::Instrumented};
+use tracing::{Instrument, field::Empty, instrument::Instrumented};
 
 /// The defaults of all requests of one [`Locks`](crate::Locks).
 #[derive(Debug, Clone)]
@@ -100,6 +103,8 @@ pub(crate) struct Asked {
     handle: Handle,
     started: Moment,
     limits: Limits,
+    #[cfg(feature = "metrics")]
+    waiting: Waiting,
 }
 
 impl Settings {
@@ -117,10 +122,19 @@ impl Settings {
         let line = self.fair.then_some(InLine { arrived, poll_max, local_batch });
         let wait_until = started.after(wait);
         let order = Order { resources, terms, owner, wait_until, fencing, line };
-        let span = tracing::debug_span!("lock", resources = %order.resources);
+        let resources = &order.resources;
+        let span =
+            tracing::debug_span!("acquire", %resources, outcome = Empty, fencing_token = Empty);
         let answer = self.handle.acquire(order).instrument(span);
         let limits = Limits { max_ttl: self.wanted.max_ttl };
-        Ok(Asked { handle: self.handle, started, limits, answer })
+        Ok(Asked {
+            #[cfg(feature = "metrics")]
+            waiting: Waiting::since(started, self.handle.shared.clock),
+            handle: self.handle,
+            started,
+            limits,
+            answer,
+        })
     }
 }
 
@@ -156,8 +170,31 @@ impl Future for Acquisition {
 }
 
 impl Asked {
+    /// Reports the answer to the caller, to its span and to the metrics.
     fn answered(self, answer: Answer) -> Result<Guard, LockError> {
-        let Asked { handle, started, limits, .. } = self;
+        #[cfg(feature = "metrics")]
+        let Asked { answer: asked, handle, started, limits, mut waiting } = self;
+        #[cfg(not(feature = "metrics"))]
+        let Asked { answer: asked, handle, started, limits } = self;
+        let span = asked.span().clone();
+        drop(asked);
+        let result = Self::result(handle, started, limits, answer);
+        let outcome = outcome_of(&result);
+        span.record("outcome", outcome);
+        if let Ok(guard) = &result {
+            span.record("fencing_token", guard.fencing_token().map(FencingToken::get));
+        }
+        #[cfg(feature = "metrics")]
+        waiting.ends_as(outcome);
+        result
+    }
+
+    fn result(
+        handle: Handle,
+        started: Moment,
+        limits: Limits,
+        answer: Answer,
+    ) -> Result<Guard, LockError> {
         let cell = match answer {
             Ok(Ok(cell)) => cell,
             Ok(Err(error)) => return Err(lock_error(&handle.shared, &error)),
@@ -310,6 +347,19 @@ pub(super) fn unless_held<G>(result: Result<G, LockError>) -> Result<Option<G>, 
         Ok(guard) => Ok(Some(guard)),
         Err(LockError::Held { .. }) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// One of the outcomes that [`telemetry`](crate::telemetry) documents.
+fn outcome_of(result: &Result<Guard, LockError>) -> &'static str {
+    match result {
+        Ok(_) => "granted",
+        Err(LockError::Held { .. }) => "held",
+        Err(LockError::NoQuorum { .. }) => "no-quorum",
+        Err(LockError::Quarantined { .. }) => "quarantined",
+        Err(LockError::TooSlow { .. }) => "too-slow",
+        Err(LockError::Busy { .. }) => "busy",
+        Err(_) => "stopped",
     }
 }
 

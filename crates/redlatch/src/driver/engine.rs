@@ -10,6 +10,8 @@
 mod cell;
 mod entropy;
 mod handle;
+#[cfg(feature = "metrics")]
+pub(crate) mod meter;
 mod node_log;
 mod trace;
 
@@ -64,6 +66,8 @@ pub(crate) struct Engine {
     /// Several callers asked in the last turn.
     crowded: bool,
     yielded: bool,
+    #[cfg(feature = "metrics")]
+    on_the_way: meter::OnTheWay,
 }
 
 /// The callers waiting on one operation.
@@ -129,6 +133,8 @@ impl Engine {
             closed: false,
             crowded: false,
             yielded: false,
+            #[cfg(feature = "metrics")]
+            on_the_way: meter::OnTheWay::default(),
             shared: shared.clone(),
         };
         (engine, Handle::new(shared, asking))
@@ -235,6 +241,8 @@ impl Engine {
             let mut replies = std::mem::take(&mut self.replies);
             for (tag, reply) in replies.drain(..) {
                 self.shared.node_log.reply(now.lease, node, &reply);
+                #[cfg(feature = "metrics")]
+                self.on_the_way.replied(now.lease, node, (tag, &reply), &self.shared.meter);
                 self.machine.handle(now, Input::Reply { node, tag, reply });
                 self.carry_out();
             }
@@ -247,7 +255,11 @@ impl Engine {
     fn carry_out(&mut self) {
         while let Some(output) = self.machine.poll() {
             match output {
-                Output::Send { node, tag, command } => self.links[node].send(tag, command),
+                Output::Send { node, tag, command } => {
+                    #[cfg(feature = "metrics")]
+                    self.on_the_way.sent(self.shared.clock.now(), node, tag);
+                    self.links[node].send(tag, command);
+                }
                 Output::Acquired(op, Ok(grant)) => self.granted(op, grant),
                 Output::Acquired(op, Err(error)) => {
                     let callers = self.callers.remove(&op);
@@ -280,7 +292,7 @@ impl Engine {
                     let (callers, cell) = self.forget(op);
                     if let Some(answer) = callers.and_then(|callers| callers.release) {
                         if let Some(cell) = cell {
-                            self.shared.trace_released(&cell.resources, &decision);
+                            self.shared.trace_released(&cell, &decision);
                         }
                         let _ = answer.send(decision);
                     }
@@ -298,13 +310,13 @@ impl Engine {
                 }
                 Output::Kept(op, kept) => {
                     if let Some(cell) = self.leases.get(&op) {
-                        self.shared.trace_kept(&cell.resources, &kept.ballot);
+                        self.shared.trace_kept(cell, &kept.ballot);
                         cell.keep(kept);
                     }
                 }
                 Output::NotKept(op, ballot) => {
                     if let Some(cell) = self.leases.get(&op) {
-                        self.shared.trace_not_kept(&cell.resources, &ballot);
+                        self.shared.trace_not_kept(cell, &ballot);
                         cell.not_kept(ballot);
                     }
                 }
@@ -312,7 +324,7 @@ impl Engine {
                 Output::Lost(op, loss) => {
                     let trace = loss.clone();
                     if let Some(cell) = self.end_lease(op, LeaseEnd::Lost(loss)) {
-                        self.shared.trace_lost(&cell.resources, &trace);
+                        self.shared.trace_lost(cell, &trace);
                     }
                     self.forget(op);
                 }

@@ -202,7 +202,7 @@ fn end(over: &[Arc<LeaseCell>]) {
     let ended: Vec<_> = over.iter().filter(ended).collect();
     for cell in ended {
         if let Some(LeaseEnd::Lost(loss)) = cell.why() {
-            cell.shared.trace_lost(&cell.resources, &loss);
+            cell.shared.trace_lost(cell, &loss);
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct LeaseCell {
     cancelled: std::sync::OnceLock<tokio_util::sync::CancellationToken>,
     /// The keeper is extending it right now.
     being_rescued: AtomicBool,
+    #[cfg(feature = "metrics")]
+    since: Moment,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,8 @@ impl State {
 impl LeaseCell {
     pub(crate) fn new(op: OpId, grant: Grant, shared: Arc<Shared>) -> Self {
         let Grant { resources, terms, token, deadlines, ballot, fence, second_round } = grant;
+        #[cfg(feature = "metrics")]
+        let since = shared.clock.now();
         LeaseCell {
             op,
             resources,
@@ -82,6 +86,8 @@ impl LeaseCell {
             #[cfg(feature = "tokio-util")]
             cancelled: std::sync::OnceLock::new(),
             being_rescued: AtomicBool::new(false),
+            #[cfg(feature = "metrics")]
+            since,
         }
     }
 
@@ -163,6 +169,8 @@ impl LeaseCell {
         {
             state.ballot = ballot.clone();
         }
+        #[cfg(feature = "metrics")]
+        super::meter::ended(self.shared.clock.now().since(self.since), &end);
         state.end = Some(Box::new(end));
         self.ended.store(true, Ordering::Release);
         self.on_end.notify_waiters();

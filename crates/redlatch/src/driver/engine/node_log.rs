@@ -53,7 +53,13 @@ enum Shown<'a> {
 impl NodeLog {
     pub(super) fn of(names: impl IntoIterator<Item = Arc<str>>) -> Self {
         let said = names.into_iter().map(|node| Said { node, is: State::Votes, since: None });
-        NodeLog { nodes: Mutex::new(said.collect()), all_vote: AtomicBool::new(true) }
+        let nodes: Box<[Said]> = said.collect();
+        #[cfg(feature = "metrics")]
+        for said in &nodes {
+            State::Down.count(&said.node, 0.0);
+            State::Out.count(&said.node, 0.0);
+        }
+        NodeLog { nodes: Mutex::new(nodes), all_vote: AtomicBool::new(true) }
     }
 
     /// A node answered.
@@ -109,6 +115,11 @@ impl NodeLog {
         if is == said.is || said.since.is_some_and(|since| now < since.after(CALM)) {
             return;
         }
+        #[cfg(feature = "metrics")]
+        {
+            said.is.count(&said.node, -1.0);
+            is.count(&said.node, 1.0);
+        }
         (said.is, said.since) = (is, Some(now));
         let node = &*said.node;
         match shown {
@@ -118,6 +129,27 @@ impl NodeLog {
         }
         let all_vote = nodes.iter().all(|said| said.is == State::Votes);
         self.all_vote.store(all_vote, Ordering::Relaxed);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl State {
+    /// Counts one client more, or less, for which a node is out.
+    fn count(self, node: &Arc<str>, change: f64) {
+        match self {
+            State::Votes => {}
+            State::Down => super::meter::out(node, "down", change),
+            State::Out => super::meter::out(node, "quarantined", change),
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for NodeLog {
+    fn drop(&mut self) {
+        for said in self.nodes.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            said.is.count(&said.node, -1.0);
+        }
     }
 }
 

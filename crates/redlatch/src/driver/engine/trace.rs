@@ -1,14 +1,14 @@
 //! What the engine reports to `tracing`: outcomes, every node's vote, and how
 //! long each took. No tokens, no secrets.
 
-use super::Shared;
+use super::{LeaseCell, Shared};
 use crate::client::votes::Votes;
 use redlatch_core::{
-    AcquireError, Ballot, Fault, Reply, Resources, Vote, lease::Loss,
+    AcquireError, Ballot, Fault, FencingToken, Reply, Resources, Vote, lease::Loss,
     release::Decision as ReleaseDecision,
 };
 use std::time::Duration;
-use tracing::{Level, debug, enabled, info, warn};
+use tracing::{Level, debug, debug_span, enabled, info, warn, warn_span};
 
 impl Shared {
     pub(crate) fn votes(&self, ballot: &Ballot) -> Votes {
@@ -27,10 +27,14 @@ impl Shared {
 
     fn log_round(&self, ballot: &Ballot) {
         self.node_log.round(self.clock, ballot);
+        #[cfg(feature = "metrics")]
+        self.meter.round(ballot);
     }
 
     pub(super) fn trace_granted(&self, resources: &Resources, ballot: &Ballot) {
         self.log_round(ballot);
+        #[cfg(feature = "metrics")]
+        super::meter::attempt(None);
         if enabled!(Level::DEBUG) {
             debug!(%resources, votes = %self.votes(ballot), "lock taken");
         }
@@ -40,6 +44,8 @@ impl Shared {
     pub(super) fn trace_failed(&self, resources: &Resources, error: &AcquireError) {
         if let Some(ballot) = error.ballot() {
             self.log_round(ballot);
+            #[cfg(feature = "metrics")]
+            super::meter::attempt(Some(error));
         }
         if enabled!(Level::DEBUG) {
             let votes = error.ballot().map(|ballot| self.votes(ballot).to_string());
@@ -55,6 +61,8 @@ impl Shared {
     ) {
         let Some(ballot) = error.ballot() else { return };
         self.log_round(ballot);
+        #[cfg(feature = "metrics")]
+        super::meter::attempt(Some(error));
         if enabled!(Level::DEBUG) {
             let votes = self.votes(ballot);
             debug!(%resources, %votes, ?pause, "waiting for the lock: {error}");
@@ -67,31 +75,69 @@ impl Shared {
         info!(node, "node admitted: its votes count from here on");
     }
 
-    pub(super) fn trace_kept(&self, resources: &Resources, ballot: &Ballot) {
+    pub(super) fn trace_kept(&self, lease: &LeaseCell, ballot: &Ballot) {
         self.log_round(ballot);
+        self.renewed(lease, ballot, "lease extended");
+    }
+
+    /// The keeper extended the lease, in place of a blocked engine.
+    pub(crate) fn trace_rescued(&self, lease: &LeaseCell, ballot: &Ballot) {
+        self.renewed(lease, ballot, "the keeper extended the lease");
+    }
+
+    fn renewed(&self, lease: &LeaseCell, ballot: &Ballot, how: &str) {
+        #[cfg(feature = "metrics")]
+        super::meter::renewal(true);
         if enabled!(Level::DEBUG) {
-            debug!(%resources, votes = %self.votes(ballot), "lease extended");
+            let (resources, fencing_token) = described(lease);
+            let votes = self.votes(ballot);
+            debug_span!(parent: None, "renew", %resources, fencing_token, outcome = "ok", %votes)
+                .in_scope(|| debug!(%resources, %votes, "{how}"));
         }
     }
 
     /// Logged each time: a lease that is not extended ends soon.
-    pub(crate) fn trace_not_kept(&self, resources: &Resources, ballot: &Ballot) {
+    pub(crate) fn trace_not_kept(&self, lease: &LeaseCell, ballot: &Ballot) {
+        #[cfg(feature = "metrics")]
+        {
+            super::meter::renewal(false);
+            self.meter.round(ballot);
+        }
+        let (resources, fencing_token) = described(lease);
         let (votes, tally) = (self.votes(ballot), ballot.tally());
-        warn!(%resources, %votes, "lease not extended, {tally}: it ends soon unless that succeeds");
+        warn_span!(parent: None, "renew", %resources, fencing_token, outcome = "failed", %votes)
+            .in_scope(|| {
+                warn!(%resources, %votes, "lease not extended, {tally}: it ends soon unless that succeeds");
+            });
     }
 
-    pub(crate) fn trace_lost(&self, resources: &Resources, loss: &Loss) {
+    pub(crate) fn trace_lost(&self, lease: &LeaseCell, loss: &Loss) {
+        let (resources, fencing_token) = described(lease);
         let votes = loss.ballot().map(|ballot| self.votes(ballot).to_string());
-        warn!(%resources, votes, "lock lost: {loss}");
+        let cause = match loss {
+            Loss::Gone(_) => "gone",
+            Loss::MaxHold => "max-hold",
+            _ => "expired",
+        };
+        warn_span!(parent: None, "lost", %resources, fencing_token, cause, votes)
+            .in_scope(|| warn!(%resources, votes, "lock lost: {loss}"));
     }
 
-    pub(super) fn trace_released(&self, resources: &Resources, decision: &ReleaseDecision) {
+    pub(super) fn trace_released(&self, lease: &LeaseCell, decision: &ReleaseDecision) {
+        let resources = &lease.resources;
         match decision {
             Ok(released) => debug!(%resources, ?released, "lock released"),
             Err(error) => {
+                #[cfg(feature = "metrics")]
+                self.meter.round(error.ballot());
                 let votes = self.votes(error.ballot());
                 info!(%resources, %votes, "release not confirmed: {error}");
             }
         }
     }
+}
+
+/// What spans say about a lease.
+fn described(lease: &LeaseCell) -> (&Resources, Option<u64>) {
+    (&lease.resources, lease.fence.map(FencingToken::get))
 }

@@ -94,19 +94,19 @@ impl Rescue {
         self.handle.tell(Ask::Adopt { op, adopted, cell: None });
         match self.handle.extend(op, cell.terms.ttl).await {
             Ok(Ok(kept)) => {
-                tracing::debug!(resources = %cell.resources, "the keeper extended the lease");
+                cell.shared.trace_rescued(cell, &kept.ballot);
                 cell.shared.leave_news(News::Extended(cell.op, kept.deadlines.ends_at));
                 cell.keep(kept);
             }
             Ok(Err(ExtendError::Lost(loss))) => {
                 if cell.end(LeaseEnd::Lost(loss.clone())) {
-                    cell.shared.trace_lost(&cell.resources, &loss);
+                    cell.shared.trace_lost(cell, &loss);
                 }
                 cell.shared.leave_news(News::Lost(cell.op));
             }
             // There will be another look before the lease ends.
             Ok(Err(ExtendError::Unknown(ballot))) => {
-                cell.shared.trace_not_kept(&cell.resources, &ballot);
+                cell.shared.trace_not_kept(cell, &ballot);
                 cell.not_kept(ballot);
             }
             Ok(Err(_)) | Err(_) => {}
