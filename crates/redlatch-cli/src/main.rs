@@ -25,6 +25,8 @@ mod facts;
 mod failure;
 mod fork;
 mod handle;
+mod http;
+mod live;
 mod local_time;
 mod log;
 mod look;
