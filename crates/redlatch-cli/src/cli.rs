@@ -34,6 +34,7 @@ pub(crate) enum Task {
     Doctor(DoctorArgs),
     Admit(AdmitArgs),
     Log(LogArgs),
+    Top(TopArgs),
     Exporter(ExporterArgs),
     /// Prints completions for a shell.
     ///
@@ -334,6 +335,30 @@ pub(crate) struct LogArgs {
     /// Prints JSON: one object per attempt.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Shows nodes, locks and what is wrong, live
+///
+/// Keys: q quits, ? helps, / filters, s sorts, Enter looks into a lock. If stdout
+/// is no terminal, it prints one snapshot after the other as plain text. It takes
+/// no lock and changes nothing.
+///
+///   redlatch top
+///   redlatch top --once                      one snapshot, for a script or a mail
+///   redlatch top --json --every 10s          one line of JSON per snapshot
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = exit::HELP)]
+pub(crate) struct TopArgs {
+    /// The pause between two looks at the nodes.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse_some)]
+    pub(crate) every: Duration,
+    /// Prints one snapshot as plain text, or as JSON with --json.
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) words: Words,
 }
 
 /// Serves metrics of the nodes and their locks to Prometheus.

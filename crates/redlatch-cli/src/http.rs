@@ -25,8 +25,7 @@ const MOST: usize = 32;
 /// How long to wait when no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What was asked.
-#[derive(Debug)]
+/// What was asked. It may contain a secret, so it cannot be printed.
 pub(crate) struct Question {
     pub(crate) method: Method,
     pub(crate) path: String,

@@ -95,7 +95,7 @@ fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
     matches!(key, NodeKey::Held { owner: Some(_), remaining: Some(left) } if *left > max_ttl)
 }
 
-fn status_text(
+pub(crate) fn status_text(
     name: &str,
     status: &Status,
     observer: &Observer,
@@ -147,7 +147,12 @@ fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> Strin
     paint.yellow(&format!("held by {owner} {}", remaining(left)))
 }
 
-fn status_json(name: &str, status: &Status, observer: &Observer, max_ttl: Duration) -> Value {
+pub(crate) fn status_json(
+    name: &str,
+    status: &Status,
+    observer: &Observer,
+    max_ttl: Duration,
+) -> Value {
     let mut json = state_json(&status.state);
     if let LockState::Held { fencing_token, .. } = &status.state {
         json["fencing_token"] = fencing_token.map(FencingToken::get).into();

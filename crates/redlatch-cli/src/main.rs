@@ -44,6 +44,7 @@ mod settings;
 mod share;
 mod size;
 mod stdout;
+mod top;
 mod trace;
 
 use attempt::Attempt;
@@ -127,6 +128,9 @@ fn main() -> Exit {
         }
         Task::Exporter(args) => ask(args.words, settings(&args.place), async |settings, say| {
             exporter::exporter(args, settings, say).await
+        }),
+        Task::Top(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            top::top(args, settings, say).await
         }),
         Task::Log(args) => {
             log::log(&args).unwrap_or_else(|failure| failed(Say::new(Words::default()), &failure))

@@ -1,14 +1,15 @@
 //! What happened between two looks, as far as they can tell. Pure.
 
-use super::snapshot::{Lock, Node, Snapshot, Stands, State};
+use super::snapshot::{Lock, Node, Snapshot, Stands, State, in_utc};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// Something that happened to a lock or a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Change {
-    /// When it was seen, in UTC.
-    pub(crate) time: String,
+    /// When it was seen.
+    #[serde(serialize_with = "in_utc")]
+    pub(crate) time: SystemTime,
     pub(crate) kind: Kind,
     /// The lock, or the node.
     pub(crate) name: String,
@@ -57,7 +58,7 @@ pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
     if before.is_complete && now.is_complete {
         of_locks(before, now, &mut happened);
     }
-    let seen = |(kind, name, words)| Change { time: now.time.clone(), kind, name, words };
+    let seen = |(kind, name, words)| Change { time: now.time, kind, name, words };
     happened.into_iter().map(seen).collect()
 }
 

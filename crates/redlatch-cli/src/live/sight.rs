@@ -6,6 +6,7 @@ use crate::{
     doctor::{Finding, clocks, endless, node_timeout, speed, unlisted, user_in},
     duration::{readable, show},
     failure::Failure,
+    percent,
     plain::plain,
     settings::Settings,
 };
@@ -13,10 +14,7 @@ use redlatch::{
     LockState, Standing,
     observer::{Examined, Listed, Listing, Observer, advice},
 };
-use std::{
-    fmt::Write as _,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What was seen at one moment.
 #[derive(Debug, Clone)]
@@ -132,10 +130,8 @@ fn seen(lock: &Listed, at: Instant) -> Lock {
         LockState::Held { remaining, .. } => (State::Held, remaining),
         _ => (State::Unclear, None),
     };
-    let id = lock.name.as_bytes().iter().fold(String::new(), |mut id, byte| {
-        let _ = write!(id, "{byte:02x}");
-        id
-    });
+    let mut id = String::new();
+    percent::encode(&mut id, lock.name.as_bytes());
     Lock {
         id,
         name: lock.name.to_string(),

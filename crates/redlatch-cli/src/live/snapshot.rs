@@ -11,7 +11,7 @@ use crate::{
 use serde::{Serialize, Serializer};
 use std::{
     collections::BTreeMap,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// For how long changes are counted.
@@ -21,8 +21,9 @@ const REMEMBERED: usize = 50;
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Snapshot {
-    /// When it was taken, in UTC.
-    pub(crate) time: String,
+    /// When it was taken.
+    #[serde(serialize_with = "in_utc")]
+    pub(crate) time: SystemTime,
     #[serde(skip)]
     pub(crate) at: Instant,
     /// How many nodes may vote, and how many must for a lock to be taken.
@@ -86,7 +87,7 @@ impl Stands {
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Lock {
-    /// Its name exactly, in hexadecimal; `name` is for people.
+    /// Its name exactly, percent-encoded; `name` is for people.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) state: State,
@@ -146,7 +147,7 @@ impl Snapshot {
             remember(&mut locks, &before.locks, at);
         }
         let mut snapshot = Snapshot {
-            time: humantime::format_rfc3339_millis(time).to_string(),
+            time,
             at,
             votes,
             majority,
@@ -292,6 +293,10 @@ fn in_millis<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S:
 #[expect(clippy::ref_option, reason = "serde hands it over like this")]
 fn in_exact_millis<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     time.map(|time| (time.as_secs_f64() * 1e6).round() / 1e3).serialize(to)
+}
+
+pub(super) fn in_utc<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_millis(*time))
 }
 
 fn whole_millis<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

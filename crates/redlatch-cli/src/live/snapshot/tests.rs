@@ -1,6 +1,5 @@
 use super::*;
 use crate::live::changes::Kind;
-use std::time::SystemTime;
 
 const NODES: usize = 3;
 const TTL: Duration = Duration::from_secs(30);
