@@ -35,6 +35,7 @@ pub(crate) enum Task {
     Admit(AdmitArgs),
     Log(LogArgs),
     Top(TopArgs),
+    Web(WebArgs),
     Exporter(ExporterArgs),
     /// Prints completions for a shell.
     ///
@@ -357,6 +358,46 @@ pub(crate) struct TopArgs {
     pub(crate) once: bool,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) words: Words,
+}
+
+/// Serves what `top` shows as a web page, live
+///
+/// The page needs nothing from elsewhere, and the nodes are asked only while
+/// someone looks. It changes nothing, unless you let those who have a token
+/// release locks by force.
+///
+///   redlatch web                             then open http://127.0.0.1:9735/
+///   redlatch web --listen 127.0.0.1:0        at a free port, which it prints
+///   (umask 077; openssl rand -hex 16 > token)
+///   redlatch web --allow-release-with token
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = exit::HELP)]
+pub(crate) struct WebArgs {
+    /// The address to listen at; port 0 is any free one.
+    ///
+    /// Whoever can reach it can see the names of all locks and their owners.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9735")]
+    pub(crate) listen: SocketAddr,
+    /// A host name by which browsers may ask, besides localhost and IP addresses; repeat it for each.
+    ///
+    /// Other names are refused, so that no other web page can read this one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// How often the page looks at the nodes, however many look at the page.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse_some)]
+    pub(crate) every: Duration,
+    /// Lets those who have the token in this file take locks away from their holders.
+    ///
+    /// The file must be readable by its owner alone, and have at least 16
+    /// characters. Only at an address of this machine: the page is plain HTTP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allow_release_with: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     #[command(flatten)]
     pub(crate) words: Words,
 }

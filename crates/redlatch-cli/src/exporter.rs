@@ -41,7 +41,7 @@ pub(crate) async fn exporter(
                     Answer::new(METRICS, view::text(&snapshot))
                 }
                 (_, "/") => Answer::new(METRICS, "Redlatch: metrics are at /metrics\n"),
-                _ => Answer::refusal("404 Not Found", "only /metrics is here"),
+                _ => Answer::text("404 Not Found", "only /metrics is here"),
             }
         }
     };

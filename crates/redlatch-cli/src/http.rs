@@ -58,12 +58,8 @@ impl Answer {
     }
 
     /// A line of plain text, with this status.
-    pub(crate) fn refusal(status: &'static str, words: &str) -> Self {
+    pub(crate) fn text(status: &'static str, words: &str) -> Self {
         Answer { status, ..Answer::new("text/plain; charset=utf-8", format!("{words}\n")) }
-    }
-
-    pub(crate) fn status(self, status: &'static str) -> Self {
-        Answer { status, ..self }
     }
 
     pub(crate) fn headers(self, more: &'static str) -> Self {
@@ -135,7 +131,7 @@ async fn read(stream: &mut TcpStream, hosts: &Hosts) -> Option<Result<Question, 
         }
         if bytes.len() > LONGEST {
             let words = "the question is too long";
-            return Some(Err(Answer::refusal("431 Request Header Fields Too Large", words)));
+            return Some(Err(Answer::text("431 Request Header Fields Too Large", words)));
         }
         more(stream, &mut bytes).await?;
     };
@@ -167,7 +163,7 @@ async fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<()> {
 }
 
 fn bad(words: &str) -> Answer {
-    Answer::refusal("400 Bad Request", words)
+    Answer::text("400 Bad Request", words)
 }
 
 /// The names by which we may be asked, besides `localhost` and addresses.
@@ -195,7 +191,7 @@ impl Hosts {
         };
         if !self.is_ours(host) {
             let words = "this host name is not ours; allow it with --host";
-            return Err(Answer::refusal("421 Misdirected Request", words));
+            return Err(Answer::text("421 Misdirected Request", words));
         }
         headers.check_origin(host, method)?;
         let length = headers.body_length(method)?;
@@ -224,7 +220,7 @@ impl Hosts {
 }
 
 pub(crate) fn not_allowed() -> Answer {
-    Answer::refusal("405 Method Not Allowed", "this is not answered here")
+    Answer::text("405 Method Not Allowed", "this is not answered here")
 }
 
 /// Names and values.
@@ -243,7 +239,7 @@ impl<'a> Headers<'a> {
     /// Refuses what a page of another site sends. A browser always says where a `POST`
     /// comes from.
     fn check_origin(&self, host: &str, method: Method) -> Result<(), Answer> {
-        let refused = || Answer::refusal("403 Forbidden", "another site may not ask this");
+        let refused = || Answer::text("403 Forbidden", "another site may not ask this");
         match self.one("origin")? {
             Some(origin) => {
                 let from =
@@ -274,10 +270,10 @@ impl<'a> Headers<'a> {
         match (method, length) {
             (_, Err(_)) => Err(bad("the length of the body is no number")),
             (_, Ok(length)) if length > LONGEST => {
-                Err(Answer::refusal("413 Content Too Large", "the body is too long"))
+                Err(Answer::text("413 Content Too Large", "the body is too long"))
             }
             (Method::Post, Ok(_)) if self.one("content-type")? != Some("application/json") => {
-                Err(Answer::refusal("415 Unsupported Media Type", "only JSON is read"))
+                Err(Answer::text("415 Unsupported Media Type", "only JSON is read"))
             }
             (_, Ok(length)) => Ok(length),
         }

@@ -46,6 +46,7 @@ mod size;
 mod stdout;
 mod top;
 mod trace;
+mod web;
 
 use attempt::Attempt;
 use background::answer_first;
@@ -131,6 +132,9 @@ fn main() -> Exit {
         }),
         Task::Top(args) => ask(args.words, settings(&args.place), async |settings, say| {
             top::top(args, settings, say).await
+        }),
+        Task::Web(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            web::web(args, settings, say).await
         }),
         Task::Log(args) => {
             log::log(&args).unwrap_or_else(|failure| failed(Say::new(Words::default()), &failure))

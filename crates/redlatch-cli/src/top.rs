@@ -13,7 +13,7 @@ use crate::{
     cli::TopArgs,
     exit::Exit,
     failure::Failure,
-    live::{Live, Snapshot},
+    live::{Live, Lock, Snapshot},
     look::status_text,
     say::{Paint, Say, print_json},
     settings::Settings,
@@ -24,6 +24,7 @@ use nix::{
     unistd::Pid,
 };
 use screen::Screen;
+use serde::Serialize;
 use std::{
     fs::File,
     future::poll_fn,
@@ -57,7 +58,7 @@ async fn print(mut live: Live, args: &TopArgs) -> Result<Exit, Failure> {
     loop {
         let snapshot = live.look().await;
         if args.words.json {
-            print_json(&*snapshot)?;
+            print_json(&Whole { snapshot: &snapshot, locks: &snapshot.locks })?;
         } else {
             let mut stdout = io::stdout().lock();
             if !std::mem::take(&mut is_first) {
@@ -73,6 +74,14 @@ async fn print(mut live: Live, args: &TopArgs) -> Result<Exit, Failure> {
         }
         tokio::time::sleep(args.every).await;
     }
+}
+
+/// A snapshot with all its locks.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    snapshot: &'a Snapshot,
+    locks: &'a [Lock],
 }
 
 /// What the screen shows.

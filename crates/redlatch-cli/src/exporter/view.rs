@@ -56,8 +56,8 @@ fn locks(metrics: &mut Metrics, snapshot: &Snapshot) {
     let held = snapshot.locks.iter().filter(|lock| lock.state == State::Held);
     let oldest = held.map(|lock| lock.seen).max().unwrap_or_default();
     let listed = snapshot.nodes.iter().filter(|node| node.lists).count();
-    metrics.set(HELD, &[], number(snapshot.held()));
-    metrics.set(UNCLEAR, &[], number(snapshot.locks.len() - snapshot.held()));
+    metrics.set(HELD, &[], number(snapshot.held));
+    metrics.set(UNCLEAR, &[], number(snapshot.locks.len() - snapshot.held));
     metrics.set(OLDEST, &[], oldest.as_secs_f64());
     metrics.set(LISTED, &[], number(listed));
 }

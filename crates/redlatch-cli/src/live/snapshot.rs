@@ -34,8 +34,11 @@ pub(crate) struct Snapshot {
     /// What is wrong, worst first.
     pub(crate) findings: Vec<Finding>,
     pub(crate) nodes: Vec<Node>,
-    /// By name.
+    /// By name. JSON has them where it is told which: there may be very many.
+    #[serde(skip)]
     pub(crate) locks: Vec<Lock>,
+    /// How many of them are held.
+    pub(crate) held: usize,
     pub(crate) rates: Rates,
     /// Newest first.
     pub(crate) changes: Vec<Change>,
@@ -154,6 +157,7 @@ impl Snapshot {
             is_complete: told >= majority,
             findings,
             nodes,
+            held: locks.iter().filter(|lock| lock.state == State::Held).count(),
             locks,
             rates: Rates::default(),
             changes: Vec::new(),
@@ -221,10 +225,6 @@ impl Snapshot {
         self.nodes.iter().filter(|node| node.standing == stands).count()
     }
 
-    pub(crate) fn held(&self) -> usize {
-        self.locks.iter().filter(|lock| lock.state == State::Held).count()
-    }
-
     /// The worst that is wrong.
     pub(crate) fn worst(&self) -> Option<Level> {
         self.findings.first().map(|finding| finding.level)
@@ -244,6 +244,13 @@ impl Node {
 impl Lock {
     pub(crate) fn whose(&self) -> &str {
         self.owner.as_deref().unwrap_or("another client")
+    }
+
+    /// Whether its name or its owner contains this, in any case.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        let matches = |whole: &str| whole.to_lowercase().contains(&text);
+        matches(&self.name) || self.owner.as_deref().is_some_and(matches)
     }
 
     pub(crate) fn where_it_is(&self, nodes: usize) -> String {

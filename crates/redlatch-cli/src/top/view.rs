@@ -63,11 +63,7 @@ impl Sort {
 impl View {
     /// The locks to show, in order.
     pub(super) fn locks<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a Lock> {
-        let filter = self.filter.to_lowercase();
-        let is_wanted = |lock: &&Lock| {
-            let matches = |text: &str| text.to_lowercase().contains(&filter);
-            matches(&lock.name) || lock.owner.as_deref().is_some_and(matches)
-        };
+        let is_wanted = |lock: &&Lock| lock.contains(&self.filter);
         let mut locks: Vec<&Lock> = snapshot.locks.iter().filter(is_wanted).collect();
         match self.sort {
             Sort::Name => {}
