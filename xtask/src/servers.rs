@@ -5,13 +5,14 @@
 //! `target/servers`. The second time there is nothing left to do.
 
 use crate::{apt, shell::Outcome, wheel};
-use redlatch_testbed::{Flavour, Found, Postgres, faketime_library};
+use redlatch_testbed::{Chromium, Flavour, Found, Postgres, faketime_library};
 use std::process::ExitCode;
 
 /// Debian's package for each thing it has.
 const REDIS_PACKAGE: &str = "redis-server";
 const FAKETIME_PACKAGE: &str = "faketime";
 const POSTGRES_PACKAGE: &str = "postgresql";
+const CHROMIUM_PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
 
 pub(crate) fn run() -> ExitCode {
     match provide() {
@@ -53,6 +54,9 @@ fn install_packages() -> Vec<String> {
     if Postgres::find().is_none() {
         packages.push(POSTGRES_PACKAGE);
     }
+    if Chromium::find().is_none() {
+        packages.extend(CHROMIUM_PACKAGES);
+    }
     if packages.is_empty() {
         return Vec::new();
     }
@@ -83,6 +87,13 @@ fn print_table() -> bool {
     } else {
         missing = true;
         println!("{:<10} MISSING  install the package `{POSTGRES_PACKAGE}`", "PostgreSQL");
+    }
+    if let Some(chromium) = Chromium::find() {
+        println!("{:<10} {:<8} {}", "Chromium", "", chromium.browser.display());
+    } else {
+        missing = true;
+        let packages = CHROMIUM_PACKAGES.join(" ");
+        println!("{:<10} MISSING  install the packages {packages}", "Chromium");
     }
     match faketime_library() {
         Some(library) => println!("{:<10} {:<8} {}", "faketime", "", library.display()),

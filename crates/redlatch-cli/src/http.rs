@@ -20,8 +20,9 @@ use tokio::{
 const LONGEST: usize = 8 * 1024;
 /// How long a client may take to ask, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many answers may be under way at once; who comes later waits.
-const MOST: usize = 32;
+/// How many connections there may be; who comes later waits. Browsers keep some that they
+/// do not use.
+const MOST: usize = 256;
 /// How long to wait when no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -97,38 +97,53 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 /// A cell, and how it looks.
 pub(super) type Cell = (Style, String);
 
-/// Columns, as wide as they must be, with two blanks between them. In a narrow terminal,
-/// the widest give way.
+/// The least that a column is cut to.
+const NARROW: usize = 12;
+
+/// Columns, as wide as they must be, with two blanks between them. In a narrow terminal
+/// the widest give way, and then the last.
 pub(super) fn table<const N: usize>(
     head: [&str; N],
     rows: &[[Cell; N]],
     width: Option<usize>,
 ) -> Vec<Line> {
-    let mut widths: [usize; N] = std::array::from_fn(|at| {
-        let cells = rows.iter().map(|row| row[at].1.width());
-        cells.chain([head[at].width()]).max().unwrap_or(0)
-    });
-    let gaps = 2 * N;
-    while let Some(width) = width
-        && widths.iter().sum::<usize>() + gaps > width
-    {
-        let widest = (0..N).max_by_key(|at| widths[*at]).unwrap_or(0);
-        if widths[widest] <= head[widest].width().max(6) {
-            break;
-        }
-        widths[widest] -= 1;
+    let mut widths: Vec<usize> = (0..N)
+        .map(|at| {
+            let cells = rows.iter().map(|row| row[at].1.width());
+            cells.chain([head[at].width()]).max().unwrap_or(0)
+        })
+        .collect();
+    if let Some(width) = width {
+        fit(&mut widths, width);
     }
-    let row = |cells: [Cell; N]| {
+    let row = |cells: &[Cell; N]| {
         let mut line = Line::default();
-        for ((style, text), width) in cells.into_iter().zip(widths) {
-            let text = cut(&text, width);
+        for ((style, text), width) in cells.iter().zip(&widths) {
+            let text = cut(text, *width);
             let blanks = " ".repeat(width - text.width() + 2);
-            line = line.and(style, text).and(Style::Plain, blanks);
+            line = line.and(*style, text).and(Style::Plain, blanks);
         }
         line
     };
     let head = head.map(|title| (Style::Dim, title.to_owned()));
-    [row(head)].into_iter().chain(rows.iter().cloned().map(row)).collect()
+    [row(&head)].into_iter().chain(rows.iter().map(row)).collect()
+}
+
+/// Cuts columns, and leaves some out, until they fit.
+fn fit(widths: &mut Vec<usize>, width: usize) {
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len();
+    let least = |widths: &[usize]| {
+        total(&widths.iter().map(|width| NARROW.min(*width)).collect::<Vec<_>>())
+    };
+    while widths.len() > 1 && least(widths) > width {
+        widths.pop();
+    }
+    while total(widths) > width
+        && let Some(widest) = widths.iter_mut().max()
+        && *widest > 0
+    {
+        *widest -= 1;
+    }
 }
 
 #[cfg(test)]
@@ -155,7 +170,9 @@ mod tests {
         };
 
         assert_eq!(lines(None), ["ONE    TWO", "short  a name that is very long"]);
-        assert_eq!(lines(Some(20)), ["ONE    TWO", "short  a name tha…"]);
+        assert_eq!(lines(Some(22)), ["ONE    TWO", "short  a name that…"]);
+        assert_eq!(lines(Some(20)), ["ONE", "short"]);
+        assert_eq!(lines(Some(5)), ["ONE", "sh…"]);
     }
 
     #[test]
