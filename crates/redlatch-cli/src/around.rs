@@ -1,5 +1,6 @@
 //! The `redlatch run` around this process, if there is one.
 
+use redlatch::OwnerParts;
 use std::{env, ffi::OsStr, os::unix::ffi::OsStrExt};
 
 /// Whether that `redlatch run` holds this lock, which `owner` has. Waiting for it
@@ -16,8 +17,7 @@ pub(crate) fn holds(name: &OsStr, owner: &str) -> bool {
 
 fn is_own(resources: &[u8], token: &[u8], name: &[u8], owner: &str) -> bool {
     let is_locked = resources.split(|byte| *byte == b'\n').any(|resource| resource == name);
-    let at = token.iter().position(|byte| *byte == b'@');
-    is_locked && at.is_some_and(|at| &token[at + 1..] == owner.as_bytes())
+    is_locked && OwnerParts::of_value(token).is_some_and(|parts| parts.label == owner)
 }
 
 #[cfg(test)]
@@ -26,9 +26,11 @@ mod tests {
 
     #[test]
     fn a_lock_is_ours_by_its_name_and_its_owner() {
-        assert!(is_own(b"a\nb", b"0123@host/1", b"b", "host/1"));
-        assert!(!is_own(b"a\nb", b"0123@host/1", b"b", "host/2"));
-        assert!(!is_own(b"a\nb", b"0123@host/1", b"c", "host/1"));
+        let token = [&[b'a'; 40][..], b"@host/1;user=ada;since=1700000000000"].concat();
+
+        assert!(is_own(b"a\nb", &token, b"b", "host/1"));
+        assert!(!is_own(b"a\nb", &token, b"b", "host/2"));
+        assert!(!is_own(b"a\nb", &token, b"c", "host/1"));
         assert!(!is_own(b"", b"", b"", ""));
     }
 }

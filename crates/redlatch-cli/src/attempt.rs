@@ -49,6 +49,7 @@ impl Attempt {
             trace.failed(failure);
             trace.write_end(failure.exit, say);
         }
-        with(words, self.settings, |settings, say| Ok(task(settings, say, trace)))
+        let owner = trace.owner();
+        with(words, self.settings, |settings, say| Ok(task(settings.signed(owner), say, trace)))
     }
 }

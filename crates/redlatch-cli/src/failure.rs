@@ -68,7 +68,7 @@ impl Failure {
                 let asked = tokio::time::timeout(ASKING, whose(names, locks)).await;
                 let message = asked.ok().flatten().unwrap_or_else(|| {
                     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-                    format!("{}: held by {}", names.join(", "), holders(&votes))
+                    format!("{}: {}", names.join(", "), holders(&votes))
                 });
                 Failure::new(Exit::Held, message).voted(&votes)
             }
@@ -97,6 +97,11 @@ async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
             let name = name.to_string_lossy();
             let endless = if remaining.is_none() { endless(&name) } else { String::new() };
             return Some(format!("{name} is held by {owner}{own}{endless}"));
+        }
+        if let LockState::Reserved { owner, .. } = status.state {
+            let whom = owner.map_or(String::new(), |owner| format!(", {owner}"));
+            let name = name.to_string_lossy();
+            return Some(format!("{name} is not held, but reserved for the next in line{whom}"));
         }
     }
     None
@@ -385,14 +390,20 @@ pub(crate) fn in_words(others: &[OtherName]) -> Option<String> {
 
 /// Who holds it; all votes, if the nodes disagree.
 fn holders(votes: &Votes) -> String {
-    let mut known = votes.iter().filter_map(|node| match &node.vote {
-        Vote::Held(holder) => holder.owner.as_deref(),
-        _ => None,
-    });
+    let told = || {
+        votes.iter().filter_map(|node| match &node.vote {
+            Vote::Held(holder) => Some(holder),
+            _ => None,
+        })
+    };
+    if told().count() > 0 && told().all(|holder| holder.reserved) {
+        return "not held, but reserved for the next in line".into();
+    }
+    let mut known = told().filter_map(|holder| holder.owner.as_deref());
     match known.next() {
-        Some(first) if known.all(|other| other == first) => first.into(),
-        Some(_) => format!("others: {votes}"),
-        None => "another owner".into(),
+        Some(first) if known.all(|other| other == first) => format!("held by {first}"),
+        Some(_) => format!("held by others: {votes}"),
+        None => "held by another owner".into(),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     plain::plain,
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
+    who,
 };
 use redlatch::{
     Cause, Fault, FencingToken, LockState, NodeKey, NodeStanding, NodeStatus, Standing, Status,
@@ -84,7 +85,7 @@ fn out_of(status: &Status) -> String {
 fn verdict(status: &Status) -> Exit {
     match status.state {
         LockState::Free => Exit::Done,
-        LockState::Held { .. } => Exit::Held,
+        LockState::Held { .. } | LockState::Reserved { .. } => Exit::Held,
         LockState::Unclear => Exit::TooFewNodes,
     }
 }
@@ -107,12 +108,17 @@ pub(crate) fn status_text(
         let _ = write!(text, ", fencing token {number}");
     }
     text.push('\n');
+    let details = status.owner.as_ref().map(who::details).filter(|details| !details.is_empty());
+    if let Some(details) = details {
+        let _ = writeln!(text, "  {details}");
+    }
     let label = |node: &NodeStatus| observer.label(&node.node).into_owned();
     let widest = status.nodes.iter().map(|node| label(node).len()).max().unwrap_or(0);
     for node in &status.nodes {
         let key = match &node.key {
             NodeKey::Free => paint.green("free"),
             NodeKey::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
+            NodeKey::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
             NodeKey::Failed(fault) => paint.red(&format!("down: {fault}")),
         };
         let out = node.quarantine.as_ref().map(|out| match &out.cause {
@@ -131,6 +137,21 @@ pub(crate) fn status_text(
         }
         let _ = writeln!(text, "  {:widest$}  {key}{notes}", label(node));
     }
+    text + &line_text(status)
+}
+
+/// Who waits in line, one per row.
+fn line_text(status: &Status) -> String {
+    if status.waiters == 0 {
+        return String::new();
+    }
+    let mut text = format!("  waiting in line: {}\n", status.waiters);
+    for (at, waiter) in status.line.iter().enumerate() {
+        let _ = writeln!(text, "    {}. {}", at + 1, who::waiter(waiter));
+    }
+    if status.waiters > status.line.len() {
+        let _ = writeln!(text, "    … and {} more", status.waiters - status.line.len());
+    }
     text
 }
 
@@ -138,8 +159,14 @@ fn state_text(state: &LockState, paint: Paint) -> String {
     match state {
         LockState::Free => paint.green("free"),
         LockState::Held { owner, remaining, .. } => held_text(owner.as_deref(), *remaining, paint),
+        LockState::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
         LockState::Unclear => paint.red("unclear"),
     }
+}
+
+fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
+    let whom = owner.map_or(String::new(), |owner| format!(", {owner}"));
+    paint.yellow(&format!("not held; reserved for the next in line{whom}"))
 }
 
 fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> String {
@@ -154,10 +181,12 @@ pub(crate) fn status_json(
     max_ttl: Duration,
 ) -> Value {
     let mut json = state_json(&status.state);
-    if let LockState::Held { fencing_token, .. } = &status.state {
-        json["fencing_token"] = fencing_token.map(FencingToken::get).into();
-    }
     json["name"] = name.into();
+    if status.owner.is_some() {
+        who::add_json(&mut json, status.owner.as_ref());
+    }
+    json["waiters"] = status.waiters.into();
+    json["line"] = status.line.iter().map(who::waiter_json).collect();
     let nodes = status.nodes.iter().map(|node| node_json(node, observer, max_ttl));
     json["nodes"] = nodes.collect();
     json
@@ -169,6 +198,7 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
         NodeKey::Held { owner, remaining } => {
             json!({ "state": "held", "owner": owner, "remaining_ms": remaining.map(millis) })
         }
+        NodeKey::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
         NodeKey::Failed(fault) => json!({ "state": "down", "reason": fault.to_string() }),
     };
     json["node"] = (*node.node).into();
@@ -188,11 +218,19 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
 fn state_json(state: &LockState) -> Value {
     match state {
         LockState::Free => json!({ "state": "free" }),
-        LockState::Held { owner, remaining, .. } => {
-            json!({ "state": "held", "owner": owner, "remaining_ms": remaining.map(millis) })
-        }
+        LockState::Held { owner, remaining, fencing_token } => json!({
+            "state": "held",
+            "owner": owner,
+            "remaining_ms": remaining.map(millis),
+            "fencing_token": fencing_token.map(FencingToken::get),
+        }),
+        LockState::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
         LockState::Unclear => json!({ "state": "unclear" }),
     }
+}
+
+fn reserved_json(owner: Option<&str>, remaining: Option<Duration>) -> Value {
+    json!({ "state": "reserved", "owner": owner, "remaining_ms": remaining.map(millis) })
 }
 
 pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exit, Failure> {
@@ -205,6 +243,8 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
             let mut json = state_json(&lock.state);
             json["name"] = lock.name.to_string().into();
             json["nodes"] = lock.nodes.into();
+            json["waiters"] = lock.waiters.into();
+            who::add_json(&mut json, lock.owner_parts.as_ref());
             print_json(&json)?;
         }
     } else {
@@ -215,36 +255,62 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
 
 /// Formats locks in columns.
 pub(crate) fn table(locks: &[Listed], nodes: usize) -> String {
-    let rows: Vec<[String; 4]> = locks
-        .iter()
-        .map(|lock| {
-            let (owner, left) = match &lock.state {
-                LockState::Held { owner, remaining, .. } => {
-                    (owner.clone().unwrap_or_default(), remaining.map_or("never".into(), show))
-                }
-                _ => (
-                    lock.owner
-                        .as_ref()
-                        .map_or("unclear".into(), |owner| format!("{owner}, unclear")),
-                    String::new(),
-                ),
-            };
-            [lock.name.to_string(), owner, left, format!("{} of {nodes}", lock.nodes)]
-        })
-        .collect();
-    if rows.is_empty() {
+    if locks.is_empty() {
         return String::new();
     }
-    let head = ["NAME", "HELD BY", "EXPIRES IN", "NODES"].map(String::from);
-    let mut text = String::new();
-    let widths: [usize; 4] = std::array::from_fn(|column| {
-        rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
+    let head = HEAD.map(String::from);
+    let rows: Vec<_> =
+        [head].into_iter().chain(locks.iter().map(|lock| row(lock, nodes))).collect();
+    let widths: [usize; HEAD.len()] = std::array::from_fn(|column| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     });
-    for [name, owner, left, on] in [&head].into_iter().chain(&rows) {
-        let [a, b, c, _] = widths;
-        let _ = writeln!(text, "{name:a$}  {owner:b$}  {left:c$}  {on}");
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().map(|cell| if cell.is_empty() { "-" } else { cell });
+        let cells = cells.zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
+        let _ = writeln!(text, "{}", cells.collect::<String>().trim_end());
     }
     text
+}
+
+const HEAD: [&str; 9] = [
+    "NAME",
+    "HELD BY",
+    "USER",
+    "COMMAND",
+    "SINCE",
+    "EXPIRES IN",
+    "WAITING",
+    "NODES",
+    "FENCING TOKEN",
+];
+
+fn row(lock: &Listed, nodes: usize) -> [String; HEAD.len()] {
+    let owner = lock.owner.clone().unwrap_or_default();
+    let (owner, left, number) = match &lock.state {
+        LockState::Held { remaining, fencing_token, .. } => {
+            (owner, remaining.map_or("never".into(), show), *fencing_token)
+        }
+        LockState::Reserved { .. } if owner.is_empty() => {
+            ("(reserved)".into(), String::new(), None)
+        }
+        LockState::Reserved { .. } => (format!("(reserved for {owner})"), String::new(), None),
+        _ if owner.is_empty() => ("unclear".into(), String::new(), None),
+        _ => (format!("{owner}, unclear"), String::new(), None),
+    };
+    let parts = lock.owner_parts.clone().unwrap_or_default();
+    let said = |text: Option<String>| text.map_or(String::new(), |text| plain(&text).into_owned());
+    [
+        lock.name.to_string(),
+        owner,
+        said(parts.user),
+        said(parts.command),
+        parts.since.map_or(String::new(), who::when),
+        left,
+        lock.waiters.to_string(),
+        format!("{} of {nodes}", lock.nodes),
+        number.map_or(String::new(), |number| number.to_string()),
+    ]
 }
 
 /// Says which nodes may be missing locks, or could not list them.

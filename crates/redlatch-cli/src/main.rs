@@ -47,6 +47,7 @@ mod stdout;
 mod top;
 mod trace;
 mod web;
+mod who;
 
 use attempt::Attempt;
 use background::answer_first;

@@ -52,6 +52,7 @@ fn line(
     let who = match &status.state {
         LockState::Held { owner: Some(owner), .. } => format!("held by {owner}"),
         LockState::Held { owner: None, .. } => "held by another client".into(),
+        LockState::Reserved { .. } => "reserved for the next in line".into(),
         LockState::Free | LockState::Unclear => "not available".into(),
     };
     let down: Vec<&str> = status
@@ -65,6 +66,6 @@ fn line(
         Some(format!("; {} {}", node.node, for_another(node.quarantine.as_ref()?)))
     });
     let out = out.collect::<Vec<_>>().concat();
-    let left = left.map_or(String::new(), |left| format!(" of {}", time(waited + left)));
-    format!("{name} is {who}{own}; waiting for {}{left}{down}{out}", time(waited))
+    let left = left.map_or(String::new(), |left| format!(", gives up in {}", time(left)));
+    format!("{name} is {who}{own}; waited {} so far{left}{down}{out}", time(waited))
 }

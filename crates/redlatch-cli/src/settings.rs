@@ -10,7 +10,7 @@ use crate::{
     share::{self, Shared},
 };
 use clap::ValueEnum as _;
-use redlatch::{Builder, Locks, RestartGuard, node};
+use redlatch::{Builder, Locks, OwnerParts, RestartGuard, node};
 use std::{
     env,
     ffi::OsString,
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     restart_guard: Option<GuardMode>,
     node_timeout: Option<Duration>,
     owner: Option<String>,
+    /// What else locks say of their owner.
+    details: OwnerParts,
     ttl: Duration,
     wait: Duration,
     secrets: Secrets,
@@ -120,6 +122,7 @@ impl Settings {
             restart_guard: place.restart_guard.or(of_env.2).or(config.restart_guard),
             node_timeout: place.node_timeout.or(config.node_timeout),
             owner: config.owner,
+            details: OwnerParts::default(),
             ttl: config.ttl.unwrap_or(ttl),
             wait: config.wait.unwrap_or(Duration::ZERO),
         })
@@ -131,6 +134,12 @@ impl Settings {
         self.owner = waiting.owner.clone().or(self.owner);
         self.wait =
             if waiting.no_wait { Duration::ZERO } else { waiting.wait.unwrap_or(self.wait) };
+        self
+    }
+
+    /// The same settings, for locks that say this of their owner.
+    pub(crate) fn signed(mut self, details: OwnerParts) -> Self {
+        self.details = details;
         self
     }
 
@@ -213,7 +222,8 @@ impl Settings {
 
     /// A builder with these settings.
     pub(crate) fn builder(&self) -> Builder {
-        let mut builder = Locks::builder().ttl(self.ttl).owner(self.owner());
+        let builder = Locks::builder().ttl(self.ttl).owner(self.owner());
+        let mut builder = builder.owner_details(self.details.clone());
         for url in &self.nodes {
             builder = match url.strip_prefix(EMBEDDED) {
                 Some(path) => builder.custom_node(Arc::new(node::File::new(path))),

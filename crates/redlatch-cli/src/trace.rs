@@ -25,7 +25,7 @@ use crate::{
     settings::Settings,
 };
 use record::{End, Outcome};
-use redlatch::{Lease, Votes};
+use redlatch::{Lease, OwnerParts, Votes};
 use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
@@ -107,6 +107,17 @@ impl Trace {
         let wait = settings.wait();
         self.record.wait_ms = (wait != Duration::MAX).then(|| millis(wait));
         self
+    }
+
+    /// Whose attempt this is, for other users of the locks: as much as the log says.
+    pub(crate) fn owner(&self) -> OwnerParts {
+        let Record { host, user, pid, command, .. } = &self.record;
+        let mut parts = OwnerParts::default();
+        parts.host = Some(host.clone());
+        parts.pid = Some(*pid);
+        parts.user = Some(user.clone());
+        parts.command = command.clone();
+        parts
     }
 
     /// The lock was taken.

@@ -149,6 +149,9 @@ fn the_exporter_tells_locks_and_nodes_and_changes_nothing() {
     redlatch(&sandbox, &["acquire", "x", "--owner", "ada"]).exits_with(0);
     eventually(PATIENCE, || value(&scrape(port), "redlatch_locks_held") == Some(1.0));
     eventually(PATIENCE, || value(&scrape(port), "redlatch_oldest_lock_seconds") > Some(0.0));
+    let waiter = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"]));
+    eventually(PATIENCE, || value(&scrape(port), "redlatch_waiters") == Some(1.0));
+    drop(waiter);
     servers[2].kill();
 
     let text = scrape(port);

@@ -169,6 +169,8 @@ fn a_smaller_window_cuts_lines_and_no_color_means_none() {
     for line in lines {
         assert!(codes.replace_all(line.trim_end(), "").chars().count() <= 40, "{line:?}");
     }
+    terminal.press("q");
+    terminal.end();
     assert!(!terminal.has_ever_shown("\x1b[32m"), "there are colours");
 }
 

@@ -122,6 +122,7 @@ impl Session {
                 text.replace(&format!("localhost:{}", server.port()), &format!("localhost:{name}"));
             text = text.replace(&format!("…@127.0.0.1:{}", server.port()), &format!("…@{name}"));
         }
+        let is_table = text.starts_with("NAME  ");
         let mut settled = |pattern: &str, replacement: &str| {
             let pattern = Regex::new(pattern).unwrap();
             let replace = |found: &Captures| {
@@ -133,10 +134,11 @@ impl Session {
         settled(r"rl1:\d+:\d+:\d+:[0-9a-f]{40}@[^:\s]+:[^\s\x22]+", "HANDLE");
         settled(r"[0-9a-f]{40}@", "TOKEN@");
         settled(&format!(r"{}/\d+", hostname()), "HOST/PID");
-        settled(
-            &format!(r#""host":"{}","user":"[^"]+""#, hostname()),
-            r#""host":"HOST","user":"USER""#,
-        );
+        settled(&format!(r#"("host"):"{}""#, hostname()), r#"$1:"HOST""#);
+        settled(&format!(r"(host) {}", hostname()), "$1 HOST");
+        settled(r#"("user"):"[^"]+""#, r#"$1:"USER""#);
+        settled(r"(user) [^,\s]+,", "$1 USER,");
+        settled(r"(pid) \d+", "$1 PID");
         settled(r#"("\w+_ms"):[0-9.]+"#, "$1:N");
         settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
         // Which nodes were waited for differs.
@@ -150,7 +152,13 @@ impl Session {
         settled(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z)?", "WHEN");
         settled(r"(process) \d+", "$1 PID");
         settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");
-        settled(r"  [0-9.]+m?s  +(\d of)", "  TIME  $1");
+        settled(r"  [0-9.]+m?s  +(\d+  +\d of)", "  TIME  $1");
+        if is_table {
+            // The columns are as wide as what they hold.
+            settled(r" {2,}", "  ");
+            settled(&format!("  {}  ", user()), "  USER  ");
+            settled(r"(of \d)  \d+\n", "$1  N\n");
+        }
         settled(r"(redis|valkey|SQLite|redlatch) \d[0-9.]+", "$1 VERSION");
         // Agreements are sorted by address, and ports differ.
         let list = Regex::new(r"\b[A-Z](, [A-Z]\b)+").unwrap();
@@ -175,6 +183,11 @@ fn build<'a>(programs: impl Iterator<Item = &'a str>) {
     cargo.args(["build", "--quiet", "--workspace", "--all-features", "--locked"]);
     cargo.args(programs.flat_map(|program| ["--example", program]));
     assert!(cargo.status().unwrap().success(), "{cargo:?}");
+}
+
+fn user() -> String {
+    let id = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(id.stdout).unwrap().trim().into()
 }
 
 fn hostname() -> String {

@@ -7,7 +7,7 @@ use crate::{
     agreement::Fingerprint,
     fence::{FencingToken, Proposal},
     ledger::Ledger,
-    line::{Place, Then, Ticket, Wake},
+    line::{LineState, Place, Then, Ticket, Wake},
     quarantine::{Mark, Marker},
     quorum::{Fault, Vote},
     resource::{Resource, Resources},
@@ -100,6 +100,11 @@ pub enum Command {
         /// The keys to read.
         resources: Resources,
     },
+    /// Reads the line for a key. Answer: [`Reply::Line`].
+    Line {
+        /// The key.
+        resource: Resource,
+    },
     /// Identifies the server. Answer: [`Reply::Identity`].
     Identify,
     /// Lists some of the locks held, in small steps that block nobody. Answer:
@@ -179,6 +184,8 @@ pub enum Reply {
     Vote(Vote),
     /// To [`Command::Inspect`]: one state per resource, in order.
     Keys(Box<[KeyState]>),
+    /// To [`Command::Line`].
+    Line(LineState),
     /// To [`Command::Identify`].
     Identity(Identity),
     /// To [`Command::List`].
@@ -204,7 +211,8 @@ impl Reply {
 pub enum KeyState {
     /// No key: the lock is free there.
     Free,
-    /// A value: someone holds the lock.
+    /// A value: someone holds the lock, or it is reserved
+    /// ([`Waiting::reserved_in`](crate::line::Waiting::reserved_in)).
     Held {
         /// The value itself; `None` for a key of another type.
         value: Option<Arc<[u8]>>,
@@ -227,8 +235,8 @@ pub struct Identity {
     pub version: Arc<str>,
 }
 
-/// Some of the locks that a node holds. Other libraries' locks are left out,
-/// since their values look like any other.
+/// Some of the locks that a node holds, or has reserved for the next in line. Other
+/// libraries' locks are left out, since their values look like any other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Page {
     /// The locks. One may appear on two pages.
@@ -242,10 +250,13 @@ pub struct Page {
 pub struct HeldKey {
     /// What is locked.
     pub name: Resource,
-    /// Its lock token.
+    /// Its lock token; or for whom it is reserved
+    /// ([`Waiting::reserved_in`](crate::line::Waiting::reserved_in)).
     pub value: Arc<[u8]>,
     /// How long until the key expires; `None` if it never does.
     pub remaining: Option<Duration>,
+    /// How many wait in line for it.
+    pub waiters: usize,
 }
 
 /// Everything about a node that matters to locks; `None` for what it does not report.

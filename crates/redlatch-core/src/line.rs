@@ -14,7 +14,7 @@
 //! fencing hold. A line that is wrong costs time.
 
 use crate::{quorum::Ballot, resource::Resource};
-use alloc::{string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
 /// How far a ticket may differ from a node's clock. A client whose clock is wrong
@@ -38,7 +38,10 @@ pub const DEFAULT_LOCAL_BATCH: u32 = 4;
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 /// The longest: this is what a client that is frozen costs the others, once.
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
-/// What a key holds while it is reserved: this, and the ticket.
+/// How many waiters of a line a node tells: reading more would delay others.
+pub const MOST_TOLD: usize = 100;
+/// What a key holds while it is reserved: this, the ticket and, if it is known, `@` and
+/// the owner's text.
 pub const RESERVED_FOR: &str = "redlatch:next:";
 
 /// Identifies one line of one client: 48 bits of the client, 16 of the line.
@@ -64,6 +67,13 @@ impl Waiter {
     #[expect(clippy::cast_possible_truncation, reason = "the lower 16 bits are the line")]
     pub const fn line(self) -> u16 {
         self.0 as u16
+    }
+}
+
+impl fmt::Display for Waiter {
+    /// 16 hex digits, as in a ticket.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }
 
@@ -101,7 +111,16 @@ impl Ticket {
     /// Returns what a key holds while it is reserved for this ticket.
     #[must_use]
     pub fn reservation(self) -> String {
-        alloc::format!("{RESERVED_FOR}{self}")
+        self.reservation_for(None)
+    }
+
+    /// Returns what a key holds while it is reserved for this ticket of this owner.
+    #[must_use]
+    pub fn reservation_for(self, owner: Option<&str>) -> String {
+        match owner {
+            Some(owner) => alloc::format!("{RESERVED_FOR}{self}@{owner}"),
+            None => alloc::format!("{RESERVED_FOR}{self}"),
+        }
     }
 
     /// Parses a ticket from its text.
@@ -116,7 +135,7 @@ impl Ticket {
     /// Returns the ticket for which a key with this value is reserved, if it is.
     #[must_use]
     pub fn reserved_in(value: &[u8]) -> Option<Self> {
-        value.strip_prefix(RESERVED_FOR.as_bytes()).and_then(Ticket::parse)
+        Waiting::reserved_in(value).map(|waiting| waiting.ticket)
     }
 
     /// Returns the ticket as a node whose clock shows `wall` (in microseconds) keeps
@@ -131,7 +150,7 @@ impl Ticket {
 
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}{:016x}{:04x}", self.arrived, self.waiter.0, self.patience)
+        write!(f, "{:016x}{}{:04x}", self.arrived, self.waiter, self.patience)
     }
 }
 
@@ -215,6 +234,40 @@ pub struct Wake {
     pub ticket: Ticket,
 }
 
+/// Who waits, as a node tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Waiting {
+    /// Its place in line.
+    pub ticket: Ticket,
+    /// The owner's text (see [`owner`](crate::owner)) in the token of its last take;
+    /// `None` if the node does not know it.
+    pub owner: Option<Arc<str>>,
+}
+
+impl Waiting {
+    /// Returns for whom a key with this value is reserved, if it is.
+    #[must_use]
+    pub fn reserved_in(value: &[u8]) -> Option<Self> {
+        let rest = value.strip_prefix(RESERVED_FOR.as_bytes())?;
+        let (ticket, rest) = rest.split_at_checked(Ticket::LENGTH)?;
+        let owner = match rest.split_first() {
+            None => None,
+            Some((b'@', owner)) => core::str::from_utf8(owner).ok().map(Arc::from),
+            Some(_) => return None,
+        };
+        Some(Waiting { ticket: Ticket::parse(ticket)?, owner })
+    }
+}
+
+/// The line for one key, as a node tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct LineState {
+    /// Who waits, the first in line first: at most [`MOST_TOLD`] of them.
+    pub first: Box<[Waiting]>,
+    /// How many wait.
+    pub count: usize,
+}
+
 /// The line for one key on one node, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Line(Vec<Ticket>);
@@ -230,9 +283,11 @@ impl Line {
         at
     }
 
-    /// Leaves the line.
-    pub fn leave(&mut self, waiter: Waiter) {
+    /// Leaves the line. Returns whether the waiter was in it.
+    pub fn leave(&mut self, waiter: Waiter) -> bool {
+        let before = self.0.len();
         self.0.retain(|ticket| ticket.waiter != waiter);
+        self.0.len() < before
     }
 
     /// Takes the first ticket out of the line.
@@ -250,6 +305,12 @@ impl Line {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns whether the waiter is in line.
+    #[must_use]
+    pub fn contains(&self, waiter: Waiter) -> bool {
+        self.position(waiter).is_some()
     }
 
     fn position(&self, waiter: Waiter) -> Option<usize> {
@@ -284,6 +345,12 @@ mod tests {
             assert_eq!(text.len(), Ticket::LENGTH);
             assert_eq!(Ticket::parse(text.as_bytes()), Some(ticket));
             assert_eq!(Ticket::reserved_in(ticket.reservation().as_bytes()), Some(ticket));
+            for owner in [None, Some("web-1/7")] {
+                let value = ticket.reservation_for(owner);
+                let waiting = Waiting { ticket, owner: owner.map(Arc::from) };
+                assert_eq!(Waiting::reserved_in(value.as_bytes()), Some(waiting));
+            }
+            assert_eq!(Ticket::reserved_in((ticket.reservation() + "0").as_bytes()), None);
         }
         assert!(tickets.is_sorted_by_key(Ticket::to_string));
         for wrong in ["", "x", &"g".repeat(36), &"1".repeat(35), &"é".repeat(18)] {

@@ -30,13 +30,14 @@ use crate::{
     lease::{Deadlines, Loss},
     line::{InLine, Then, Wake},
     moment::{Moment, Now},
+    owner::Owner,
     quarantine::Quarantine,
     quorum::{Ballot, Vote},
     release,
     resource::Resources,
     standing::Standing,
     survey::Survey,
-    token::{Entropy, Owner, Token},
+    token::{Entropy, Token},
 };
 use acquiring::Acquiring;
 use admitting::Admitting;

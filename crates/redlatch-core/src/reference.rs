@@ -16,12 +16,12 @@ use crate::{
     fence::{FencingToken, Proposal, register, registers},
     glob,
     ledger::Ledger,
-    line::{LINE_LIFE, Line, Place, Then, Ticket, Waiter, Wake},
+    line::{LINE_LIFE, Line, LineState, MOST_TOLD, Place, Then, Ticket, Waiter, Waiting, Wake},
     moment::Moment,
     quarantine::Quarantine,
     quorum::{Fault, Holder, Vote},
     resource::{Resource, Resources},
-    token::{Token, owner_of},
+    token::{Token, owner_of, signature_of},
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -78,6 +78,9 @@ pub struct ReferenceNode<T = Moment> {
     /// The clients that can be woken: tickets of others are passed over. `None` if
     /// everybody can.
     pub listening: Option<BTreeSet<u64>>,
+    /// The owners' texts of those who wait. `None` if nobody will ask: they decide
+    /// nothing, and would make equal nodes differ.
+    pub owners: Option<BTreeMap<Waiter, Arc<str>>>,
 }
 
 /// Everything a node stores.
@@ -135,6 +138,7 @@ impl<T: Deadline> ReferenceNode<T> {
             contents: Contents::default(),
             wakes: Vec::new(),
             listening: None,
+            owners: None,
         }
     }
 
@@ -163,6 +167,7 @@ impl<T: Deadline> ReferenceNode<T> {
             Command::Inspect { resources } => {
                 Reply::Keys(resources.iter().map(|name| self.state(at.now, name)).collect())
             }
+            Command::Line { resource } => Reply::Line(self.line_state(at.now, resource)),
             Command::Identify => Reply::Identity(self.identity.clone()),
             Command::List { pattern, .. } => Reply::Page(self.list(at.now, pattern)),
             Command::Examine => {
@@ -190,6 +195,7 @@ impl<T: Deadline> ReferenceNode<T> {
     /// Loses everything it stores, but keeps running: `FLUSHALL`.
     pub fn flush(&mut self) {
         self.contents = Contents::default();
+        self.owners = self.owners.take().map(|_| BTreeMap::new());
         self.flushed = true;
     }
 
@@ -202,7 +208,11 @@ impl<T: Deadline> ReferenceNode<T> {
     /// Drops expired keys. The node's answers do not change.
     pub fn expire(&mut self, now: T) {
         self.contents.keys.retain(|_, key| !key.dies.left(now).is_zero());
-        self.contents.lines.retain(|_, (line, dies)| !line.is_empty() && !dies.left(now).is_zero());
+        let lines = &mut self.contents.lines;
+        lines.retain(|_, (line, dies)| !line.is_empty() && !dies.left(now).is_zero());
+        if let Some(owners) = &mut self.owners {
+            owners.retain(|waiter, _| lines.values().any(|(line, _)| line.contains(*waiter)));
+        }
     }
 
     /// Returns the key with this name, unless it has expired.
@@ -275,12 +285,14 @@ impl<T: Deadline> ReferenceNode<T> {
                 let held = resources.iter().find(|name| self.key(at.now, name).is_some());
                 // A take that the network repeats is refused because of our own key.
                 let held = held.filter(|name| !self.has(at.now, name, token));
-                let ahead = held.map(|name| self.line(at.now, name).join(ticket));
+                let held = held.cloned();
+                let owner = signature_of(token.as_bytes());
+                let ahead = held.map(|name| self.join(at.now, &name, ticket, owner));
                 Reply::Vote(Vote::Held(holder.with_ahead(ahead)))
             }
             (reply, Some(Place { known: true, ticket }), _) => {
                 for name in resources {
-                    self.line(at.now, name).leave(ticket.waiter);
+                    self.leave(at.now, name, ticket.waiter);
                 }
                 self.forget_empty_lines();
                 reply
@@ -302,18 +314,39 @@ impl<T: Deadline> ReferenceNode<T> {
         let mut ours = Vec::new();
         for name in resources {
             let Some(key) = self.key(now, name) else { continue };
-            match Ticket::reserved_in(&key.value) {
-                Some(other) if other.waiter == ticket.waiter => ours.push((name, None)),
-                Some(later) if overtakes && later > *ticket => ours.push((name, Some(later))),
+            match Waiting::reserved_in(&key.value) {
+                Some(other) if other.ticket.waiter == ticket.waiter => ours.push((name, None)),
+                Some(later) if overtakes && later.ticket > *ticket => {
+                    ours.push((name, Some(later)));
+                }
                 _ => return,
             }
         }
         for (name, later) in ours {
             self.contents.keys.remove(name);
-            if let Some(later) = later {
-                self.line(now, name).join(later);
+            if let Some(Waiting { ticket, owner }) = later {
+                self.join(now, name, ticket, owner.as_deref());
             }
         }
+    }
+
+    /// Joins the line for a key. Returns how many are ahead.
+    fn join(&mut self, now: T, name: &Resource, ticket: Ticket, owner: Option<&str>) -> usize {
+        if let (Some(owners), Some(owner)) = (&mut self.owners, owner) {
+            owners.insert(ticket.waiter, owner.into());
+        }
+        self.line(now, name).join(ticket)
+    }
+
+    /// Leaves the line for a key.
+    fn leave(&mut self, now: T, name: &Resource, waiter: Waiter) {
+        if self.line(now, name).leave(waiter) {
+            self.forget_owner(waiter);
+        }
+    }
+
+    fn forget_owner(&mut self, waiter: Waiter) -> Option<Arc<str>> {
+        self.owners.as_mut()?.remove(&waiter)
     }
 
     /// Returns the line for a key, kept for a while from now on.
@@ -398,18 +431,19 @@ impl<T: Deadline> ReferenceNode<T> {
             released += usize::from(ours);
             match then {
                 Some(Then::Leave(ticket)) => {
-                    self.line(now, name).leave(ticket.waiter);
+                    self.leave(now, name, ticket.waiter);
                     if ours || self.is_reserved_for(now, name, ticket.waiter) {
                         self.serve_next(now, name);
                     }
                 }
                 Some(Then::Wait(ticket)) if ours => {
-                    self.line(now, name).join(ticket.at_node(wall));
+                    let owner = signature_of(token.as_bytes());
+                    self.join(now, name, ticket.at_node(wall), owner);
                     self.serve_next(now, name);
                 }
                 Some(Then::Pass(ticket)) if ours => {
-                    self.line(now, name).leave(ticket.waiter);
-                    self.reserve(now, name, ticket);
+                    self.leave(now, name, ticket.waiter);
+                    self.reserve(now, name, ticket, None);
                 }
                 None if ours => self.serve_next(now, name),
                 _ => {}
@@ -432,8 +466,9 @@ impl<T: Deadline> ReferenceNode<T> {
     /// deletes the key.
     fn serve_next(&mut self, now: T, name: &Resource) {
         while let Some(ticket) = self.line(now, name).take_first() {
+            let owner = self.forget_owner(ticket.waiter);
             if self.can_wake(ticket.waiter.client()) {
-                self.reserve(now, name, ticket);
+                self.reserve(now, name, ticket, owner.as_deref());
                 self.wakes.push(Wake { resource: name.clone(), ticket });
                 return;
             }
@@ -450,8 +485,8 @@ impl<T: Deadline> ReferenceNode<T> {
         self.contents.lines.retain(|_, (line, _)| !line.is_empty());
     }
 
-    fn reserve(&mut self, now: T, name: &Resource, ticket: Ticket) {
-        let value = ticket.reservation().into_bytes().into();
+    fn reserve(&mut self, now: T, name: &Resource, ticket: Ticket, owner: Option<&str>) {
+        let value = ticket.reservation_for(owner).into_bytes().into();
         let key = Key { value, dies: now.after(ticket.patience()) };
         self.contents.keys.insert(name.clone(), key);
     }
@@ -476,12 +511,27 @@ impl<T: Deadline> ReferenceNode<T> {
         }
     }
 
+    fn line_state(&self, now: T, name: &Resource) -> LineState {
+        let tickets = self.tickets(now, name);
+        let owner = |ticket: &Ticket| self.owners.as_ref()?.get(&ticket.waiter).cloned();
+        let told = tickets.iter().take(MOST_TOLD);
+        let first = told.map(|ticket| Waiting { ticket: *ticket, owner: owner(ticket) });
+        LineState { first: first.collect(), count: tickets.len() }
+    }
+
+    /// Returns who waits for a key.
+    fn tickets(&self, now: T, name: &Resource) -> &[Ticket] {
+        let line = self.contents.lines.get(name);
+        line.filter(|(_, dies)| !dies.left(now).is_zero()).map_or(&[], |(line, _)| line.tickets())
+    }
+
     fn list(&self, now: T, pattern: &[u8]) -> Page {
         let like = |name: &&Resource| glob::matches(pattern, name.as_bytes());
         let locks = self.contents.keys.keys().filter(like).filter_map(|name| {
             let key = self.key(now, name)?;
             let (value, remaining) = (key.value.clone(), Some(key.dies.left(now)));
-            Some(HeldKey { name: name.clone(), value, remaining })
+            let waiters = self.tickets(now, name).len();
+            Some(HeldKey { name: name.clone(), value, remaining, waiters })
         });
         Page { locks: locks.collect(), next: None }
     }

@@ -1,5 +1,9 @@
-//! The lock token, and the label that names the owner.
+//! The lock token.
 
+use crate::{
+    moment::Moment,
+    owner::{MAX_SIGNATURE, Owner, OwnerParts},
+};
 use alloc::{string::String, sync::Arc};
 use core::fmt;
 
@@ -9,60 +13,8 @@ pub trait Entropy {
     fn fill(&mut self, bytes: &mut [u8]);
 }
 
-/// The longest owner label, in bytes.
-pub const MAX_OWNER: usize = 255;
-
-/// Who holds a lock, as a label for operators: `host/pid` by default.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Owner(Arc<str>);
-
-impl Owner {
-    /// Creates an owner from a label of 1 to [`MAX_OWNER`] printable bytes without
-    /// white space.
-    ///
-    /// # Errors
-    ///
-    /// If the label is too short or too long, or has a character that is not allowed.
-    pub fn new(label: impl AsRef<str>) -> Result<Self, OwnerError> {
-        let label = label.as_ref();
-        if label.is_empty() || label.len() > MAX_OWNER {
-            return Err(OwnerError::Length { bytes: label.len() });
-        }
-        match label.chars().find(|c| c.is_control() || c.is_whitespace()) {
-            Some(bad) => Err(OwnerError::Character(bad)),
-            None => Ok(Owner(label.into())),
-        }
-    }
-
-    /// Returns the label.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Why an owner label cannot be part of a token.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OwnerError {
-    /// It is empty or too long.
-    #[error("the owner label has {bytes} bytes; it needs 1 to {MAX_OWNER}")]
-    Length {
-        /// Its length.
-        bytes: usize,
-    },
-    /// It contains white space or a control character.
-    #[error("the owner label contains {0:?}; use printable characters without white space")]
-    Character(char),
-}
-
-/// The lock token of one attempt: 160 random bits in hex, `@`, owner.
+/// The lock token of one attempt: 160 random bits in hex, `@`, the owner's text (see
+/// [`owner`](crate::owner)).
 ///
 /// Anyone who knows it can release the lock, so `Debug` shows only the owner.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -70,23 +22,47 @@ pub struct Token(Arc<[u8]>);
 
 /// The hex digits of 20 random bytes.
 const RANDOM_DIGITS: usize = 40;
+const LONGEST: usize = RANDOM_DIGITS + 1 + MAX_SIGNATURE;
+
+/// A token while it is written, without a heap allocation.
+struct Text {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
 
 impl Token {
     /// Creates a token for one attempt. Tokens are never reused: a late release of
     /// an earlier attempt would delete the key of a later one.
     pub fn fresh(entropy: &mut impl Entropy, owner: &Owner) -> Self {
+        Token::signed(entropy, owner, None)
+    }
+
+    /// Creates a token for one attempt that begins now.
+    pub(crate) fn fresh_at(entropy: &mut impl Entropy, owner: &Owner, now: Moment) -> Self {
+        Token::signed(entropy, owner, Some(now))
+    }
+
+    fn signed(entropy: &mut impl Entropy, owner: &Owner, now: Option<Moment>) -> Self {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut random = [0; RANDOM_DIGITS / 2];
         entropy.fill(&mut random);
-        let mut text = [b'@'; RANDOM_DIGITS + 1 + MAX_OWNER];
-        for (digits, byte) in text.chunks_exact_mut(2).zip(random) {
+        let mut text = Text { bytes: [b'@'; LONGEST], length: RANDOM_DIGITS + 1 };
+        for (digits, byte) in text.bytes.chunks_exact_mut(2).zip(random) {
             digits[0] = HEX[usize::from(byte >> 4)];
             digits[1] = HEX[usize::from(byte & 15)];
         }
-        let label = owner.0.as_bytes();
-        let end = RANDOM_DIGITS + 1 + label.len();
-        text[RANDOM_DIGITS + 1..end].copy_from_slice(label);
-        Token(text[..end].into())
+        // It always fits; if not, the owner would be cut.
+        let _ = owner.sign(&mut text, now);
+        Token(text.bytes[..text.length].into())
     }
 
     /// Creates a token from bytes, for a lease that another process handed over.
@@ -120,10 +96,15 @@ impl fmt::Debug for Token {
 /// away what releases their locks.
 #[must_use]
 pub fn owner_of(value: &[u8]) -> Option<String> {
+    OwnerParts::of_value(value).map(|parts| parts.label)
+}
+
+/// Returns the owner's text in a value, if the value looks like a token.
+#[must_use]
+pub fn signature_of(value: &[u8]) -> Option<&str> {
     let (random, rest) = value.split_at_checked(RANDOM_DIGITS)?;
-    let label = core::str::from_utf8(rest.strip_prefix(b"@")?).ok()?;
-    let ours = random.iter().all(u8::is_ascii_hexdigit) && Owner::new(label).is_ok();
-    ours.then(|| label.into())
+    let text = core::str::from_utf8(rest.strip_prefix(b"@")?).ok()?;
+    random.iter().all(u8::is_ascii_hexdigit).then_some(text)
 }
 
 #[cfg(test)]
@@ -168,14 +149,5 @@ mod tests {
         for value in [&b"my_random_value"[..], b"", b"@me", &[0xff; 60]] {
             assert_eq!(owner_of(value), None);
         }
-    }
-
-    #[test]
-    fn owner_labels_are_checked() {
-        assert_eq!(Owner::new(""), Err(OwnerError::Length { bytes: 0 }));
-        assert_eq!(Owner::new("a b"), Err(OwnerError::Character(' ')));
-        assert_eq!(Owner::new("a\u{1b}"), Err(OwnerError::Character('\u{1b}')));
-        let long = "x".repeat(MAX_OWNER + 1);
-        assert_eq!(Owner::new(&long), Err(OwnerError::Length { bytes: 256 }));
     }
 }

@@ -12,6 +12,7 @@ mod locks;
 pub(crate) mod request;
 mod restart_guard;
 mod settings;
+mod signature;
 pub(crate) mod status;
 pub(crate) mod votes;
 
@@ -26,5 +27,5 @@ pub use locks::Locks;
 pub(crate) use locks::one;
 pub use request::{LockRequest, TryLockRequest};
 pub use restart_guard::RestartGuard;
-pub use status::{LockState, NodeKey, NodeStatus, Status};
+pub use status::{LockState, NodeKey, NodeStatus, Status, WaiterStatus};
 pub use votes::{NodeVote, Votes};

@@ -146,12 +146,12 @@ pub use client::{
     AdmitError, Builder, ConnectError, ExtendError, GiveBackError, Guard, Health, HealthError,
     InvalidRequest, LazyError, Lease, LeaseParts, LockError, LockRequest, LockState, Locks, Lost,
     NodeKey, NodeStatus, NodeVote, NodesError, ReleaseError, Released, ReplaceError, RestartGuard,
-    ResumeError, RunError, Status, StatusError, TryLockRequest, Votes, blocking,
+    ResumeError, RunError, Status, StatusError, TryLockRequest, Votes, WaiterStatus, blocking,
 };
 pub use observer::NodeStanding;
 pub use redlatch_core::{
-    Agreement, Cause, Fault, FencingToken, FencingTokenError, Holder, OwnerError, Quarantine,
-    Resource, ResourceError, Standing, Tally, TermsError, Vote,
+    Agreement, Cause, Fault, FencingToken, FencingTokenError, Holder, OwnerError, OwnerParts,
+    Quarantine, Resource, ResourceError, Standing, Tally, TermsError, Vote,
 };
 
 /// Runs the README's code as doctests.

@@ -23,7 +23,7 @@ use crate::{
     },
     node::{Node, OtherName, label},
 };
-use redlatch_core::{Admission, Command, Fault, Reply, Token, machine::Vouch};
+use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
 pub use redlatch_core::{Agreement, Facts, Standing};
 pub use reports::{Examined, Forced, Listed, Listing, Trial};
 use session::{Session, fault_in};
@@ -58,7 +58,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Returns who holds a lock, as each node sees it, without taking it.
+    /// Returns who holds a lock, as each node sees it, and who waits for it, without
+    /// taking it.
     ///
     /// # Errors
     ///
@@ -69,23 +70,26 @@ impl Observer {
     ///
     /// Cancel-safe: nothing changes on the nodes.
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, InvalidRequest> {
-        let resources = one(resource)?;
+        let resource = Resource::new(resource)?;
         let replies = self
             .each(move |_, mut session| {
-                let command = Command::Inspect { resources: resources.clone() };
+                let line = Command::Line { resource: resource.clone() };
+                let keys = Command::Inspect { resources: resource.clone().into() };
                 async move {
-                    let keys = session.ask(command).await;
-                    let answers = matches!(keys, Reply::Keys(_));
-                    let facts =
-                        if answers { Some(session.ask(Command::Examine).await) } else { None };
-                    (keys, facts)
+                    let keys = session.ask(keys).await;
+                    if !matches!(keys, Reply::Keys(_)) {
+                        return (keys, None);
+                    }
+                    (keys, Some((session.ask(line).await, session.ask(Command::Examine).await)))
                 }
             })
             .await;
-        let (keys, facts): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
-        let standings = facts.iter().enumerate();
-        let standings = standings.map(|(node, facts)| Some(self.told(node, facts.as_ref()?)));
-        Ok(Status::new(&self.nodes, &keys, standings.collect()))
+        let (keys, more): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
+        let standings = more.iter().enumerate();
+        let standings = standings.map(|(node, more)| Some(self.told(node, &more.as_ref()?.1)));
+        let standings = standings.collect();
+        let lines: Vec<_> = more.into_iter().flatten().map(|(line, _)| line).collect();
+        Ok(Status::new(&self.nodes, &keys, &lines, standings))
     }
 
     /// Lists the locks whose names match `pattern` (see

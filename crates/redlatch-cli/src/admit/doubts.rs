@@ -11,7 +11,7 @@ use crate::{
     look::{table, why_unlisted},
 };
 use redlatch::{
-    Cause, Fault, NodeStanding, Quarantine, Standing,
+    Cause, Fault, LockState, NodeStanding, Quarantine, Standing,
     observer::{Listed, Observer},
 };
 use std::{borrow::Cow, sync::Arc};
@@ -79,7 +79,8 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
     if out.is_empty() {
         return None;
     }
-    let listing = observer.list("*").await;
+    let mut listing = observer.list("*").await;
+    listing.locks.retain(|lock| !matches!(lock.state, LockState::Reserved { .. }));
     if listing.locks.is_empty() && listing.failed.is_empty() {
         return None;
     }

@@ -6,7 +6,10 @@
 
 use super::Watcher;
 use crate::look::why_unlisted;
-use redlatch::observer::Listing;
+use redlatch::{
+    LockState,
+    observer::{Listed, Listing},
+};
 use std::{
     collections::BTreeSet,
     sync::Arc,
@@ -67,7 +70,8 @@ fn missing(listing: &Listing, named: &[Arc<str>]) -> BTreeSet<Missing> {
     for node in named {
         let silent = listing.failed.iter().filter(|(failed, _)| failed == node);
         let silent = silent.map(|(_, fault)| What::Listing(why_unlisted(fault)));
-        let locks = listing.locks.iter().filter(|lock| !lock.on.contains(node));
+        let is_held = |lock: &&Listed| !matches!(lock.state, LockState::Reserved { .. });
+        let locks = listing.locks.iter().filter(is_held).filter(|lock| !lock.on.contains(node));
         let locks = locks.map(|lock| What::Lock(lock.name.to_string()));
         missing.extend(locks.chain(silent).map(|what| Missing { node: node.clone(), what }));
     }

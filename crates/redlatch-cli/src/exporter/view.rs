@@ -13,9 +13,10 @@ const MAJORITY: &str = "redlatch_majority";
 const HELD: &str = "redlatch_locks_held";
 const UNCLEAR: &str = "redlatch_locks_unclear";
 const OLDEST: &str = "redlatch_oldest_lock_seconds";
+const WAITERS: &str = "redlatch_waiters";
 const LISTED: &str = "redlatch_nodes_listed";
 
-const DESCRIBED: [(&str, &str, &str); 9] = [
+const DESCRIBED: [(&str, &str, &str); 10] = [
     (NODES, "gauge", "Nodes by standing: admitted, quarantined or down."),
     (STANDING, "gauge", "1 for the standing that a node has."),
     (ROUND_TRIP, "gauge", "How long a node takes to answer one question."),
@@ -24,6 +25,7 @@ const DESCRIBED: [(&str, &str, &str); 9] = [
     (HELD, "gauge", "Locks that a majority of the nodes has."),
     (UNCLEAR, "gauge", "Locks that only a minority of the nodes has."),
     (OLDEST, "gauge", "For how long this exporter has seen the oldest lock with the same owner."),
+    (WAITERS, "gauge", "Clients that wait in line for a lock, over all locks."),
     (LISTED, "gauge", "Nodes that list their locks."),
 ];
 
@@ -56,8 +58,10 @@ fn locks(metrics: &mut Metrics, snapshot: &Snapshot) {
     let held = snapshot.locks.iter().filter(|lock| lock.state == State::Held);
     let oldest = held.map(|lock| lock.seen).max().unwrap_or_default();
     let listed = snapshot.nodes.iter().filter(|node| node.lists).count();
+    let unclear = snapshot.locks.iter().filter(|lock| lock.state == State::Unclear).count();
     metrics.set(HELD, &[], number(snapshot.held));
-    metrics.set(UNCLEAR, &[], number(snapshot.locks.len() - snapshot.held));
+    metrics.set(UNCLEAR, &[], number(unclear));
+    metrics.set(WAITERS, &[], number(snapshot.waiting));
     metrics.set(OLDEST, &[], oldest.as_secs_f64());
     metrics.set(LISTED, &[], number(listed));
 }

@@ -102,13 +102,19 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
     let was = was.filter(|was| was.is_someones());
     match (was, lock.state) {
         (None, State::Held) => vec![(Kind::Taken, format!("taken by {owner}"))],
-        (Some(was), State::Held) if was.owner == lock.owner => Vec::new(),
+        (Some(was), State::Held) if was.owner == lock.owner && !lock.is_retaken(was) => Vec::new(),
+        (Some(was), State::Held) if was.owner == lock.owner => {
+            vec![(Kind::Taken, format!("taken again by {owner}"))]
+        }
         (Some(was), State::Held) if was.has_run_out(now.at) => vec![
             (Kind::Taken, format!("taken by {owner}")),
             (Kind::Lost, format!("{} had not renewed it", was.whose())),
         ],
         (Some(was), State::Held) => {
             vec![(Kind::Taken, format!("passed from {} to {owner}", was.whose()))]
+        }
+        (Some(was), State::Reserved) => {
+            vec![(Kind::Freed, format!("free; {} had it, and {owner} is next", was.whose()))]
         }
         // Unclear for the second time: not one that is being released.
         (Some(was), State::Unclear) if was.state == State::Unclear => {

@@ -11,10 +11,10 @@ use crate::{
     settings::Settings,
 };
 use redlatch::{
-    LockState, Standing,
+    FencingToken, LockState, Standing,
     observer::{Examined, Listed, Listing, Observer, advice},
 };
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What was seen at one moment.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Looker {
         findings.extend(clocks(&reports, self.observer.agreement().skew()));
         findings.extend(endless(&listing));
         findings.extend(self.too_long(&listing));
-        let locks = listing.locks.iter().map(|lock| seen(lock, at)).collect();
+        let locks = listing.locks.iter().map(|lock| seen(lock, at, time)).collect();
         Sight { at, time, nodes, locks, findings }
     }
 
@@ -125,20 +125,36 @@ impl Looker {
 }
 
 /// A lock, as if it were seen for the first time.
-fn seen(lock: &Listed, at: Instant) -> Lock {
+fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
     let (state, left) = match lock.state {
         LockState::Held { remaining, .. } => (State::Held, remaining),
+        LockState::Reserved { remaining, .. } => (State::Reserved, remaining),
         _ => (State::Unclear, None),
+    };
+    let fencing_token = match lock.state {
+        LockState::Held { fencing_token, .. } => fencing_token.map(FencingToken::get),
+        _ => None,
     };
     let mut id = String::new();
     percent::encode(&mut id, lock.name.as_bytes());
+    let parts = lock.owner_parts.as_ref();
+    let shown = |text: Option<&str>| text.map(|text| plain(text).into_owned());
+    let since = parts.and_then(|parts| UNIX_EPOCH.checked_add(parts.since?));
     Lock {
         id,
         name: lock.name.to_string(),
         state,
-        owner: lock.owner.as_deref().map(|owner| plain(owner).into_owned()),
-        since: at,
+        owner: shown(lock.owner.as_deref()),
+        host: shown(parts.and_then(|parts| parts.host.as_deref())),
+        pid: parts.and_then(|parts| parts.pid),
+        user: shown(parts.and_then(|parts| parts.user.as_deref())),
+        command: shown(parts.and_then(|parts| parts.command.as_deref())),
+        since,
+        held_for: since.and_then(|since| time.duration_since(since).ok()).unwrap_or_default(),
+        first_seen: at,
         seen: Duration::ZERO,
+        waiters: lock.waiters,
+        fencing_token,
         remaining: left,
         longest: left.unwrap_or_default(),
         is_renewed: true,

@@ -39,6 +39,8 @@ pub(crate) struct Snapshot {
     pub(crate) locks: Vec<Lock>,
     /// How many of them are held.
     pub(crate) held: usize,
+    /// How many wait in line for one.
+    pub(crate) waiting: usize,
     pub(crate) rates: Rates,
     /// Newest first.
     pub(crate) changes: Vec<Change>,
@@ -95,11 +97,25 @@ pub(crate) struct Lock {
     pub(crate) name: String,
     pub(crate) state: State,
     pub(crate) owner: Option<String>,
+    pub(crate) host: Option<String>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) user: Option<String>,
+    pub(crate) command: Option<String>,
+    /// Since when its holder has it, by the holder's clock.
+    #[serde(serialize_with = "maybe_in_utc")]
+    pub(crate) since: Option<SystemTime>,
+    /// How long that is; if it is not known, how long it has been seen.
+    #[serde(rename = "held_ms", serialize_with = "whole_millis")]
+    pub(crate) held_for: Duration,
     /// When it was first seen like this.
     #[serde(skip)]
-    pub(crate) since: Instant,
+    pub(crate) first_seen: Instant,
     #[serde(rename = "seen_ms", serialize_with = "whole_millis")]
     pub(crate) seen: Duration,
+    /// How many wait in line for it.
+    pub(crate) waiters: usize,
+    /// The holder's fencing token, or a later one.
+    pub(crate) fencing_token: Option<u64>,
     /// How long it lasts unless it is renewed; `None` if it never expires, or is unclear.
     #[serde(rename = "remaining_ms", serialize_with = "in_millis")]
     pub(crate) remaining: Option<Duration>,
@@ -124,7 +140,9 @@ pub(crate) struct Lock {
 pub(crate) enum State {
     /// A majority of the nodes has it.
     Held,
-    /// Only a minority has: an attempt is in progress, or nodes are missing.
+    /// Nobody has it: it is reserved for the next in line.
+    Reserved,
+    /// Only a minority has it: an attempt is in progress, or nodes are missing.
     Unclear,
 }
 
@@ -158,6 +176,7 @@ impl Snapshot {
             findings,
             nodes,
             held: locks.iter().filter(|lock| lock.state == State::Held).count(),
+            waiting: locks.iter().map(|lock| lock.waiters).sum(),
             locks,
             rates: Rates::default(),
             changes: Vec::new(),
@@ -258,6 +277,11 @@ impl Lock {
         format!("{} of {nodes} nodes {verb} {}'s lock", self.on, self.whose())
     }
 
+    /// Whether it was taken anew, as far as can be seen, by the same owner.
+    pub(super) fn is_retaken(&self, before: &Lock) -> bool {
+        self.since != before.since
+    }
+
     /// Whether somebody had it: a look while it is being released finds it unclear.
     pub(super) fn is_someones(&self) -> bool {
         self.state == State::Held || self.was_held
@@ -272,16 +296,18 @@ impl Lock {
 fn remember(locks: &mut [Lock], before: &[Lock], at: Instant) {
     let before: BTreeMap<&str, &Lock> = before.iter().map(|lock| (&*lock.id, lock)).collect();
     for lock in locks {
-        let Some(known) = before.get(&*lock.id).filter(|known| known.owner == lock.owner) else {
+        let is_same = |known: &&&Lock| known.owner == lock.owner && !lock.is_retaken(known);
+        let Some(known) = before.get(&*lock.id).filter(is_same) else {
             continue;
         };
         if lock.state != known.state {
-            lock.was_held = known.state == State::Held;
+            lock.was_held = known.state == State::Held && lock.state == State::Unclear;
             lock.runs_out = known.runs_out.filter(|_| lock.was_held);
             continue;
         }
-        lock.since = known.since;
-        lock.seen = at.saturating_duration_since(known.since);
+        lock.first_seen = known.first_seen;
+        lock.seen = at.saturating_duration_since(known.first_seen);
+        lock.held_for = lock.held_for.max(lock.seen);
         lock.longest = known.longest.max(lock.longest);
         lock.is_renewed = lock.remaining.is_none_or(|left| left >= lock.longest / 2);
         lock.runs_out = lock.remaining.filter(|_| !lock.is_renewed).map(|left| at + left);
@@ -304,6 +330,11 @@ fn in_exact_millis<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::O
 
 pub(super) fn in_utc<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&humantime::format_rfc3339_millis(*time))
+}
+
+#[expect(clippy::ref_option, reason = "serde hands it over like this")]
+fn maybe_in_utc<S: Serializer>(time: &Option<SystemTime>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| humantime::format_rfc3339_millis(time).to_string()).serialize(to)
 }
 
 fn whole_millis<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

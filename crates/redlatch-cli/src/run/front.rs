@@ -61,6 +61,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                 signals,
                 original,
                 good_until: None,
+                had_lock: false,
                 hooks: Vec::new(),
                 plan,
             }),
@@ -94,6 +95,8 @@ struct Front<'a> {
     original: Original,
     /// How long the command may run without another message from the holder.
     good_until: Option<Instant>,
+    /// Whether the holder ever had the lock.
+    had_lock: bool,
     /// The hooks that were started.
     hooks: Vec<Hook>,
     plan: &'a Plan,
@@ -106,6 +109,7 @@ impl Front<'_> {
             match self.wait() {
                 Ok(Some(News::GoodFor(time))) => {
                     self.plan.trace.borrow_mut().succeeded();
+                    self.had_lock = true;
                     self.good_until = Instant::now().checked_add(time);
                 }
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
@@ -243,8 +247,14 @@ impl Front<'_> {
                 "; the command was killed",
                 Exit::Lost,
             )
-        } else {
+        } else if self.had_lock {
             ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
+        } else {
+            (
+                "the process that waited for the lock was killed",
+                "; it never had the lock, and the command was not started",
+                Exit::Failed,
+            )
         };
         if processes.is_empty() {
             self.plan.tell(&Event::failed(format!("{words}{fate}"), exit));

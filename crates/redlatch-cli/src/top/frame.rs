@@ -96,11 +96,12 @@ fn title(snapshot: &Snapshot) -> Line {
     };
     let rates = &snapshot.rates;
     let mut words = format!(
-        "  {}  votes {} of {}  locks {}",
+        "  {}  votes {} of {}  locks {}  waiting {}",
         LocalTime::of(snapshot.time).clock(),
         snapshot.votes,
         snapshot.nodes.len(),
-        snapshot.locks.len(),
+        snapshot.held,
+        snapshot.waiting,
     );
     if rates.window_ms > 0 {
         words += &format!(
@@ -158,18 +159,26 @@ fn lock_table(
         return vec![Line::new(Style::Dim, words)];
     }
     let nodes = snapshot.nodes.len();
-    let rows: Vec<[Cell; 5]> = locks.iter().map(|lock| lock_cells(lock, nodes)).collect();
-    let mut lines = table(["LOCK", "HELD BY", "SEEN FOR", "ENDS IN", "NODES"], &rows, width);
+    let rows: Vec<[Cell; 7]> = locks.iter().map(|lock| lock_cells(lock, nodes)).collect();
+    let head = ["LOCK", "HELD BY", "FOR", "WAITING", "ENDS IN", "NODES", "COMMAND"];
+    let mut lines = table(head, &rows, width);
     if let Some(line) = selected.and_then(|at| lines.get_mut(at + 1)) {
         *line = std::mem::take(line).all(Style::Selected);
     }
     lines
 }
 
-fn lock_cells(lock: &Lock, nodes: usize) -> [Cell; 5] {
+fn lock_cells(lock: &Lock, nodes: usize) -> [Cell; 7] {
     let owner = match lock.state {
         State::Held => (Style::Plain, lock.whose().to_owned()),
+        State::Reserved => (Style::Dim, format!("nobody; {} is next", lock.whose())),
         State::Unclear => (Style::Warning, format!("unclear: {}", lock.whose())),
+    };
+    let is_known = lock.since.is_some() || lock.state != State::Held;
+    let held_for = format!("{}{}", if is_known { "" } else { ">" }, brief(lock.held_for));
+    let waiting = match lock.waiters {
+        0 => (Style::Dim, "-".into()),
+        waiters => (Style::Bold, waiters.to_string()),
     };
     let ends = match (lock.state, lock.remaining) {
         (State::Unclear, _) => (Style::Plain, "-".into()),
@@ -177,11 +186,11 @@ fn lock_cells(lock: &Lock, nodes: usize) -> [Cell; 5] {
         (_, Some(left)) if lock.is_renewed => (Style::Plain, show(left)),
         (_, Some(left)) => (Style::Warning, format!("{}, not renewed", show(left))),
     };
-    let on = (
-        if lock.on < nodes { Style::Warning } else { Style::Plain },
-        format!("{} of {nodes}", lock.on),
-    );
-    [(Style::Bold, lock.name.clone()), owner, (Style::Plain, brief(lock.seen)), ends, on]
+    let style = if lock.on < nodes { Style::Warning } else { Style::Plain };
+    let on = (style, format!("{} of {nodes}", lock.on));
+    let command = (Style::Dim, lock.command.clone().unwrap_or_else(|| "-".into()));
+    let name = (Style::Bold, lock.name.clone());
+    [name, owner, (Style::Plain, held_for), waiting, ends, on, command]
 }
 
 fn recent(snapshot: &Snapshot, most: usize) -> Vec<Line> {
@@ -248,15 +257,16 @@ fn footer(view: &View) -> Line {
 
 const HELP: &str = "
   ↑ ↓  k j       choose a lock; PgUp, PgDn, Home, End
-  Enter          look into it: what each node says
+  Enter          look into it: what each node says, who waits
   /              show only locks whose name or owner contains some text
-  s              sort by trouble, name, oldest, which ends first
+  s              sort by trouble, name, age, waiters, what ends first
   Esc            back; removes the filter
   q              quit
 
   votes          nodes that may vote; no lock can be taken without a majority
   taken, lost    as seen between two looks: there may have been more
-  SEEN FOR       how long this has been watching it with the same owner
+  FOR            how long its holder has had it; > if only we have watched it
+  WAITING        how many wait in line for it
   ENDS IN        if nobody renews it; `run` renews its lock all the time
   unclear        only a minority of the nodes has it
 

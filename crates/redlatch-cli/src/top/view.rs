@@ -37,6 +37,7 @@ pub(super) enum Sort {
     Trouble,
     Name,
     Oldest,
+    Waiting,
     EndsFirst,
 }
 
@@ -46,6 +47,7 @@ impl Sort {
             Sort::Trouble => "trouble",
             Sort::Name => "name",
             Sort::Oldest => "oldest",
+            Sort::Waiting => "most waited for",
             Sort::EndsFirst => "ends first",
         }
     }
@@ -54,7 +56,8 @@ impl Sort {
         match self {
             Sort::Trouble => Sort::Name,
             Sort::Name => Sort::Oldest,
-            Sort::Oldest => Sort::EndsFirst,
+            Sort::Oldest => Sort::Waiting,
+            Sort::Waiting => Sort::EndsFirst,
             Sort::EndsFirst => Sort::Trouble,
         }
     }
@@ -67,8 +70,11 @@ impl View {
         let mut locks: Vec<&Lock> = snapshot.locks.iter().filter(is_wanted).collect();
         match self.sort {
             Sort::Name => {}
-            Sort::Trouble => locks.sort_by_key(|lock| (lock.state == State::Held, lock.is_renewed)),
-            Sort::Oldest => locks.sort_by_key(|lock| Reverse(lock.seen)),
+            Sort::Trouble => locks.sort_by_key(|lock| {
+                (lock.state != State::Unclear, lock.is_renewed, Reverse(lock.waiters))
+            }),
+            Sort::Waiting => locks.sort_by_key(|lock| Reverse(lock.waiters)),
+            Sort::Oldest => locks.sort_by_key(|lock| Reverse(lock.held_for)),
             Sort::EndsFirst => locks.sort_by_key(|lock| (lock.remaining.is_none(), lock.remaining)),
         }
         locks

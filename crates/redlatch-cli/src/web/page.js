@@ -85,8 +85,8 @@ function showVerdict(seen) {
 
 function showNumbers(seen) {
   const numbers = [
-    ["Nodes that vote", `${seen.votes}/${seen.nodes.length}`, seen.votes < seen.nodes.length],
     ["Locks held", seen.held, false],
+    ["Waiting in line", seen.waiting, false],
     ["Taken per second", seen.rates.window_ms ? seen.rates.taken_per_second.toFixed(1) : "–", false],
     ["Lost last minute", seen.rates.lost, seen.rates.lost > 0],
   ];
@@ -117,11 +117,17 @@ function showNodes(seen) {
 const columns = [
   ["name", "Lock", "", (a, b) => a.name.localeCompare(b.name)],
   ["owner", "Held by", "", (a, b) => (a.owner ?? "").localeCompare(b.owner ?? "")],
-  ["seen", "Seen for", "number", (a, b) => b.seen_ms - a.seen_ms],
+  ["held", "Held for", "number", (a, b) => b.held_ms - a.held_ms],
+  ["waiting", "Waiting", "number", (a, b) => b.waiters - a.waiters],
   ["ends", "Ends in", "number wide", (a, b) => (a.remaining_ms ?? Infinity) - (b.remaining_ms ?? Infinity)],
   ["nodes", "Nodes", "number wide", (a, b) => a.nodes - b.nodes],
 ];
 const trouble = (lock) => (lock.state === "unclear" ? 0 : lock.is_renewed ? 2 : 1);
+const byTrouble = (a, b) => trouble(a) - trouble(b) || b.waiters - a.waiters;
+const detailsOf = (who) => [
+  who.user && `user ${who.user}`, who.command && `command ${who.command}`,
+  who.host && who.pid && (who.owner ?? "") !== `${who.host}/${who.pid}` && `${who.host}/${who.pid}`,
+].filter(Boolean).join(" · ");
 
 function makeHead() {
   const heads = columns.map(([key, title, kind]) => {
@@ -143,14 +149,23 @@ function makeHead() {
 function markHead() {
   columns.forEach(([key], at) => {
     const head = byId("locks").tHead.rows[0].cells[at];
-    if (key === state.sort) head.setAttribute("aria-sort", key === "seen" ? "descending" : "ascending");
+    if (key === state.sort) head.setAttribute("aria-sort", ["held", "waiting"].includes(key) ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   });
 }
 
+function showOwner(row, lock) {
+  const owner = lock.owner ?? "another client";
+  const words = { held: owner, reserved: `nobody; ${owner} is next`, unclear: `unclear: ${owner}` }[lock.state];
+  const element = cell(row, 1, null);
+  if (!element.firstElementChild) element.append(make("span"), make("span"));
+  set(element.firstElementChild, words, lock.state === "unclear" ? "tag warning" : "");
+  set(element.lastElementChild, detailsOf(lock), "details");
+}
+
 function showLocks(seen) {
   const column = columns.find(([key]) => key === state.sort);
-  const order = column ? column[3] : (a, b) => trouble(a) - trouble(b);
+  const order = column ? column[3] : byTrouble;
   const locks = [...seen.locks].sort(order);
   rows(byId("locks").tBodies[0], locks, (lock) => lock.id, (row, lock) => {
     const name = cell(row, 0, null);
@@ -159,14 +174,14 @@ function showLocks(seen) {
       button.type = "button";
       button.addEventListener("click", () => openLock(row.dataset.key));
     }
-    const owner = lock.owner ?? "another client";
-    if (lock.state === "unclear") tagged(row, 1, `unclear: ${owner}`, "warning");
-    else cell(row, 1, owner);
-    cell(row, 2, span(lock.seen_ms), "number");
+    showOwner(row, lock);
+    const isKnown = lock.since !== null || lock.state !== "held";
+    cell(row, 2, `${isKnown ? "" : "> "}${span(lock.held_ms)}`, "number");
+    cell(row, 3, lock.waiters ? String(lock.waiters) : "–", `number${lock.waiters ? " strong" : ""}`);
     const ends = lock.state === "unclear" ? "–" : lock.remaining_ms === null ? "never" : span(lock.remaining_ms);
-    cell(row, 3, lock.is_renewed ? ends : `${ends}, not renewed`, `number wide${lock.is_renewed ? "" : " warn-text"}`);
+    cell(row, 4, lock.is_renewed ? ends : `${ends}, not renewed`, `number wide${lock.is_renewed ? "" : " warn-text"}`);
     const isPartial = lock.nodes < seen.nodes.length;
-    cell(row, 4, `${lock.nodes} of ${seen.nodes.length}`, `number wide${isPartial ? " warn-text" : ""}`);
+    cell(row, 5, `${lock.nodes} of ${seen.nodes.length}`, `number wide${isPartial ? " warn-text" : ""}`);
   });
   const shown = locks.length;
   set(byId("more"), seen.total === 0 ? (seen.is_complete ? "No locks." : "Locks are not known: too few nodes tell.")
@@ -241,9 +256,20 @@ function openLock(id) {
 function says(node) {
   if (node.state === "down") return [`down: ${node.reason}`, "problem"];
   const out = node.quarantine ? `; quarantined: ${node.quarantine.reason}` : "";
+  if (node.state === "reserved") return [`reserved for the next in line${node.owner ? `, ${node.owner}` : ""}${out}`, "warning"];
   if (node.state === "free") return [`free${out}`, out ? "warning" : "good"];
   const left = node.remaining_ms === null ? "for ever" : `for ${span(node.remaining_ms)} unless renewed`;
   return [`held by ${node.owner ?? "another client"} ${left}${out}`, out ? "warning" : ""];
+}
+
+function showLine(lock) {
+  byId("line").hidden = lock.waiters === 0;
+  set(byId("line-title"), `Waiting in line: ${lock.waiters}`);
+  const items = lock.line.map((waiter) => {
+    const words = [waiter.owner ?? "a client that did not say who it is", detailsOf(waiter), `since ${clock(new Date(waiter.since))}`];
+    return make("li", words.filter(Boolean).join(" · "));
+  });
+  byId("waiters").replaceChildren(...items);
 }
 
 async function showLock() {
@@ -255,8 +281,11 @@ async function showLock() {
   const lock = await answer.json();
   set(byId("lock-title"), lock.name);
   const token = lock.fencing_token ? `, fencing token ${lock.fencing_token}` : "";
-  set(byId("lock-state"), lock.state === "held" ? `Held by ${lock.owner ?? "another client"}${token}`
-    : lock.state === "free" ? "Free" : "Unclear: no majority of the nodes says the same");
+  const held = [`Held by ${lock.owner ?? "another client"}`, detailsOf(lock), lock.since && `since ${clock(new Date(lock.since))}`];
+  set(byId("lock-state"), lock.state === "held" ? held.filter(Boolean).join(" · ") + token
+    : lock.state === "free" ? "Free" : lock.state === "reserved" ? "Not held; reserved for the next in line"
+    : "Unclear: no majority of the nodes says the same");
+  showLine(lock);
   state.owner = lock.owner ?? null;
   rows(byId("lock-nodes"), lock.nodes, (node) => node.node, (row, node) => {
     const [words, kind] = says(node);

@@ -5,7 +5,7 @@ use redlatch_testbed::{Chromium, Process, Scratch};
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Command, Stdio},
     time::Duration,
@@ -177,11 +177,23 @@ fn ask(port: u16, method: &str, path: &str, body: &Value) -> Value {
          Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )
     .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer);
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    let mut told: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+    // It keeps the connection, so the length counts.
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if line.trim().is_empty() {
+            break;
+        }
+        let (name, value) = line.split_once(':').unwrap_or_default();
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let mut told: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     told["value"].take()
 }
 

@@ -310,7 +310,7 @@ impl Acquiring {
         let token = if mutant::on(Mutant::TokenReused) {
             Token::from_bytes(self.order.owner.as_str().as_bytes())
         } else {
-            Token::fresh(&mut world.entropy, &self.order.owner)
+            Token::fresh_at(&mut world.entropy, &self.order.owner, now)
         };
         let attempt = Attempt::new(now, world.nodes, &self.order.terms);
         let attempt = if self.order.fencing.is_some() { attempt.fenced() } else { attempt };

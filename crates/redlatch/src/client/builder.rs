@@ -4,6 +4,7 @@ use super::{
     ConnectError, InvalidRequest, LazyError, Locks, NodesError, RestartGuard, blocking,
     connect::{admit_at_start, check_servers, ledgers, refuse_another_list},
     request::Defaults,
+    signature::Signature,
 };
 use crate::{
     driver::{
@@ -16,7 +17,7 @@ use crate::{
     testing::Leases,
 };
 use redlatch_core::{
-    Admission, Agreement, Owner, Terms,
+    Admission, Agreement, Owner, OwnerParts, Terms,
     config::{DEFAULT_TTL, Wanted, WantedRenewal},
     fence::DEFAULT_SKEW,
     line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX},
@@ -57,7 +58,8 @@ pub struct Builder {
     nodes: Vec<Result<Arc<dyn Node>, node::UrlError>>,
     wanted: Wanted,
     wait: Duration,
-    owner: Option<Result<Owner, InvalidRequest>>,
+    owner: Option<Result<String, InvalidRequest>>,
+    owner_details: OwnerParts,
     fencing: bool,
     fair: bool,
     poll_max: Duration,
@@ -78,6 +80,7 @@ impl Default for Builder {
             wanted: Wanted::default(),
             wait: DEFAULT_TTL,
             owner: None,
+            owner_details: OwnerParts::default(),
             fencing: true,
             fair: true,
             poll_max: DEFAULT_POLL_MAX,
@@ -174,7 +177,40 @@ impl Builder {
     /// Sets the label that operators see on the nodes. Default `host/pid`.
     #[must_use]
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
-        self.owner = Some(Owner::new(label).map_err(Into::into));
+        let label = label.as_ref();
+        self.owner = Some(Owner::new(label).map(|_| label.into()).map_err(Into::into));
+        self
+    }
+
+    /// Sets what else operators see of this process on the nodes, in
+    /// [`Status::owner`](crate::Status::owner): its user and its command; its host and
+    /// process id, if they are not those of this process. The label and `since` are
+    /// ignored.
+    ///
+    /// Default: host and process id. It is part of the lock's value, readable for
+    /// everybody who may read the locks. Long texts are cut.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use redlatch::{Locks, OwnerParts};
+    ///
+    /// let mut details = OwnerParts::default();
+    /// details.user = Some("ada".into());
+    /// details.command = Some("backup".into());
+    /// let locks = Locks::builder().node("memory:").owner_details(details).connect().await?;
+    ///
+    /// let guard = locks.lock("deploy").await?;
+    /// let owner = locks.status("deploy").await?.owner.expect("it is ours");
+    /// assert_eq!(owner.command.as_deref(), Some("backup"));
+    /// assert_eq!(owner.pid, Some(std::process::id()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn owner_details(mut self, details: OwnerParts) -> Self {
+        self.owner_details = details;
         self
     }
 
@@ -405,7 +441,10 @@ impl Builder {
     }
 
     pub(super) fn defaults(&self) -> Defaults {
-        let owner = self.owner.clone().and_then(Result::ok).unwrap_or_else(host_and_pid);
+        let signature = Signature::new(self.owner_details.clone());
+        let label = self.owner.as_ref().and_then(|label| label.as_deref().ok());
+        let owner = label.and_then(|label| signature.owner(label).ok());
+        let owner = owner.unwrap_or_else(|| signature.default_owner());
         let fencing = self.fencing.then_some(self.skew);
         let terms = Terms::check(&self.wanted).ok();
         Defaults {
@@ -413,6 +452,7 @@ impl Builder {
             terms,
             wait: self.wait,
             owner,
+            signature,
             fencing,
             fair: self.fair,
             poll_max: self.poll_max,
@@ -451,15 +491,6 @@ impl Builder {
         let (admission, agreement) = (self.admission(&nodes), self.agreement(&nodes));
         Ok(Observer { nodes, admission, agreement })
     }
-}
-
-/// `host/pid`, without the characters that a label cannot have.
-fn host_and_pid() -> Owner {
-    let uname = rustix::system::uname();
-    let host = uname.nodename().to_string_lossy();
-    let host: String = host.chars().filter(char::is_ascii_graphic).take(200).collect();
-    let label = format!("{host}/{}", std::process::id());
-    Owner::new(label).expect("graphic ASCII of at most 211 bytes is a label")
 }
 
 fn names(nodes: &[Arc<dyn Node>]) -> impl Iterator<Item = Arc<str>> {

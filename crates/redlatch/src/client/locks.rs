@@ -191,7 +191,8 @@ impl Locks {
         TryLockRequest(self.settings(Resources::new(resources).map_err(Into::into)))
     }
 
-    /// Returns who holds a lock, as each node sees it, without taking it.
+    /// Returns who holds a lock, as each node sees it, and who waits for it, without
+    /// taking it.
     ///
     /// A node has one second to answer.
     ///
@@ -205,23 +206,26 @@ impl Locks {
     ///
     /// Cancel-safe: nothing changes on the nodes.
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, StatusError> {
-        let resources = one(resource)?;
+        let resource = Resource::new(resource).map_err(InvalidRequest::from)?;
         let shared = &self.handle.shared;
-        let keys = self.handle.survey(Command::Inspect { resources }, FIRST_ANSWER);
+        let line = Command::Line { resource: resource.clone() };
+        let line = self.handle.survey(line, FIRST_ANSWER);
+        let keys = Command::Inspect { resources: resource.into() };
+        let keys = self.handle.survey(keys, FIRST_ANSWER);
         let facts = async {
             match &shared.admission {
                 Some(_) => self.handle.survey(Command::Examine, FIRST_ANSWER).await.map(Some),
                 None => Ok(None),
             }
         };
-        let (keys, facts) = both(keys, facts).await;
-        let (keys, facts) =
-            keys.and_then(|keys| Ok((keys, facts?))).map_err(|_| StatusError::Stopped)?;
+        let (keys, (line, facts)) = both(keys, both(line, facts)).await;
+        let told = keys.and_then(|keys| Ok((keys, line?, facts?)));
+        let (keys, line, facts) = told.map_err(|_| StatusError::Stopped)?;
         let facts = |node| facts.as_ref().and_then(|facts| facts.get(node));
         let nodes = 0..shared.nodes.len();
         let standings =
             nodes.map(|node| Some(shared.admission.as_ref()?.standing(node, facts(node)?)));
-        Ok(Status::new(&shared.nodes, &keys, standings.collect()))
+        Ok(Status::new(&shared.nodes, &keys, &line, standings.collect()))
     }
 
     /// Returns the state of every node now: whether it votes, may not vote yet or

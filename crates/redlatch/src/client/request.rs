@@ -5,6 +5,7 @@ use super::{
     error::{LockError, RunError},
     guard::{Guard, Lease},
     settings::{Settings, setters, wait_setter},
+    signature::Signature,
 };
 use crate::driver::{
     clock::wall_micros,
@@ -30,6 +31,7 @@ pub(crate) struct Defaults {
     pub(crate) terms: Option<Terms>,
     pub(crate) wait: Duration,
     pub(crate) owner: Owner,
+    pub(crate) signature: Signature,
     /// With fencing: how far clocks may be apart.
     pub(crate) fencing: Option<Duration>,
     pub(crate) fair: bool,
@@ -106,9 +108,9 @@ impl Settings {
     fn ask(mut self, wait: Duration) -> Result<Asked, LockError> {
         let terms = self.terms()?;
         let resources = self.resources?;
-        let owner = self.owner?;
         let started = self.handle.shared.clock.now();
         let arrived = wall_micros();
+        let owner = self.owner?.with_clock(started, arrived);
         let fencing =
             self.fencing.map(|skew| WallClock { read_at: started, micros: arrived, skew });
         let Defaults { poll_max, local_batch, .. } = *self.defaults;

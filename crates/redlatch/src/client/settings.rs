@@ -62,7 +62,7 @@ impl Settings {
     }
 
     pub(crate) fn owner(&mut self, label: &str) {
-        self.owner = Owner::new(label).map_err(Into::into);
+        self.owner = self.defaults.signature.owner(label).map_err(Into::into);
     }
 
     fn renewal(&mut self) -> &mut WantedRenewal {

@@ -1,10 +1,11 @@
-//! Who holds a lock, without taking it.
+//! Who holds a lock, and who waits for it, without taking it.
 
 use crate::node::Node;
 use redlatch_core::{
-    Fault, FencingToken, KeyState, Quarantine, Reply, Standing, Vote, token::owner_of,
+    Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Reply, Standing, Ticket,
+    Vote, Waiter, Waiting,
 };
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// What the nodes say about one lock. Returned by
 /// [`Locks::status`](crate::Locks::status) and
@@ -30,8 +31,30 @@ use std::{fmt, sync::Arc, time::Duration};
 pub struct Status {
     /// The conclusion from all answers.
     pub state: LockState,
+    /// What is known of the holder, or of the one for whom the lock is reserved. `None`
+    /// for a lock of another library, and if there is no conclusion.
+    pub owner: Option<OwnerParts>,
+    /// Who waits in line, the first in line first; not all of them, if the line is
+    /// very long. Whoever waits without a line
+    /// ([`fair(false)`](crate::LockRequest::fair)) is not here.
+    pub line: Vec<WaiterStatus>,
+    /// How many wait in line.
+    pub waiters: usize,
     /// Each node's answer, in the order the nodes were given.
     pub nodes: Vec<NodeStatus>,
+}
+
+/// Somebody who waits in line: one client, however many of its tasks wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaiterStatus {
+    /// What is known of it; `None` if it did not say.
+    pub owner: Option<OwnerParts>,
+    /// When it began to wait, as time since 1970. Nodes bring this within a second of
+    /// their own clock.
+    pub since: Duration,
+    /// On how many nodes it is in line.
+    pub nodes: usize,
 }
 
 /// The conclusion from the nodes' answers.
@@ -52,7 +75,15 @@ pub enum LockState {
         /// if no lock was ever fenced.
         fencing_token: Option<FencingToken>,
     },
-    /// Neither: nodes are down or quarantined, or an attempt is in progress.
+    /// Nobody holds the lock: it was released, and is reserved for the next in line,
+    /// who has not taken it yet.
+    Reserved {
+        /// The label of the one for whom it is reserved, if it is known.
+        owner: Option<String>,
+        /// How long until the reservation lapses.
+        remaining: Option<Duration>,
+    },
+    /// None of these: nodes are down or quarantined, or an attempt is in progress.
     Unclear,
 }
 
@@ -83,16 +114,24 @@ pub enum NodeKey {
         /// How long it stays without renewal; `None` if it never expires.
         remaining: Option<Duration>,
     },
-    /// Unknown: the node did not answer.
+    /// No lock: it is reserved for the next in line.
+    Reserved {
+        /// The label of the one for whom it is reserved, if it is known.
+        owner: Option<String>,
+        /// How long until the reservation lapses.
+        remaining: Option<Duration>,
+    },
+    /// Unknown: the node did not answer, or not as it should.
     Failed(Fault),
 }
 
 impl Status {
-    /// Combines the nodes' answers with their standings, where those were asked
-    /// for.
+    /// Combines the nodes' answers with their lines and their standings, where those
+    /// were asked for.
     pub(crate) fn new(
         nodes: &[Arc<dyn Node>],
         replies: &[Reply],
+        lines: &[Reply],
         standings: Vec<Option<Standing>>,
     ) -> Self {
         let keys: Vec<&KeyState> = replies.iter().filter_map(first_key).collect();
@@ -108,9 +147,14 @@ impl Status {
             })
             .collect();
         let free = |node: &&NodeStatus| node.key == NodeKey::Free && node.quarantine.is_none();
-        let is_free = nodes.iter().filter(free).count() >= majority;
-        let state = if is_free { LockState::Free } else { held_state(&keys, majority) };
-        Status { state, nodes }
+        let free = nodes.iter().filter(free).count();
+        let (state, owner) = if free >= majority {
+            (LockState::Free, None)
+        } else {
+            held_state(&keys, free, majority)
+        };
+        let (line, waiters) = line_of(lines);
+        Status { state, owner, line, waiters, nodes }
     }
 }
 
@@ -121,8 +165,13 @@ fn first_key(reply: &Reply) -> Option<&KeyState> {
     }
 }
 
-/// Held if a majority has the same value.
-pub(crate) fn held_state(keys: &[&KeyState], majority: usize) -> LockState {
+/// Held if a majority has the same value; reserved if a majority has no value, or has
+/// reserved it for somebody.
+pub(crate) fn held_state(
+    keys: &[&KeyState],
+    free: usize,
+    majority: usize,
+) -> (LockState, Option<OwnerParts>) {
     for candidate in keys {
         let KeyState::Held { value, .. } = candidate else { continue };
         let same = keys.iter().filter_map(|key| match key {
@@ -132,16 +181,67 @@ pub(crate) fn held_state(keys: &[&KeyState], majority: usize) -> LockState {
             _ => None,
         });
         let (mut remaining, numbers): (Vec<Option<Duration>>, Vec<_>) = same.unzip();
-        if remaining.len() < majority {
+        let is_reserved = value.as_deref().and_then(Ticket::reserved_in).is_some();
+        if remaining.len() < majority || is_reserved {
             continue;
         }
         // Longest first, those that never expire before all: the last of the majority decides.
         remaining.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
-        let owner = value.as_deref().and_then(owner_of);
-        let fencing_token = numbers.into_iter().flatten().max().filter(|_| owner.is_some());
-        return LockState::Held { owner, remaining: remaining[majority - 1], fencing_token };
+        let parts = value.as_deref().and_then(OwnerParts::of_value);
+        let fencing_token = numbers.into_iter().flatten().max().filter(|_| parts.is_some());
+        let owner = parts.as_ref().map(|parts| parts.label.clone());
+        let remaining = remaining[majority - 1];
+        return (LockState::Held { owner, remaining, fencing_token }, parts);
     }
-    LockState::Unclear
+    let reserved: Vec<_> = keys.iter().filter_map(|key| reservation(key)).collect();
+    if reserved.is_empty() || reserved.len() + free < majority {
+        return (LockState::Unclear, None);
+    }
+    // Nodes may have reserved it for different waiters: the earliest goes first.
+    let earliest = reserved.iter().min_by_key(|(waiting, _)| waiting.ticket);
+    let parts = earliest.and_then(|(waiting, _)| parts_of(waiting));
+    let owner = parts.as_ref().map(|parts| parts.label.clone());
+    let remaining = reserved.iter().filter_map(|(_, left)| *left).max();
+    (LockState::Reserved { owner, remaining }, parts)
+}
+
+/// For whom a key is reserved, and for how long.
+fn reservation(key: &KeyState) -> Option<(Waiting, Option<Duration>)> {
+    let KeyState::Held { value: Some(value), remaining, .. } = key else { return None };
+    Some((Waiting::reserved_in(value)?, *remaining))
+}
+
+/// What is known of a waiter. It has waited since it got its ticket.
+fn parts_of(waiting: &Waiting) -> Option<OwnerParts> {
+    let mut parts = OwnerParts::parse(waiting.owner.as_deref()?)?;
+    parts.since = Some(Duration::from_micros(waiting.ticket.arrived));
+    Some(parts)
+}
+
+/// Who waits by the nodes' answers, in order, and how many they are.
+fn line_of(replies: &[Reply]) -> (Vec<WaiterStatus>, usize) {
+    let lines = || {
+        replies.iter().filter_map(|reply| match reply {
+            Reply::Line(line) => Some(line),
+            _ => None,
+        })
+    };
+    let mut waiters: BTreeMap<Waiter, Vec<&Waiting>> = BTreeMap::new();
+    for waiting in lines().flat_map(|LineState { first, .. }| first) {
+        waiters.entry(waiting.ticket.waiter).or_default().push(waiting);
+    }
+    let mut line: Vec<(Ticket, WaiterStatus)> = waiters
+        .into_values()
+        .filter_map(|told| {
+            let ticket = told.iter().map(|waiting| waiting.ticket).min()?;
+            let owner = told.iter().find_map(|waiting| parts_of(waiting));
+            let since = Duration::from_micros(ticket.arrived);
+            Some((ticket, WaiterStatus { owner, since, nodes: told.len() }))
+        })
+        .collect();
+    line.sort_by_key(|(ticket, _)| *ticket);
+    let count = lines().map(|line| line.count).max().unwrap_or(0).max(line.len());
+    (line.into_iter().map(|(_, waiter)| waiter).collect(), count)
 }
 
 fn node_key(reply: &Reply) -> NodeKey {
@@ -149,10 +249,17 @@ fn node_key(reply: &Reply) -> NodeKey {
         Reply::Vote(Vote::Failed(fault)) => NodeKey::Failed(fault.clone()),
         reply => match first_key(reply) {
             Some(KeyState::Free) => NodeKey::Free,
-            Some(KeyState::Held { value, remaining, .. }) => {
-                let owner = value.as_deref().and_then(owner_of);
-                NodeKey::Held { owner, remaining: *remaining }
-            }
+            Some(key @ KeyState::Held { value, remaining, .. }) => match reservation(key) {
+                Some((waiting, remaining)) => {
+                    let owner = parts_of(&waiting).map(|parts| parts.label);
+                    NodeKey::Reserved { owner, remaining }
+                }
+                None => {
+                    let parts = value.as_deref().and_then(OwnerParts::of_value);
+                    let owner = parts.map(|parts| parts.label);
+                    NodeKey::Held { owner, remaining: *remaining }
+                }
+            },
             None => NodeKey::Failed(Fault::Nonsense("not an answer to the question".into())),
         },
     }
@@ -163,6 +270,7 @@ impl fmt::Display for LockState {
         match self {
             LockState::Free => f.write_str("free"),
             LockState::Held { owner, remaining, .. } => write_held(f, owner.as_ref(), *remaining),
+            LockState::Reserved { owner, .. } => write_reserved(f, owner.as_ref()),
             LockState::Unclear => f.write_str("unclear: no majority says the same"),
         }
     }
@@ -173,9 +281,15 @@ impl fmt::Display for NodeKey {
         match self {
             NodeKey::Free => f.write_str("free"),
             NodeKey::Held { owner, remaining } => write_held(f, owner.as_ref(), *remaining),
+            NodeKey::Reserved { owner, .. } => write_reserved(f, owner.as_ref()),
             NodeKey::Failed(fault) => write!(f, "{fault}"),
         }
     }
+}
+
+fn write_reserved(f: &mut fmt::Formatter<'_>, owner: Option<&String>) -> fmt::Result {
+    f.write_str("not held, reserved for the next in line")?;
+    owner.map_or(Ok(()), |owner| write!(f, ": {owner}"))
 }
 
 fn write_held(

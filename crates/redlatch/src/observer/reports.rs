@@ -1,10 +1,11 @@
 //! What an observer reports.
 
+use super::session::Found;
 use crate::{
     client::status::{LockState, held_state},
     node::{Node, label},
 };
-use redlatch_core::{Facts, Fault, HeldKey, KeyState, Resource, Vote, token::owner_of};
+use redlatch_core::{Facts, Fault, KeyState, OwnerParts, Resource, Vote, Waiting};
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// The locks that are held. Returned by [`Observer::list`](super::Observer::list).
@@ -23,7 +24,8 @@ pub struct Listing {
 pub struct Listed {
     /// The locked resource.
     pub name: Resource,
-    /// The conclusion from all nodes: held, or unclear if only a minority has it.
+    /// The conclusion from all nodes: held, reserved for the next in line, or unclear if
+    /// only a minority has it.
     pub state: LockState,
     /// How many nodes have it.
     pub nodes: usize,
@@ -32,6 +34,10 @@ pub struct Listed {
     pub on: Vec<Arc<str>>,
     /// The owner's label in that token; `None` for a lock of another library.
     pub owner: Option<String>,
+    /// What is known of that owner.
+    pub owner_parts: Option<OwnerParts>,
+    /// How many wait in line for it.
+    pub waiters: usize,
 }
 
 /// The result of a forced release on one node. Returned by
@@ -93,45 +99,56 @@ impl Examined {
 }
 
 impl Listing {
-    pub(super) fn new(nodes: &[Arc<dyn Node>], told: Vec<(Vec<HeldKey>, Option<Fault>)>) -> Self {
-        let majority = nodes.len() / 2 + 1;
-        let mut locks: BTreeMap<Resource, BTreeMap<usize, HeldKey>> = BTreeMap::new();
+    pub(super) fn new(nodes: &[Arc<dyn Node>], told: Vec<(Vec<Found>, Option<Fault>)>) -> Self {
+        let mut locks: BTreeMap<Resource, BTreeMap<usize, Found>> = BTreeMap::new();
         let mut failed = Vec::new();
         for (at, (found, fault)) in told.into_iter().enumerate() {
             for lock in found {
-                locks.entry(lock.name.clone()).or_default().insert(at, lock);
+                locks.entry(lock.key.name.clone()).or_default().insert(at, lock);
             }
             failed.extend(fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
         }
-        let listed = locks.into_iter().map(|(name, keys)| {
-            let count = keys.len();
-            let party = largest_party(&keys);
-            let owner = party.first().and_then(|at| owner_of(&keys[at].value));
-            let on = party.into_iter().map(|at| Arc::from(nodes[at].name())).collect();
-            // A list has no fencing numbers.
-            let states = keys.into_values().map(|lock| KeyState::Held {
-                value: Some(lock.value),
-                remaining: lock.remaining,
-                number: None,
-            });
-            let states: Vec<KeyState> = states.collect();
-            Listed {
-                name,
-                state: held_state(&states.iter().collect::<Vec<_>>(), majority),
-                nodes: count,
-                on,
-                owner,
-            }
-        });
+        let listed = locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes));
         Listing { locks: listed.collect(), failed }
     }
 }
 
+impl Listed {
+    fn new(name: Resource, keys: &BTreeMap<usize, Found>, nodes: &[Arc<dyn Node>]) -> Self {
+        let majority = nodes.len() / 2 + 1;
+        let party = largest_party(keys);
+        let owner_parts = party.first().and_then(|at| parts_in(&keys[at].key.value));
+        let states = keys.values().map(|lock| KeyState::Held {
+            value: Some(lock.key.value.clone()),
+            remaining: lock.key.remaining,
+            number: lock.number,
+        });
+        let states: Vec<KeyState> = states.collect();
+        let missing = nodes.len() - keys.len();
+        let (state, _) = held_state(&states.iter().collect::<Vec<_>>(), missing, majority);
+        Listed {
+            name,
+            state,
+            nodes: keys.len(),
+            on: party.into_iter().map(|at| Arc::from(nodes[at].name())).collect(),
+            owner: owner_parts.as_ref().map(|parts| parts.label.clone()),
+            owner_parts,
+            waiters: keys.values().map(|lock| lock.key.waiters).max().unwrap_or(0),
+        }
+    }
+}
+
+/// What is known of who holds a key with this value, or for whom it is reserved.
+fn parts_in(value: &[u8]) -> Option<OwnerParts> {
+    let reserved = || OwnerParts::parse(Waiting::reserved_in(value)?.owner.as_deref()?);
+    OwnerParts::of_value(value).or_else(reserved)
+}
+
 /// The largest group of nodes that have the same value.
-fn largest_party(keys: &BTreeMap<usize, HeldKey>) -> Vec<usize> {
-    let with = |value| keys.iter().filter(move |(_, key)| key.value == value).map(|(at, _)| *at);
-    let values = keys.values().map(|key| &key.value);
-    let parties = values.map(|value| with(value.clone()).collect::<Vec<_>>());
+fn largest_party(keys: &BTreeMap<usize, Found>) -> Vec<usize> {
+    let with = |value| keys.iter().filter(move |(_, found)| found.key.value == value);
+    let values = keys.values().map(|found| &found.key.value);
+    let parties = values.map(|value| with(value.clone()).map(|(at, _)| *at).collect::<Vec<_>>());
     parties.max_by_key(Vec::len).unwrap_or_default()
 }
 

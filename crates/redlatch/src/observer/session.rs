@@ -6,8 +6,8 @@ use crate::{
     node::{Link, Node},
 };
 use redlatch_core::{
-    Command, Fault, HeldKey, KeyState, Page, Proposal, Reply, Resources, Tag, Token, Vote,
-    fence::DEFAULT_SKEW, token::owner_of,
+    Command, Fault, FencingToken, HeldKey, KeyState, Page, Proposal, Reply, Resources, Tag, Token,
+    Vote, fence::DEFAULT_SKEW, resource::MAX_RESOURCES, token::owner_of,
 };
 use std::{
     future::poll_fn,
@@ -20,6 +20,12 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the lock of a trial lives if it cannot be released.
 const TRIAL_TTL: Duration = Duration::from_secs(2);
+
+/// A lock on one node, and the number of its fencing register.
+pub(super) struct Found {
+    pub(super) key: HeldKey,
+    pub(super) number: Option<FencingToken>,
+}
 
 /// A connection for questions, one at a time.
 pub(super) struct Session {
@@ -51,13 +57,15 @@ impl Session {
         answer.unwrap_or_else(|_| Reply::failed(Fault::TimedOut(PATIENCE)))
     }
 
-    pub(super) async fn pages(mut self, pattern: Arc<[u8]>) -> (Vec<HeldKey>, Option<Fault>) {
+    pub(super) async fn pages(mut self, pattern: Arc<[u8]>) -> (Vec<Found>, Option<Fault>) {
         let mut locks = Vec::new();
         let mut after = None;
         loop {
             match self.ask(Command::List { pattern: pattern.clone(), after }).await {
                 Reply::Page(Page { locks: found, next }) => {
-                    locks.extend(found);
+                    if let Err(fault) = self.number(found, &mut locks).await {
+                        return (locks, Some(fault));
+                    }
                     match next {
                         Some(next) => after = Some(next),
                         None => return (locks, None),
@@ -66,6 +74,34 @@ impl Session {
                 reply => return (locks, Some(fault_in(reply))),
             }
         }
+    }
+
+    /// Adds the numbers of the locks' fencing registers, which a list does not have.
+    async fn number(&mut self, found: Box<[HeldKey]>, locks: &mut Vec<Found>) -> Result<(), Fault> {
+        for some in found.chunks(MAX_RESOURCES) {
+            let mut names: Vec<_> = some.iter().map(|key| key.name.as_bytes()).collect();
+            names.sort_unstable();
+            names.dedup();
+            let Ok(resources) = Resources::new(&names) else { continue };
+            let states = match self.ask(Command::Inspect { resources: resources.clone() }).await {
+                Reply::Keys(states) => states,
+                reply => return Err(fault_in(reply)),
+            };
+            for key in some {
+                let at = resources.iter().position(|name| *name == key.name);
+                let number = match at.and_then(|at| states.get(at)) {
+                    // Unless somebody else has taken it meanwhile.
+                    Some(KeyState::Held { value, number, .. })
+                        if value.as_deref() == Some(&*key.value) =>
+                    {
+                        *number
+                    }
+                    _ => None,
+                };
+                locks.push(Found { key: key.clone(), number });
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn force(

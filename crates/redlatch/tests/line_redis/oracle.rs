@@ -12,7 +12,10 @@ use redlatch_core::{
     reference::{Reading, ReferenceNode},
 };
 use redlatch_testbed::{Flavour, Server};
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime},
+};
 
 const COMMANDS: usize = 2500;
 /// How many commands are about the same names.
@@ -33,7 +36,15 @@ async fn every_server_keeps_lines_as_the_reference_node_does() {
             }
         };
         // A history in which one of these never happens proves nothing.
-        for words in ["Granted", "Numbered", "Gone", "ahead: Some(2)", "reserved: true", "Wake"] {
+        for words in [
+            "Granted",
+            "Numbered",
+            "Gone",
+            "ahead: Some(2)",
+            "reserved: true",
+            "Wake",
+            "Some(\"1\")",
+        ] {
             assert!(kept.matches(words).count() > 20, "{flavour}: {words} was hardly ever said");
         }
     }
@@ -45,6 +56,7 @@ async fn compare(flavour: Flavour, seed: u64) -> Option<String> {
     let server = Server::options().flavour(flavour).start().expect("a server");
     let mut wire = Wire::to(&server.url(), CLIENT);
     let mut reference = ReferenceNode::new(Identity { run: "1".into(), version: "".into() });
+    reference.owners = Some(BTreeMap::new());
     let mut draw = Draw::new(seed);
     let (mut said, mut wall, mut since) = (String::new(), micros(), Instant::now());
     for number in 0..COMMANDS {
@@ -117,6 +129,10 @@ fn timeless(command: &Command, mut reply: Reply) -> String {
                 }
             }
         }
+        Reply::Line(line) => {
+            let first = line.first.iter().map(|it| (it.ticket.waiter, it.owner.as_deref()));
+            return format!("in line: {} {:?}", line.count, first.collect::<Vec<_>>());
+        }
         _ => {}
     }
     format!("{reply:?}")
@@ -170,7 +186,8 @@ impl Draw {
                 let ticket = self.dice.percent(80).then_some(ticket);
                 Command::Plant { resources, token, ttl, fingerprint, ticket }
             }
-            _ => Command::Inspect { resources },
+            18 => Command::Inspect { resources },
+            _ => Command::Line { resource: resources.iter().next().expect("a name").clone() },
         }
     }
 

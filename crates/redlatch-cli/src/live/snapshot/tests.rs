@@ -31,7 +31,7 @@ impl Looks {
         };
         let mut locks = locks.to_vec();
         for lock in &mut locks {
-            lock.since = self.at;
+            lock.first_seen = self.at;
         }
         let nodes = self.stands.into_iter().enumerate().map(node).collect();
         let findings = Vec::new();
@@ -54,8 +54,16 @@ fn held(name: &str, owner: &str, left: u64) -> Lock {
         name: name.into(),
         state: State::Held,
         owner: Some(owner.into()),
-        since: Instant::now(),
+        host: None,
+        pid: None,
+        user: None,
+        command: None,
+        since: None,
+        held_for: Duration::ZERO,
+        first_seen: Instant::now(),
         seen: Duration::ZERO,
+        waiters: 0,
+        fencing_token: None,
         remaining: Some(left),
         longest: left,
         is_renewed: true,
@@ -86,6 +94,25 @@ fn a_lock_that_comes_passes_on_and_goes_is_told() {
     assert_eq!(new, one(Kind::Taken, "x passed from ada to eve"));
     assert_eq!(seen.locks[0].seen, Duration::ZERO);
     assert_eq!(looks.see(&[held("x", "eve", 30)]).1, one(Kind::Freed, "y free; bob had it"));
+}
+
+#[test]
+fn a_lock_that_its_owner_takes_anew_counts_and_one_that_is_reserved_is_not_held() {
+    let since = |name, seconds| Lock {
+        since: SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)),
+        ..held(name, "ada", 30)
+    };
+    let mut looks = Looks::new();
+    looks.see(&[since("x", 1), since("y", 1)]);
+
+    let (seen, new) =
+        looks.see(&[since("x", 2), Lock { state: State::Reserved, ..held("y", "bob", 1) }]);
+
+    let again = (Kind::Taken, "x taken again by ada".to_owned());
+    assert_eq!(new, [again, (Kind::Freed, "y free; ada had it, and bob is next".into())]);
+    assert_eq!((seen.held, seen.rates.taken), (1, 1));
+    let (_, new) = looks.see(&[since("x", 2), held("y", "bob", 30)]);
+    assert_eq!(new, one(Kind::Taken, "y taken by bob"));
 }
 
 #[test]

@@ -100,7 +100,10 @@ checks! {
     who_leaves_is_in_line_no_more
     a_grant_ends_a_place_that_is_known
     a_take_of_several_joins_the_line_for_the_first_held
-    a_ticket_far_from_the_clock_is_brought_near;
+    a_ticket_far_from_the_clock_is_brought_near
+    who_waits_is_told_in_order
+    a_list_counts_who_waits
+    what_is_reserved_tells_for_whom;
     serving:
     a_release_reserves_the_lock_for_the_first_and_wakes_it
     nobody_else_takes_what_is_reserved

@@ -8,12 +8,12 @@ use crate::{
 use redlatch_core::{
     Cause, Command, Entropy, Facts, FencingToken, Identity, KeyState, Ledger, Mark, Owner, Place,
     Proposal, Reply, Resource, Resources, Tag, Then, Ticket, Token, Vote, Wake, fence,
-    fence::DEFAULT_SKEW, resource::MAX_NAME,
+    fence::DEFAULT_SKEW, resource::MAX_NAME, token::signature_of,
 };
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -116,6 +116,21 @@ impl Claim {
     pub(super) fn take(&self, ttl: Duration) -> Command {
         let Claim { resources, token } = self.clone();
         Command::Take { resources, token, ttl, fence: None, fingerprint: None, place: None }
+    }
+
+    /// Asks who waits for the first of its resources.
+    pub(super) fn line(&self) -> Command {
+        Command::Line { resource: self.first().clone() }
+    }
+
+    /// Asks for the locks with the name of its first resource.
+    pub(super) fn list(&self) -> Command {
+        Command::List { pattern: self.first().as_bytes().into(), after: None }
+    }
+
+    /// The owner's text in its token.
+    pub(super) fn owner(&self) -> Option<Arc<str>> {
+        signature_of(self.token.as_bytes()).map(Arc::from)
     }
 
     /// A take that proposes a number.

@@ -5,7 +5,7 @@
 use super::site::{CheckedLink, Claim, LONG, Outcome, Site, problem, random};
 use crate::driver::clock::wall_micros;
 use redlatch_core::{Command, KeyState, Place, Reply, Then, Ticket, Vote, Waiter, Wake};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The longest that a reservation can last.
 pub(super) const PATIENT: u16 = u16::MAX;
@@ -86,6 +86,27 @@ impl WaitingClient {
             Vote::Held(holder) if holder.ahead.map(usize::from) == Some(ahead) => Ok(()),
             vote => problem(format!("{ahead} should be ahead in line, but the node said {vote:?}")),
         }
+    }
+
+    /// What a node should tell of it.
+    pub(super) fn as_told(&self) -> (Waiter, Option<Arc<str>>) {
+        (self.ticket.waiter, self.claim.owner())
+    }
+
+    /// Checks that these wait for the first of its names, in this order.
+    pub(super) async fn is_waited_for_by(
+        &mut self,
+        right: &[(Waiter, Option<Arc<str>>)],
+    ) -> Outcome {
+        let line = match self.link.ask(self.claim.line()).await? {
+            Reply::Line(line) => line,
+            reply => return problem(format!("the question who waits was answered with {reply:?}")),
+        };
+        let told = line.first.iter().map(|it| (it.ticket.waiter, it.owner.clone()));
+        if line.count == right.len() && told.eq(right.iter().cloned()) {
+            return Ok(());
+        }
+        problem(format!("{right:?} should be in line, but the node said {line:?}"))
     }
 
     /// Waits until it is woken for the first of its names.

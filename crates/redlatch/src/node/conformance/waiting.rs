@@ -4,7 +4,7 @@ use super::{
     site::{Outcome, Site, problem},
     waiter::{WaitingClient, clock, without_line},
 };
-use redlatch_core::line::LARGEST_SKEW;
+use redlatch_core::{Command, KeyState, Reply, Waiting, line::LARGEST_SKEW};
 use std::time::{Duration, Instant};
 
 /// Less than the largest skew, in microseconds.
@@ -127,6 +127,63 @@ pub(super) async fn a_ticket_far_from_the_clock_is_brought_near(site: &Site<'_>)
         }
     }
     Ok(())
+}
+
+pub(super) async fn who_waits_is_told_in_order(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
+    holder.holds().await?;
+    holder.is_waited_for_by(&[]).await?;
+    first.waits_behind(0).await?;
+    second.waits_behind(1).await?;
+
+    holder.is_waited_for_by(&[first.as_told(), second.as_told()]).await?;
+    first.link.gone(first.leave()).await?;
+
+    holder.is_waited_for_by(&[second.as_told()]).await
+}
+
+/// A list may come in pages, and a page may lack the lock.
+pub(super) async fn a_list_counts_who_waits(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first] = WaitingClient::line(site, &["a"]).await?;
+    holder.holds().await?;
+    first.waits_behind(0).await?;
+
+    let mut command = holder.claim.list();
+    loop {
+        let page = match holder.link.ask(command).await? {
+            Reply::Page(page) => page,
+            reply => return problem(format!("a list was answered with {reply:?}")),
+        };
+        match (page.locks.iter().find(|lock| lock.name == *holder.claim.first()), page.next) {
+            (Some(lock), _) if lock.waiters == 1 => return Ok(()),
+            (Some(lock), _) => {
+                return problem(format!("one waits, but the list counts {}", lock.waiters));
+            }
+            (None, None) => return problem("a list lacks a lock that is held"),
+            (None, after) => {
+                command = Command::List { pattern: holder.claim.first().as_bytes().into(), after };
+            }
+        }
+    }
+}
+
+pub(super) async fn what_is_reserved_tells_for_whom(site: &Site<'_>) -> Outcome {
+    let [mut holder, mut first] = WaitingClient::line(site, &["a"]).await?;
+    holder.holds().await?;
+    first.waits_behind(0).await?;
+
+    holder.granted(holder.release()).await?;
+
+    first.has_reservation().await?;
+    let states = first.link.states(&first.claim).await?;
+    let reserved = states.first().and_then(|state| match state {
+        KeyState::Held { value, .. } => Waiting::reserved_in(value.as_deref()?),
+        KeyState::Free => None,
+    });
+    match reserved.and_then(|waiting| waiting.owner) {
+        owner if owner == first.claim.owner() => Ok(()),
+        owner => problem(format!("the lock is reserved for {owner:?}")),
+    }
 }
 
 /// For nodes that keep no lines.

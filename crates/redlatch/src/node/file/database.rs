@@ -92,6 +92,7 @@ impl Database {
         // Reads need no lock: a hung writer must not hide the locks.
         let begin = match command {
             Command::Inspect { .. }
+            | Command::Line { .. }
             | Command::Identify
             | Command::List { .. }
             | Command::Examine
@@ -127,6 +128,7 @@ impl Database {
                     Reply::Vote(self.release(now, resources, token, *then)?)
                 }
                 Command::Inspect { resources } => self.inspect(now, resources)?,
+                Command::Line { resource } => Reply::Line(self.line_state(now, resource)?),
                 Command::Identify => Reply::Identity(self.identity.clone()),
                 Command::List { pattern, after } => {
                     Reply::Page(self.list(now, pattern, after.as_deref())?)
@@ -319,7 +321,8 @@ impl Database {
             let held = Row { value: row.get(1)?, deadline: row.get(2)? };
             if let (Ok(name), true) = (Resource::new(&name), glob::matches(pattern, &name)) {
                 let remaining = Some(held.remaining(now));
-                locks.push(HeldKey { name, value: held.value.into(), remaining });
+                let waiters = self.line(now, &name)?.tickets().len();
+                locks.push(HeldKey { name, value: held.value.into(), remaining, waiters });
             }
             read += 1;
             last = Some(Arc::from(name));

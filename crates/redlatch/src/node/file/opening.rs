@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const APPLICATION: i32 = 0x5264_4C74;
 
 /// Incremented with every change of the tables.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 
 /// The steps that upgrade the tables from one format to the next. An older
 /// database gets the steps it lacks.
-const FORMATS: [(i32, &str); 4] = [(1, LOCKS), (2, GUARD), (3, FLOOR), (4, LINES)];
+const FORMATS: [(i32, &str); 5] = [(1, LOCKS), (2, GUARD), (3, FLOOR), (4, LINES), (5, WAITERS)];
 
 const LOCKS: &str = "
     -- One row. The boot id is that of the machine's start that all locks are of.
@@ -67,6 +67,15 @@ const LINES: &str = "
         name BLOB PRIMARY KEY, tickets BLOB NOT NULL, deadline INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX lapses ON lines (deadline);
+";
+
+const WAITERS: &str = "
+    -- Who the waiters are, for people: the owner's text of each, under the 16 hex
+    -- digits that name it in its ticket. The deadline is as of a line.
+    CREATE TABLE waiters (
+        waiter TEXT PRIMARY KEY, owner TEXT NOT NULL, deadline INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX silences ON waiters (deadline);
 ";
 
 /// The first format that records when a database was created.
@@ -223,7 +232,8 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
         // cannot have forgotten any lock of the current boot.
         let of_earlier_boot = "UPDATE node SET boot = ?1, since = 0 WHERE boot <> ?1";
         if connection.execute(of_earlier_boot, [&*boot.id])? > 0 {
-            connection.execute_batch("DELETE FROM locks; DELETE FROM lines")?;
+            connection
+                .execute_batch("DELETE FROM locks; DELETE FROM lines; DELETE FROM waiters")?;
         }
         Ok(connection.query_row("SELECT id FROM node", [], |row| row.get(0))?)
     })

@@ -7,7 +7,7 @@ use redlatch_core::{
     reference::{Deadline, Reading, ReferenceNode},
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -70,7 +70,11 @@ impl Server {
         let identity = Identity { run: fresh_run(), version };
         let nobody = Some(BTreeSet::new());
         Server {
-            node: ReferenceNode { listening: nobody, ..ReferenceNode::new(identity) },
+            node: ReferenceNode {
+                listening: nobody,
+                owners: Some(BTreeMap::new()),
+                ..ReferenceNode::new(identity)
+            },
             sweep_at: FEW,
             restarted: None,
             paused: false,

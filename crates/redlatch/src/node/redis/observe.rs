@@ -1,8 +1,9 @@
 //! Parses a server's answers to commands that only read.
 
-use super::resp::Value;
+use super::resp::{Digits, Value, write_command};
 use redlatch_core::{
-    Facts, FencingToken, HeldKey, Identity, Ledger, Page, Resource, token::owner_of,
+    Facts, FencingToken, HeldKey, Identity, Ledger, LineState, Page, Resource, Ticket, Waiting,
+    line::MOST_TOLD, token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +14,31 @@ pub const REDIS_PERMISSIONS: &str = "resetchannels -@all +eval +evalsha +script|
     +getrange +set +del +exists +pexpire +pttl +hmget +hset +ping +info +time +select +scan \
     +hello +publish +subscribe &redlatch:*";
 
-/// `{cursor, {{name, value, PTTL}, …}}`.
+/// Asks who waits in line for a key.
+pub(super) fn write_line(out: &mut Vec<u8>, resource: &Resource) {
+    let source = include_bytes!("scripts/waiters.lua");
+    let mut digits = Digits::default();
+    let most = digits.of(MOST_TOLD as u64);
+    write_command(out, &[b"EVAL", source, b"1", resource.as_bytes(), most]);
+}
+
+/// `{count, {{ticket, owner's text or nil}, …}}`.
+pub(super) fn line(parts: &[Value<'_>]) -> Option<LineState> {
+    let [Value::Int(count), Value::Array(found)] = parts else { return None };
+    let waiting = |told: &Value<'_>| {
+        let Value::Array(told) = told else { return None };
+        let (ticket, owner) = match told.as_slice() {
+            [Value::Text(ticket), Value::Text(owner)] => (ticket, str::from_utf8(owner).ok()),
+            [Value::Text(ticket), Value::Nil] => (ticket, None),
+            _ => return None,
+        };
+        Some(Waiting { ticket: Ticket::parse(ticket)?, owner: owner.map(Arc::from) })
+    };
+    let first: Option<Box<[Waiting]>> = found.iter().map(waiting).collect();
+    Some(LineState { first: first?, count: usize::try_from(*count).ok()? })
+}
+
+/// `{cursor, {{name, value, PTTL, how many wait}, …}}`.
 pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     let [Value::Text(cursor), Value::Array(found)] = parts else {
         return None;
@@ -21,14 +46,18 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     let mut locks = Vec::new();
     for lock in found {
         let Value::Array(lock) = lock else { return None };
-        let [Value::Text(name), Value::Text(value), Value::Int(pttl)] = lock.as_slice() else {
+        let [Value::Text(name), Value::Text(value), Value::Int(pttl), Value::Int(waiters)] =
+            lock.as_slice()
+        else {
             return None;
         };
         // The server has already left out keys that are not ours, as far as it
         // could tell.
-        if let (Ok(name), Some(_)) = (Resource::new(name), owner_of(value)) {
+        let is_ours = owner_of(value).is_some() || Ticket::reserved_in(value).is_some();
+        if let (Ok(name), true) = (Resource::new(name), is_ours) {
             let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
-            locks.push(HeldKey { name, value: Arc::from(*value), remaining });
+            let waiters = usize::try_from(*waiters).unwrap_or_default();
+            locks.push(HeldKey { name, value: Arc::from(*value), remaining, waiters });
         }
     }
     let next = (*cursor != b"0").then(|| Arc::from(*cursor));
@@ -147,16 +176,34 @@ mod tests {
     fn a_page_holds_our_locks_alone() {
         let ours = [&[b'a'; 40][..], b"@me"].concat();
         let lock = |name, value| {
-            Value::Array(vec![Value::Text(name), Value::Text(value), Value::Int(1500)])
+            let [left, waiters] = [1500, 2].map(Value::Int);
+            Value::Array(vec![Value::Text(name), Value::Text(value), left, waiters])
         };
-        let found = vec![lock(b"x", &ours), lock(b"y", b"something else"), lock(b"", &ours)];
+        let reserved = ["redlatch:next:", &"7".repeat(36), "@me"].concat();
+        let found =
+            [("x", &*ours), ("y", b"something else"), ("", &ours), ("z", reserved.as_bytes())];
+        let found = found.into_iter().map(|(name, value)| lock(name.as_bytes(), value)).collect();
 
         let page = page(&[Value::Text(b"17"), Value::Array(found)]).unwrap();
 
         let names: Vec<_> = page.locks.iter().map(|lock| lock.name.to_string()).collect();
-        assert_eq!(names, ["x"]);
+        assert_eq!(names, ["x", "z"]);
         assert_eq!(page.locks[0].remaining, Some(Duration::from_millis(1500)));
+        assert_eq!(page.locks[0].waiters, 2);
         assert_eq!(page.next.as_deref(), Some(&b"17"[..]));
+    }
+
+    #[test]
+    fn a_line_is_read_with_the_owners_that_are_known() {
+        let ticket = "7".repeat(36);
+        let waiting = |owner| Value::Array(vec![Value::Text(ticket.as_bytes()), owner]);
+        let told = [Value::Text(b"web-1/7"), Value::Nil, Value::Text(b"\xff")].map(waiting);
+
+        let line = line(&[Value::Int(9), Value::Array(told.into())]).unwrap();
+
+        let owners: Vec<_> = line.first.iter().map(|waiting| waiting.owner.as_deref()).collect();
+        assert_eq!((owners, line.count), (vec![Some("web-1/7"), None, None], 9));
+        assert!(super::line(&[Value::Int(1), Value::Array(vec![Value::Int(1)])]).is_none());
     }
 
     #[test]

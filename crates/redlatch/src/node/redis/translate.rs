@@ -109,6 +109,7 @@ pub(super) fn write(
             let registers: Vec<&[u8]> = registers.iter().map(String::as_bytes).collect();
             write_script(out, naming, Script::Inspect, resources, &registers);
         }
+        Command::Line { resource } => observe::write_line(out, resource),
         Command::List { pattern, after } => {
             let cursor = after.as_deref().unwrap_or(b"0");
             let source = include_bytes!("scripts/list.lua");
@@ -238,6 +239,9 @@ pub(super) fn read(
             return keys.map_or_else(|| unexpected(value), Reply::Keys);
         }
         (Command::Identify, Value::Status(b"PONG")) => return Reply::Identity(identity.clone()),
+        (Command::Line { .. }, Value::Array(parts)) => {
+            return observe::line(parts).map_or_else(|| unexpected(value), Reply::Line);
+        }
         (Command::List { .. }, Value::Array(parts)) => {
             return observe::page(parts).map_or_else(|| unexpected(value), Reply::Page);
         }

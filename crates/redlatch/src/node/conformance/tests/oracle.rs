@@ -14,6 +14,7 @@ use redlatch_core::{
 };
 use redlatch_testbed::{Flavour, Server};
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -50,6 +51,7 @@ async fn answers_as_the_reference_node_does(node: &dyn Node, lines: bool) {
     let begin = wall_micros();
     let mut draw = Draw::new(begin, lines);
     let mut reference = ReferenceNode::new(Identity { run: "1".into(), version: "".into() });
+    reference.owners = Some(BTreeMap::new());
     let mut link = Site::new(node, PATIENCE).link();
     let (mut mark, mut own_mark): (Option<Mark>, Option<Mark>) = (None, None);
     let (mut said, mut woken, mut chapter) = (String::new(), 0, Instant::now());
@@ -87,6 +89,7 @@ async fn answers_as_the_reference_node_does(node: &dyn Node, lines: bool) {
         assert!(said.matches(vote).count() > 20, "{vote} was hardly ever said");
     }
     if lines {
+        assert!(said.matches(&format!("Some({OWNER:?})")).count() > 5, "hardly anybody was told");
         for words in ["ahead: Some(0)", "ahead: Some(1)", "reserved for"] {
             assert!(said.matches(words).count() > 20, "{words} was hardly ever said");
         }
@@ -122,6 +125,10 @@ fn timeless(mut reply: Reply) -> String {
                     }
                 }
             }
+        }
+        Reply::Line(line) => {
+            let first = line.first.iter().map(|it| (it.ticket.waiter, it.owner.as_deref()));
+            return format!("in line: {} {:?}", line.count, first.collect::<Vec<_>>());
         }
         Reply::Facts(facts) => {
             let Facts { marker, agreement, reserved, mark, highest, .. } = &**facts;
@@ -183,7 +190,8 @@ impl Draw {
             11 => Command::Raise { resources, token, to: number.unwrap(), fingerprint },
             12 => Command::Plant { resources, token, ttl, fingerprint, ticket },
             13 => Command::Inspect { resources },
-            14 => Command::Examine,
+            14 if self.dice.percent(50) => Command::Examine,
+            14 => Command::Line { resource: resources.iter().next().unwrap().clone() },
             15..17 => {
                 let (nonce, replace) = (self.dice.roll(), self.dice.percent(20));
                 Command::Watch { fingerprint: by, nonce, replace }

@@ -2,7 +2,9 @@
 
 use super::{Database, Outcome, after};
 use crate::driver::clock::wall_micros;
-use redlatch_core::{Resource, Resources, Then, Ticket, Token, Vote, Wake, line::Line};
+use redlatch_core::{
+    Resource, Resources, Then, Ticket, Token, Vote, Wake, line::Line, token::signature_of,
+};
 use rusqlite::params;
 
 impl Database {
@@ -51,7 +53,7 @@ impl Database {
         let before = line.clone();
         match then {
             Some(Then::Leave(ticket)) => {
-                line.leave(ticket.waiter);
+                self.take_out(&mut line, ticket.waiter)?;
                 if ours || reserved.is_some_and(|other| other.waiter == ticket.waiter) {
                     self.serve_next(now, name, &mut line)?;
                 }
@@ -59,12 +61,13 @@ impl Database {
             Some(Then::Wait(ticket)) if ours => {
                 if self.can_wake(ticket.waiter.client()) {
                     line.join(ticket.at_node(wall_micros()));
+                    self.keep_owner(now, ticket.waiter, signature_of(token.as_bytes()))?;
                 }
                 self.serve_next(now, name, &mut line)?;
             }
             Some(Then::Pass(ticket)) if ours => {
-                line.leave(ticket.waiter);
-                self.reserve(now, name, ticket)?;
+                self.take_out(&mut line, ticket.waiter)?;
+                self.reserve(now, name, ticket, None)?;
             }
             None if ours => self.serve_next(now, name, &mut line)?,
             _ => return Ok(ours),
@@ -78,18 +81,25 @@ impl Database {
     /// Reserves a key for the next in line whose client listens, or deletes it.
     fn serve_next(&self, now: i64, name: &Resource, line: &mut Line) -> Outcome<()> {
         while let Some(ticket) = line.take_first() {
+            let owner = self.forget_owner(ticket.waiter)?;
             if let Some(reached) = self.wakes.reach(ticket.waiter.client()) {
                 let wake = Wake { resource: name.clone(), ticket };
                 self.outgoing.borrow_mut().push((reached, wake));
-                return self.reserve(now, name, ticket);
+                return self.reserve(now, name, ticket, owner.as_deref());
             }
         }
         self.statement("DELETE FROM locks WHERE name = ?1")?.execute([name.as_bytes()])?;
         Ok(())
     }
 
-    fn reserve(&self, now: i64, name: &Resource, ticket: Ticket) -> Outcome<()> {
-        let (value, deadline) = (ticket.reservation(), after(now, ticket.patience()));
+    fn reserve(
+        &self,
+        now: i64,
+        name: &Resource,
+        ticket: Ticket,
+        owner: Option<&str>,
+    ) -> Outcome<()> {
+        let (value, deadline) = (ticket.reservation_for(owner), after(now, ticket.patience()));
         self.statement("REPLACE INTO locks VALUES (?1, ?2, ?3)")?.execute(params![
             name.as_bytes(),
             value.as_bytes(),

@@ -2,7 +2,10 @@
 
 use super::{Database, Outcome, Row, SWEEP, after};
 use crate::{driver::clock::wall_micros, node::file::opening::unfit};
-use redlatch_core::{Holder, Place, Proposal, Reply, Resource, Resources, Ticket, Token, Vote};
+use redlatch_core::{
+    Holder, Place, Proposal, Reply, Resource, Resources, Ticket, Token, Vote, Waiting,
+    token::signature_of,
+};
 use rusqlite::params;
 use std::time::Duration;
 
@@ -46,7 +49,9 @@ impl Database {
                 *row.value != *token.as_bytes() && self.can_wake(ticket.waiter.client())
             };
             let ahead = match ticket.filter(joins) {
-                Some(ticket) => Some(self.join(now, name, ticket)?),
+                Some(ticket) => {
+                    Some(self.join(now, name, ticket, signature_of(token.as_bytes()))?)
+                }
                 None => None,
             };
             return Ok(Reply::Vote(Vote::Held(row.holder(now).with_ahead(ahead))));
@@ -90,7 +95,7 @@ impl Database {
             return Ok(held.into_iter().next());
         }
         for (name, later) in held.iter().filter_map(|(name, row)| Some((name, room.later(row)?))) {
-            self.join(now, name, later)?;
+            self.join(now, name, later.ticket, later.owner.as_deref())?;
         }
         let mut insert = self.statement("REPLACE INTO locks VALUES (?1, ?2, ?3)")?;
         for resource in resources {
@@ -119,11 +124,11 @@ impl Room {
         }
     }
 
-    /// Returns the ticket of another waiter whose reservation is overtaken: it is
-    /// back in line.
-    fn later(self, row: &Row) -> Option<Ticket> {
+    /// Returns another waiter whose reservation is overtaken: it is back in line.
+    fn later(self, row: &Row) -> Option<Waiting> {
         let Room::OwnAndLater(ticket) = self else { return None };
-        Ticket::reserved_in(&row.value).filter(|reserved| reserved.waiter != ticket.waiter)
+        let reserved = Waiting::reserved_in(&row.value);
+        reserved.filter(|reserved| reserved.ticket.waiter != ticket.waiter)
     }
 }
 

@@ -281,7 +281,7 @@ fn a_file_of_the_last_format_keeps_what_it_has_and_can_have_lines() {
     assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
     let run = run_of(&mut database);
     drop(database);
-    let older = "DROP TABLE lines; PRAGMA user_version = 3; \
+    let older = "DROP TABLE lines; DROP TABLE waiters; PRAGMA user_version = 3; \
                  UPDATE node SET since = since - 3600000000000";
     Connection::open(&path).unwrap().execute_batch(older).unwrap();
 

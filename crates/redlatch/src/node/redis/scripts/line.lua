@@ -5,6 +5,8 @@
 -- for its client, 4 for its line), 4 for the patience in ms.
 -- While there is a line there is also `redlatch:waits:<resource>`, so that a release
 -- finds out by the DEL that it needs anyway.
+-- Who a waiter is, is in `redlatch:waiter:<waiter>` while it is in line: the owner's
+-- text, for people. What is reserved for it carries that along.
 lines = {}
 
 -- Anything but tickets is not ours: nobody waits.
@@ -43,8 +45,28 @@ local function is_before(ticket, other)
   return false
 end
 
+local function owner_key(ticket)
+  return 'redlatch:waiter:' .. string.sub(ticket, 17, 32)
+end
+
+-- Remembers who waits with this ticket, for as long as a line is kept.
+local function sign(ticket, owner)
+  if owner and owner ~= '' then
+    redis.call('SET', owner_key(ticket), owner, 'PX', 30000)
+  end
+end
+
+-- The owner's text in the token that this script was given: see `Token`.
+local function our_owner()
+  for _, argument in ipairs(ARGV) do
+    if select(2, string.find(argument, '^%x+@')) == 41 then
+      return string.sub(argument, 42)
+    end
+  end
+end
+
 -- Returns the line with the ticket, unless its waiter is in it, and how many are ahead.
-function lines.join(line, ticket)
+local function insert(line, ticket)
   local already = ahead(line, ticket)
   if already then
     return line, already
@@ -56,10 +78,20 @@ function lines.join(line, ticket)
   return string.sub(line, 1, at) .. ticket .. ' ' .. string.sub(line, at + 1), at / 37
 end
 
+-- The same for a ticket of ours.
+function lines.join(line, ticket)
+  sign(ticket, our_owner())
+  return insert(line, ticket)
+end
+
 -- Returns the line without the ticket's waiter.
 function lines.leave(line, ticket)
   local at = ahead(line, ticket)
-  return at and string.sub(line, 1, at * 37) .. string.sub(line, at * 37 + 38) or line
+  if not at then
+    return line
+  end
+  redis.call('DEL', owner_key(ticket))
+  return string.sub(line, 1, at * 37) .. string.sub(line, at * 37 + 38)
 end
 
 -- The ticket, brought within a second of this server's clock (`Ticket::at_node`).
@@ -71,9 +103,17 @@ function lines.at_node(ticket)
     .. string.sub(ticket, 17, 36)
 end
 
--- The ticket for which a key with this value is reserved.
+local function is_ticket(text)
+  return #text == 36 and string.match(text, '^%x+$')
+end
+
+-- The ticket for which a key with this value is reserved, and its owner's text or ''.
 local function reserved(value)
-  return type(value) == 'string' and #value == 50 and string.match(value, '^redlatch:next:(%x+)$')
+  local ticket, owner = string.match(type(value) == 'string' and value or '',
+    '^redlatch:next:(%x+)@?(.*)$')
+  if ticket and is_ticket(ticket) and (#value == 50 or string.sub(value, 51, 51) == '@') then
+    return ticket, owner
+  end
 end
 
 local function is_same_waiter(ticket, other)
@@ -91,19 +131,20 @@ local function makes_room(first, ticket, may_overtake)
   local later = {}
   for at = first, #KEYS - 1 do
     if redis.call('EXISTS', KEYS[at]) == 1 then
-      local other = reserved(redis.pcall('GETRANGE', KEYS[at], 0, 511))
+      local other, owner = reserved(redis.pcall('GETRANGE', KEYS[at], 0, 511))
       if not other then
         return false
       elseif not is_same_waiter(other, ticket) then
         if not (may_overtake and is_before(ticket, other)) then
           return false
         end
-        later[KEYS[at]] = other
+        later[KEYS[at]] = {other, owner}
       end
     end
   end
   for key, other in pairs(later) do
-    lines.write(key, (lines.join(lines.read(key), other)))
+    sign(unpack(other))
+    lines.write(key, (insert(lines.read(key), other[1])))
   end
   return true
 end
@@ -135,9 +176,11 @@ function lines.leave_all(ticket)
   end
 end
 
-function lines.reserve(key, ticket)
+-- The value is cut to what is read of it.
+function lines.reserve(key, ticket, owner)
   local patience = math.max(1, tonumber(string.sub(ticket, 33, 36), 16))
-  redis.call('SET', key, 'redlatch:next:' .. ticket, 'PX', patience)
+  local value = 'redlatch:next:' .. ticket .. (owner and '@' .. owner or '')
+  redis.call('SET', key, string.sub(value, 1, 512), 'PX', patience)
 end
 
 -- Reserves the key for the first in line who hears of it, or deletes it. Nobody
@@ -145,11 +188,17 @@ end
 function lines.serve_next(key, line)
   for at = 1, #line, 37 do
     local ticket = string.sub(line, at, at + 35)
-    local client = string.sub(ticket, 17, 28)
-    if redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0 then
-      lines.reserve(key, ticket)
-      lines.write(key, string.sub(line, at + 37))
-      return
+    -- What is no ticket is not ours.
+    if is_ticket(ticket) then
+      local client = string.sub(ticket, 17, 28)
+      local heard = redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0
+      local owner = heard and redis.pcall('GET', owner_key(ticket))
+      redis.call('DEL', owner_key(ticket))
+      if heard then
+        lines.reserve(key, ticket, type(owner) == 'string' and owner)
+        lines.write(key, string.sub(line, at + 37))
+        return
+      end
     end
   end
   redis.call('DEL', key)

@@ -3,8 +3,8 @@
 use super::{Bug, lines::Listeners};
 use crate::driver::clock::{Clock, wall_micros};
 use redlatch_core::{
-    Cause, Command, FencingToken, Identity, KeyState, Ledger, Proposal, Quarantine, Reply,
-    Resource, Resources, Token, Vote,
+    Cause, Command, FencingToken, Identity, KeyState, Ledger, LineState, Proposal, Quarantine,
+    Reply, Resource, Resources, Token, Vote,
     fence::registers,
     reference::{Contents, Key, Reading, ReferenceNode},
 };
@@ -28,6 +28,7 @@ impl Broken {
     pub(super) fn with(bug: Bug) -> Arc<Mutex<Self>> {
         let version = if bug == Bug::NoVersion { "" } else { "toy 1" }.into();
         let node = ReferenceNode::new(Identity { run: "0".into(), version });
+        let node = ReferenceNode { owners: Some(BTreeMap::new()), ..node };
         Arc::new(Mutex::new(Broken { bug, node, last: 0, listeners: Listeners::default() }))
     }
 
@@ -392,6 +393,14 @@ impl Broken {
     /// What it reports wrongly.
     fn spoil_words(&self, asked: &Command, reply: &mut Reply) {
         match (self.bug, asked, reply) {
+            (Bug::TellsNobodyWaits, _, Reply::Line(line)) => *line = LineState::default(),
+            (Bug::TellsTheLastFirst, _, Reply::Line(line)) => line.first.reverse(),
+            (Bug::ForgetsWhoWaits, _, Reply::Line(line)) => {
+                line.first.iter_mut().for_each(|waiting| waiting.owner = None);
+            }
+            (Bug::CountsNobody, _, Reply::Page(page)) => {
+                page.locks.iter_mut().for_each(|lock| lock.waiters = 0);
+            }
             (Bug::TellsNoNumbers, _, Reply::Facts(facts)) => facts.highest = None,
             (Bug::TellsLowerNumbers, _, Reply::Facts(facts)) => {
                 facts.highest = FencingToken::new(self.node.highest().saturating_sub(1));

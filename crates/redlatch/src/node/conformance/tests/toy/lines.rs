@@ -134,6 +134,13 @@ impl Broken {
                     wake.resource = first.clone();
                 }
             }
+            (Bug::ReservesNamelessly, Command::Release { .. }) => {
+                for wake in &wakes {
+                    if let Some(key) = keys.get_mut(&wake.resource) {
+                        key.value = wake.ticket.reservation().into_bytes().into();
+                    }
+                }
+            }
             (Bug::ReservesNoLock, Command::Release { resources, .. }) => {
                 resources.iter().for_each(|name| drop(keys.remove(name)));
             }
