@@ -42,7 +42,13 @@ fn the_page_shows_a_lock_taken_and_lost_a_node_out_and_that_contact_is_lost() {
     let _holder = sandbox.hold("backup --owner web1/4711");
     page.shows("#locks tbody", "backup");
     page.shows("#locks tbody", "web1/4711");
+    page.shows("#locks tbody", "command sh");
     page.shows("#changes", "taken by web1/4711");
+    let _waiter = sandbox.run("backup --owner web2/77 --wait 5m", "true");
+    page.shows("#numbers", "Waiting in line\n1");
+    let _more = ["deploy:web", "nightly:report"].map(|name| {
+        take(&sandbox, name, &["--owner", "ci-7"]);
+    });
     take(&sandbox, "import", &["--owner", "etl-3", "--ttl", "3s"]);
     page.shows("#locks tbody", "not renewed");
     page.shows("#changes", "ended: etl-3 had not renewed it");
@@ -57,6 +63,10 @@ fn the_page_shows_a_lock_taken_and_lost_a_node_out_and_that_contact_is_lost() {
                  document.querySelector('#nodes')) & Node.DOCUMENT_POSITION_FOLLOWING";
     assert_ne!(page.run(order), 0);
     picture(&page, "web-degraded");
+    page.click("#locks [data-key=backup] .name");
+    page.shows("#lock-nodes", "down: ");
+    page.shows("#waiters", "web2/77");
+    page.click("#close");
     servers[2].kill();
     page.shows("h1", "No lock can be taken");
     assert_eq!(page.complaints(), [""; 0]);
@@ -69,13 +79,14 @@ fn the_page_shows_a_lock_taken_and_lost_a_node_out_and_that_contact_is_lost() {
 #[test]
 fn names_are_shown_as_they_are_and_mean_nothing_to_the_browser() {
     let sandbox = Sandbox::embedded();
-    let evil = "<img src=x onerror=\"window.evil=1\"><script>window.evil=1</script>";
-    take(&sandbox, evil, &["--owner", "\u{202e}<b>eve</b>\n\x1b[31m"]);
+    let evil = "<img src=x onerror=\"window.evil=1\"><script>window.evil=1</script>\n\x1b[31m";
+    take(&sandbox, evil, &["--owner", "\u{202e}<b>eve</b>"]);
     let (_running, url) = web(&sandbox, &[]);
     let page = Browser::open(&url, DESK, false);
 
     page.shows("#locks tbody", "<script>window.evil=1</script>");
-    page.shows("#locks tbody", "\\u{202e}<b>eve</b>\\n\\u{1b}[31m");
+    page.shows("#locks tbody", "</script>\\n\\u{1b}[31m");
+    page.shows("#locks tbody", "\\u{202e}<b>eve</b>");
     page.click("#locks .name");
     page.shows("#lock-title", "<script>window.evil=1</script>");
     page.shows("#lock-nodes", "held by \\u{202e}<b>eve</b>");

@@ -51,7 +51,7 @@ fn the_snapshot_tells_locks_nodes_and_what_is_wrong() {
     let (_running, port) = web(&sandbox, &[]);
     assert_eq!(snapshot(port)["findings"], json!([]));
 
-    take(&sandbox, "<script>alert(1)</script>", "<b>ada</b>\x1b[31m");
+    take(&sandbox, "<script>alert(1)</script>\n\x1b[31m", "<b>ada</b>");
     eventually(PATIENCE, || snapshot(port)["held"] == 1);
     servers[0].kill();
     eventually(PATIENCE, || snapshot(port)["votes"] == 2);
@@ -61,8 +61,8 @@ fn the_snapshot_tells_locks_nodes_and_what_is_wrong() {
     assert!(answer.head.contains("Content-Type: application/json\r\n"), "{answer:?}");
     assert!(answer.head.contains("X-Content-Type-Options: nosniff"), "{answer:?}");
     let lock = &seen["locks"][0];
-    assert_eq!(lock["name"], "<script>alert(1)</script>");
-    assert_eq!(lock["owner"], "<b>ada</b>\\u{1b}[31m");
+    assert_eq!(lock["name"], "<script>alert(1)</script>\\n\\u{1b}[31m");
+    assert_eq!(lock["owner"], "<b>ada</b>");
     assert_eq!(lock["nodes"], 2);
     assert_eq!(seen["nodes"][0]["standing"], "down");
     assert_eq!(seen["findings"][0]["node"], servers[0].url());

@@ -118,10 +118,11 @@ pub(super) fn table<const N: usize>(
     }
     let row = |cells: &[Cell; N]| {
         let mut line = Line::default();
-        for ((style, text), width) in cells.iter().zip(&widths) {
+        for (at, ((style, text), width)) in cells.iter().zip(&widths).enumerate() {
             let text = cut(text, *width);
-            let blanks = " ".repeat(width - text.width() + 2);
-            line = line.and(*style, text).and(Style::Plain, blanks);
+            let is_last = at + 1 == widths.len();
+            let blanks = if is_last { 0 } else { width - text.width() + 2 };
+            line = line.and(*style, text).and(Style::Plain, " ".repeat(blanks));
         }
         line
     };
@@ -131,7 +132,7 @@ pub(super) fn table<const N: usize>(
 
 /// Cuts columns, and leaves some out, until they fit.
 fn fit(widths: &mut Vec<usize>, width: usize) {
-    let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len();
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
     let least = |widths: &[usize]| {
         total(&widths.iter().map(|width| NARROW.min(*width)).collect::<Vec<_>>())
     };
@@ -170,9 +171,9 @@ mod tests {
         };
 
         assert_eq!(lines(None), ["ONE    TWO", "short  a name that is very long"]);
-        assert_eq!(lines(Some(22)), ["ONE    TWO", "short  a name that…"]);
-        assert_eq!(lines(Some(20)), ["ONE", "short"]);
-        assert_eq!(lines(Some(5)), ["ONE", "sh…"]);
+        assert_eq!(lines(Some(19)), ["ONE    TWO", "short  a name that…"]);
+        assert_eq!(lines(Some(18)), ["ONE", "short"]);
+        assert_eq!(lines(Some(3)), ["ONE", "sh…"]);
     }
 
     #[test]
