@@ -1,6 +1,7 @@
 //! `redlatch web` in a real Chromium, as a person sees it.
 //!
-//! With `REDLATCH_BLESS=1`, the pictures of the guide are taken anew.
+//! With `REDLATCH_PICTURES=DIR`, it takes the pictures of the guide anew. Make them small:
+//! `pngquant --quality 70-95 --strip --force --ext .png DIR/*.png`.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
@@ -9,8 +10,8 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use support::{Running, Sandbox, browser::Browser, http::serve, start};
 
 const TOKEN: &str = "0123456789abcdef-secret";
-const DESK: (u32, u32) = (1100, 900);
-const PHONE: (u32, u32) = (375, 760);
+const DESK: (u32, u32) = (1100, 850);
+const PHONE: (u32, u32) = (375, 860);
 
 fn take(sandbox: &Sandbox, name: &str, options: &[&str]) {
     start(sandbox.redlatch([&["acquire", name], options].concat())).end().exits_with(0);
@@ -24,10 +25,8 @@ fn web(sandbox: &Sandbox, options: &[&str]) -> (Running, String) {
 
 /// A picture for the guide, if new ones are wanted.
 fn picture(page: &Browser, name: &str) {
-    if std::env::var_os("REDLATCH_BLESS").is_some() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
-        fs::create_dir_all(&path).unwrap();
-        fs::write(path.join(format!("{name}.png")), page.picture()).unwrap();
+    if let Some(dir) = std::env::var_os("REDLATCH_PICTURES") {
+        fs::write(Path::new(&dir).join(format!("{name}.png")), page.picture()).unwrap();
     }
 }
 

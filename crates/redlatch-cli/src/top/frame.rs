@@ -142,6 +142,8 @@ fn node(node: &Node) -> [Cell; 4] {
     };
     let round_trip = node.round_trip.map(|time| format!("{:.1}ms", time.as_secs_f64() * 1e3));
     let clock = node.clock_ahead.map(|ahead| {
+        // Not "-0ms".
+        let ahead = if ahead.abs() < 5e-4 { 0.0 } else { ahead };
         if ahead.abs() < 1.0 { format!("{:+.0}ms", ahead * 1e3) } else { format!("{ahead:+.1}s") }
     });
     let plain = |text: Option<String>| (Style::Plain, text.unwrap_or_else(|| "-".into()));

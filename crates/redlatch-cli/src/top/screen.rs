@@ -117,3 +117,63 @@ fn restore() {
 fn ours() -> std::sync::MutexGuard<'static, Option<(File, Termios)>> {
     OURS.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::{
+        ffi::OsStr,
+        io::Read as _,
+        os::unix::ffi::OsStrExt as _,
+        process::{Command, Stdio},
+        thread,
+    };
+
+    /// Says that this process is the one to panic.
+    const PANICS: &str = "PANICS_ON_A_SCREEN";
+
+    /// The same test in a process of its own, with a terminal, where it panics.
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_is_reported() {
+        if std::env::var_os(PANICS).is_some() {
+            let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
+            let _screen = Screen::new(terminal.unwrap(), false).unwrap();
+            panic!("on purpose");
+        }
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let path = OsStr::from_bytes(name.as_bytes());
+        let tty = || OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let keep = tty();
+        let before = tcgetattr(&keep).unwrap();
+        let mut output = File::from(master);
+        let reading = thread::spawn(move || {
+            let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+            while let Ok(length @ 1..) = output.read(&mut bytes) {
+                all.extend_from_slice(&bytes[..length]);
+            }
+            String::from_utf8_lossy(&all).into_owned()
+        });
+        let name = thread::current().name().unwrap().to_owned();
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", "--wait"]).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", &name, "--nocapture"]).env(PANICS, "1");
+        let [stdin, stdout, stderr] = [tty(), tty(), tty()].map(Stdio::from);
+        let ended = command.stdin(stdin).stdout(stdout).stderr(stderr).status().unwrap();
+        drop(command);
+        let after = tcgetattr(&keep).unwrap();
+        drop(keep);
+
+        let seen = reading.join().unwrap();
+        assert!(!ended.success(), "{seen}");
+        let at = |text: &str| seen.find(text).unwrap_or_else(|| panic!("no {text:?} in {seen:?}"));
+        assert!(at(ENTER) < at(LEAVE) && at(LEAVE) < at("on purpose"), "{seen:?}");
+        assert_eq!(
+            (after.local_modes, after.input_modes),
+            (before.local_modes, before.input_modes)
+        );
+    }
+}

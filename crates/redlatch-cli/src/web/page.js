@@ -30,6 +30,12 @@ function span(ms) {
   return hours < 24 ? `${hours} h ${minutes % 60} m` : `${days} d ${hours % 24} h`;
 }
 
+function offset(ms) {
+  const size = Math.abs(ms);
+  const sign = size < 0.5 ? "" : ms < 0 ? "−" : "+";
+  return size < 1000 ? `${sign}${Math.round(size)} ms` : `${sign}${span(size)}`;
+}
+
 const clock = (date) => date.toLocaleTimeString([], { hour12: false });
 
 // Rows of a table by key, so that focus and selection survive an update.
@@ -109,8 +115,7 @@ function showNodes(seen) {
     const left = node.remaining_ms === null ? "" : `, ${span(node.remaining_ms)} left`;
     tagged(row, 1, node.standing + left, kinds[node.standing]);
     cell(row, 2, node.round_trip_ms === null ? "–" : `${node.round_trip_ms.toFixed(1)} ms`, "number wide");
-    const ahead = node.clock_ahead_s;
-    cell(row, 3, ahead === null ? "–" : `${ahead < 0 ? "−" : "+"}${span(Math.abs(ahead) * 1000)}`, "number wide");
+    cell(row, 3, node.clock_ahead_s === null ? "–" : offset(node.clock_ahead_s * 1000), "number wide");
   });
 }
 
