@@ -205,8 +205,8 @@ fn work(
         }
         Ok(exit)
     });
-    // Dropping the runtime would wait for silent nodes.
-    std::mem::forget(runtime);
+    // Closes what others can see. Dropping the runtime would wait for silent nodes.
+    runtime.shutdown_background();
     exit
 }
 

@@ -1,14 +1,20 @@
 //! Connecting to nodes that may be down for a while.
 
-use crate::{duration::show, failure::Failure, reminder::Reminder, say::Say, settings::Settings};
-use redlatch::{ConnectError, Locks};
+use crate::{
+    duration::show,
+    failure::{Failure, is_sentinel},
+    reminder::Reminder,
+    say::Say,
+    settings::Settings,
+};
+use redlatch::{ConnectError, Fault, Locks, Vote};
 use std::time::{Duration, Instant};
 
 /// The pause between attempts to connect while waiting.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// Connects. While too few nodes answer, retries until the deadline, and reports
-/// every so often which nodes are missing.
+/// Connects. While too few nodes answer, or servers refuse us, retries until the
+/// deadline, and reports every so often which nodes are missing.
 pub(crate) async fn connect(
     settings: &Settings,
     say: Say,
@@ -22,7 +28,7 @@ pub(crate) async fn connect(
             Ok(locks) => return Ok(locks),
             Err(error) => error,
         };
-        let is_down = matches!(error, ConnectError::NoQuorum(_));
+        let is_down = may_recover(&error);
         let failure = Failure::from(error);
         if !is_down || deadline.is_some_and(|at| at <= Instant::now() + AGAIN) {
             return Err(failure);
@@ -33,5 +39,21 @@ pub(crate) async fn connect(
             format!("{}; tried {times} in {since}, and trying again", failure.message)
         });
         tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Whether it may help to try again: nodes are down, or servers refuse us, as they do
+/// while a password changes or a disk is full. A wrong list or a wrong path stays wrong.
+pub(crate) fn may_recover(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::NoQuorum(_) => true,
+        ConnectError::Unfit(votes) => votes.iter().all(|node| match &node.vote {
+            Vote::Failed(Fault::WrongAddress(_)) => false,
+            Vote::Failed(Fault::Unfit(why)) => {
+                !node.address.starts_with("file:") && !is_sentinel(why)
+            }
+            _ => true,
+        }),
+        _ => false,
     }
 }

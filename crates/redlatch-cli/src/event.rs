@@ -43,10 +43,12 @@ pub(crate) enum Event {
     Lingering { left_ms: u64 },
     /// A signal ended `--at-least` early.
     CutShort { signal: &'static str, left_ms: u64 },
+    /// A signal could not be forwarded to these processes, which run on.
+    Unsignalled { signal: &'static str, processes: Vec<Survivor> },
     /// How the release went.
     Released { outcome: &'static str },
-    /// The lock may not be released; it expires after at most this time.
-    Unreleased { most_ms: u64 },
+    /// The lock may not be released, for this reason; it expires after at most this time.
+    Unreleased { reason: String, most_ms: u64 },
     /// We are waiting until these nodes may vote.
     Awaited {
         nodes: Vec<Value>,
@@ -173,6 +175,7 @@ impl Event {
             Event::Survived { .. } => "survived",
             Event::Lingering { .. } => "lingering",
             Event::CutShort { .. } => "cut-short",
+            Event::Unsignalled { .. } => "unsignalled",
             Event::Released { .. } => "released",
             Event::Unreleased { .. } => "unreleased",
             Event::Awaited { .. } => "awaited",
@@ -198,6 +201,7 @@ impl Event {
             | Event::Killed { .. }
             | Event::Survived { .. }
             | Event::CutShort { .. }
+            | Event::Unsignalled { .. }
             | Event::Unreleased { .. } => Some(self.to_string()),
             _ => None,
         }
@@ -222,6 +226,7 @@ impl Event {
             | Event::Killed { how: Killed::TooLate | Killed::LeftBehind }
             | Event::CutShort { .. }
             | Event::Unreleased { .. }
+            | Event::Unsignalled { .. }
             | Event::Survived { .. } => Level::Failure,
             _ => Level::Detail,
         }
@@ -279,10 +284,20 @@ impl fmt::Display for Event {
                     time(left_ms)
                 )
             }
+            Event::Unsignalled { signal, processes } => {
+                let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "{signal} could not be sent to {}: this user may not signal it; it runs on, and \
+                     the lock is kept for it",
+                    processes.join(", ")
+                )
+            }
             Event::Released { outcome } => write!(f, "{outcome}"),
-            Event::Unreleased { most_ms } => write!(
+            Event::Unreleased { reason, most_ms } => write!(
                 f,
-                "it is not known whether the lock is released; if it is not, it ends within {}",
+                "it is not known whether the lock is released: {reason}; if it is not, it ends \
+                 within {}",
                 time(most_ms)
             ),
             Event::Awaited { words, .. } => f.write_str(words),

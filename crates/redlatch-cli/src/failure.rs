@@ -2,6 +2,7 @@
 
 use crate::{
     around,
+    connecting::may_recover,
     duration::{readable, show},
     exit::Exit,
     settings::quoted,
@@ -118,9 +119,13 @@ fn endless(name: &str) -> String {
 
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
+        let may_recover = may_recover(&error);
         match error {
             ConnectError::NoQuorum(votes) | ConnectError::Disagree(votes) => too_few(&votes, None),
             ConnectError::Invalid(error) => error.into(),
+            ConnectError::Unfit(votes) if may_recover => {
+                Failure { exit: Exit::TooFewNodes, ..unfit(&votes) }
+            }
             ConnectError::Unfit(votes) => unfit(&votes),
             error => Failure::new(Exit::Failed, error),
         }
@@ -143,7 +148,7 @@ fn unfit(votes: &Votes) -> Failure {
 }
 
 /// Every server that can be a node knows scripts; a Sentinel does not.
-fn is_sentinel(why: &str) -> bool {
+pub(crate) fn is_sentinel(why: &str) -> bool {
     why.contains("unknown command 'SCRIPT'") || why.contains("unknown command `SCRIPT`")
 }
 

@@ -119,7 +119,7 @@ pub(crate) fn status_text(
             NodeKey::Free => paint.green("free"),
             NodeKey::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
             NodeKey::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
-            NodeKey::Failed(fault) => paint.red(&format!("down: {fault}")),
+            NodeKey::Failed(fault) => paint.red(&failed_text(fault)),
         };
         let out = node.quarantine.as_ref().map(|out| match &out.cause {
             Cause::Disagrees(_) => "its clients have other settings (`redlatch doctor`)".into(),
@@ -164,6 +164,21 @@ fn state_text(state: &LockState, paint: Paint) -> String {
     }
 }
 
+/// Why a node did not tell: it is down, or it answers and cannot be used as it is.
+fn failed_text(fault: &Fault) -> String {
+    match fault {
+        Fault::Unfit(why) | Fault::WrongAddress(why) => {
+            format!("answers, but cannot be used: {why}")
+        }
+        fault if is_down(fault) => format!("down: {fault}"),
+        fault => format!("answers with an error: {fault}"),
+    }
+}
+
+fn is_down(fault: &Fault) -> bool {
+    matches!(fault, Fault::TimedOut(_) | Fault::Disconnected(_) | Fault::Unreachable(_))
+}
+
 fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
     let whom = owner.map_or(String::new(), |owner| format!(", {owner}"));
     paint.yellow(&format!("not held; reserved for the next in line{whom}"))
@@ -199,7 +214,10 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
             json!({ "state": "held", "owner": owner, "remaining_ms": remaining.map(millis) })
         }
         NodeKey::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
-        NodeKey::Failed(fault) => json!({ "state": "down", "reason": fault.to_string() }),
+        NodeKey::Failed(fault) => {
+            let state = if is_down(fault) { "down" } else { "unusable" };
+            json!({ "state": state, "reason": fault.to_string() })
+        }
     };
     json["node"] = (*node.node).into();
     tell_address(&mut json, observer.address(&node.node));

@@ -105,6 +105,27 @@ fn a_process_of_another_user_that_outlives_a_signal_is_named() {
     dies(pid);
 }
 
+#[test]
+fn a_signal_that_cannot_be_forwarded_is_told() {
+    let Some(sandbox) = unprivileged() else { return };
+    let script = format!(
+        "exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \
+         ./command run x --quiet -- ./as_root 2> words"
+    );
+    let running = start(sandbox.shell(&script));
+    let pid = sandbox.read_pid("pid");
+
+    running.signal("TERM");
+
+    let words = sandbox.read("words");
+    assert!(is_alive(pid), "then it was stopped after all");
+    send("KILL", pid);
+    dies(pid);
+    running.end();
+    let told = format!("SIGTERM could not be sent to process {pid} (as_root, user root)");
+    assert!(words.contains(&told), "{words}");
+}
+
 /// A control group that belongs to a user without rights, as systemd makes them.
 struct Delegated(PathBuf);
 

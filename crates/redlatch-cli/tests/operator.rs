@@ -188,7 +188,7 @@ fn whoever_waits_for_a_lock_says_who_has_it_if_asked_to() {
 
     let waited = redlatch(&sandbox, &["run", "x", "--wait", "1m", "-v", "--", "true"]);
 
-    says(&waited.exits_with(0), "x is held by ada; waiting for");
+    says(&waited.exits_with(0), "x is held by ada; waited");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn ctrl_c_ends_the_waiting() {
     let holder = sandbox.hold("x --owner ada");
     let script = "redlatch run x --wait 1m -- true; echo not reached";
     let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
-    terminal.shows("x is held by ada; waiting for");
+    terminal.shows("x is held by ada; waited");
 
     terminal.press(CTRL_C);
 

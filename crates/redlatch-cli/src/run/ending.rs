@@ -7,7 +7,7 @@ use crate::{
     say::{Event, Then, millis},
 };
 use nix::sys::signal::Signal;
-use redlatch::{Guard, Lease, Lost, Released};
+use redlatch::{Guard, Lease, Lost, ReleaseError, Released, Vote};
 use std::time::Instant;
 
 /// Keeps the lock for `--at-least`, or until a signal ends the wait. Returns the
@@ -82,13 +82,20 @@ pub(super) async fn give_back(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
         }
         Ok(Released::AlreadyGone) => "the lock was gone already",
         Err(_) if exit == Exit::Lost => "it is not known whether the lock is released",
-        Err(_) => {
+        Err(error) => {
             // An unanswered renewal may still have extended it.
             let most_ms = millis(plan.settings.ttl());
-            plan.tell(&Event::Unreleased { most_ms });
+            plan.tell(&Event::Unreleased { reason: why(&error), most_ms });
             return exit;
         }
     };
     plan.tell(&Event::Released { outcome });
     exit
+}
+
+/// What each node that did not release the lock said.
+fn why(error: &ReleaseError) -> String {
+    let ReleaseError::Unknown { votes } = error else { return error.to_string() };
+    let failed = votes.iter().filter(|node| !matches!(node.vote, Vote::Granted | Vote::Gone));
+    failed.map(|node| format!("{}: {}", node.label(), node.vote)).collect::<Vec<_>>().join("; ")
 }

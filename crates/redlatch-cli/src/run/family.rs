@@ -143,6 +143,13 @@ pub(super) fn signal_others(group: Pid, signal: Signal) {
     }
 }
 
+/// The processes of this group that we may not signal.
+pub(super) fn out_of_reach(group: Pid) -> Vec<Survivor> {
+    let of_group = relatives().into_iter().filter(|relative| relative.group == group);
+    let refuses = |relative: &Relative| kill(relative.pid, None) == Err(nix::errno::Errno::EPERM);
+    of_group.filter(refuses).map(Relative::describe).collect()
+}
+
 /// The descendants that are still alive.
 pub(super) fn survivors() -> Vec<Survivor> {
     relatives().into_iter().map(Relative::describe).collect()

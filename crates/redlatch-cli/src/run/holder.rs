@@ -84,8 +84,8 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<
             }
             Ok(exit)
         });
-        // Dropping the runtime would wait for silent nodes.
-        std::mem::forget(runtime);
+        // Closes what others can see. Dropping the runtime would wait for silent nodes.
+        runtime.shutdown_background();
         exit
     };
     work().unwrap_or_else(|error| {
@@ -293,7 +293,14 @@ async fn watch(
                 continue;
             };
             match act {
-                Act::Forward(signal) => job.signal(signal),
+                Act::Forward(signal) => {
+                    job.signal(signal);
+                    let processes = job.out_of_reach();
+                    if !processes.is_empty() {
+                        let signal = signal.as_str();
+                        plan.tell(&Event::Unsignalled { signal, processes });
+                    }
+                }
                 Act::Terminate => {
                     job.terminate();
                     watch.start_grace();

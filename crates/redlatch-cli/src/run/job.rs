@@ -82,6 +82,12 @@ impl Job {
         let _ = killpg(self.pid, signal);
     }
 
+    /// The processes of the command's group that we may not signal: they became another
+    /// user.
+    pub(super) fn out_of_reach(&self) -> Vec<Survivor> {
+        family::out_of_reach(self.pid)
+    }
+
     /// Sends a signal to every process that the command has started.
     fn signal_all(&self, signal: Signal) {
         family::signal_all(self.pid, signal);

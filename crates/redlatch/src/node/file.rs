@@ -22,9 +22,11 @@ use database::Database;
 use redlatch_core::{Command, Reply, Tag, Wake};
 use std::{
     path::{self, PathBuf},
+    sync::Arc,
     task::{Context, Poll},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use wakes::Ear;
 
 /// The embedded node: a file shared by the processes of one machine.
 ///
@@ -86,8 +88,10 @@ impl Node for File {
     fn open(&self, _: Clock) -> Box<dyn Link> {
         let path = self.path.clone();
         let (told, wakes) = unbounded_channel();
-        let commands = Threaded::new(move || Ok(Database::open(&path)?.telling(told.clone())));
-        Box::new(FileLink { commands, wakes })
+        let ear = Arc::<Ear>::default();
+        let shared = ear.clone();
+        let open = move || Ok(Database::open(&path)?.telling(told.clone(), shared.clone()));
+        Box::new(FileLink { commands: Threaded::new(open), wakes, ear })
     }
 }
 
@@ -95,6 +99,15 @@ impl Node for File {
 struct FileLink {
     commands: Threaded,
     wakes: UnboundedReceiver<Wake>,
+    ear: Arc<Ear>,
+}
+
+impl Drop for FileLink {
+    /// Closes the socket at once: a process that is about to exit does not wait until its
+    /// database is closed.
+    fn drop(&mut self) {
+        self.ear.close();
+    }
 }
 
 impl Link for FileLink {

@@ -16,7 +16,7 @@ use super::{
     boot::Boot,
     opening::{self, Watched, fault, in_transaction, is_busy, unfit},
     trust,
-    wakes::{Listening, Reached, Wakes},
+    wakes::{Ear, Reached, Wakes},
 };
 use crate::{driver::clock::wall_micros, node::Store};
 use redlatch_core::{
@@ -51,8 +51,8 @@ pub(super) struct Database {
     boot: Boot,
     identity: Identity,
     wakes: Wakes,
-    /// Since its client first joined a line: where wakes arrive.
-    listening: RefCell<Option<Listening>>,
+    /// Where wakes arrive, since its client first joined a line.
+    ear: Arc<Ear>,
     /// Whom to tell what once the transaction is committed.
     outgoing: RefCell<Vec<(Reached, Wake)>>,
 }
@@ -78,14 +78,16 @@ impl Database {
             boot,
             identity,
             wakes: Wakes::beside(path),
-            listening: RefCell::default(),
+            ear: Arc::default(),
             outgoing: RefCell::default(),
         })
     }
 
-    /// Tells of keys that others reserve for our client.
-    pub(super) fn telling(self, told: UnboundedSender<Wake>) -> Self {
-        Database { wakes: self.wakes.telling(told), ..self }
+    /// Tells of keys that others reserve for our client, as long as the ear is open.
+    pub(super) fn telling(mut self, told: UnboundedSender<Wake>, ear: Arc<Ear>) -> Self {
+        self.wakes.tell(told);
+        self.ear = ear;
+        self
     }
 
     fn carry_out(&self, command: &Command) -> Outcome<Reply> {
@@ -359,12 +361,7 @@ impl Database {
     /// Whether the client can be told of a key that is reserved for it. Our own
     /// client listens from now on.
     fn can_wake(&self, client: u64) -> bool {
-        let mut listening = self.listening.borrow_mut();
-        if listening.is_none() {
-            *listening = self.wakes.listen(client);
-        }
-        let ours = listening.as_ref().is_some_and(|ours| ours.client() == client);
-        ours || self.wakes.reach(client).is_some()
+        self.ear.hears(client, || self.wakes.listen(client)) || self.wakes.reach(client).is_some()
     }
 
     fn statement(&self, sql: &str) -> Outcome<CachedStatement<'_>> {
@@ -382,6 +379,12 @@ impl Database {
         let reason = "is used from two machines, or from containers with boot ids of their own, \
                       at the same time: give each its own file, or use a Redis node";
         unfit(&self.path, reason)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.ear.rest();
     }
 }
 

@@ -15,6 +15,7 @@ mod directory;
 mod listening;
 
 use directory::Directory;
+use listening::Listening;
 use redlatch_core::{Resource, Ticket, Wake};
 use std::{
     io,
@@ -23,7 +24,7 @@ use std::{
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-pub(super) use listening::Listening;
+pub(super) use listening::Ear;
 
 /// The sockets of one database's clients.
 #[derive(Debug)]
@@ -41,8 +42,8 @@ impl Wakes {
     }
 
     /// Sends the wakes for our client there.
-    pub(super) fn telling(self, told: UnboundedSender<Wake>) -> Self {
-        Wakes { told, ..self }
+    pub(super) fn tell(&mut self, told: UnboundedSender<Wake>) {
+        self.told = told;
     }
 
     /// Listens for wakes of this client from now on. `None` if that is not possible,

@@ -327,6 +327,10 @@ const NO_SCRIPT: &[u8] = &[b'0'; 40];
 fn permissions(value: &Value<'_>) -> Result<(), Fault> {
     match value {
         Value::Text(b"") => Ok(()),
+        Value::Text(b"keys") => Err(unfit(
+            "NOPERM: this user may not access the keys under redlatch:, where lines and the \
+             restart guard are kept; grant it: ACL SETUSER … ~redlatch:*",
+        )),
         Value::Text(missing) => {
             let missing = text_of(missing);
             Err(match missing.strip_prefix("unknown ") {

@@ -9,12 +9,61 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixDatagram,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
 };
 use tokio::sync::mpsc::UnboundedSender;
+
+/// Where the wakes of one link arrive. The link and its database share it: the database
+/// opens it when its client first joins a line, and the link closes it when it is
+/// dropped, without waiting for the database.
+#[derive(Debug, Default)]
+pub(in super::super) struct Ear(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Unused,
+    Open(Listening),
+    /// The link is gone.
+    Closed,
+}
+
+impl Ear {
+    /// Returns whether it hears wakes of this client. Opens it if it is unused.
+    pub(in super::super) fn hears(
+        &self,
+        client: u64,
+        open: impl FnOnce() -> Option<Listening>,
+    ) -> bool {
+        let mut state = self.state();
+        if matches!(*state, State::Unused)
+            && let Some(listening) = open()
+        {
+            *state = State::Open(listening);
+        }
+        matches!(&*state, State::Open(listening) if listening.client == client)
+    }
+
+    /// Closes it for good.
+    pub(in super::super) fn close(&self) {
+        *self.state() = State::Closed;
+    }
+
+    /// Closes it until it is used again.
+    pub(in super::super) fn rest(&self) {
+        let mut state = self.state();
+        if matches!(*state, State::Open(_)) {
+            *state = State::Unused;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A socket that is read until this is dropped.
 #[derive(Debug)]
@@ -43,10 +92,6 @@ impl Listening {
             read(client, &socket, &closed, &told);
         })?;
         Ok(listening)
-    }
-
-    pub(in super::super) fn client(&self) -> u64 {
-        self.client
     }
 }
 

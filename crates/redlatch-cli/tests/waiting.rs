@@ -1,0 +1,167 @@
+//! Waiting in line, and what can go wrong around it, as the command tells it.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::Server;
+use std::fs;
+use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, send, start};
+
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+#[track_caller]
+fn says(ended: &Ended, words: &str) {
+    assert!(ended.stderr.contains(words), "{words:?} is not in {:?}", ended.stderr);
+}
+
+/// Somebody who waits for `x`, and is in line.
+fn in_line(sandbox: &Sandbox) -> Running {
+    let waiter = sandbox.run("x --wait 1m", "true");
+    eventually(PATIENCE, || {
+        redlatch(sandbox, &["status", "x"]).stdout.contains("waiting in line: 1")
+    });
+    waiter
+}
+
+/// A lock on `x` whose command goes on until the file `go` is there.
+fn held_until_told(sandbox: &Sandbox) -> Running {
+    let running = sandbox.run("x", "echo > up; while [ ! -e go ]; do sleep 0.01; done");
+    eventually(PATIENCE, || sandbox.path("up").exists());
+    running
+}
+
+/// A server with a user who may do all that locks need, on these keys.
+fn with_user(keys: &[&str]) -> (Server, Sandbox, String) {
+    let server = Server::start().unwrap();
+    let permissions = redlatch::node::REDIS_PERMISSIONS.split_whitespace();
+    let rules = ["ACL", "SETUSER", "ada", "on", ">pw"].into_iter().chain(permissions);
+    let rules: Vec<_> = rules.chain(keys.iter().copied()).collect();
+    assert_eq!(server.run(&rules).text().as_deref(), Some("OK"));
+    let node = server.url().replace("//", "//ada:pw@");
+    (server, Sandbox::embedded(), node)
+}
+
+#[test]
+fn a_user_who_may_not_use_our_own_keys_is_told_so_before_a_lock_is_taken() {
+    let (_server, sandbox, node) = with_user(&["~x"]);
+
+    let ended = redlatch(&sandbox, &["run", "x", "--node", &node, "--", "echo", "never"]);
+
+    let ended = ended.exits_with(122);
+    says(&ended, "may not access the keys under redlatch:");
+    says(&ended, "~redlatch:*");
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn a_release_that_a_server_refuses_names_the_cause() {
+    let (server, sandbox, node) = with_user(&["~x", "~redlatch:*"]);
+    let script = "echo > up; while [ ! -e go ]; do sleep 0.01; done";
+    let command = ["run", "x", "--node", &node, "--", "sh", "-c", script];
+    let running = start(sandbox.redlatch(command));
+    eventually(PATIENCE, || sandbox.path("up").exists());
+
+    server.run(&["ACL", "SETUSER", "ada", "resetkeys", "~x", "~redlatch:node"]);
+    fs::write(sandbox.path("go"), "").unwrap();
+
+    let ended = running.end().exits_with(0);
+    says(&ended, "it is not known whether the lock is released: ");
+    says(&ended, &format!("redis://127.0.0.1:{}: server error: ", server.port()));
+    assert!(ended.stderr.contains("ermission") || ended.stderr.contains("access"), "{ended:?}");
+}
+
+#[test]
+fn a_waiter_that_is_killed_is_not_said_to_have_held_the_lock() {
+    let sandbox = Sandbox::embedded();
+    let _holder = sandbox.hold("x");
+    let waiter = in_line(&sandbox);
+
+    send("KILL", child_of(waiter.pid()));
+
+    let ended = waiter.end().exits_with(125);
+    says(&ended, "the process that waited for the lock was killed; it never had the lock");
+    let log = redlatch(&sandbox, &["log", "x", "--failed"]).stdout;
+    assert!(log.contains("it never had the lock"), "{log}");
+    for words in [ended.stderr, log] {
+        assert!(!words.contains("the process that held the lock"), "{words}");
+    }
+}
+
+#[test]
+fn a_waiter_that_ends_leaves_no_socket_behind() {
+    let sandbox = Sandbox::embedded();
+    let sockets = sandbox.path("redlatch/locks.db-wake");
+    for how in ["its turn", "a signal", "its turn", "a signal"] {
+        let holder = held_until_told(&sandbox);
+        let waiter = in_line(&sandbox);
+        assert!(fs::read_dir(&sockets).unwrap().count() > 0, "nobody listens");
+        if how == "a signal" {
+            waiter.signal("TERM");
+            waiter.end().exits_with(143);
+        } else {
+            fs::write(sandbox.path("go"), "").unwrap();
+            waiter.end().exits_with(0);
+        }
+        fs::write(sandbox.path("go"), "").unwrap();
+        holder.end().exits_with(0);
+
+        let left = fs::read_dir(&sockets).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "{how} left a socket");
+        fs::remove_file(sandbox.path("go")).unwrap();
+        fs::remove_file(sandbox.path("up")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_no_ticket_costs_nobody_a_release() {
+    let (servers, sandbox) = Sandbox::with_servers(1);
+    let ticket = "0123456789abcdef".repeat(2);
+    for line in [format!("{ticket}zzzz "), "x".repeat(37), format!("{ticket}0\n0  ")] {
+        let running = held_until_told(&sandbox);
+        servers[0].run(&["SET", "redlatch:line:x", &line]);
+        servers[0].run(&["SET", "redlatch:waits:x", ""]);
+
+        fs::write(sandbox.path("go"), "").unwrap();
+
+        let ended = running.end().exits_with(0);
+        assert_eq!(ended.stderr, "", "{line:?}");
+        assert_eq!(servers[0].keys(), [""; 0], "{line:?}");
+        fs::remove_file(sandbox.path("go")).unwrap();
+        fs::remove_file(sandbox.path("up")).unwrap();
+    }
+}
+
+#[test]
+fn the_time_waited_is_not_taken_for_the_time_to_wait() {
+    let sandbox = Sandbox::embedded();
+    let _holder = sandbox.hold("x --owner ada");
+
+    let waited = redlatch(&sandbox, &["run", "x", "--wait", "2s", "-v", "--", "true"]);
+
+    says(&waited, "x is held by ada; waited ");
+    says(&waited, " so far, gives up in ");
+}
+
+#[test]
+fn servers_that_refuse_the_password_are_waited_for_like_servers_that_are_down() {
+    let (server, sandbox, _) = with_user(&["~*"]);
+    let node = server.url_as("ada", "new");
+    let run = |options: &[&str]| {
+        let words = [&["run", "x", "--node", &node], options, &["--", "true"]].concat();
+        start(sandbox.redlatch(words))
+    };
+
+    let ended = run(&[]).end().exits_with(122);
+    let status = redlatch(&sandbox, &["status", "x", "--node", &node]);
+    server.run(&["ACL", "LOG", "RESET"]);
+    let patient = run(&["--wait", "1m"]);
+    eventually(PATIENCE, || !server.run(&["ACL", "LOG"]).items().is_empty());
+    server.run(&["ACL", "SETUSER", "ada", ">new"]);
+
+    says(&ended, "cannot be used: WRONGPASS");
+    assert!(status.stdout.contains("answers, but cannot be used: WRONGPASS"), "{status:?}");
+    assert!(!status.stdout.contains("down"), "{status:?}");
+    patient.end().exits_with(0);
+}
