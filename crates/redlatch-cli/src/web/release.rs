@@ -47,7 +47,7 @@ impl Releases {
     pub(super) fn new(path: &Path, args: &WebArgs, say: Say) -> Result<Self, Failure> {
         let refused = |words: String| Failure::new(Exit::Failed, words);
         let token = read(path).map_err(|why| {
-            refused(format!("the token in {} cannot be used: {why}", path.display()))
+            refused(format!("the token file {} cannot be used: {why}", path.display()))
         })?;
         let config = Config::load(args.place.config.as_deref());
         let config = config.map_err(|error| refused(error.to_string()))?;
