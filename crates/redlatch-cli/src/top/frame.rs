@@ -11,6 +11,7 @@ use crate::{
     local_time::LocalTime,
     plain::plain,
 };
+use std::fmt::Write as _;
 
 /// How much room there is, in columns and rows.
 pub(super) type Room = (usize, usize);
@@ -104,12 +105,8 @@ fn title(snapshot: &Snapshot) -> Line {
         snapshot.waiting,
     );
     if rates.window_ms > 0 {
-        words += &format!(
-            "  taken {:.1}/s  lost {} in {}s",
-            rates.taken_per_second,
-            rates.lost,
-            rates.window_ms / 1000
-        );
+        let (taken, lost, seconds) = (rates.taken_per_second, rates.lost, rates.window_ms / 1000);
+        let _ = write!(words, "  taken {taken:.1}/s  lost {lost} in {seconds}s");
     }
     Line::new(Style::Bold, "redlatch  ").and(style, verdict).and(Style::Plain, words)
 }

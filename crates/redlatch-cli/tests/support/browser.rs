@@ -1,4 +1,4 @@
-//! A real Chromium, driven by WebDriver.
+//! A real Chromium, driven over HTTP.
 
 use super::{PATIENCE, wait_until};
 use redlatch_testbed::{Chromium, Process, Scratch};
