@@ -9,7 +9,7 @@ use crate::{
     shell::{self, Outcome},
     wheel,
 };
-use redlatch_testbed::{Flavour, Found, Postgres, Prometheus, faketime_library};
+use redlatch_testbed::{Chromium, Flavour, Found, Postgres, Prometheus, faketime_library};
 use std::process::ExitCode;
 
 /// Debian's package for each thing it has.
@@ -21,6 +21,7 @@ const PROMETHEUS_PACKAGE: &str = "prometheus";
 const SYSTEMD_PACKAGE: &str = "systemd";
 
 const ANALYZE: &str = "systemd-analyze";
+const CHROMIUM_PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
 
 pub(crate) fn run() -> ExitCode {
     match provide() {
@@ -68,6 +69,9 @@ fn install_packages() -> Vec<String> {
     if !shell::on_path(ANALYZE) {
         packages.push(SYSTEMD_PACKAGE);
     }
+    if Chromium::find().is_none() {
+        packages.extend(CHROMIUM_PACKAGES);
+    }
     if packages.is_empty() {
         return Vec::new();
     }
@@ -105,6 +109,13 @@ fn print_table() -> bool {
             missing = true;
             println!("{name:<10} MISSING  install the package `{package}`");
         }
+    }
+    if let Some(chromium) = Chromium::find() {
+        println!("{:<10} {:<8} {}", "Chromium", "", chromium.browser.display());
+    } else {
+        missing = true;
+        let packages = CHROMIUM_PACKAGES.join(" ");
+        println!("{:<10} MISSING  install the packages {packages}", "Chromium");
     }
     match faketime_library() {
         Some(library) => println!("{:<10} {:<8} {}", "faketime", "", library.display()),

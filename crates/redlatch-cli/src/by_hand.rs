@@ -250,7 +250,7 @@ pub(crate) async fn force(
 
 /// Refuses if the nodes serve clients with another list: with a different list than
 /// the holder's, we would remove its lock from some of its nodes and call it free.
-fn refuse_another_list(status: &Status) -> Result<(), Failure> {
+pub(crate) fn refuse_another_list(status: &Status) -> Result<(), Failure> {
     let conflict = status.nodes.iter().find_map(|node| {
         let cause = &node.quarantine.as_ref()?.cause;
         cause.is_conflict().then(|| format!("{}: {cause}", node.node))
@@ -264,7 +264,7 @@ fn refuse_another_list(status: &Status) -> Result<(), Failure> {
 }
 
 /// Sums up the nodes' outcomes in words and an exit status.
-fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
+pub(crate) fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
     let count = |wanted: fn(&Forced) -> bool| forced.iter().filter(|node| wanted(node)).count();
     let removed = count(|node| node.outcome == Ok(true));
     let failed: Vec<String> = forced

@@ -34,6 +34,8 @@ pub(crate) enum Task {
     Doctor(DoctorArgs),
     Admit(AdmitArgs),
     Log(LogArgs),
+    Top(TopArgs),
+    Web(WebArgs),
     Exporter(ExporterArgs),
     /// Prints completions for a shell.
     #[command(after_help = help::after("completions"))]
@@ -331,6 +333,61 @@ pub(crate) struct LogArgs {
     /// Prints JSON: one object per attempt.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Shows nodes, locks and what is wrong, live.
+///
+/// Keys: q quits, ? helps, / filters, s sorts, Enter looks into a lock. If stdout
+/// is no terminal, it prints one snapshot after the other as plain text. It takes
+/// no lock and changes nothing.
+#[derive(Debug, Args)]
+#[command(after_help = help::after("top"))]
+pub(crate) struct TopArgs {
+    /// The pause between two looks at the nodes.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse_some)]
+    pub(crate) every: Duration,
+    /// Prints one snapshot as plain text, or as JSON with --json.
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) words: Words,
+}
+
+/// Serves what `top` shows as a web page, live.
+///
+/// The page needs nothing from elsewhere, and the nodes are asked only while
+/// someone looks. It changes nothing, unless you let those who have a token
+/// release locks by force.
+#[derive(Debug, Args)]
+#[command(after_help = help::after("web"))]
+pub(crate) struct WebArgs {
+    /// The address to listen at; port 0 is any free one.
+    ///
+    /// Whoever can reach it can see the names of all locks and their owners.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9735")]
+    pub(crate) listen: SocketAddr,
+    /// A host name by which browsers may ask, besides localhost and IP addresses; repeat it for each.
+    ///
+    /// Other names are refused, so that no other web page can read this one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// How often the page looks at the nodes, however many look at the page.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse_some)]
+    pub(crate) every: Duration,
+    /// Lets those who have the token in this file take locks away from their holders.
+    ///
+    /// The file must be readable by its owner alone, and have at least 16
+    /// characters. Only at an address of this machine: the page is plain HTTP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allow_release_with: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
+    pub(crate) words: Words,
 }
 
 /// Serves metrics of the nodes and their locks to Prometheus.

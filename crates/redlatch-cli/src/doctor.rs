@@ -12,7 +12,8 @@ use crate::{
     say::{Paint, Say, millis, print_json},
     settings::Settings,
 };
-use findings::{Evidence, Finding, Level, endless, examine_all, outage, unlisted};
+use findings::{Evidence, examine_all, outage};
+pub(crate) use findings::{Finding, Level, clocks, endless, node_timeout, speed, unlisted};
 use probe::{Listener, probe};
 use redlatch::{
     LockState, NodeKey, Standing,
@@ -121,7 +122,7 @@ async fn strays(observer: &Observer, listing: &Listing, nodes: usize) -> Option<
 }
 
 /// The user in an address; `default`, the server's default user, if there is none.
-fn user_in(url: &str) -> String {
+pub(crate) fn user_in(url: &str) -> String {
     let (evidence, query) = url.split_once('?').unwrap_or((url, ""));
     let login = evidence.rsplit_once('@').map_or("", |(login, _)| login);
     let login = login.split_once("//").map_or("", |(_, login)| login);

@@ -55,6 +55,12 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
+/// The same, with the two largest units only: `3h 20m`.
+pub(crate) fn brief(duration: Duration) -> String {
+    let shown = show(duration);
+    shown.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
 /// Rewrites the times of an agreement: `max_ttl 30000ms` becomes `max_ttl 30s`.
 pub(crate) fn readable(text: &str) -> String {
     let is_time = |at: usize, word: &str| {
@@ -114,5 +120,7 @@ mod tests {
 
         assert_eq!(shown, ["3ms", "1.5s", "59s", "1h"]);
         assert_eq!(show(Duration::MAX), "forever");
+        assert_eq!(brief(Duration::from_secs(100_000)), "1day 3h");
+        assert_eq!(brief(Duration::from_secs(12)), "12s");
     }
 }

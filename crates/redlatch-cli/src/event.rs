@@ -57,7 +57,7 @@ pub(crate) enum Event {
     },
     /// A node was taken from clients with other settings.
     Replaced { node: String },
-    /// The exporter can be asked at this address.
+    /// The exporter, or the page, is at this address.
     Listening { address: String },
     /// Something failed.
     Failed {
@@ -301,7 +301,7 @@ impl fmt::Display for Event {
                 time(most_ms)
             ),
             Event::Awaited { words, .. } => f.write_str(words),
-            Event::Listening { address } => write!(f, "metrics are at {address}"),
+            Event::Listening { address } => write!(f, "listening at {address}"),
             Event::Replaced { node } => {
                 write!(
                     f,

@@ -36,6 +36,8 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "doctor" => &DOCTOR,
         "admit" => &ADMIT,
         "log" => &LOG,
+        "top" => &TOP,
+        "web" => &WEB,
         "exporter" => &EXPORTER,
         "completions" => &COMPLETIONS,
         "man" => &MAN,
@@ -96,6 +98,22 @@ const ADMIT: [Example; 2] = [
 const LOG: [Example; 2] = [
     example("redlatch log --since 8h", "Shows what came of every attempt since then."),
     example("redlatch log backup --failed --last 1", "Shows the last failure of one job."),
+];
+
+const TOP: [Example; 3] = [
+    example("redlatch top", "Shows nodes and locks until you press q."),
+    example("redlatch top --once", "Prints one snapshot, for a script or a mail."),
+    example("redlatch top --json --every 10s", "Prints one line of JSON per snapshot."),
+];
+
+const WEB: [Example; 3] = [
+    example("redlatch web", "Then open http://127.0.0.1:9735/."),
+    example("redlatch web --listen 127.0.0.1:0", "Takes a free port, and prints it."),
+    example(
+        "redlatch web --allow-release-with token",
+        "Lets those who know what is in the file `token` release locks; make it with \
+         `(umask 077; openssl rand -hex 16 > token)`.",
+    ),
 ];
 
 const EXPORTER: [Example; 1] = [example(

@@ -63,6 +63,12 @@ impl LocalTime {
         format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
     }
 
+    /// `01:00:00`.
+    pub(crate) fn clock(self) -> String {
+        let LocalTime { hour, minute, second, .. } = self;
+        format!("{hour:02}:{minute:02}:{second:02}")
+    }
+
     /// `Nov 17 01:00:00`, as syslog wants it.
     pub(crate) fn show_for_syslog(self) -> String {
         const MONTHS: [&str; 12] =

@@ -96,7 +96,7 @@ fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
     matches!(key, NodeKey::Held { owner: Some(_), remaining: Some(left) } if *left > max_ttl)
 }
 
-fn status_text(
+pub(crate) fn status_text(
     name: &str,
     status: &Status,
     observer: &Observer,
@@ -189,7 +189,12 @@ fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> Strin
     paint.yellow(&format!("held by {owner} {}", remaining(left)))
 }
 
-fn status_json(name: &str, status: &Status, observer: &Observer, max_ttl: Duration) -> Value {
+pub(crate) fn status_json(
+    name: &str,
+    status: &Status,
+    observer: &Observer,
+    max_ttl: Duration,
+) -> Value {
     let mut json = state_json(&status.state);
     json["name"] = name.into();
     if status.owner.is_some() {

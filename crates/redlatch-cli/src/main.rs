@@ -26,6 +26,8 @@ mod failure;
 mod fork;
 mod handle;
 mod help;
+mod http;
+mod live;
 mod local_time;
 mod log;
 mod look;
@@ -43,7 +45,9 @@ mod settings;
 mod share;
 mod size;
 mod stdout;
+mod top;
 mod trace;
+mod web;
 mod who;
 
 use attempt::Attempt;
@@ -127,6 +131,12 @@ fn main() -> Exit {
         }
         Task::Exporter(args) => ask(args.words, settings(&args.place), async |settings, say| {
             exporter::exporter(args, settings, say).await
+        }),
+        Task::Top(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            top::top(args, settings, say).await
+        }),
+        Task::Web(args) => ask(args.words, settings(&args.place), async |settings, say| {
+            web::web(args, settings, say).await
         }),
         Task::Log(args) => {
             log::log(&args).unwrap_or_else(|failure| failed(Say::new(Words::default()), &failure))

@@ -106,6 +106,15 @@ impl Paint {
         Paint(io::stdout().is_terminal() && !unwanted)
     }
 
+    /// No colours.
+    pub(crate) fn none() -> Self {
+        Paint(false)
+    }
+
+    pub(crate) fn is_on(self) -> bool {
+        self.0
+    }
+
     pub(crate) fn green(self, text: &str) -> String {
         self.with(32, text)
     }

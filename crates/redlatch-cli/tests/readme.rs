@@ -68,3 +68,28 @@ fn the_night_of_the_guide_is_the_one_that_the_transcript_runs() {
     }
     assert_eq!(settled.lines().collect::<Vec<_>>(), run.collect::<Vec<_>>());
 }
+
+#[test]
+fn the_snapshot_of_the_guide_is_the_one_that_the_transcript_takes() {
+    let guide = fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    let shown = guide.split("```console\n$ redlatch top --once\n").nth(1).unwrap();
+    let shown = shown.split("```").next().unwrap();
+    let transcript = root().join("crates/redlatch-cli/tests/transcripts/live.txt");
+    let transcript = fs::read_to_string(transcript).unwrap();
+    let taken = transcript.split("redlatch top --once; kill $!; wait\n").nth(1).unwrap();
+    let taken = taken.lines().take_while(|line| line.starts_with("> ")).map(|line| &line[2..]);
+
+    let mut settled = shown.to_owned();
+    for (pattern, instead) in [
+        (r"redis://10.0.0.1:6379", "A"),
+        (r"redis://10.0.0.2:6379", "B"),
+        (r"redis://10.0.0.3:6379", "C"),
+        (r"\d\d:\d\d:\d\d", "WHEN"),
+        (r" {2,}", "  "),
+        (r"[+-]?[0-9.]+m?s\b", "TIME"),
+    ] {
+        let pattern = regex_lite::Regex::new(pattern).unwrap();
+        settled = pattern.replace_all(&settled, instead).into_owned();
+    }
+    assert_eq!(settled.lines().collect::<Vec<_>>(), taken.collect::<Vec<_>>());
+}

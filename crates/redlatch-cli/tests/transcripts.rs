@@ -123,6 +123,7 @@ impl Session {
             text = text.replace(&format!("…@127.0.0.1:{}", server.port()), &format!("…@{name}"));
         }
         let is_table = text.starts_with("NAME  ");
+        let is_snapshot = text.starts_with("redlatch  ");
         let mut settled = |pattern: &str, replacement: &str| {
             let pattern = Regex::new(pattern).unwrap();
             let replace = |found: &Captures| {
@@ -158,6 +159,11 @@ impl Session {
             settled(r" {2,}", "  ");
             settled(&format!("  {}  ", user()), "  USER  ");
             settled(r"(of \d)  \d+\n", "$1  N\n");
+        }
+        if is_snapshot {
+            settled(r" {2,}", "  ");
+            settled(r"\d\d:\d\d:\d\d", "WHEN");
+            settled(r"[+-]?[0-9.]+m?s\b", "TIME");
         }
         settled(r"(redis|valkey|SQLite|redlatch) \d[0-9.]+", "$1 VERSION");
         // Agreements are sorted by address, and ports differ.
@@ -248,4 +254,5 @@ sessions! {
     which_nodes
     new_servers
     night
+    live
 }

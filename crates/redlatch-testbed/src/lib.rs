@@ -4,6 +4,7 @@
 //!   frozen and restarted; [`Servers`]: several at once.
 //! - [`Postgres`]: one real PostgreSQL, for fenced writes.
 //! - [`Prometheus`]: one real Prometheus, for metrics.
+//! - [`Chromium`]: where a real browser is, for pages.
 //! - [`Flavour`]: the kinds of servers, and where to find them.
 //! - [`Proxy`]: a bad network in front of a server: delays, losses, stalls, resets.
 //! - [`Nonsense`]: a server that sends whatever it is told to.
@@ -38,6 +39,7 @@
     reason = "only tests use it; comments say what names cannot"
 )]
 
+mod chromium;
 mod error;
 mod eventually;
 mod faketime;
@@ -56,6 +58,7 @@ mod servers;
 #[cfg(feature = "tls")]
 mod tls;
 
+pub use chromium::Chromium;
 pub use error::StartError;
 pub use eventually::{eventually, wait_until};
 pub use faketime::{FakeClock, faketime_library};

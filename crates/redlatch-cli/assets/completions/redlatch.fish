@@ -35,6 +35,8 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Checks every node and reports what could cause trouble'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for nodes that are quarantined, or vouches for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "log" -d 'Says what came of every attempt: why a job did not run last night'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "top" -d 'Shows nodes, locks and what is wrong, live'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "web" -d 'Serves what `top` shows as a web page, live'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "exporter" -d 'Serves metrics of the nodes and their locks to Prometheus'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "completions" -d 'Prints completions for a shell'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "man" -d 'Prints a man page, or writes all of them'
@@ -198,6 +200,42 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l config -d 'The
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l failed -d 'Only those that did not run their command to a successful end'
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l json -d 'Prints JSON: one object per attempt'
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l every -d 'The pause between two looks at the nodes' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l node -d 'A server that votes; repeat this option for each server' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l nodes-required -d 'Fails if fewer nodes than this are named [default: REDLATCH_NODES_REQUIRED, or any number]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l max-ttl -d 'The longest TTL allowed [default: REDLATCH_MAX_TTL, or 30s]. Must be the same for everyone who shares the nodes' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. Must be the same for everyone' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
+strict\t'The same, without trusting the nodes\' own clocks'"
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l once -d 'Prints one snapshot as plain text, or as JSON with --json'
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s v -l verbose -d 'Prints what is going on'
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l listen -d 'The address to listen at; port 0 is any free one' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l host -d 'A host name by which browsers may ask, besides localhost and IP addresses; repeat it for each' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l every -d 'How often the page looks at the nodes, however many look at the page' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l allow-release-with -d 'Lets those who have the token in this file take locks away from their holders' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node -d 'A server that votes; repeat this option for each server' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l nodes-required -d 'Fails if fewer nodes than this are named [default: REDLATCH_NODES_REQUIRED, or any number]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l max-ttl -d 'The longest TTL allowed [default: REDLATCH_MAX_TTL, or 30s]. Must be the same for everyone who shares the nodes' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l skew -d 'How far clocks may be apart before fencing tokens take longer [default: REDLATCH_SKEW, or 30s]. Must be the same for everyone' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
+on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
+strict\t'The same, without trusting the nodes\' own clocks'"
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l no-log-command -d 'Keeps the command\'s name out of the log and out of syslog'
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -s v -l verbose -d 'Prints what is going on'
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l listen -d 'The address to listen at' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l host -d 'A host name by which Prometheus may ask, besides localhost and IP addresses; repeat it for each' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l every -d 'How long an answer is good for: the nodes are not asked more often than this' -r

@@ -21,7 +21,7 @@ const NODE_TIMEOUTS: [Duration; 2] = [Duration::from_millis(5), Duration::from_m
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Level {
+pub(crate) enum Level {
     Note,
     Warning,
     Problem,
@@ -39,11 +39,11 @@ impl Level {
 
 /// An observation, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    pub(super) level: Level,
-    pub(super) node: Option<String>,
-    pub(super) words: String,
-    pub(super) fix: Option<String>,
+pub(crate) struct Finding {
+    pub(crate) level: Level,
+    pub(crate) node: Option<String>,
+    pub(crate) words: String,
+    pub(crate) fix: Option<String>,
 }
 
 impl Finding {
@@ -51,11 +51,11 @@ impl Finding {
         Finding { level, node: None, words: words.into(), fix: None }
     }
 
-    pub(super) fn problem(words: impl Into<String>) -> Self {
+    pub(crate) fn problem(words: impl Into<String>) -> Self {
         Finding::new(Level::Problem, words)
     }
 
-    pub(super) fn warning(words: impl Into<String>) -> Self {
+    pub(crate) fn warning(words: impl Into<String>) -> Self {
         Finding::new(Level::Warning, words)
     }
 
@@ -63,7 +63,7 @@ impl Finding {
         Finding::new(Level::Note, words)
     }
 
-    fn fix(mut self, fix: impl Into<String>) -> Self {
+    pub(crate) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
@@ -92,11 +92,6 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    fn node_timeout(&self) -> Duration {
-        let [least, most] = NODE_TIMEOUTS;
-        self.node_timeout.unwrap_or((self.ttl / 20).clamp(least, most))
-    }
-
     /// What that node's clients agree on, in words, if it differs from ours.
     fn other(&self, facts: &Facts) -> Option<String> {
         // A node that was never admitted has no clients with the guard.
@@ -136,7 +131,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
         findings.append(&mut of_node);
     }
     findings.extend(same_server(evidence.examined));
-    findings.extend(clocks(evidence));
+    findings.extend(clocks(evidence.examined, evidence.agreement.skew()));
     findings.extend(versions(evidence.examined));
     findings.extend(count(evidence));
     findings.extend(votes(evidence));
@@ -175,7 +170,7 @@ fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Findi
 }
 
 /// A user who may take locks, but not list them.
-pub(super) fn unlisted(fault: &Fault, user: &str) -> Option<Finding> {
+pub(crate) fn unlisted(fault: &Fault, user: &str) -> Option<Finding> {
     let is_denied = is_permission(&fault.to_string()) && !matches!(fault, Fault::Unfit(_));
     is_denied.then(|| {
         let words = "this user may not list locks: `redlatch ls` and `redlatch admit` need that";
@@ -184,7 +179,7 @@ pub(super) fn unlisted(fault: &Fault, user: &str) -> Option<Finding> {
 }
 
 /// Locks that never expire, because their keys have no TTL.
-pub(super) fn endless(listing: &Listing) -> Option<Finding> {
+pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
     let is_endless = |lock: &&Listed| matches!(lock.state, LockState::Held { remaining: None, .. });
     let endless: Vec<&Listed> = listing.locks.iter().filter(is_endless).collect();
     let first = endless.first()?.name.to_string();
@@ -329,12 +324,20 @@ fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Findi
         let words = "it was a replica: what its master did not pass on in time is forgotten";
         findings.push(Finding::warning(words));
     }
-    findings.extend(speed(node.round_trip, evidence));
+    let limit = node_timeout(evidence.ttl, evidence.node_timeout);
+    findings.extend(speed(node.round_trip, limit, evidence.ttl));
     findings
 }
 
-fn speed(round_trip: Duration, evidence: &Evidence<'_>) -> Option<Finding> {
-    let (limit, ttl) = (evidence.node_timeout(), show(evidence.ttl));
+/// How long a node has for its answer.
+pub(crate) fn node_timeout(ttl: Duration, set: Option<Duration>) -> Duration {
+    let [least, most] = NODE_TIMEOUTS;
+    set.unwrap_or((ttl / 20).clamp(least, most))
+}
+
+/// A node that answers too slowly, or nearly so.
+pub(crate) fn speed(round_trip: Duration, limit: Duration, ttl: Duration) -> Option<Finding> {
+    let ttl = show(ttl);
     let words = format!("it answers in {round_trip:.1?}, and has {limit:?} with a TTL of {ttl}");
     let fix = "raise --node-timeout, or --ttl";
     if round_trip >= limit {
@@ -384,9 +387,10 @@ fn same_server(examined: &[Examined]) -> Vec<Finding> {
     findings
 }
 
-fn clocks(evidence: &Evidence<'_>) -> Option<Finding> {
+/// Clocks that are far apart.
+pub(crate) fn clocks(examined: &[Examined], skew: Duration) -> Option<Finding> {
     let mut clocks: Vec<(f64, &str)> =
-        evidence.examined.iter().filter_map(|node| Some((node.ahead?, &*node.node))).collect();
+        examined.iter().filter_map(|node| Some((node.ahead?, &*node.node))).collect();
     clocks.push((0.0, "this machine"));
     clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((slow, behind), (fast, ahead)) = (*clocks.first()?, *clocks.last()?);
@@ -395,11 +399,8 @@ fn clocks(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!("the clock of {ahead} is {apart:.1} s ahead of that of {behind}");
-    let finding = if apart < evidence.agreement.skew().as_secs_f64() {
-        Finding::warning(words)
-    } else {
-        Finding::problem(words)
-    };
+    let finding =
+        if apart < skew.as_secs_f64() { Finding::warning(words) } else { Finding::problem(words) };
     Some(finding.fix("run chrony or another NTP client on all of them"))
 }
 
@@ -459,23 +460,10 @@ mod tests {
 
     #[test]
     fn a_node_too_slow_for_the_ttl_is_a_problem() {
-        let agreement = Agreement::new([], Duration::from_secs(30), Duration::from_secs(30));
-        let evidence = |node_timeout| Evidence {
-            examined: &[],
-            listeners: &[],
-            standings: &[],
-            other_names: &[],
-            guard: RestartGuard::Off,
-            agreement: &agreement,
-            users: &[],
-            prefix: "",
-            scope: Scope::Nodes,
-            typed: "",
-            ttl: Duration::from_secs(1),
-            node_timeout,
-        };
+        let ttl = Duration::from_secs(1);
         let level = |ms, timeout: Option<Duration>| {
-            speed(Duration::from_millis(ms), &evidence(timeout)).map(|finding| finding.level)
+            let limit = node_timeout(ttl, timeout);
+            speed(Duration::from_millis(ms), limit, ttl).map(|finding| finding.level)
         };
 
         assert_eq!(level(1, None), None);

@@ -1,13 +1,8 @@
 //! What the nodes say, as metrics.
 
-use crate::metrics::Metrics;
-use redlatch::{
-    LockState, Standing,
-    observer::{Examined, Listed, Listing, Observer},
-};
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
+use crate::{
+    live::{Snapshot, Stands, State, number},
+    metrics::Metrics,
 };
 
 const NODES: &str = "redlatch_nodes";
@@ -34,92 +29,39 @@ const DESCRIBED: [(&str, &str, &str); 10] = [
     (LISTED, "gauge", "Nodes that list their locks."),
 ];
 
-/// What was seen last, and since when each lock has been there.
-pub(super) struct View {
-    observer: Observer,
-    every: Duration,
-    last: Option<(Instant, String)>,
-    since: BTreeMap<(String, Option<String>), Instant>,
+/// The metrics of one snapshot.
+pub(super) fn text(snapshot: &Snapshot) -> String {
+    let mut metrics = Metrics::default();
+    for standing in Stands::ALL {
+        let count = number(snapshot.standing(standing));
+        metrics.set(NODES, &[("standing", standing.word())], count);
+    }
+    for node in &snapshot.nodes {
+        for known in Stands::ALL {
+            let value = f64::from(u8::from(known == node.standing));
+            metrics.set(STANDING, &[("node", &node.name), ("standing", known.word())], value);
+        }
+        let of = [("node", &*node.name)];
+        if let Some(round_trip) = node.round_trip {
+            metrics.set(ROUND_TRIP, &of, round_trip.as_secs_f64());
+        }
+        if let Some(ahead) = node.clock_ahead {
+            metrics.set(CLOCK, &of, ahead);
+        }
+    }
+    metrics.set(MAJORITY, &[], f64::from(u8::from(snapshot.has_majority())));
+    locks(&mut metrics, snapshot);
+    metrics.text(&DESCRIBED)
 }
 
-impl View {
-    pub(super) fn new(observer: Observer, every: Duration) -> Self {
-        View { observer, every, last: None, since: BTreeMap::new() }
-    }
-
-    /// The metrics. Asks the nodes, unless the last answer is new enough.
-    pub(super) async fn metrics(&mut self, now: Instant) -> String {
-        if let Some((at, text)) = &self.last
-            && now.saturating_duration_since(*at) < self.every
-        {
-            return text.clone();
-        }
-        let (reports, listing) = tokio::join!(self.observer.reports(), self.observer.list("*"));
-        let text = self.text(&reports, &listing);
-        self.last = Some((Instant::now(), text.clone()));
-        text
-    }
-
-    fn text(&mut self, reports: &[Examined], listing: &Listing) -> String {
-        let mut metrics = Metrics::default();
-        for standing in STANDINGS {
-            metrics.set(NODES, &[("standing", standing)], 0.0);
-        }
-        for (at, node) in reports.iter().enumerate() {
-            let standing = self.standing(at, node);
-            *metrics.sample(NODES, &[("standing", standing)]) += 1.0;
-            for known in STANDINGS {
-                let value = f64::from(u8::from(known == standing));
-                metrics.set(STANDING, &[("node", &node.node), ("standing", known)], value);
-            }
-            if node.facts.is_ok() {
-                let of = [("node", &*node.node)];
-                metrics.set(ROUND_TRIP, &of, node.round_trip.as_secs_f64());
-                if let Some(ahead) = node.ahead {
-                    metrics.set(CLOCK, &of, ahead);
-                }
-            }
-        }
-        let admitted = *metrics.sample(NODES, &[("standing", STANDINGS[0])]);
-        let is_majority = 2.0 * admitted > number(reports.len());
-        metrics.set(MAJORITY, &[], f64::from(u8::from(is_majority)));
-        self.locks(&mut metrics, reports.len(), listing);
-        metrics.text(&DESCRIBED)
-    }
-
-    fn standing(&self, at: usize, node: &Examined) -> &'static str {
-        let [admitted, quarantined, down] = STANDINGS;
-        match node.facts.as_ref().map(|facts| self.observer.standing(at, facts)) {
-            Ok(Standing::Admitted) => admitted,
-            Ok(Standing::Quarantined(_)) => quarantined,
-            _ => down,
-        }
-    }
-
-    fn locks(&mut self, metrics: &mut Metrics, nodes: usize, listing: &Listing) {
-        let now = Instant::now();
-        let is_held = |state: &LockState| matches!(state, LockState::Held { .. });
-        let held: Vec<_> = listing.locks.iter().filter(|lock| is_held(&lock.state)).collect();
-        let is_unclear = |lock: &&Listed| lock.state == LockState::Unclear;
-        let unclear = listing.locks.iter().filter(is_unclear).count();
-        let waiters: usize = listing.locks.iter().map(|lock| lock.waiters).sum();
-        let known = std::mem::take(&mut self.since);
-        for lock in &held {
-            let key = (lock.name.to_string(), lock.owner.clone());
-            let since = known.get(&key).copied().unwrap_or(now);
-            self.since.insert(key, since);
-        }
-        let oldest = self.since.values().min().map_or(Duration::ZERO, |since| now - *since);
-        metrics.set(HELD, &[], number(held.len()));
-        metrics.set(UNCLEAR, &[], number(unclear));
-        metrics.set(WAITERS, &[], number(waiters));
-        metrics.set(OLDEST, &[], oldest.as_secs_f64());
-        metrics.set(LISTED, &[], number(nodes - listing.failed.len()));
-    }
+fn locks(metrics: &mut Metrics, snapshot: &Snapshot) {
+    let held = snapshot.locks.iter().filter(|lock| lock.state == State::Held);
+    let oldest = held.map(|lock| lock.seen).max().unwrap_or_default();
+    let listed = snapshot.nodes.iter().filter(|node| node.lists).count();
+    let unclear = snapshot.locks.iter().filter(|lock| lock.state == State::Unclear).count();
+    metrics.set(HELD, &[], number(snapshot.held));
+    metrics.set(UNCLEAR, &[], number(unclear));
+    metrics.set(WAITERS, &[], number(snapshot.waiting));
+    metrics.set(OLDEST, &[], oldest.as_secs_f64());
+    metrics.set(LISTED, &[], number(listed));
 }
-
-fn number(count: usize) -> f64 {
-    u32::try_from(count).unwrap_or(u32::MAX).into()
-}
-
-const STANDINGS: [&str; 3] = ["admitted", "quarantined", "down"];

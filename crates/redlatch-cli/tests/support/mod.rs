@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses another part of it")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
+pub mod browser;
+pub mod http;
 pub mod pty;
 pub mod scraping;
 

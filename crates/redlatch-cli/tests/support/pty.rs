@@ -1,7 +1,10 @@
 //! A terminal with a program in it.
 
 use super::{PATIENCE, Sandbox};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcgetpgrp, tcsetwinsize},
+};
 use std::{
     fs::{File, OpenOptions},
     io::{Read, Write},
@@ -36,7 +39,7 @@ impl Terminal {
         command.arg("--ctty").arg("--wait").args(program);
         let streams = [tty(), tty(), tty()].map(Stdio::from);
         let [stdin, stdout, stderr] = streams;
-        command.stdin(stdin).stdout(stdout).stderr(stderr).env("PS1", "$ ");
+        command.stdin(stdin).stdout(stdout).stderr(stderr).env("PS1", "$ ").env("TERM", "xterm");
         let child = command.spawn().unwrap();
         let keys = File::from(master);
         let mut output = keys.try_clone().unwrap();
@@ -65,7 +68,8 @@ impl Terminal {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(more) = self.screen.recv_timeout(left) else {
-                panic!("the screen never showed {text:?}, but {:?}", self.seen);
+                let end = self.seen.char_indices().rev().nth(4000).map_or(0, |(at, _)| at);
+                panic!("the screen never showed {text:?}, but {:?}", &self.seen[end..]);
             };
             self.see(&more);
         }
@@ -87,6 +91,44 @@ impl Terminal {
     fn see(&mut self, more: &str) {
         self.seen.push_str(more);
         self.all.push_str(more);
+    }
+
+    /// Gives the window another size.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.keys, size).unwrap();
+    }
+
+    /// The program that has the keyboard.
+    pub fn foreground(&self) -> u32 {
+        let group = tcgetpgrp(&self.keys).unwrap();
+        // A shell without job control leaves its children in its own group.
+        let mut pid = group.as_raw_nonzero().get().unsigned_abs();
+        let path = |pid| format!("/proc/{pid}/task/{pid}/children");
+        while let Some(child) = std::fs::read_to_string(path(pid))
+            .ok()
+            .and_then(|children| children.split_whitespace().next()?.parse().ok())
+        {
+            pid = child;
+        }
+        pid
+    }
+
+    /// The next whole picture of a program that begins each at the top.
+    #[track_caller]
+    pub fn next_frame(&mut self) -> String {
+        const TOP: &str = "\x1b[H";
+        self.shows(TOP);
+        self.shows(TOP);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(end) = self.seen.find(TOP) {
+                return self.seen[..end].to_owned();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let more = self.screen.recv_timeout(left).expect("there is no next frame");
+            self.see(&more);
+        }
     }
 
     /// Waits for the end of the program: its exit code.

@@ -1,0 +1,165 @@
+//! One look at the nodes, before it is compared with the one before.
+
+use super::snapshot::{Lock, Node, Stands, State};
+use crate::{
+    admit::for_another,
+    doctor::{Finding, clocks, endless, node_timeout, speed, unlisted, user_in},
+    duration::{readable, show},
+    failure::Failure,
+    percent,
+    plain::plain,
+    settings::Settings,
+};
+use redlatch::{
+    FencingToken, LockState, Standing,
+    observer::{Examined, Listed, Listing, Observer, advice},
+};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What was seen at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Sight {
+    pub(super) at: Instant,
+    pub(super) time: SystemTime,
+    pub(super) nodes: Vec<Node>,
+    /// By name.
+    pub(super) locks: Vec<Lock>,
+    /// What is wrong, as far as one look can tell.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Whom to ask, and what to judge the answers by.
+pub(super) struct Looker {
+    pub(super) observer: Observer,
+    users: Vec<String>,
+    /// The options that another command needs to find the same nodes.
+    typed: String,
+    ttl: Duration,
+    max_ttl: Duration,
+    node_timeout: Duration,
+}
+
+impl Looker {
+    pub(super) fn new(settings: &Settings) -> Result<Self, Failure> {
+        Ok(Looker {
+            observer: settings.builder().observer()?,
+            users: settings.nodes().iter().map(|url| user_in(url)).collect(),
+            typed: settings.typed().to_owned(),
+            ttl: settings.ttl(),
+            max_ttl: settings.max_ttl(),
+            node_timeout: node_timeout(settings.ttl(), settings.node_timeout()),
+        })
+    }
+
+    pub(super) async fn look(&self) -> Sight {
+        let (reports, listing) = tokio::join!(self.observer.reports(), self.observer.list("*"));
+        let (at, time) = (Instant::now(), SystemTime::now());
+        let mut findings = Vec::new();
+        let nodes = reports.iter().enumerate();
+        let nodes = nodes.map(|(position, node)| {
+            let (node, found) = self.node(position, node, &listing);
+            findings.extend(found);
+            node
+        });
+        let nodes = nodes.collect();
+        findings.extend(clocks(&reports, self.observer.agreement().skew()));
+        findings.extend(endless(&listing));
+        findings.extend(self.too_long(&listing));
+        let locks = listing.locks.iter().map(|lock| seen(lock, at, time)).collect();
+        Sight { at, time, nodes, locks, findings }
+    }
+
+    /// A node, and what is wrong with it.
+    fn node(&self, at: usize, node: &Examined, listing: &Listing) -> (Node, Vec<Finding>) {
+        let unlisted_for = listing.failed.iter().find(|(failed, _)| *failed == node.node);
+        let mut found = Vec::new();
+        let (stands, left, reason) = match &node.facts {
+            Ok(facts) => match self.observer.standing(at, facts) {
+                Standing::Admitted => (Stands::Admitted, None, None),
+                Standing::Quarantined(out) => {
+                    let cause = readable(&out.cause.to_string());
+                    let finding = Finding::warning(format!("{}: {cause}", for_another(&out)));
+                    found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
+                    (Stands::Quarantined, out.remaining, Some(cause))
+                }
+                Standing::Failed(fault) => (Stands::Down, None, Some(fault.to_string())),
+                other => (Stands::Down, None, Some(format!("{other:?}"))),
+            },
+            Err(fault) => (Stands::Down, None, Some(fault.to_string())),
+        };
+        if stands == Stands::Down {
+            let reason = reason.as_deref().unwrap_or_default();
+            found.push(Finding::warning(format!("down: {reason}")));
+        } else {
+            found.extend(speed(node.round_trip, self.node_timeout, self.ttl));
+            found.extend(unlisted_for.and_then(|(_, fault)| unlisted(fault, &self.users[at])));
+        }
+        for finding in &mut found {
+            finding.node = Some(node.label().into_owned());
+        }
+        let answers = node.facts.is_ok();
+        let node = Node {
+            name: node.node.to_string(),
+            address: (node.address != node.node).then(|| node.address.to_string()),
+            standing: stands,
+            left,
+            reason: reason.map(|reason| plain(&reason).into_owned()),
+            round_trip: answers.then_some(node.round_trip),
+            clock_ahead: node.ahead.filter(|_| answers),
+            lists: unlisted_for.is_none(),
+        };
+        (node, found)
+    }
+
+    /// The first lock that lives longer than any client may ask for.
+    fn too_long(&self, listing: &Listing) -> Option<Finding> {
+        let is_long = |lock: &&Listed| matches!(lock.state, LockState::Held { remaining: Some(left), .. } if left > self.max_ttl);
+        let lock = listing.locks.iter().find(is_long)?;
+        let words = format!(
+            "the lock {} lives longer than max_ttl, {}: was a server's clock set back?",
+            lock.name,
+            show(self.max_ttl)
+        );
+        Some(Finding::warning(words))
+    }
+}
+
+/// A lock, as if it were seen for the first time.
+fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
+    let (state, left) = match lock.state {
+        LockState::Held { remaining, .. } => (State::Held, remaining),
+        LockState::Reserved { remaining, .. } => (State::Reserved, remaining),
+        _ => (State::Unclear, None),
+    };
+    let fencing_token = match lock.state {
+        LockState::Held { fencing_token, .. } => fencing_token.map(FencingToken::get),
+        _ => None,
+    };
+    let mut id = String::new();
+    percent::encode(&mut id, lock.name.as_bytes());
+    let parts = lock.owner_parts.as_ref();
+    let shown = |text: Option<&str>| text.map(|text| plain(text).into_owned());
+    let since = parts.and_then(|parts| UNIX_EPOCH.checked_add(parts.since?));
+    Lock {
+        id,
+        name: lock.name.to_string(),
+        state,
+        owner: shown(lock.owner.as_deref()),
+        host: shown(parts.and_then(|parts| parts.host.as_deref())),
+        pid: parts.and_then(|parts| parts.pid),
+        user: shown(parts.and_then(|parts| parts.user.as_deref())),
+        command: shown(parts.and_then(|parts| parts.command.as_deref())),
+        since,
+        held_for: since.and_then(|since| time.duration_since(since).ok()).unwrap_or_default(),
+        first_seen: at,
+        seen: Duration::ZERO,
+        waiters: lock.waiters,
+        fencing_token,
+        remaining: left,
+        longest: left.unwrap_or_default(),
+        is_renewed: true,
+        runs_out: None,
+        was_held: false,
+        on: lock.nodes,
+    }
+}

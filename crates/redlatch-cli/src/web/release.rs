@@ -1,0 +1,129 @@
+//! Forced releases, for those who have the token.
+
+use crate::{
+    by_hand::{outcome, refuse_another_list},
+    cli::WebArgs,
+    config::Config,
+    exit::Exit,
+    failure::Failure,
+    http::{Answer, Question},
+    percent,
+    plain::plain,
+    say::Say,
+    trace::{About, Place, Task},
+};
+use redlatch::{LockState, observer::Observer};
+use serde::Deserialize;
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::Read as _,
+    os::unix::{ffi::OsStringExt as _, fs::PermissionsExt as _},
+    path::Path,
+};
+use subtle::ConstantTimeEq as _;
+
+/// A token that is shorter could be guessed.
+const SHORTEST: usize = 16;
+const LONGEST: u64 = 1024;
+
+/// Who may release locks, and where that is recorded.
+pub(super) struct Releases {
+    token: String,
+    place: Place,
+    say: Say,
+}
+
+/// What a page sends.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wish {
+    id: String,
+    /// Whom the page showed as the owner.
+    owner: Option<String>,
+}
+
+impl Releases {
+    pub(super) fn new(path: &Path, args: &WebArgs, say: Say) -> Result<Self, Failure> {
+        let refused = |words: String| Failure::new(Exit::Failed, words);
+        let token = read(path).map_err(|why| {
+            refused(format!("the token file {} cannot be used: {why}", path.display()))
+        })?;
+        let config = Config::load(args.place.config.as_deref());
+        let config = config.map_err(|error| refused(error.to_string()))?;
+        let place = Place::new(&args.trace, &config).map_err(refused)?;
+        Ok(Releases { token, place, say })
+    }
+
+    pub(super) async fn answer(&self, question: &Question, observer: &Observer) -> Answer {
+        let given = question.bearer.as_deref().unwrap_or_default();
+        // Takes as long, however much of it is right.
+        if !bool::from(self.token.as_bytes().ct_eq(given.as_bytes())) {
+            return Answer::text("401 Unauthorized", "this is not the token");
+        }
+        let wish = serde_json::from_slice::<Wish>(&question.body);
+        let Ok(Some((name, wish))) =
+            wish.map(|wish| percent::decode(&wish.id).map(|name| (name, wish)))
+        else {
+            return Answer::text("400 Bad Request", "this cannot be read");
+        };
+        match self.release(name, wish.owner.as_deref(), observer).await {
+            Ok(words) => Answer::text("200 OK", &plain(&words)),
+            Err((status, words)) => Answer::text(status, &plain(&words)),
+        }
+    }
+
+    /// Takes the lock away, unless it has another owner by now.
+    async fn release(
+        &self,
+        name: Vec<u8>,
+        owner: Option<&str>,
+        observer: &Observer,
+    ) -> Result<String, (&'static str, String)> {
+        const CONFLICT: &str = "409 Conflict";
+        let failed = |error: &dyn ToString| ("400 Bad Request", error.to_string());
+        let status = observer.status(&name).await.map_err(|error| failed(&error))?;
+        refuse_another_list(&status).map_err(|failure| (CONFLICT, failure.message))?;
+        if let LockState::Held { owner: present, .. } = &status.state
+            && present.as_deref() != owner
+        {
+            let present = present.as_deref().unwrap_or("another client");
+            return Err((CONFLICT, format!("it is held by {present} by now; nothing was changed")));
+        }
+        let shown = OsString::from_vec(name.clone());
+        let mut trace =
+            About::new(Task::ForceRelease, std::slice::from_ref(&shown)).begin(self.place.clone());
+        let forced = observer.force_release(&name).await.map_err(|error| failed(&error))?;
+        let (words, exit) = outcome(&shown.to_string_lossy(), &forced);
+        if exit == Exit::Done {
+            trace.succeeded();
+        }
+        trace.note(&format!("{words}; by way of the page"));
+        let say = self.say;
+        // The disk may be slow, and others want to look.
+        let _ = tokio::task::spawn_blocking(move || trace.write_end(exit, say)).await;
+        if exit == Exit::Done { Ok(words) } else { Err(("502 Bad Gateway", words)) }
+    }
+}
+
+/// Reads the token, which nobody else may be able to.
+fn read(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err("others can read it; chmod 600".into());
+    }
+    let mut token = String::new();
+    file.take(LONGEST).read_to_string(&mut token).map_err(|error| error.to_string())?;
+    let token = token.trim();
+    if token.len() < SHORTEST {
+        return Err(format!(
+            "it is too short, and could be guessed: write at least {SHORTEST} characters into it, \
+             like those of `openssl rand -hex 16`"
+        ));
+    }
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("it must be one line of letters, digits and punctuation".into());
+    }
+    Ok(token.to_owned())
+}

@@ -1,0 +1,152 @@
+//! `redlatch web` in a real Chromium, as a person sees it.
+//!
+//! With `REDLATCH_PICTURES=DIR`, it takes the pictures of the guide anew. Make them small:
+//! `pngquant --quality 70-95 --strip --force --ext .png DIR/*.png`.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use support::{Running, Sandbox, browser::Browser, http::serve, start};
+
+const TOKEN: &str = "0123456789abcdef-secret";
+const DESK: (u32, u32) = (1100, 850);
+const PHONE: (u32, u32) = (375, 860);
+
+fn take(sandbox: &Sandbox, name: &str, options: &[&str]) {
+    start(sandbox.redlatch([&["acquire", name], options].concat())).end().exits_with(0);
+}
+
+/// The page, and where it is.
+fn web(sandbox: &Sandbox, options: &[&str]) -> (Running, String) {
+    let (running, port) = serve(sandbox, &[&["web", "--every", "200ms"], options].concat());
+    (running, format!("http://127.0.0.1:{port}/"))
+}
+
+/// A picture for the guide, if new ones are wanted.
+fn picture(page: &Browser, name: &str) {
+    if let Some(dir) = std::env::var_os("REDLATCH_PICTURES") {
+        fs::write(Path::new(&dir).join(format!("{name}.png")), page.picture()).unwrap();
+    }
+}
+
+#[test]
+fn the_page_shows_a_lock_taken_and_lost_a_node_out_and_that_contact_is_lost() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let (running, url) = web(&sandbox, &[]);
+    let page = Browser::open(&url, DESK, false);
+    page.shows("h1", "All is well");
+    page.shows("#more", "No locks.");
+
+    let _holder = sandbox.hold("backup --owner web1/4711");
+    page.shows("#locks tbody", "backup");
+    page.shows("#locks tbody", "web1/4711");
+    page.shows("#locks tbody", "command sh");
+    page.shows("#changes", "taken by web1/4711");
+    let _waiter = sandbox.run("backup --owner web2/77 --wait 5m", "true");
+    page.shows("#numbers", "Waiting in line\n1");
+    let _more = ["deploy:web", "nightly:report"].map(|name| {
+        take(&sandbox, name, &["--owner", "ci-7"]);
+    });
+    take(&sandbox, "import", &["--owner", "etl-3", "--ttl", "3s"]);
+    page.shows("#locks tbody", "not renewed");
+    page.shows("#changes", "ended: etl-3 had not renewed it");
+    page.shows("#numbers", "Lost last minute\n1");
+    servers[1].kill();
+    page.shows("h1", "Degraded, but locks work");
+    page.shows("#findings", &format!("{}: down: ", servers[1].url()));
+    page.shows("#nodes tbody", "down");
+    assert!(page.run("return document.title").as_str().unwrap().starts_with("(1) Degraded"));
+    // What is wrong comes before all else.
+    let order = "return document.querySelector('#wrong').compareDocumentPosition(\
+                 document.querySelector('#nodes')) & Node.DOCUMENT_POSITION_FOLLOWING";
+    assert_ne!(page.run(order), 0);
+    picture(&page, "web-degraded");
+    page.click("#locks [data-key=backup] .name");
+    page.shows("#lock-nodes", "down: ");
+    page.shows("#waiters", "web2/77");
+    page.click("#close");
+    servers[2].kill();
+    page.shows("h1", "No lock can be taken");
+    assert_eq!(page.complaints(), [""; 0]);
+
+    drop(running);
+    page.shows("#contact", "No contact with redlatch web since");
+    assert_eq!(page.run("return document.body.className"), "lost");
+}
+
+#[test]
+fn names_are_shown_as_they_are_and_mean_nothing_to_the_browser() {
+    let sandbox = Sandbox::embedded();
+    let evil = "<img src=x onerror=\"window.evil=1\"><script>window.evil=1</script>\n\x1b[31m";
+    take(&sandbox, evil, &["--owner", "\u{202e}<b>eve</b>"]);
+    let (_running, url) = web(&sandbox, &[]);
+    let page = Browser::open(&url, DESK, false);
+
+    page.shows("#locks tbody", "<script>window.evil=1</script>");
+    page.shows("#locks tbody", "</script>\\n\\u{1b}[31m");
+    page.shows("#locks tbody", "\\u{202e}<b>eve</b>");
+    page.click("#locks .name");
+    page.shows("#lock-title", "<script>window.evil=1</script>");
+    page.shows("#lock-nodes", "held by \\u{202e}<b>eve</b>");
+
+    assert!(page.run("return window.evil ?? null").is_null());
+    assert_eq!(page.run("return document.querySelectorAll('main img, main script, b').length"), 0);
+    assert_eq!(page.complaints(), [""; 0]);
+}
+
+#[test]
+fn locks_are_found_sorted_and_released_with_the_token_only() {
+    let sandbox = Sandbox::embedded();
+    fs::write(sandbox.path("token"), TOKEN).unwrap();
+    fs::set_permissions(sandbox.path("token"), fs::Permissions::from_mode(0o600)).unwrap();
+    take(&sandbox, "alpha", &["--owner", "zoe"]);
+    take(&sandbox, "beta", &["--owner", "ada"]);
+    let (_running, url) = web(&sandbox, &["--allow-release-with", "token"]);
+    let page = Browser::open(&url, DESK, true);
+    page.shows("#locks tbody", "beta");
+
+    page.click("#locks th:nth-child(2) button");
+    let sorted = "return document.querySelector('#locks th:nth-child(2)').ariaSort + \
+                  document.querySelector('#locks tbody th').innerText";
+    support::eventually(support::PATIENCE, || page.run(sorted) == "ascendingbeta");
+    page.type_into("#filter", "ALPH");
+    page.shows("#more", "1 of 2 match.");
+    page.click("#locks .name");
+    page.shows("#lock-state", "Held by zoe");
+    page.type_into("#token", "not the token at all");
+    page.click("#release button");
+    page.shows("#released", "this is not the token");
+    assert!(!sandbox.is_free("alpha"));
+    page.type_into("#token", TOKEN);
+    page.click("#release button");
+    page.shows("#released", "taken away on 1 of 1 nodes");
+
+    assert!(sandbox.is_free("alpha"));
+    assert!(!sandbox.is_free("beta"));
+    page.shows("#lock-state", "Free");
+    let kept =
+        "return document.cookie + JSON.stringify({...localStorage, ...sessionStorage}) + location";
+    assert!(!page.run(kept).as_str().unwrap().contains(TOKEN));
+}
+
+#[test]
+fn a_phone_shows_all_of_it_without_scrolling_sideways() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    take(
+        &sandbox,
+        "nightly:export-of-everything-to-the-archive",
+        &["--owner", "web1.example/4711"],
+    );
+    take(&sandbox, "backup", &["--owner", "db2/991"]);
+    servers[2].kill();
+    let (_running, url) = web(&sandbox, &[]);
+
+    let page = Browser::open(&url, PHONE, true);
+
+    page.shows("#locks tbody", "nightly:export");
+    page.shows("#findings", "down");
+    let widths = "return [document.documentElement.scrollWidth, innerWidth]";
+    assert_eq!(page.run(widths), serde_json::json!([PHONE.0, PHONE.0]));
+    picture(&page, "web-phone");
+}

@@ -1,0 +1,233 @@
+//! `redlatch web`: what a browser is told, and what it may do.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::Server;
+use serde_json::{Value, json};
+use std::{fs, net::TcpStream, os::unix::fs::PermissionsExt, thread};
+use support::{
+    Ended, PATIENCE, Running, Sandbox, eventually,
+    http::{get, post, send, serve},
+    start,
+};
+
+const TOKEN: &str = "0123456789abcdef-secret";
+
+fn take(sandbox: &Sandbox, name: &str, owner: &str) {
+    start(sandbox.redlatch(["acquire", name, "--owner", owner])).end().exits_with(0);
+}
+
+fn web(sandbox: &Sandbox, options: &[&str]) -> (Running, u16) {
+    serve(sandbox, &[&["web", "--every", "100ms"], options].concat())
+}
+
+/// With a token that allows to release locks.
+fn web_with_token(sandbox: &Sandbox) -> (Running, u16) {
+    write_token(sandbox, TOKEN, 0o600);
+    web(sandbox, &["--allow-release-with", "token"])
+}
+
+fn write_token(sandbox: &Sandbox, token: &str, mode: u32) {
+    let path = sandbox.path("token");
+    fs::write(&path, format!("{token}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn snapshot(port: u16) -> Value {
+    get(port, "/snapshot").json()
+}
+
+/// The words of what happened recently, newest first.
+fn recently(port: u16) -> Vec<String> {
+    let seen = snapshot(port);
+    let changes = seen["changes"].as_array().unwrap().iter();
+    changes.map(|change| format!("{} {}", change["name"], change["words"])).collect()
+}
+
+#[test]
+fn the_snapshot_tells_locks_nodes_and_what_is_wrong() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let (_running, port) = web(&sandbox, &[]);
+    assert_eq!(snapshot(port)["findings"], json!([]));
+
+    take(&sandbox, "<script>alert(1)</script>\n\x1b[31m", "<b>ada</b>");
+    eventually(PATIENCE, || snapshot(port)["held"] == 1);
+    servers[0].kill();
+    eventually(PATIENCE, || snapshot(port)["votes"] == 2);
+
+    let answer = get(port, "/snapshot");
+    let seen = answer.json();
+    assert!(answer.head.contains("Content-Type: application/json\r\n"), "{answer:?}");
+    assert!(answer.head.contains("X-Content-Type-Options: nosniff"), "{answer:?}");
+    let lock = &seen["locks"][0];
+    assert_eq!(lock["name"], "<script>alert(1)</script>\\n\\u{1b}[31m");
+    assert_eq!(lock["owner"], "<b>ada</b>");
+    assert_eq!(lock["nodes"], 2);
+    assert_eq!(seen["nodes"][0]["standing"], "down");
+    assert_eq!(seen["findings"][0]["node"], servers[0].url());
+    assert!(recently(port)[0].contains("down: "), "{:?}", recently(port));
+    let one = get(port, &format!("/lock?id={}", lock["id"].as_str().unwrap())).json();
+    assert_eq!(one["nodes"][0]["state"], "down");
+    assert_eq!(one["nodes"][1]["state"], "held");
+    assert!(one["fencing_token"].is_u64(), "{one}");
+    assert_eq!(get(port, "/snapshot?filter=nothing").json()["locks"], json!([]));
+    assert_eq!(get(port, "/snapshot?filter=SCRIPT%3E").json()["matching"], 1);
+    assert_eq!(get(port, "/lock?id=%4").status, 400);
+    assert_eq!(get(port, "/lock").status, 400);
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere_and_runs_nothing_but_its_own_script() {
+    let sandbox = Sandbox::embedded();
+    let (running, port) = web(&sandbox, &[]);
+    let page = get(port, "/");
+
+    assert_eq!(page.status, 200);
+    for rule in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
+        assert!(page.head.contains(rule), "{}", page.head);
+    }
+    assert!(!page.head.contains("unsafe"), "{}", page.head);
+    let all = ["/", "/page.css", "/page.js", "/icon.svg"].map(|path| get(port, path));
+    for part in &all {
+        assert_eq!(part.status, 200);
+        let body = part.body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!body.contains("http:") && !body.contains("https:"), "{body}");
+        assert!(!body.contains("innerHTML") && !body.contains("eval("), "{body}");
+    }
+    assert!(!page.body.contains("<script>") && !page.body.contains(" onclick="));
+    assert!(!page.body.contains("<style") && !page.body.contains(" style="));
+    assert_eq!(get(port, "/else").status, 404);
+    running.signal("TERM");
+    running.end().exits_with(0);
+}
+
+#[test]
+fn other_sites_and_other_names_are_refused() {
+    let sandbox = Sandbox::embedded();
+    take(&sandbox, "x", "ada");
+    let (_running, port) = web_with_token(&sandbox);
+    let ours = format!("127.0.0.1:{port}");
+    let get = |host: &str, more: &str| {
+        send(port, &format!("GET /snapshot HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"))
+    };
+
+    assert_eq!(get(&ours, "").status, 200);
+    assert_eq!(get("localhost", "").status, 200);
+    let refused = [
+        get("evil.example", ""),
+        get(&format!("evil.example:{port}"), ""),
+        get(&ours, "Origin: http://evil.example\r\n"),
+        get(&ours, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n"),
+    ];
+    for answer in refused {
+        assert!([403, 421].contains(&answer.status), "{answer:?}");
+        assert!(!answer.body.contains("ada"), "{answer:?}");
+        assert!(!answer.head.contains("Access-Control"), "{answer:?}");
+    }
+    let body = r#"{"id":"x","owner":"ada"}"#;
+    for (kind, origin) in [
+        ("application/json", "Origin: http://evil.example\r\n".to_owned()),
+        ("application/json", String::new()),
+        ("text/plain", format!("Origin: http://{ours}\r\n")),
+    ] {
+        let answer = send(
+            port,
+            &format!(
+                "POST /release HTTP/1.1\r\nHost: {ours}\r\n{origin}Content-Type: {kind}\r\n\
+                 Authorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+        );
+        assert!([403, 415].contains(&answer.status), "{answer:?}");
+    }
+    assert!(!sandbox.is_free("x"));
+}
+
+#[test]
+fn without_a_token_nothing_can_be_changed() {
+    let sandbox = Sandbox::embedded();
+    take(&sandbox, "x", "ada");
+    let (_running, port) = web(&sandbox, &[]);
+
+    let answer = post(port, "/release", Some(""), r#"{"id":"x","owner":"ada"}"#);
+
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert_eq!(snapshot(port)["may_release"], false);
+    assert_eq!(get(port, "/release").status, 405);
+    assert_eq!(post(port, "/snapshot", None, "{}").status, 405);
+    assert!(!sandbox.is_free("x"));
+}
+
+#[test]
+fn with_the_token_a_lock_is_released_and_that_is_on_record() {
+    let (_servers, sandbox) = Sandbox::with_servers(3);
+    take(&sandbox, "x/\u{e4} ", "ada");
+    let (_running, port) = web_with_token(&sandbox);
+    assert_eq!(snapshot(port)["may_release"], true);
+    let id = snapshot(port)["locks"][0]["id"].as_str().unwrap().to_owned();
+    let wish = |owner: &str| json!({ "id": id, "owner": owner }).to_string();
+
+    for wrong in [None, Some(""), Some("0123456789abcdef-secreT"), Some("0")] {
+        assert_eq!(post(port, "/release", wrong, &wish("ada")).status, 401, "{wrong:?}");
+    }
+    let in_url = format!("/release?token={TOKEN}");
+    assert_eq!(post(port, &in_url, None, &wish("ada")).status, 401);
+    assert_eq!(post(port, "/release", Some(TOKEN), "nonsense").status, 400);
+    let other = post(port, "/release", Some(TOKEN), &wish("bob"));
+    assert_eq!(other.status, 409, "{other:?}");
+    assert!(!sandbox.is_free("x/\u{e4} "), "{other:?}");
+    let released = post(port, "/release", Some(TOKEN), &wish("ada"));
+
+    assert_eq!(released.status, 200, "{released:?}");
+    assert!(released.body.contains("taken away on 3 of 3 nodes"), "{released:?}");
+    assert!(sandbox.is_free("x/\u{e4} "));
+    let log = start(sandbox.redlatch(["log", "--json"])).end().exits_with(0);
+    assert!(log.stdout.contains(r#""task":"force-release""#), "{log:?}");
+    assert!(log.stdout.contains("held by ada"), "{log:?}");
+    let said = fs::read_to_string(sandbox.path("stderr")).unwrap();
+    assert!(!said.contains(TOKEN) && !log.stdout.contains(TOKEN), "{said}");
+}
+
+#[test]
+fn a_token_that_others_know_or_could_guess_is_refused() {
+    let sandbox = Sandbox::embedded();
+    let refused = |listen: &str| -> Ended {
+        let options = ["web", "--allow-release-with", "token", "--listen", listen];
+        start(sandbox.redlatch(options)).end().exits_with(125)
+    };
+    assert!(refused("127.0.0.1:0").stderr.contains("No such file"));
+    write_token(&sandbox, TOKEN, 0o640);
+    assert!(refused("127.0.0.1:0").stderr.contains("chmod 600"));
+    write_token(&sandbox, "short", 0o600);
+    assert!(refused("127.0.0.1:0").stderr.contains("too short"));
+    write_token(&sandbox, "long enough, but in words", 0o600);
+    assert!(refused("127.0.0.1:0").stderr.contains("one line"));
+    write_token(&sandbox, TOKEN, 0o600);
+    assert!(refused("0.0.0.0:0").stderr.contains("needs an address of this machine"));
+}
+
+/// How often the server was asked for its locks.
+fn listings(server: &Server) -> u64 {
+    let stats = server.run(&["INFO", "commandstats"]).text().unwrap_or_default();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_scan:calls="));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn however_many_look_the_nodes_are_asked_once() {
+    let (servers, sandbox) = Sandbox::with_servers(1);
+    take(&sandbox, "x", "ada");
+    let (_running, port) = serve(&sandbox, &["web", "--every", "1h"]);
+    let before = listings(&servers[0]);
+    // Browsers keep connections that they do not use.
+    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+
+    let viewers: Vec<_> = (0..100).map(|_| thread::spawn(move || snapshot(port))).collect();
+    for viewer in viewers {
+        assert_eq!(viewer.join().unwrap()["held"], 1);
+    }
+
+    assert_eq!(listings(&servers[0]) - before, 1);
+    drop(idle);
+}
