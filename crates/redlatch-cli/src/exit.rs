@@ -112,7 +112,7 @@ pub(crate) fn help(command: &str) -> &'static str {
     match command {
         "doctor" => DOCTOR_HELP,
         "admit" => ADMIT_HELP,
-        "log" | "web" | "exporter" | "completions" | "man" => PLAIN_HELP,
+        "log" | "top" | "web" | "exporter" | "completions" | "man" => PLAIN_HELP,
         _ => HELP,
     }
 }
