@@ -268,6 +268,21 @@ fn who_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
 }
 
 #[test]
+fn a_lock_that_may_outlive_a_window_is_refused_though_its_client_has_no_guard() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded(&servers));
+    let run = |times: &[&str]| {
+        let off = ["run", "x", "--restart-guard", "off"];
+        redlatch(&sandbox, &[&off, times, &["--", "true"]].concat())
+    };
+
+    let refused = run(&["--max-ttl", "10m", "--ttl", "10m"]).exits_with(122);
+    run(&[]).exits_with(0);
+
+    says(&refused.stderr, &["other times", "10m"]);
+}
+
+#[test]
 fn fault_20_doctor_tells_whose_clock_is_an_hour_ahead() {
     let options = ServerOptions::default().fake_clock();
     let servers = Servers::start_with(3, &options).unwrap();

@@ -48,6 +48,9 @@ pub enum Mutant {
     NonsenseNeverSent,
     /// A client without the restart guard counts every node, whomever it serves.
     OtherNodesCount,
+    /// A client without the restart guard is served though its locks may live longer
+    /// than those who admitted the node agreed on.
+    LongerLeasesCount,
     /// The agreement on a node does not say which node of the list it is.
     NodeNotNamed,
     /// A wake counts as a vote.

@@ -203,7 +203,8 @@ impl Ledger {
     /// Returns why a client without the restart guard must not count the node, or `None`
     /// if it may. It must not if clients with the guard count nodes other than `ours`,
     /// or may do so, or know it as another node of the list than [`Agreement::at`] says:
-    /// a majority of theirs and one of ours need not share a node.
+    /// a majority of theirs and one of ours need not share a node. Nor if its locks may
+    /// live longer than theirs: they readmit a node that forgot before those expire.
     #[must_use]
     pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
@@ -222,8 +223,12 @@ fn other_nodes(
     let Some(text) = agreement else {
         return (watched || reserved.is_some()).then_some(Cause::Watched);
     };
+    let is_served = |theirs: &Agreement| {
+        (theirs.nodes() == ours.nodes() || mutant::on(Mutant::OtherNodesCount))
+            && (ours.max_ttl() <= theirs.max_ttl() || mutant::on(Mutant::LongerLeasesCount))
+    };
     match Agreement::parse(text) {
-        Some(theirs) if theirs.nodes() == ours.nodes() || mutant::on(Mutant::OtherNodesCount) => {
+        Some(theirs) if is_served(&theirs) => {
             if let (Some(is), Some(asked)) = (theirs.here(), ours.here())
                 && is != asked
             {
@@ -259,7 +264,13 @@ mod tests {
         let said = Some(Cause::Disagrees(admitted.agreement.clone()));
 
         assert_eq!(admitted.other_nodes(&one), said);
-        assert_eq!(admitted.other_nodes(&agreement(&["c", "b", "a"], 5)), None, "times may differ");
+        assert_eq!(admitted.other_nodes(&agreement(&["c", "b", "a"], 30)), None);
+        assert_eq!(admitted.other_nodes(&agreement(&["a", "b", "c"], 5)), None, "gone in time");
+        assert_eq!(
+            admitted.other_nodes(&agreement(&["a", "b", "c"], 31)),
+            said,
+            "outlive a window"
+        );
         let out = Ledger { admitted: None, ..admitted.clone() };
         assert_eq!(out.other_nodes(&one), said, "they will have it admitted again");
         let taken = Ledger { reserved: Some(one.fingerprint().to_string().into()), ..out };

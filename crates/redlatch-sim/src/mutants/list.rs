@@ -125,6 +125,8 @@ pub const ALL: &[Mutant] = &[
         .planted(Plant::Core(Core::NonsenseNeverSent), Seeds(0, 1000)),
     mutant("minority-without-guard", "an unguarded client that names a minority is served")
         .planted(Plant::Core(Core::OtherNodesCount), Seeds(0, 1000)),
+    mutant("longer-without-guard", "an unguarded client with a longer max_ttl is served")
+        .planted(Plant::Core(Core::LongerLeasesCount), Seeds(0, 1000)),
     mutant("node-not-named", "a marker does not say which node of the list it is for")
         .planted(Plant::Core(Core::NodeNotNamed), Seeds(0, 1000)),
     mutant("mark-ignored", "a node is admitted by any mark")

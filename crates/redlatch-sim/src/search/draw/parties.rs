@@ -29,6 +29,11 @@ impl Draw {
                 skew: Span(first.skew.0 + 1000),
                 ..first.clone()
             }),
+            // The right list, but locks that outlive a window.
+            Others::Loner if self.dice.percent(40) => {
+                let max_ttl = Span(first.max_ttl.0 * 2);
+                Some(Party { max_ttl, guard: RestartGuard::Off, ..first.clone() })
+            }
             Others::Loner => {
                 let list = vec![self.dice.index(first.list.len())];
                 Some(Party { list, guard: RestartGuard::Off, ..first.clone() })

@@ -1,10 +1,11 @@
 //! A client that a node refuses, because it serves others, admits and plants
 //! nothing, however late it learns of the refusal. An operator may still take a
-//! node from others. Not covered: the client may mark a node if those that refused
+//! node from others. No node votes for an unguarded client whose locks may live
+//! longer than the clients it serves agreed on. Not covered: the client may mark a node if those that refused
 //! it do not answer its look.
 
 use super::{Seen, Site};
-use redlatch_core::{Command, Fingerprint, Reply, Vote};
+use redlatch_core::{Agreement, Command, Fingerprint, Reply, Vote};
 
 pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
     match seen {
@@ -23,6 +24,11 @@ pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
                 (_, Some(fingerprint)) if granted && serves_others(site, *node, fingerprint) => {
                     Err(format!("node {node} serves others, and votes for client {client}"))
                 }
+                (Command::Take { .. }, None)
+                    if granted && outlives_window(site, *client, *node) =>
+                {
+                    Err(format!("a lock of client {client} outlives a window of node {node}"))
+                }
                 _ => Ok(()),
             }
         }
@@ -38,6 +44,12 @@ fn guard_of(command: &Command) -> Option<Fingerprint> {
         | Command::Extend { fingerprint, .. } => *fingerprint,
         _ => None,
     }
+}
+
+fn outlives_window(site: &Site<'_>, client: usize, node: usize) -> bool {
+    let ledger = &site.servers[node].node.contents.ledger;
+    let agreed = ledger.agreement.as_deref().and_then(Agreement::parse);
+    agreed.is_some_and(|agreed| site.schedule.party(client).max_ttl.get() > agreed.max_ttl())
 }
 
 fn serves_others(site: &Site<'_>, node: usize, fingerprint: Fingerprint) -> bool {
