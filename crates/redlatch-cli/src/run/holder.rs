@@ -294,14 +294,7 @@ async fn watch(
                 continue;
             };
             match act {
-                Act::Forward(signal) => {
-                    job.signal(signal);
-                    let processes = job.out_of_reach();
-                    if !processes.is_empty() {
-                        let signal = signal.as_str();
-                        plan.tell(&Event::Unsignalled { signal, processes });
-                    }
-                }
+                Act::Forward(signal) => forward(plan, &job, signal),
                 Act::Terminate => {
                     job.terminate();
                     watch.start_grace();
@@ -354,6 +347,15 @@ async fn watch(
                 }
             }
         }
+    }
+}
+
+/// Sends a signal to the command, and tells whom it cannot reach.
+fn forward(plan: &Plan, job: &Job, signal: Signal) {
+    job.signal(signal);
+    let processes = job.out_of_reach();
+    if !processes.is_empty() {
+        plan.tell(&Event::Unsignalled { signal: signal.as_str(), processes });
     }
 }
 
