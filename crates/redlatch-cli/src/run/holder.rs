@@ -353,6 +353,10 @@ async fn watch(
 /// Sends a signal to the command, and tells whom it cannot reach.
 fn forward(plan: &Plan, job: &Job, signal: Signal) {
     job.signal(signal);
+    // Nobody waits for what comes of this one.
+    if signal == Signal::SIGWINCH {
+        return;
+    }
     let processes = job.out_of_reach();
     if !processes.is_empty() {
         plan.tell(&Event::Unsignalled { signal: signal.as_str(), processes });
