@@ -3,7 +3,7 @@
 use crate::node::Node;
 use redlatch_core::{
     Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Reply, Standing, Ticket,
-    Vote, Waiter, Waiting,
+    Vote, Waiter, Waiting, token::owner_of,
 };
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -153,6 +153,16 @@ impl Status {
         } else {
             held_state(&keys, free, majority)
         };
+        // What nodes may have forgotten, they cannot deny.
+        let denies = |node: &&NodeStatus| {
+            let has_none = matches!(node.key, NodeKey::Free | NodeKey::Reserved { .. });
+            has_none && node.quarantine.is_none()
+        };
+        let is_denied = nodes.iter().filter(denies).count() >= majority;
+        let (state, owner) = match state {
+            LockState::Reserved { .. } if !is_denied => (LockState::Unclear, None),
+            state => (state, owner),
+        };
         let (line, waiters) = line_of(lines);
         Status { state, owner, line, waiters, nodes }
     }
@@ -249,17 +259,14 @@ fn node_key(reply: &Reply) -> NodeKey {
         Reply::Vote(Vote::Failed(fault)) => NodeKey::Failed(fault.clone()),
         reply => match first_key(reply) {
             Some(KeyState::Free) => NodeKey::Free,
-            Some(key @ KeyState::Held { value, remaining, .. }) => match reservation(key) {
-                Some((waiting, remaining)) => {
+            Some(key @ KeyState::Held { value, remaining, .. }) => {
+                if let Some((waiting, remaining)) = reservation(key) {
                     let owner = parts_of(&waiting).map(|parts| parts.label);
-                    NodeKey::Reserved { owner, remaining }
+                    return NodeKey::Reserved { owner, remaining };
                 }
-                None => {
-                    let parts = value.as_deref().and_then(OwnerParts::of_value);
-                    let owner = parts.map(|parts| parts.label);
-                    NodeKey::Held { owner, remaining: *remaining }
-                }
-            },
+                let owner = value.as_deref().and_then(owner_of);
+                NodeKey::Held { owner, remaining: *remaining }
+            }
             None => NodeKey::Failed(Fault::Nonsense("not an answer to the question".into())),
         },
     }
@@ -301,5 +308,52 @@ fn write_held(
     match remaining {
         Some(remaining) => write!(f, "held by {owner} for another {remaining:.1?}"),
         None => write!(f, "held by {owner} for ever"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Memory;
+    use redlatch_core::Cause;
+
+    fn key(value: &str) -> Reply {
+        let value = Some(value.as_bytes().into());
+        let remaining = Some(Duration::from_secs(1));
+        Reply::Keys([KeyState::Held { value, remaining, number: None }].into())
+    }
+
+    fn status(replies: &[Reply; 3], out: usize) -> Status {
+        let nodes = [(); 3].map(|()| Arc::new(Memory::new("memory:")) as Arc<dyn Node>);
+        let forgot = || Standing::Quarantined(Quarantine::new(Cause::Forgot));
+        let standing = |at: usize| if at < out { forgot() } else { Standing::Admitted };
+        Status::new(&nodes, replies, &[], (0..3).map(|at| Some(standing(at))).collect())
+    }
+
+    fn reserved() -> Reply {
+        key(&format!("redlatch:next:{}@web-1/7", "0".repeat(36)))
+    }
+
+    #[test]
+    fn what_a_majority_has_reserved_or_not_at_all_is_reserved() {
+        let free = || Reply::Keys([KeyState::Free].into());
+        let token = || key(&format!("{}@web-2/8", "0".repeat(40)));
+
+        let seen = status(&[reserved(), free(), token()], 0);
+
+        let owner = Some("web-1/7".to_owned());
+        let remaining = Some(Duration::from_secs(1));
+        assert_eq!(seen.state, LockState::Reserved { owner, remaining });
+        assert_eq!(seen.owner.and_then(|owner| owner.pid), Some(7));
+        assert!(matches!(status(&[reserved(), token(), token()], 0).state, LockState::Held { .. }));
+    }
+
+    #[test]
+    fn what_nodes_have_reserved_that_may_have_forgotten_the_lock_is_unclear() {
+        let seen = status(&[reserved(), reserved(), reserved()], 2);
+
+        assert_eq!((seen.state, seen.owner), (LockState::Unclear, None));
+        let seen = status(&[reserved(), reserved(), reserved()], 1);
+        assert!(matches!(seen.state, LockState::Reserved { .. }));
     }
 }

@@ -108,13 +108,20 @@ impl Listing {
             }
             failed.extend(fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
         }
-        let listed = locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes));
+        let answered = nodes.len() - failed.len();
+        let listed =
+            locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes, answered));
         Listing { locks: listed.collect(), failed }
     }
 }
 
 impl Listed {
-    fn new(name: Resource, keys: &BTreeMap<usize, Found>, nodes: &[Arc<dyn Node>]) -> Self {
+    fn new(
+        name: Resource,
+        keys: &BTreeMap<usize, Found>,
+        nodes: &[Arc<dyn Node>],
+        answered: usize,
+    ) -> Self {
         let majority = nodes.len() / 2 + 1;
         let party = largest_party(keys);
         let owner_parts = party.first().and_then(|at| parts_in(&keys[at].key.value));
@@ -124,7 +131,7 @@ impl Listed {
             number: lock.number,
         });
         let states: Vec<KeyState> = states.collect();
-        let missing = nodes.len() - keys.len();
+        let missing = answered.saturating_sub(keys.len());
         let (state, _) = held_state(&states.iter().collect::<Vec<_>>(), missing, majority);
         Listed {
             name,
