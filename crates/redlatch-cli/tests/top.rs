@@ -68,6 +68,7 @@ fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_out() {
     terminal.shows(&format!("{}: down: ", servers[1].url()));
     servers[2].kill();
     terminal.shows("NO LOCK CAN BE TAKEN");
+    terminal.shows("locks ?");
     terminal.shows("no lock can be taken: 1 of 3 nodes may vote, 2 must");
     terminal.press("q");
     ended(terminal);

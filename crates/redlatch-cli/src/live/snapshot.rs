@@ -201,12 +201,8 @@ impl Snapshot {
         } else if !self.is_complete {
             let words = "too few nodes tell their locks: some may be missing here";
             self.findings.push(Finding::warning(words));
-        }
-        // What is unclear for the first time is an attempt in progress.
-        let unclear = |lock: &&Lock| lock.state == State::Unclear && !lock.seen.is_zero();
-        for lock in self.locks.iter().filter(unclear) {
-            let words = format!("the lock {} is unclear: {}", lock.name, lock.where_it_is(nodes));
-            self.findings.push(Finding::warning(words));
+        } else {
+            self.findings.extend(unclear(&self.locks, nodes));
         }
         self.findings.retain(|finding| finding.level > Level::Note);
         self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
@@ -290,6 +286,20 @@ impl Lock {
     pub(super) fn has_run_out(&self, at: Instant) -> bool {
         self.runs_out.is_some_and(|end| end <= at)
     }
+}
+
+/// Locks that only a minority of the nodes has, although enough nodes were asked. What is
+/// unclear for the first time is an attempt in progress.
+fn unclear(locks: &[Lock], nodes: usize) -> Option<Finding> {
+    let is_unclear = |lock: &&Lock| lock.state == State::Unclear && !lock.seen.is_zero();
+    let mut unclear = locks.iter().filter(is_unclear);
+    let first = unclear.next()?;
+    let more = match unclear.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let (name, on) = (&first.name, first.where_it_is(nodes));
+    Some(Finding::warning(format!("the lock {name}{more} is unclear: {on}")))
 }
 
 /// Carries over what only an earlier look can know.

@@ -101,7 +101,7 @@ fn title(snapshot: &Snapshot) -> Line {
         LocalTime::of(snapshot.time).clock(),
         snapshot.votes,
         snapshot.nodes.len(),
-        snapshot.held,
+        if snapshot.is_complete { snapshot.held.to_string() } else { "?".into() },
         snapshot.waiting,
     );
     if rates.window_ms > 0 {

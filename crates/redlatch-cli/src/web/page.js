@@ -91,7 +91,7 @@ function showVerdict(seen) {
 
 function showNumbers(seen) {
   const numbers = [
-    ["Locks held", seen.held, false],
+    ["Locks held", seen.is_complete ? seen.held : "?", !seen.is_complete],
     ["Waiting in line", seen.waiting, false],
     ["Taken per second", seen.rates.window_ms ? seen.rates.taken_per_second.toFixed(1) : "–", false],
     ["Lost last minute", seen.rates.lost, seen.rates.lost > 0],
@@ -295,7 +295,7 @@ async function showLock() {
   rows(byId("lock-nodes"), lock.nodes, (node) => node.node, (row, node) => {
     const [words, kind] = says(node);
     cell(row, 0, node.address ? `${node.node} (${node.address})` : node.node);
-    tagged(row, 1, words, kind);
+    cell(row, 1, words, kind);
   });
   byId("release").hidden = !state.mayRelease || lock.state === "free";
 }
