@@ -62,6 +62,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                 original,
                 good_until: None,
                 had_lock: false,
+                is_told: false,
                 hooks: Vec::new(),
                 plan,
             }),
@@ -97,6 +98,8 @@ struct Front<'a> {
     good_until: Option<Instant>,
     /// Whether the holder ever had the lock.
     had_lock: bool,
+    /// Whether a signal told us to end when there was nothing left but a hook.
+    is_told: bool,
     /// The hooks that were started.
     hooks: Vec<Hook>,
     plan: &'a Plan,
@@ -133,7 +136,8 @@ impl Front<'_> {
             }
         };
         self.start_hooks();
-        self.plan.hooks.finish(mem::take(&mut self.hooks), &self.signals, self.plan.say);
+        let hooks = mem::take(&mut self.hooks);
+        self.plan.hooks.finish(hooks, self.is_told, &self.signals, self.plan.say);
         if let Some(lent) = interrupted {
             self.die_of_interrupt(lent);
         }
@@ -185,6 +189,9 @@ impl Front<'_> {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let number = i32::try_from(info.ssi_signo).unwrap_or(0);
             if let Ok(signal) = Signal::try_from(number) {
+                // The holder that skipped the command does not wait for anything any more.
+                let is_idle = !self.had_lock && !self.hooks.is_empty();
+                self.is_told |= is_idle && signals::ends_waiting(signal);
                 self.order(Order::Signal(signal));
             }
         }

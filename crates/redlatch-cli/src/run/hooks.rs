@@ -129,10 +129,10 @@ impl Hooks {
     }
 
     /// Waits for the hooks to end, and kills those that take too long. A signal ends
-    /// the wait.
-    pub(super) fn finish(&self, running: Vec<Hook>, signals: &SignalFd, say: Say) {
+    /// the wait, also one that came before.
+    pub(super) fn finish(&self, running: Vec<Hook>, is_told: bool, signals: &SignalFd, say: Say) {
         for mut hook in running {
-            if let Some(failure) = hook.finish(self.args.hook_timeout, signals) {
+            if let Some(failure) = hook.finish(self.args.hook_timeout, is_told, signals) {
                 let message = format!("{} {failure}", option(&hook.event));
                 say.say(&Event::HookFailed { message });
             }
@@ -149,7 +149,7 @@ pub(super) struct Hook {
 
 impl Hook {
     /// Waits for its end. Returns what went wrong, in words.
-    fn finish(&mut self, limit: Duration, signals: &SignalFd) -> Option<String> {
+    fn finish(&mut self, limit: Duration, was_told: bool, signals: &SignalFd) -> Option<String> {
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return None,
@@ -158,8 +158,9 @@ impl Hook {
                 Err(error) => return Some(format!("is lost: {error}")),
             }
             let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-            let is_told = matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..))
-                && matches!(signals.read_signal(), Ok(Some(_)));
+            let is_told = was_told
+                || matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..))
+                    && matches!(signals.read_signal(), Ok(Some(_)));
             if is_told || self.since.elapsed() >= limit {
                 let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGKILL);
                 let _ = self.child.wait();
