@@ -112,6 +112,22 @@ fn top_tells_a_quarantined_node_from_one_that_is_down() {
 }
 
 #[test]
+fn top_tells_a_node_that_answers_but_cannot_be_used() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let mut terminal = top(&sandbox, "");
+    terminal.shows("votes 3 of 3");
+
+    servers[1].run(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    servers[1].run(&["CONFIG", "SET", "maxmemory", "100mb"]);
+
+    terminal.shows("DEGRADED");
+    terminal.shows(&format!("{}: answers, but cannot be used: ", servers[1].url()));
+    terminal.shows("unusable");
+    terminal.press("q");
+    ended(terminal);
+}
+
+#[test]
 fn keys_filter_sort_and_look_into_a_lock() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     take(&sandbox, "alpha", "--owner ada");

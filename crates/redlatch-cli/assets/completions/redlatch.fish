@@ -231,7 +231,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node-timeout -
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l no-log-command -d 'Keeps the command\'s name out of the log and out of syslog'
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'

@@ -71,6 +71,7 @@ fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
         Stands::Admitted => (Kind::Back, "admitted again".into()),
         Stands::Quarantined => (Kind::Out, format!("quarantined: {reason}")),
         Stands::Down => (Kind::Out, format!("down: {reason}")),
+        Stands::Unusable => (Kind::Out, format!("cannot be used: {reason}")),
     })
 }
 

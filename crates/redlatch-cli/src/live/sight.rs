@@ -6,12 +6,13 @@ use crate::{
     doctor::{Finding, clocks, endless, node_timeout, speed, unlisted, user_in},
     duration::{readable, show},
     failure::Failure,
+    look::{failed_text, is_down},
     percent,
     plain::plain,
     settings::Settings,
 };
 use redlatch::{
-    FencingToken, LockState, Standing,
+    Fault, FencingToken, LockState, Standing,
     observer::{Examined, Listed, Listing, Observer, advice},
 };
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -82,15 +83,12 @@ impl Looker {
                     found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
                     (Stands::Quarantined, out.remaining, Some(cause))
                 }
-                Standing::Failed(fault) => (Stands::Down, None, Some(fault.to_string())),
+                Standing::Failed(fault) => failed(&fault, &mut found),
                 other => (Stands::Down, None, Some(format!("{other:?}"))),
             },
-            Err(fault) => (Stands::Down, None, Some(fault.to_string())),
+            Err(fault) => failed(fault, &mut found),
         };
-        if stands == Stands::Down {
-            let reason = reason.as_deref().unwrap_or_default();
-            found.push(Finding::warning(format!("down: {reason}")));
-        } else {
+        if node.facts.is_ok() {
             found.extend(speed(node.round_trip, self.node_timeout, self.ttl));
             found.extend(unlisted_for.and_then(|(_, fault)| unlisted(fault, &self.users[at])));
         }
@@ -122,6 +120,13 @@ impl Looker {
         );
         Some(Finding::warning(words))
     }
+}
+
+/// How a node stands that does not tell, and why.
+fn failed(fault: &Fault, found: &mut Vec<Finding>) -> (Stands, Option<Duration>, Option<String>) {
+    let stands = if is_down(fault) { Stands::Down } else { Stands::Unusable };
+    found.push(Finding::warning(failed_text(fault)));
+    (stands, None, Some(fault.to_string()))
 }
 
 /// A lock, as if it were seen for the first time.

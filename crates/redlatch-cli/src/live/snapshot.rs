@@ -75,16 +75,25 @@ pub(crate) struct Node {
 pub(crate) enum Stands {
     Admitted,
     Quarantined,
+    /// It answers, but cannot be a node as it is.
+    Unusable,
     Down,
 }
 
 impl Stands {
-    pub(crate) const ALL: [Stands; 3] = [Stands::Admitted, Stands::Quarantined, Stands::Down];
+    /// Those that metrics tell apart.
+    pub(crate) const COUNTED: [Stands; 3] = [Stands::Admitted, Stands::Quarantined, Stands::Down];
+
+    /// As metrics tell it.
+    pub(crate) fn counted(self) -> Self {
+        if self == Stands::Unusable { Stands::Down } else { self }
+    }
 
     pub(crate) fn word(self) -> &'static str {
         match self {
             Stands::Admitted => "admitted",
             Stands::Quarantined => "quarantined",
+            Stands::Unusable => "unusable",
             Stands::Down => "down",
         }
     }
@@ -237,7 +246,7 @@ impl Snapshot {
     }
 
     pub(crate) fn standing(&self, stands: Stands) -> usize {
-        self.nodes.iter().filter(|node| node.standing == stands).count()
+        self.nodes.iter().filter(|node| node.standing.counted() == stands).count()
     }
 
     /// The worst that is wrong.

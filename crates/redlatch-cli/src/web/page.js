@@ -109,7 +109,7 @@ function showNumbers(seen) {
 }
 
 function showNodes(seen) {
-  const kinds = { admitted: "good", quarantined: "warning", down: "problem" };
+  const kinds = { admitted: "good", quarantined: "warning", unusable: "problem", down: "problem" };
   rows(byId("nodes").tBodies[0], seen.nodes, (node) => node.node, (row, node) => {
     cell(row, 0, node.address ? `${node.node} (${node.address})` : node.node);
     const left = node.remaining_ms === null ? "" : `, ${span(node.remaining_ms)} left`;
@@ -259,7 +259,7 @@ function openLock(id) {
 }
 
 function says(node) {
-  if (node.state === "down") return [`down: ${node.reason}`, "problem"];
+  if (node.reason !== undefined) return [`${node.state}: ${node.reason}`, "problem"];
   const out = node.quarantine ? `; quarantined: ${node.quarantine.reason}` : "";
   if (node.state === "reserved") return [`reserved for the next in line${node.owner ? `, ${node.owner}` : ""}${out}`, "warning"];
   if (node.state === "free") return [`free${out}`, out ? "warning" : "good"];
