@@ -1,6 +1,11 @@
 //! What happened between two looks, as far as they can tell. Pure.
 
-use super::snapshot::{Lock, Node, Snapshot, Stands, State, in_utc};
+use super::{
+    lock::{Lock, State},
+    node::{Node, Stands},
+    snapshot::Snapshot,
+    units::in_utc,
+};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::SystemTime};
 

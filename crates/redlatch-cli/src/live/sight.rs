@@ -1,6 +1,9 @@
 //! One look at the nodes, before it is compared with the one before.
 
-use super::snapshot::{Lock, Node, Stands, State};
+use super::{
+    lock::{Lock, State},
+    node::{Node, Stands},
+};
 use crate::{
     admit::for_another,
     doctor::{Finding, clocks, endless, node_timeout, speed, unlisted, user_in},
@@ -10,12 +13,13 @@ use crate::{
     percent,
     plain::plain,
     settings::Settings,
+    who,
 };
 use redlatch::{
     Fault, FencingToken, LockState, Standing,
     observer::{Examined, Listed, Listing, Observer, advice},
 };
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What was seen at one moment.
 #[derive(Debug, Clone)]
@@ -144,7 +148,7 @@ fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
     percent::encode(&mut id, lock.name.as_bytes());
     let parts = lock.owner_parts.as_ref();
     let shown = |text: Option<&str>| text.map(|text| plain(text).into_owned());
-    let since = parts.and_then(|parts| UNIX_EPOCH.checked_add(parts.since?));
+    let since = parts.and_then(|parts| parts.since).map(who::at);
     Lock {
         id,
         name: lock.name.to_string(),
