@@ -297,7 +297,7 @@ async function showLock() {
     cell(row, 0, node.address ? `${node.node} (${node.address})` : node.node);
     cell(row, 1, words, kind);
   });
-  byId("release").hidden = !state.mayRelease || lock.state === "free";
+  byId("release").hidden = !state.mayRelease || !["held", "unclear"].includes(lock.state);
 }
 
 async function release(event) {
