@@ -7,11 +7,16 @@
 //! could have said otherwise.
 
 mod changes;
+mod lock;
+mod node;
 mod sight;
 mod snapshot;
+mod units;
 
 pub(crate) use changes::{Change, Kind};
-pub(crate) use snapshot::{Lock, Node, Snapshot, Stands, State, number};
+pub(crate) use lock::{Lock, State};
+pub(crate) use node::{Node, Stands};
+pub(crate) use snapshot::{Snapshot, number};
 
 use crate::{failure::Failure, settings::Settings};
 use redlatch::observer::Observer;

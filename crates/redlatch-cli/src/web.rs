@@ -31,6 +31,8 @@ use tokio::sync::Mutex;
 
 /// After how long without a viewer to start over.
 const GAP: Duration = Duration::from_secs(60);
+/// How many single locks are looked into at most before their answers are forgotten.
+const DETAILS: usize = 64;
 /// How many locks a page shows; others can be found by the filter.
 const MOST: usize = 500;
 const JSON: &str = "application/json";
@@ -144,6 +146,9 @@ impl Site {
             Ok(status) => {
                 let shown = String::from_utf8_lossy(&name);
                 let told = status_json(&shown, &status, &self.observer, self.max_ttl).to_string();
+                if details.len() >= DETAILS {
+                    details.clear();
+                }
                 details.push((name, Instant::now(), told.clone()));
                 Answer::new(JSON, told)
             }

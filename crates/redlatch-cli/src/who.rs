@@ -44,8 +44,11 @@ pub(crate) fn when(since: Duration) -> String {
     LocalTime::of(at(since)).show()
 }
 
-fn at(since: Duration) -> SystemTime {
-    UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
+/// A time since 1970, which anyone can write into a lock's value; years have four digits.
+pub(crate) fn at(since: Duration) -> SystemTime {
+    /// In the last days of the year 9999, in every time zone.
+    const LATEST: Duration = Duration::from_secs(253_402_128_000);
+    UNIX_EPOCH + since.min(LATEST)
 }
 
 /// Adds what is known of an owner; `null` for what is not.
@@ -87,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_time_that_cannot_be_is_shown_all_the_same() {
-        assert!(when(Duration::MAX).starts_with("19"));
-        let _ = when(Duration::from_millis(u64::MAX));
-        let _ = timestamp(Duration::from_millis(9_999_999_999_999));
+        assert!(when(Duration::MAX).starts_with("9999-12-"));
+        assert!(timestamp(Duration::from_millis(u64::MAX)).starts_with("9999-12-"));
+        assert!(timestamp(Duration::from_millis(9_999_999_999_999)).starts_with("2286-11-"));
     }
 }

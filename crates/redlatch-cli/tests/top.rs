@@ -52,12 +52,15 @@ fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_out() {
     terminal.shows("OK");
     terminal.shows("votes 3 of 3");
 
-    take(&sandbox, "backup", "--owner ada --ttl 3s");
+    take(&sandbox, "backup", "--owner ada");
     terminal.shows("backup");
     terminal.shows("3 of 3");
     terminal.shows("taken by ada");
-    terminal.shows("not renewed");
-    terminal.shows("ended: ada had not renewed it");
+    // Two nodes lose it: now nobody knows.
+    servers[0].run(&["DEL", "backup"]);
+    servers[1].run(&["DEL", "backup"]);
+    terminal.shows("the lock backup is unclear: 1 of 3 nodes has ada's lock");
+    terminal.shows("no majority: 1 of 3 nodes has ada's lock");
     terminal.shows("lost 1 in");
 
     servers[1].kill();
@@ -65,6 +68,7 @@ fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_out() {
     terminal.shows(&format!("{}: down: ", servers[1].url()));
     servers[2].kill();
     terminal.shows("NO LOCK CAN BE TAKEN");
+    terminal.shows("locks ?");
     terminal.shows("no lock can be taken: 1 of 3 nodes may vote, 2 must");
     terminal.press("q");
     ended(terminal);
@@ -103,6 +107,22 @@ fn top_tells_a_quarantined_node_from_one_that_is_down() {
     terminal.shows("NO LOCK CAN BE TAKEN");
     terminal.shows("down");
     terminal.shows("quarantined");
+    terminal.press("q");
+    ended(terminal);
+}
+
+#[test]
+fn top_tells_a_node_that_answers_but_cannot_be_used() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let mut terminal = top(&sandbox, "");
+    terminal.shows("votes 3 of 3");
+
+    servers[1].run(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    servers[1].run(&["CONFIG", "SET", "maxmemory", "100mb"]);
+
+    terminal.shows("DEGRADED");
+    terminal.shows(&format!("{}: answers, but cannot be used: ", servers[1].url()));
+    terminal.shows("unusable");
     terminal.press("q");
     ended(terminal);
 }
@@ -171,13 +191,16 @@ fn ctrl_z_gives_the_terminal_back_until_fg() {
 
     terminal.shows(LEAVE_SCREEN);
     terminal.shows("Stopped");
+    terminal.shows("$ ");
     terminal.press("stty -g > stopped; echo do\"\"ne\n");
-    terminal.shows("done");
+    terminal.shows("done\r\n");
+    terminal.shows("$ ");
     terminal.press("fg\n");
     terminal.shows(ENTER_SCREEN);
     terminal.shows("votes 1 of 1");
     terminal.press("q");
     terminal.shows(LEAVE_SCREEN);
+    terminal.shows("$ ");
     terminal.press("stty -g > after; echo aft\"\"er\n");
     terminal.shows("after\r\n");
     // The shell itself has other modes while it reads a line.

@@ -207,6 +207,32 @@ fn a_token_that_others_know_or_could_guess_is_refused() {
     assert!(refused("0.0.0.0:0").stderr.contains("needs an address of this machine"));
 }
 
+#[test]
+fn a_value_that_makes_no_sense_harms_nothing() {
+    let (servers, sandbox) = Sandbox::with_servers(1);
+    let (_running, port) = web(&sandbox, &[]);
+    let token = "0".repeat(40);
+    for (name, value) in [
+        ("late", format!("{token}@eve;since={}", u64::MAX)),
+        ("text", "not a token at all".to_owned()),
+        ("bytes", format!("{token}@\u{0}\u{1b}[31m;pid=x;;;")),
+    ] {
+        servers[0].run(&["SET", name, &value, "PX", "3600000"]);
+    }
+
+    eventually(PATIENCE, || snapshot(port)["total"].as_u64() >= Some(1));
+
+    let seen = snapshot(port);
+    assert_eq!(seen["locks"].as_array().unwrap().last().unwrap()["name"], "late", "{seen}");
+    assert!(seen["locks"].to_string().contains("9999-12-"), "{seen}");
+    for name in ["late", "text", "bytes"] {
+        assert_eq!(get(port, &format!("/lock?id={name}")).status, 200, "{name}");
+        start(sandbox.redlatch(["status", "--json", name])).end().exits_with(121);
+    }
+    start(sandbox.redlatch(["ls", "--json"])).end().exits_with(0);
+    start(sandbox.redlatch(["top", "--json", "--once"])).end().exits_with(0);
+}
+
 /// How often the server was asked for its locks.
 fn listings(server: &Server) -> u64 {
     let stats = server.run(&["INFO", "commandstats"]).text().unwrap_or_default();

@@ -32,13 +32,13 @@ const DESCRIBED: [(&str, &str, &str); 10] = [
 /// The metrics of one snapshot.
 pub(super) fn text(snapshot: &Snapshot) -> String {
     let mut metrics = Metrics::default();
-    for standing in Stands::ALL {
+    for standing in Stands::COUNTED {
         let count = number(snapshot.standing(standing));
         metrics.set(NODES, &[("standing", standing.word())], count);
     }
     for node in &snapshot.nodes {
-        for known in Stands::ALL {
-            let value = f64::from(u8::from(known == node.standing));
+        for known in Stands::COUNTED {
+            let value = f64::from(u8::from(known == node.standing.counted()));
             metrics.set(STANDING, &[("node", &node.name), ("standing", known.word())], value);
         }
         let of = [("node", &*node.name)];

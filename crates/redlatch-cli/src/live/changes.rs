@@ -1,6 +1,11 @@
 //! What happened between two looks, as far as they can tell. Pure.
 
-use super::snapshot::{Lock, Node, Snapshot, Stands, State, in_utc};
+use super::{
+    lock::{Lock, State},
+    node::{Node, Stands},
+    snapshot::Snapshot,
+    units::in_utc,
+};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -71,6 +76,7 @@ fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
         Stands::Admitted => (Kind::Back, "admitted again".into()),
         Stands::Quarantined => (Kind::Out, format!("quarantined: {reason}")),
         Stands::Down => (Kind::Out, format!("down: {reason}")),
+        Stands::Unusable => (Kind::Out, format!("cannot be used: {reason}")),
     })
 }
 

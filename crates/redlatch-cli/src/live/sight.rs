@@ -1,20 +1,25 @@
 //! One look at the nodes, before it is compared with the one before.
 
-use super::snapshot::{Lock, Node, Stands, State};
+use super::{
+    lock::{Lock, State},
+    node::{Node, Stands},
+};
 use crate::{
     admit::for_another,
     doctor::{Finding, clocks, endless, node_timeout, speed, unlisted, user_in},
     duration::{readable, show},
     failure::Failure,
+    look::{failed_text, is_down},
     percent,
     plain::plain,
     settings::Settings,
+    who,
 };
 use redlatch::{
-    FencingToken, LockState, Standing,
+    Fault, FencingToken, LockState, Standing,
     observer::{Examined, Listed, Listing, Observer, advice},
 };
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What was seen at one moment.
 #[derive(Debug, Clone)]
@@ -82,15 +87,12 @@ impl Looker {
                     found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
                     (Stands::Quarantined, out.remaining, Some(cause))
                 }
-                Standing::Failed(fault) => (Stands::Down, None, Some(fault.to_string())),
+                Standing::Failed(fault) => failed(&fault, &mut found),
                 other => (Stands::Down, None, Some(format!("{other:?}"))),
             },
-            Err(fault) => (Stands::Down, None, Some(fault.to_string())),
+            Err(fault) => failed(fault, &mut found),
         };
-        if stands == Stands::Down {
-            let reason = reason.as_deref().unwrap_or_default();
-            found.push(Finding::warning(format!("down: {reason}")));
-        } else {
+        if node.facts.is_ok() {
             found.extend(speed(node.round_trip, self.node_timeout, self.ttl));
             found.extend(unlisted_for.and_then(|(_, fault)| unlisted(fault, &self.users[at])));
         }
@@ -124,6 +126,13 @@ impl Looker {
     }
 }
 
+/// How a node stands that does not tell, and why.
+fn failed(fault: &Fault, found: &mut Vec<Finding>) -> (Stands, Option<Duration>, Option<String>) {
+    let stands = if is_down(fault) { Stands::Down } else { Stands::Unusable };
+    found.push(Finding::warning(failed_text(fault)));
+    (stands, None, Some(fault.to_string()))
+}
+
 /// A lock, as if it were seen for the first time.
 fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
     let (state, left) = match lock.state {
@@ -139,7 +148,7 @@ fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
     percent::encode(&mut id, lock.name.as_bytes());
     let parts = lock.owner_parts.as_ref();
     let shown = |text: Option<&str>| text.map(|text| plain(text).into_owned());
-    let since = parts.and_then(|parts| UNIX_EPOCH.checked_add(parts.since?));
+    let since = parts.and_then(|parts| parts.since).map(who::at);
     Lock {
         id,
         name: lock.name.to_string(),

@@ -101,7 +101,7 @@ fn title(snapshot: &Snapshot) -> Line {
         LocalTime::of(snapshot.time).clock(),
         snapshot.votes,
         snapshot.nodes.len(),
-        snapshot.held,
+        if snapshot.is_complete { snapshot.held.to_string() } else { "?".into() },
         snapshot.waiting,
     );
     if rates.window_ms > 0 {
@@ -135,7 +135,7 @@ fn node(node: &Node) -> [Cell; 4] {
         (Stands::Quarantined, Some(left)) => {
             (Style::Warning, format!("quarantined, {} left", show(left)))
         }
-        (Stands::Down, _) => (Style::Bad, "down".into()),
+        (Stands::Down | Stands::Unusable, _) => (Style::Bad, node.standing.word().into()),
     };
     let round_trip = node.round_trip.map(|time| format!("{:.1}ms", time.as_secs_f64() * 1e3));
     let clock = node.clock_ahead.map(|ahead| {

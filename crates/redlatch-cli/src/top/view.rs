@@ -113,6 +113,9 @@ impl View {
                 self.go(snapshot, |at| at);
                 self.page = if self.selected.is_some() { Page::One } else { Page::All };
             }
+            Key::Up | Key::Down | Key::Char('j' | 'k') if self.selected.is_none() => {
+                self.go(snapshot, |at| at);
+            }
             Key::Up | Key::Char('k') => self.go(snapshot, |at| at.saturating_sub(1)),
             Key::Down | Key::Char('j') => self.go(snapshot, |at| at + 1),
             Key::PageUp => self.go(snapshot, |at| at.saturating_sub(PAGE)),

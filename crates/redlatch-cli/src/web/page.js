@@ -91,7 +91,7 @@ function showVerdict(seen) {
 
 function showNumbers(seen) {
   const numbers = [
-    ["Locks held", seen.held, false],
+    ["Locks held", seen.is_complete ? seen.held : "?", !seen.is_complete],
     ["Waiting in line", seen.waiting, false],
     ["Taken per second", seen.rates.window_ms ? seen.rates.taken_per_second.toFixed(1) : "–", false],
     ["Lost last minute", seen.rates.lost, seen.rates.lost > 0],
@@ -109,7 +109,7 @@ function showNumbers(seen) {
 }
 
 function showNodes(seen) {
-  const kinds = { admitted: "good", quarantined: "warning", down: "problem" };
+  const kinds = { admitted: "good", quarantined: "warning", unusable: "problem", down: "problem" };
   rows(byId("nodes").tBodies[0], seen.nodes, (node) => node.node, (row, node) => {
     cell(row, 0, node.address ? `${node.node} (${node.address})` : node.node);
     const left = node.remaining_ms === null ? "" : `, ${span(node.remaining_ms)} left`;
@@ -259,7 +259,7 @@ function openLock(id) {
 }
 
 function says(node) {
-  if (node.state === "down") return [`down: ${node.reason}`, "problem"];
+  if (node.reason !== undefined) return [`${node.state}: ${node.reason}`, "problem"];
   const out = node.quarantine ? `; quarantined: ${node.quarantine.reason}` : "";
   if (node.state === "reserved") return [`reserved for the next in line${node.owner ? `, ${node.owner}` : ""}${out}`, "warning"];
   if (node.state === "free") return [`free${out}`, out ? "warning" : "good"];
@@ -295,9 +295,9 @@ async function showLock() {
   rows(byId("lock-nodes"), lock.nodes, (node) => node.node, (row, node) => {
     const [words, kind] = says(node);
     cell(row, 0, node.address ? `${node.node} (${node.address})` : node.node);
-    tagged(row, 1, words, kind);
+    cell(row, 1, words, kind);
   });
-  byId("release").hidden = !state.mayRelease || lock.state === "free";
+  byId("release").hidden = !state.mayRelease || !["held", "unclear"].includes(lock.state);
 }
 
 async function release(event) {

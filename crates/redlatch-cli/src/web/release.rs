@@ -84,11 +84,18 @@ impl Releases {
         let failed = |error: &dyn ToString| ("400 Bad Request", error.to_string());
         let status = observer.status(&name).await.map_err(|error| failed(&error))?;
         refuse_another_list(&status).map_err(|failure| (CONFLICT, failure.message))?;
-        if let LockState::Held { owner: present, .. } = &status.state
-            && present.as_deref() != owner
-        {
-            let present = present.as_deref().unwrap_or("another client");
-            return Err((CONFLICT, format!("it is held by {present} by now; nothing was changed")));
+        let refused = match &status.state {
+            LockState::Held { owner: present, .. } if present.as_deref() != owner => {
+                let present = present.as_deref().unwrap_or("another client");
+                Some(format!("it is held by {present} by now; nothing was changed"))
+            }
+            LockState::Reserved { .. } => {
+                Some("nobody holds it: it is reserved for the next in line".to_owned())
+            }
+            _ => None,
+        };
+        if let Some(words) = refused {
+            return Err((CONFLICT, words));
         }
         let shown = OsString::from_vec(name.clone());
         let mut trace =

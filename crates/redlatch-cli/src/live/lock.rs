@@ -1,0 +1,134 @@
+//! A lock, as it was seen, and what only an earlier look can know about it.
+
+use super::units::{in_millis, maybe_in_utc, whole_millis};
+use crate::doctor::Finding;
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Lock {
+    /// Its name exactly, percent-encoded; `name` is for people.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) state: State,
+    pub(crate) owner: Option<String>,
+    pub(crate) host: Option<String>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) user: Option<String>,
+    pub(crate) command: Option<String>,
+    /// Since when its holder has it, by the holder's clock.
+    #[serde(serialize_with = "maybe_in_utc")]
+    pub(crate) since: Option<SystemTime>,
+    /// How long that is; if it is not known, how long it has been seen.
+    #[serde(rename = "held_ms", serialize_with = "whole_millis")]
+    pub(crate) held_for: Duration,
+    /// When it was first seen like this.
+    #[serde(skip)]
+    pub(crate) first_seen: Instant,
+    #[serde(rename = "seen_ms", serialize_with = "whole_millis")]
+    pub(crate) seen: Duration,
+    /// How many wait in line for it.
+    pub(crate) waiters: usize,
+    /// The holder's fencing token, or a later one.
+    pub(crate) fencing_token: Option<u64>,
+    /// How long it lasts unless it is renewed; `None` if it never expires, or is unclear.
+    #[serde(rename = "remaining_ms", serialize_with = "in_millis")]
+    pub(crate) remaining: Option<Duration>,
+    /// The most that was ever left.
+    #[serde(skip)]
+    pub(crate) longest: Duration,
+    /// Whether it is renewed often enough: `run` does so when a third of the TTL is over.
+    pub(crate) is_renewed: bool,
+    /// When it ends, if it is not renewed.
+    #[serde(skip)]
+    pub(super) runs_out: Option<Instant>,
+    /// Whether it is unclear for the first time, and was held before.
+    #[serde(skip)]
+    pub(super) was_held: bool,
+    /// How many nodes have it.
+    #[serde(rename = "nodes")]
+    pub(crate) on: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    /// A majority of the nodes has it.
+    Held,
+    /// Nobody has it: it is reserved for the next in line.
+    Reserved,
+    /// Only a minority has it: an attempt is in progress, or nodes are missing.
+    Unclear,
+}
+
+impl Lock {
+    pub(crate) fn whose(&self) -> &str {
+        self.owner.as_deref().unwrap_or("another client")
+    }
+
+    /// Whether its name or its owner contains this, in any case.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        let matches = |whole: &str| whole.to_lowercase().contains(&text);
+        matches(&self.name) || self.owner.as_deref().is_some_and(matches)
+    }
+
+    pub(crate) fn where_it_is(&self, nodes: usize) -> String {
+        let verb = if self.on == 1 { "has" } else { "have" };
+        format!("{} of {nodes} nodes {verb} {}'s lock", self.on, self.whose())
+    }
+
+    /// Whether it was taken anew, as far as can be seen, by the same owner.
+    pub(super) fn is_retaken(&self, before: &Lock) -> bool {
+        self.since != before.since
+    }
+
+    /// Whether somebody had it: a look while it is being released finds it unclear.
+    pub(super) fn is_someones(&self) -> bool {
+        self.state == State::Held || self.was_held
+    }
+
+    pub(super) fn has_run_out(&self, at: Instant) -> bool {
+        self.runs_out.is_some_and(|end| end <= at)
+    }
+}
+
+/// Locks that only a minority of the nodes has, although enough nodes were asked. What is
+/// unclear for the first time is an attempt in progress.
+pub(super) fn unclear(locks: &[Lock], nodes: usize) -> Option<Finding> {
+    let is_unclear = |lock: &&Lock| lock.state == State::Unclear && !lock.seen.is_zero();
+    let mut unclear = locks.iter().filter(is_unclear);
+    let first = unclear.next()?;
+    let more = match unclear.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let (name, on) = (&first.name, first.where_it_is(nodes));
+    Some(Finding::warning(format!("the lock {name}{more} is unclear: {on}")))
+}
+
+/// Carries over what only an earlier look can know.
+pub(super) fn remember(locks: &mut [Lock], before: &[Lock], at: Instant) {
+    let before: BTreeMap<&str, &Lock> = before.iter().map(|lock| (&*lock.id, lock)).collect();
+    for lock in locks {
+        let is_same = |known: &&&Lock| known.owner == lock.owner && !lock.is_retaken(known);
+        let Some(known) = before.get(&*lock.id).filter(is_same) else {
+            continue;
+        };
+        if lock.state != known.state {
+            lock.was_held = known.state == State::Held && lock.state == State::Unclear;
+            lock.runs_out = known.runs_out.filter(|_| lock.was_held);
+            continue;
+        }
+        lock.first_seen = known.first_seen;
+        lock.seen = at.saturating_duration_since(known.first_seen);
+        lock.held_for = lock.held_for.max(lock.seen);
+        lock.longest = known.longest.max(lock.longest);
+        lock.is_renewed = lock.remaining.is_none_or(|left| left >= lock.longest / 2);
+        lock.runs_out =
+            lock.remaining.filter(|_| !lock.is_renewed).and_then(|left| at.checked_add(left));
+    }
+}
