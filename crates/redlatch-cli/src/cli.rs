@@ -193,10 +193,10 @@ pub(crate) struct ReleaseArgs {
     pub(crate) words: Words,
 }
 
-/// Shows who holds a lock, node by node, without taking it.
+/// Shows who holds a lock, node by node, and who waits for it, without taking it.
 ///
-/// Exits with 0 if all locks are free, 121 if one is held, 122 if too few nodes
-/// agree.
+/// Exits with 0 if all locks are free, 121 if one is held or reserved for the next
+/// in line, 122 if too few nodes agree.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("status"))]
 pub(crate) struct StatusArgs {
@@ -215,7 +215,7 @@ pub(crate) struct StatusArgs {
     pub(crate) words: Words,
 }
 
-/// Lists the locks that are held.
+/// Lists the locks that are held: by whom, since when, and how many wait for them.
 ///
 /// Locks of other libraries are not listed: their keys look like any other key.
 /// Servers are read in small steps (SCAN), so that nothing blocks them.

@@ -4,7 +4,7 @@
 mod support;
 
 use redlatch_testbed::Server;
-use std::fs;
+use std::{fs, io::Write, net::TcpStream};
 use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, send, start};
 
 fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
@@ -45,14 +45,16 @@ fn with_user(keys: &[&str]) -> (Server, Sandbox, String) {
 
 #[test]
 fn a_user_who_may_not_use_our_own_keys_is_told_so_before_a_lock_is_taken() {
-    let (_server, sandbox, node) = with_user(&["~x"]);
+    for keys in [&["~x"][..], &["~x", "~redlatch:node"]] {
+        let (_server, sandbox, node) = with_user(keys);
 
-    let ended = redlatch(&sandbox, &["run", "x", "--node", &node, "--", "echo", "never"]);
+        let ended = redlatch(&sandbox, &["run", "x", "--node", &node, "--", "echo", "never"]);
 
-    let ended = ended.exits_with(122);
-    says(&ended, "may not access the keys under redlatch:");
-    says(&ended, "~redlatch:*");
-    assert_eq!(ended.stdout, "");
+        let ended = ended.exits_with(122);
+        says(&ended, "may not access the keys under redlatch:");
+        says(&ended, "~redlatch:*");
+        assert_eq!(ended.stdout, "");
+    }
 }
 
 #[test]
@@ -118,6 +120,12 @@ fn a_waiter_that_ends_leaves_no_socket_behind() {
 fn what_is_no_ticket_costs_nobody_a_release() {
     let (servers, sandbox) = Sandbox::with_servers(1);
     let ticket = "0123456789abcdef".repeat(2);
+    // Somebody listens, as a client would: nobody is passed over.
+    let mut client = TcpStream::connect(("127.0.0.1", servers[0].port())).unwrap();
+    let channels = "SUBSCRIBE redlatch:wake:0123456789ab redlatch:wake:xxxxxxxxxxxx\r\n";
+    client.write_all(channels.as_bytes()).unwrap();
+    let listens = || servers[0].run(&["PUBSUB", "CHANNELS"]).items().len() == 2;
+    eventually(PATIENCE, listens);
     for line in [format!("{ticket}zzzz "), "x".repeat(37), format!("{ticket}0\n0  ")] {
         let running = held_until_told(&sandbox);
         servers[0].run(&["SET", "redlatch:line:x", &line]);

@@ -116,6 +116,6 @@ async fn a_node_that_does_not_tell_what_others_count_casts_no_vote() {
 
     let refused = patient().fencing(false).node(url).connect().await.unwrap_err();
 
-    assert!(matches!(&refused, ConnectError::NoQuorum(_)), "{refused}");
+    assert!(matches!(&refused, ConnectError::Unfit(_)), "{refused}");
     assert!(refused.to_string().contains("NOPERM"), "{refused}");
 }

@@ -30,8 +30,8 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "run" -d 'Runs a c
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "acquire" -d 'Takes a lock and leaves it behind for `extend` and `release`'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "extend" -d 'Extends a lock that `acquire` took, and prints its new handle'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "release" -d 'Releases a lock that `acquire` took; with --force, anyone\'s'
-complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Shows who holds a lock, node by node, without taking it'
-complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks that are held'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Shows who holds a lock, node by node, and who waits for it, without taking it'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks that are held: by whom, since when, and how many wait for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Checks every node and reports what could cause trouble'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for nodes that are quarantined, or vouches for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "log" -d 'Says what came of every attempt: why a job did not run last night'
@@ -66,7 +66,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l log-size -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-wait -d 'Doesn\'t wait, whatever the config file says'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l pass-secrets -d 'Lets the command see the nodes\' passwords in its environment'
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-log-command -d 'Keeps the command\'s name out of the log and out of syslog'
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -87,7 +87,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l log -d 'Th
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l no-wait -d 'Doesn\'t wait, whatever the config file says'
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l no-log-command -d 'Keeps the command\'s name out of the log and out of syslog'
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -105,7 +105,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeou
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l no-log-command -d 'Keeps the command\'s name out of the log and out of syslog'
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -124,7 +124,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log -d 'Th
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l yes -d 'Doesn\'t ask for confirmation'
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l no-log-command -d 'Keeps the command\'s name out of the log and out of syslog'
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'

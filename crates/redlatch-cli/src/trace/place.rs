@@ -31,7 +31,7 @@ pub(crate) struct TraceArgs {
     /// How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) log_size: Option<u64>,
-    /// Keeps the command's name out of the log and out of syslog.
+    /// Keeps the command's name out of the log, out of syslog and out of the lock.
     #[arg(long)]
     pub(crate) no_log_command: bool,
     /// The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log].

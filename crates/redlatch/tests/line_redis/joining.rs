@@ -176,7 +176,7 @@ async fn several_names_are_taken_at_once_or_the_line_of_the_first_held_one_is_jo
 }
 
 #[tokio::test]
-async fn a_line_is_not_a_lock_and_neither_is_a_reservation() {
+async fn a_list_tells_what_is_reserved_and_how_many_wait_and_no_line() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2, 3]).await;
         scene.release(1, None).await;
@@ -184,6 +184,8 @@ async fn a_line_is_not_a_lock_and_neither_is_a_reservation() {
         let list = Command::List { pattern: b"*"[..].into(), after: None };
         let Reply::Page(page) = scene.wires[0].ask(list).await else { panic!() };
 
-        assert_eq!((&*page.locks, page.next), (&[][..], None));
+        let [lock] = &*page.locks else { panic!("{page:?}") };
+        let reserved = Ticket::reserved_in(&lock.value).map(|ticket| ticket.waiter);
+        assert_eq!((reserved, lock.waiters), (Some(scene.ticket(2).waiter), 1));
     }
 }

@@ -26,7 +26,7 @@ async fn a_release_reserves_the_key_for_the_first_in_line_and_wakes_it() {
         let KeyState::Held { value: Some(value), remaining: Some(left), .. } = &keys[0] else {
             panic!("{keys:?}")
         };
-        assert_eq!(**value, *ticket.reservation().as_bytes());
+        assert_eq!(Ticket::reserved_in(value), Some(ticket));
         assert!(*left <= ticket.patience());
         assert!(!scene.is_woken(3).await && !scene.is_woken(2).await);
         assert_eq!(scene.line(), [3]);

@@ -120,7 +120,7 @@ fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
         (text.join("locks.db"), "cannot be reached"),
         (text.clone(), "is not a SQLite database: name a file of its own"),
         (foreign.clone(), "is the database of another program: name a file of its own"),
-        (newer.clone(), "newer Redlatch (format 7, this one knows 4): update this program"),
+        (newer.clone(), "newer Redlatch (format 7, this one knows 5): update this program"),
     ];
     for (path, expected) in cases {
         let text = unfit_text(&path);
