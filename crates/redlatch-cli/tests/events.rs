@@ -191,3 +191,21 @@ fn a_signal_ends_the_wait_for_a_hook() {
     let ended = waiting.end().exits_with(121);
     assert!(ended.stderr.contains("--on-skip-run was killed"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_signal_that_ends_the_command_ends_the_wait_for_a_hook_too() {
+    let sandbox = Sandbox::embedded();
+    // The command runs on without its lock, beside the hook, until it is told to end.
+    let script = "redlatch run x --quiet --ttl 3s --on-lost warn --hook-timeout 1h \
+                  --on-lost-run 'echo > hooked; sleep 100' -- \
+                  sh -c 'trap \"exit 0\" TERM; echo up > up; while :; do sleep 0.1; done'";
+    let running = start(sandbox.shell(&format!("exec {script}")));
+    sandbox.read("up");
+    shell(&sandbox, "redlatch release --force x --yes --quiet").exits_with(0);
+    assert!(wait_until(PATIENCE, || sandbox.path("hooked").exists()));
+
+    running.signal("TERM");
+
+    let ended = running.end().exits_with(123);
+    assert!(ended.stderr.contains("--on-lost-run was killed"), "{}", ended.stderr);
+}

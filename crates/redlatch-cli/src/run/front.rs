@@ -11,7 +11,7 @@ use super::{
     cage::Cage,
     family, holder,
     hooks::Hook,
-    signals::{self, Original},
+    signals::{self, Original, ends_waiting},
     terminal::Terminal,
     wire::{LENGTH, News, Order},
 };
@@ -63,6 +63,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                 good_until: None,
                 had_lock: false,
                 hooks: Vec::new(),
+                told_to_end: false,
                 plan,
             }),
         }
@@ -99,6 +100,8 @@ struct Front<'a> {
     had_lock: bool,
     /// The hooks that were started.
     hooks: Vec<Hook>,
+    /// A signal came while hooks were running: nobody waits for them any more.
+    told_to_end: bool,
     plan: &'a Plan,
 }
 
@@ -133,7 +136,8 @@ impl Front<'_> {
             }
         };
         self.start_hooks();
-        self.plan.hooks.finish(mem::take(&mut self.hooks), &self.signals, self.plan.say);
+        let (hooks, say) = (mem::take(&mut self.hooks), self.plan.say);
+        self.plan.hooks.finish(hooks, self.told_to_end, &self.signals, say);
         if let Some(lent) = interrupted {
             self.die_of_interrupt(lent);
         }
@@ -165,11 +169,11 @@ impl Front<'_> {
             }
             let is_ready = |at: usize| ready.get(at).is_some_and(|fd| fd.any().unwrap_or(true));
             let [signals, line, hooks] = [0, 1, 2].map(is_ready);
-            if signals {
-                self.forward();
-            }
             if hooks {
                 self.start_hooks();
+            }
+            if signals {
+                self.forward();
             }
             if line {
                 let mut bytes = [0; LENGTH];
@@ -185,6 +189,7 @@ impl Front<'_> {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let number = i32::try_from(info.ssi_signo).unwrap_or(0);
             if let Ok(signal) = Signal::try_from(number) {
+                self.told_to_end |= ends_waiting(signal) && !self.hooks.is_empty();
                 self.order(Order::Signal(signal));
             }
         }

@@ -8,7 +8,10 @@
 //! Promise: a hook delays neither the release nor the end of the command, and `redlatch`
 //! waits for it only so long.
 
-use super::{Plan, signals::Original};
+use super::{
+    Plan,
+    signals::{Original, ends_waiting},
+};
 use crate::{
     cli::HookArgs,
     exit::Exit,
@@ -129,10 +132,16 @@ impl Hooks {
     }
 
     /// Waits for the hooks to end, and kills those that take too long. A signal ends
-    /// the wait.
-    pub(super) fn finish(&self, running: Vec<Hook>, signals: &SignalFd, say: Say) {
+    /// the wait, also one that came before.
+    pub(super) fn finish(
+        &self,
+        running: Vec<Hook>,
+        mut told_to_end: bool,
+        signals: &SignalFd,
+        say: Say,
+    ) {
         for mut hook in running {
-            if let Some(failure) = hook.finish(self.args.hook_timeout, signals) {
+            if let Some(failure) = hook.finish(self.args.hook_timeout, &mut told_to_end, signals) {
                 let message = format!("{} {failure}", option(&hook.event));
                 say.say(&Event::HookFailed { message });
             }
@@ -149,7 +158,12 @@ pub(super) struct Hook {
 
 impl Hook {
     /// Waits for its end. Returns what went wrong, in words.
-    fn finish(&mut self, limit: Duration, signals: &SignalFd) -> Option<String> {
+    fn finish(
+        &mut self,
+        limit: Duration,
+        told_to_end: &mut bool,
+        signals: &SignalFd,
+    ) -> Option<String> {
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return None,
@@ -158,13 +172,14 @@ impl Hook {
                 Err(error) => return Some(format!("is lost: {error}")),
             }
             let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-            let is_told = matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..))
-                && matches!(signals.read_signal(), Ok(Some(_)));
-            if is_told || self.since.elapsed() >= limit {
+            if !*told_to_end && matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..)) {
+                *told_to_end = is_end(signals);
+            }
+            if *told_to_end || self.since.elapsed() >= limit {
                 let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGKILL);
                 let _ = self.child.wait();
                 let limit = humantime::format_duration(limit);
-                return Some(if is_told {
+                return Some(if *told_to_end {
                     "was killed, because a signal told redlatch to end".into()
                 } else {
                     format!("did not end within {limit} and was killed")
@@ -172,6 +187,13 @@ impl Hook {
             }
         }
     }
+}
+
+/// Whether the next signal tells us to end; that of a window's new size does not.
+fn is_end(signals: &SignalFd) -> bool {
+    let number = signals.read_signal().ok().flatten().map(|info| info.ssi_signo);
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    number.and_then(|number| Signal::try_from(number).ok()).is_some_and(ends_waiting)
 }
 
 /// The option that names the hook.
