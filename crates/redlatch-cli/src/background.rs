@@ -202,11 +202,12 @@ fn work(
                 () = undo(&locks, max_ttl) => {}
                 _ = signals.next() => {}
             }
+            locks.hang_up();
         }
         Ok(exit)
     });
-    // Closes what others can see. Dropping the runtime would wait for silent nodes.
-    runtime.shutdown_background();
+    // Dropping the runtime would wait for silent nodes.
+    std::mem::forget(runtime);
     exit
 }
 

@@ -116,7 +116,7 @@ impl Trace {
         parts.host = Some(host.clone());
         parts.pid = Some(*pid);
         parts.user = Some(user.clone());
-        parts.command = command.clone();
+        parts.command.clone_from(command);
         parts
     }
 

@@ -193,19 +193,23 @@ fn a_signal_ends_the_wait_for_a_hook() {
 }
 
 #[test]
-fn a_signal_that_ends_the_command_ends_the_wait_for_a_hook_too() {
+fn a_window_that_changes_its_size_kills_no_hook() {
     let sandbox = Sandbox::embedded();
-    // The command runs on without its lock, beside the hook, until it is told to end.
-    let script = "redlatch run x --quiet --ttl 3s --on-lost warn --hook-timeout 1h \
-                  --on-lost-run 'echo > hooked; sleep 100' -- \
-                  sh -c 'trap \"exit 0\" TERM; echo up > up; while :; do sleep 0.1; done'";
-    let running = start(sandbox.shell(&format!("exec {script}")));
-    sandbox.read("up");
-    shell(&sandbox, "redlatch release --force x --yes --quiet").exits_with(0);
+    let hook = "echo > hooked; while [ ! -e go ]; do sleep 0.05; done";
+    let script = format!(
+        "redlatch acquire x --quiet > handle; exec redlatch run x --hook-timeout 1h \
+         --on-skip-run '{hook}' -- true"
+    );
+    let waiting = start(sandbox.shell(&script));
     assert!(wait_until(PATIENCE, || sandbox.path("hooked").exists()));
+    // Only the front and its hook are left.
+    let children = format!("/proc/{0}/task/{0}/children", waiting.pid());
+    let others = || std::fs::read_to_string(&children).unwrap().split_whitespace().count();
+    assert!(wait_until(PATIENCE, || others() == 1));
 
-    running.signal("TERM");
+    waiting.signal("WINCH");
+    std::fs::write(sandbox.path("go"), "").unwrap();
 
-    let ended = running.end().exits_with(123);
-    assert!(ended.stderr.contains("--on-lost-run was killed"), "{}", ended.stderr);
+    let ended = waiting.end().exits_with(121);
+    assert!(!ended.stderr.contains("--on-skip-run"), "{}", ended.stderr);
 }

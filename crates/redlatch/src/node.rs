@@ -55,6 +55,11 @@ pub trait Node: Debug + Send + Sync {
     /// Opens a new link to the node. It need not connect before the first
     /// command. The caller is inside a tokio runtime.
     fn open(&self, clock: Clock) -> Box<dyn Link>;
+
+    /// Stops listening for wakes on every link, at once. This process is about to exit,
+    /// and may not get round to dropping its links: whatever of them would outlive it is
+    /// removed now. Default: nothing.
+    fn hang_up(&self) {}
 }
 
 /// A connection to one node that answers commands in order.

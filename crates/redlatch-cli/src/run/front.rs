@@ -11,7 +11,7 @@ use super::{
     cage::Cage,
     family, holder,
     hooks::Hook,
-    signals::{self, Original, ends_waiting},
+    signals::{self, Original},
     terminal::Terminal,
     wire::{LENGTH, News, Order},
 };
@@ -62,8 +62,8 @@ pub(super) fn run(plan: &Plan) -> Exit {
                 original,
                 good_until: None,
                 had_lock: false,
+                is_told: false,
                 hooks: Vec::new(),
-                told_to_end: false,
                 plan,
             }),
         }
@@ -98,10 +98,10 @@ struct Front<'a> {
     good_until: Option<Instant>,
     /// Whether the holder ever had the lock.
     had_lock: bool,
+    /// Whether a signal told us to end when there was nothing left but a hook.
+    is_told: bool,
     /// The hooks that were started.
     hooks: Vec<Hook>,
-    /// A signal came while hooks were running: nobody waits for them any more.
-    told_to_end: bool,
     plan: &'a Plan,
 }
 
@@ -136,8 +136,8 @@ impl Front<'_> {
             }
         };
         self.start_hooks();
-        let (hooks, say) = (mem::take(&mut self.hooks), self.plan.say);
-        self.plan.hooks.finish(hooks, self.told_to_end, &self.signals, say);
+        let hooks = mem::take(&mut self.hooks);
+        self.plan.hooks.finish(hooks, self.is_told, &self.signals, self.plan.say);
         if let Some(lent) = interrupted {
             self.die_of_interrupt(lent);
         }
@@ -169,11 +169,11 @@ impl Front<'_> {
             }
             let is_ready = |at: usize| ready.get(at).is_some_and(|fd| fd.any().unwrap_or(true));
             let [signals, line, hooks] = [0, 1, 2].map(is_ready);
-            if hooks {
-                self.start_hooks();
-            }
             if signals {
                 self.forward();
+            }
+            if hooks {
+                self.start_hooks();
             }
             if line {
                 let mut bytes = [0; LENGTH];
@@ -189,7 +189,9 @@ impl Front<'_> {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let number = i32::try_from(info.ssi_signo).unwrap_or(0);
             if let Ok(signal) = Signal::try_from(number) {
-                self.told_to_end |= ends_waiting(signal) && !self.hooks.is_empty();
+                // The holder that skipped the command does not wait for anything any more.
+                let is_idle = !self.had_lock && !self.hooks.is_empty();
+                self.is_told |= is_idle && signals::ends_waiting(signal);
                 self.order(Order::Signal(signal));
             }
         }

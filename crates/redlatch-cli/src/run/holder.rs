@@ -76,16 +76,17 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<
             let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
             let is_clean = waiting::settle(locks.as_ref(), LAST_ANSWERS).await;
             finished(exit);
-            if let Some(locks) = locks.filter(|_| !is_clean)
-                && let_go(given).is_ok()
-            {
-                line.tell(News::CleansUp { code: exit.code() });
-                undo(&locks, plan.settings.max_ttl()).await;
+            if let Some(locks) = &locks {
+                if !is_clean && let_go(given).is_ok() {
+                    line.tell(News::CleansUp { code: exit.code() });
+                    undo(locks, plan.settings.max_ttl()).await;
+                }
+                locks.hang_up();
             }
             Ok(exit)
         });
-        // Closes what others can see. Dropping the runtime would wait for silent nodes.
-        runtime.shutdown_background();
+        // Dropping the runtime would wait for silent nodes.
+        std::mem::forget(runtime);
         exit
     };
     work().unwrap_or_else(|error| {
@@ -293,14 +294,7 @@ async fn watch(
                 continue;
             };
             match act {
-                Act::Forward(signal) => {
-                    job.signal(signal);
-                    let processes = job.out_of_reach();
-                    if !processes.is_empty() {
-                        let signal = signal.as_str();
-                        plan.tell(&Event::Unsignalled { signal, processes });
-                    }
-                }
+                Act::Forward(signal) => forward(plan, &job, signal),
                 Act::Terminate => {
                     job.terminate();
                     watch.start_grace();
@@ -353,6 +347,15 @@ async fn watch(
                 }
             }
         }
+    }
+}
+
+/// Sends a signal to the command, and tells whom it cannot reach.
+fn forward(plan: &Plan, job: &Job, signal: Signal) {
+    job.signal(signal);
+    let processes = job.out_of_reach();
+    if !processes.is_empty() {
+        plan.tell(&Event::Unsignalled { signal: signal.as_str(), processes });
     }
 }
 

@@ -133,15 +133,9 @@ impl Hooks {
 
     /// Waits for the hooks to end, and kills those that take too long. A signal ends
     /// the wait, also one that came before.
-    pub(super) fn finish(
-        &self,
-        running: Vec<Hook>,
-        mut told_to_end: bool,
-        signals: &SignalFd,
-        say: Say,
-    ) {
+    pub(super) fn finish(&self, running: Vec<Hook>, is_told: bool, signals: &SignalFd, say: Say) {
         for mut hook in running {
-            if let Some(failure) = hook.finish(self.args.hook_timeout, &mut told_to_end, signals) {
+            if let Some(failure) = hook.finish(self.args.hook_timeout, is_told, signals) {
                 let message = format!("{} {failure}", option(&hook.event));
                 say.say(&Event::HookFailed { message });
             }
@@ -158,12 +152,7 @@ pub(super) struct Hook {
 
 impl Hook {
     /// Waits for its end. Returns what went wrong, in words.
-    fn finish(
-        &mut self,
-        limit: Duration,
-        told_to_end: &mut bool,
-        signals: &SignalFd,
-    ) -> Option<String> {
+    fn finish(&mut self, limit: Duration, was_told: bool, signals: &SignalFd) -> Option<String> {
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return None,
@@ -172,14 +161,13 @@ impl Hook {
                 Err(error) => return Some(format!("is lost: {error}")),
             }
             let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-            if !*told_to_end && matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..)) {
-                *told_to_end = is_end(signals);
-            }
-            if *told_to_end || self.since.elapsed() >= limit {
+            let is_told = was_told
+                || matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..)) && is_end(signals);
+            if is_told || self.since.elapsed() >= limit {
                 let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGKILL);
                 let _ = self.child.wait();
                 let limit = humantime::format_duration(limit);
-                return Some(if *told_to_end {
+                return Some(if is_told {
                     "was killed, because a signal told redlatch to end".into()
                 } else {
                     format!("did not end within {limit} and was killed")

@@ -280,6 +280,15 @@ impl Locks {
         self.handle.settled().await;
     }
 
+    /// Makes the nodes forget how to wake this process. Call it before a process exits
+    /// without dropping its runtime: on a `file:` node it removes the socket that would be
+    /// left otherwise, until a later client finds it.
+    ///
+    /// Locks that are held stay held; whoever still waits looks again by itself.
+    pub fn hang_up(&self) {
+        self.handle.shared.nodes.iter().for_each(|node| node.hang_up());
+    }
+
     pub(super) fn settings(&self, resources: Result<Resources, InvalidRequest>) -> Settings {
         Settings::new(self.handle.clone(), &self.defaults, resources)
     }

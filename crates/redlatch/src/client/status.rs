@@ -3,7 +3,7 @@
 use crate::node::Node;
 use redlatch_core::{
     Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Reply, Standing, Ticket,
-    Vote, Waiter, Waiting,
+    Vote, Waiter, Waiting, token::owner_of,
 };
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -249,17 +249,14 @@ fn node_key(reply: &Reply) -> NodeKey {
         Reply::Vote(Vote::Failed(fault)) => NodeKey::Failed(fault.clone()),
         reply => match first_key(reply) {
             Some(KeyState::Free) => NodeKey::Free,
-            Some(key @ KeyState::Held { value, remaining, .. }) => match reservation(key) {
-                Some((waiting, remaining)) => {
+            Some(key @ KeyState::Held { value, remaining, .. }) => {
+                if let Some((waiting, remaining)) = reservation(key) {
                     let owner = parts_of(&waiting).map(|parts| parts.label);
-                    NodeKey::Reserved { owner, remaining }
+                    return NodeKey::Reserved { owner, remaining };
                 }
-                None => {
-                    let parts = value.as_deref().and_then(OwnerParts::of_value);
-                    let owner = parts.map(|parts| parts.label);
-                    NodeKey::Held { owner, remaining: *remaining }
-                }
-            },
+                let owner = value.as_deref().and_then(owner_of);
+                NodeKey::Held { owner, remaining: *remaining }
+            }
             None => NodeKey::Failed(Fault::Nonsense("not an answer to the question".into())),
         },
     }

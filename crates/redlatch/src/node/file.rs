@@ -22,7 +22,7 @@ use database::Database;
 use redlatch_core::{Command, Reply, Tag, Wake};
 use std::{
     path::{self, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -57,6 +57,8 @@ pub struct File {
     name: String,
     address: String,
     path: PathBuf,
+    /// Those of the links that are open.
+    ears: Arc<Mutex<Vec<Weak<Ear>>>>,
 }
 
 impl File {
@@ -67,12 +69,16 @@ impl File {
         let path = path.into();
         let path = path::absolute(&path).unwrap_or(path);
         let address = format!("file:{}", path.display());
-        File { name: address.clone(), address, path }
+        File { name: address.clone(), address, path, ears: Arc::default() }
     }
 
     /// Sets the node's name.
     pub(super) fn named(self, name: String) -> Self {
         File { name, ..self }
+    }
+
+    fn ears(&self) -> MutexGuard<'_, Vec<Weak<Ear>>> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,9 +95,16 @@ impl Node for File {
         let path = self.path.clone();
         let (told, wakes) = unbounded_channel();
         let ear = Arc::<Ear>::default();
+        let mut ears = self.ears();
+        ears.retain(|ear| ear.strong_count() > 0);
+        ears.push(Arc::downgrade(&ear));
         let shared = ear.clone();
         let open = move || Ok(Database::open(&path)?.telling(told.clone(), shared.clone()));
         Box::new(FileLink { commands: Threaded::new(open), wakes, ear })
+    }
+
+    fn hang_up(&self) {
+        self.ears().iter().filter_map(Weak::upgrade).for_each(|ear| ear.close());
     }
 }
 
