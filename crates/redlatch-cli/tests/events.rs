@@ -204,11 +204,11 @@ fn a_window_that_changes_its_size_kills_no_hook() {
     assert!(wait_until(PATIENCE, || sandbox.path("hooked").exists()));
     // Only the front and its hook are left.
     let children = format!("/proc/{0}/task/{0}/children", waiting.pid());
-    let others = || std::fs::read_to_string(&children).unwrap().split_whitespace().count();
+    let others = || fs::read_to_string(&children).unwrap().split_whitespace().count();
     assert!(wait_until(PATIENCE, || others() == 1));
 
     waiting.signal("WINCH");
-    std::fs::write(sandbox.path("go"), "").unwrap();
+    fs::write(sandbox.path("go"), "").unwrap();
 
     let ended = waiting.end().exits_with(121);
     assert!(!ended.stderr.contains("--on-skip-run"), "{}", ended.stderr);
