@@ -191,3 +191,25 @@ fn a_signal_ends_the_wait_for_a_hook() {
     let ended = waiting.end().exits_with(121);
     assert!(ended.stderr.contains("--on-skip-run was killed"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_window_that_changes_its_size_kills_no_hook() {
+    let sandbox = Sandbox::embedded();
+    let hook = "echo > hooked; while [ ! -e go ]; do sleep 0.05; done";
+    let script = format!(
+        "redlatch acquire x --quiet > handle; exec redlatch run x --hook-timeout 1h \
+         --on-skip-run '{hook}' -- true"
+    );
+    let waiting = start(sandbox.shell(&script));
+    assert!(wait_until(PATIENCE, || sandbox.path("hooked").exists()));
+    // Only the front and its hook are left.
+    let children = format!("/proc/{0}/task/{0}/children", waiting.pid());
+    let others = || fs::read_to_string(&children).unwrap().split_whitespace().count();
+    assert!(wait_until(PATIENCE, || others() == 1));
+
+    waiting.signal("WINCH");
+    fs::write(sandbox.path("go"), "").unwrap();
+
+    let ended = waiting.end().exits_with(121);
+    assert!(!ended.stderr.contains("--on-skip-run"), "{}", ended.stderr);
+}

@@ -8,7 +8,10 @@
 //! Promise: a hook delays neither the release nor the end of the command, and `redlatch`
 //! waits for it only so long.
 
-use super::{Plan, signals::Original};
+use super::{
+    Plan,
+    signals::{Original, ends_waiting},
+};
 use crate::{
     cli::HookArgs,
     exit::Exit,
@@ -159,8 +162,7 @@ impl Hook {
             }
             let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
             let is_told = was_told
-                || matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..))
-                    && matches!(signals.read_signal(), Ok(Some(_)));
+                || matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..)) && is_end(signals);
             if is_told || self.since.elapsed() >= limit {
                 let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGKILL);
                 let _ = self.child.wait();
@@ -173,6 +175,13 @@ impl Hook {
             }
         }
     }
+}
+
+/// Whether the next signal tells us to end; that of a window's new size does not.
+fn is_end(signals: &SignalFd) -> bool {
+    let number = signals.read_signal().ok().flatten().map(|info| info.ssi_signo);
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    number.and_then(|number| Signal::try_from(number).ok()).is_some_and(ends_waiting)
 }
 
 /// The option that names the hook.

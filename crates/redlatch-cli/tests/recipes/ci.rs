@@ -31,6 +31,7 @@ fn ci_deploys_one_at_a_time_stops_when_cancelled_and_fails_without_its_secret() 
     let first = ci(&nodes);
     let deploys = scene.sandbox.read_pid("deploys");
     let mut second = ci(&nodes);
+    scene.has_a_waiter("deploy:production");
     first.signal("INT");
     first.end().exits_with(130);
     dies(deploys);

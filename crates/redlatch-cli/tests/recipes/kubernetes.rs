@@ -2,10 +2,10 @@
 
 use super::{
     Scene, path, recipe,
-    support::{PATIENCE, Running, dies, eventually, redlatch, start},
+    support::{PATIENCE, dies, eventually, redlatch, start},
     text, yaml,
 };
-use std::{collections::BTreeMap, fs, process::Command};
+use std::{collections::BTreeMap, process::Command};
 
 /// The container of a Job or a Deployment, ready to be started.
 fn container(scene: &Scene, manifest: &str, programs: &[(&str, &str)]) -> Command {
@@ -57,26 +57,18 @@ fn the_second_pod_leads_when_the_first_is_killed_or_stopped() {
     let reports = scene.program("reports", "echo $$ >> leaders; exec sleep 100");
     let manifest = recipe("leader.yaml");
     assert_eq!(yaml(&manifest)["spec"]["replicas"].as_i64(), Some(2));
-    let pod = |log: &str| {
-        let mut command = container(&scene, &manifest, &[("/app/reports", &reports)]);
-        command.stderr(fs::File::create(scene.sandbox.path(log)).unwrap());
-        Running::of(command.spawn().unwrap())
-    };
-    let waits = |log: &str| {
-        let log = scene.sandbox.path(log);
-        eventually(PATIENCE, || fs::read_to_string(&log).unwrap().contains("; waiting for"));
-    };
+    let pod = || start(container(&scene, &manifest, &[("/app/reports", &reports)]));
 
-    let first = pod("first");
+    let first = pod();
     let leads = scene.sandbox.read_pid("leaders");
-    let mut second = pod("second");
-    waits("second");
+    let mut second = pod();
+    scene.has_a_waiter("leader:reports");
     first.signal("KILL");
     dies(leads);
     eventually(PATIENCE, || scene.lines("leaders") == 2);
     assert!(!second.has_ended());
-    let third = pod("third");
-    waits("third");
+    let third = pod();
+    scene.has_a_waiter("leader:reports");
     second.signal("TERM");
     second.end().exits_with(143);
     eventually(PATIENCE, || scene.lines("leaders") == 3);

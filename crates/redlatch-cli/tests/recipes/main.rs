@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use support::{Running, Sandbox, child_of, redlatch, start};
+use support::{PATIENCE, Running, Sandbox, child_of, eventually, redlatch, start};
 use yaml_rust2::{Yaml, YamlLoader};
 
 const ADDRESSES: &str = "redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3";
@@ -69,6 +69,15 @@ impl Scene {
         command.env_clear().current_dir(self.sandbox.dir()).env("HOME", self.sandbox.dir());
         command.env("REDLATCH_RESTART_GUARD", "off").envs(variables);
         command
+    }
+
+    /// Waits until somebody is in line for the lock.
+    #[track_caller]
+    fn has_a_waiter(&self, name: &str) {
+        eventually(PATIENCE, || {
+            let status = self.sandbox.redlatch(["status", name, "--json"]).output().unwrap();
+            String::from_utf8_lossy(&status.stdout).contains("\"waiters\":1")
+        });
     }
 
     /// How often a script has written a line.

@@ -66,6 +66,7 @@ fn systemd_accepts_the_units_and_stopping_them_is_no_failure() {
     let first = exec_start(&scene, &leader);
     let leads = scene.sandbox.read_pid("leaders");
     let second = exec_start(&scene, &leader);
+    scene.has_a_waiter("reports");
     // KillMode=mixed: only the main process gets the signal.
     first.signal("TERM");
     let stopped = first.end().status.code().unwrap();
