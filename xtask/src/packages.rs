@@ -51,13 +51,24 @@ pub(crate) fn check() -> Outcome {
         let list = ["package", "--list", "--allow-dirty", "--locked", "--quiet", "--package", name];
         let listed = shell::output(&mut shell::cargo(list))?;
         wrong.extend(missing_files(&listed).map(|file| of(format!("no {file}"))));
-        let manifest = package["manifest_path"].as_str().unwrap_or_default();
-        let readme = Path::new(manifest).with_file_name("README.md");
-        let text = fs::read_to_string(&readme)
-            .map_err(|error| format!("{}: {error}", readme.display()))?;
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        for licence in &FILES[..2] {
+            if read(&manifest.with_file_name(licence))? != read(&shell::workspace().join(licence))?
+            {
+                wrong.push(of(format!("{licence} is not that of the workspace")));
+            }
+        }
+        let text = read(&manifest.with_file_name(FILES[2]))?;
+        if !text.starts_with("# ") {
+            wrong.push(of("README.md has no title: is it a broken link?".into()));
+        }
         wrong.extend(dead_links(&text).into_iter().map(|link| of(format!("README: {link}"))));
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+fn read(path: &Path) -> Outcome<String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn missing_fields(package: &Value) -> impl Iterator<Item = &'static str> {
