@@ -4,7 +4,6 @@ import sys
 
 import callers
 from redis import Redis
-from redis.exceptions import LockError
 
 client = Redis.from_url(sys.argv[1])
 
@@ -14,11 +13,4 @@ def acquire(key):
     return lock if lock.acquire(blocking_timeout=1) else None
 
 
-def release(held):
-    try:
-        held.release()
-    except LockError:
-        pass
-
-
-callers.serve(callers.threads(acquire, release))
+callers.serve(callers.threads(acquire, lambda held: held.release()))

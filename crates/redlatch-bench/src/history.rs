@@ -15,6 +15,8 @@ pub(crate) struct History {
     pub(crate) gave_up: u64,
     pub(crate) why: String,
     cpu_ns: u64,
+    /// Each caller has a lock of its own.
+    own: bool,
 }
 
 impl History {
@@ -24,7 +26,7 @@ impl History {
         let why = failed.map(|record| record.why.clone()).unwrap_or_default();
         let cpu_ns = records.iter().map(|record| record.cpu_ns).sum();
         let workers = records.into_iter().map(|record| record.callers).collect();
-        Self { workers, begin, end, gave_up, why, cpu_ns }
+        Self { workers, begin, end, gave_up, why, cpu_ns, own: false }
     }
 
     /// How many turns each caller of each worker began before the end.
@@ -66,8 +68,18 @@ impl History {
         seconds(self.end - self.begin)
     }
 
+    /// Of callers that have a lock each: cycles count to their end, however long
+    /// one takes.
+    pub(crate) fn of_own_locks(self) -> Self {
+        Self { own: true, ..self }
+    }
+
     pub(crate) fn per_second(&self) -> f64 {
-        number(self.grants()) / self.seconds()
+        if !self.own {
+            return number(self.grants()) / self.seconds();
+        }
+        let last = self.all_turns().map(|turn| turn.released).max().unwrap_or(self.end);
+        number(self.all_grants()) / seconds(last.max(self.end) - self.begin)
     }
 
     /// Processor time of the clients for each lock, in microseconds.

@@ -116,14 +116,14 @@ impl Team {
 
     pub(crate) fn begin_on(&mut self, key: &str, slice: Slice) -> anyhow::Result<Running<'_>> {
         let callers = self.workers.len() * slice.tasks;
-        let lead = slice.lead(callers);
+        let (lead, own) = (slice.lead(callers), slice.style == Style::Own);
         let begin = now_ns() + nanoseconds(lead);
         let end = begin + nanoseconds(slice.span);
         let baton = (slice.style == Style::Strict).then(|| self.scratch.file(key));
         for (index, worker) in self.workers.iter_mut().enumerate() {
             let order = Order {
                 key: key.to_owned(),
-                own: slice.style == Style::Own,
+                own,
                 every_us: u64::try_from(slice.every.as_micros())?,
                 tasks: slice.tasks,
                 first: index * slice.tasks,
@@ -139,7 +139,7 @@ impl Team {
             worker.input.write_all(line.as_bytes()).context(self.entrant.name)?;
         }
         let patience = lead + slice.span + slice.wait + PATIENCE;
-        Ok(Running { team: self, begin, end, baton, patience })
+        Ok(Running { team: self, begin, end, own, baton, patience })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -171,14 +171,16 @@ pub(crate) struct Running<'a> {
     pub(crate) team: &'a mut Team,
     begin: u64,
     pub(crate) end: u64,
+    own: bool,
     baton: Option<PathBuf>,
     patience: Duration,
 }
 
 impl Running<'_> {
     pub(crate) fn finish(self) -> anyhow::Result<History> {
-        let (begin, end) = (self.begin, self.end);
-        Ok(History::new(self.records()?, begin, end))
+        let (begin, end, own) = (self.begin, self.end, self.own);
+        let history = History::new(self.records()?, begin, end);
+        Ok(if own { history.of_own_locks() } else { history })
     }
 
     /// The records of the processes that are still there.

@@ -11,6 +11,13 @@ fn a_turn_granted_after_the_end_is_not_counted() {
 }
 
 #[test]
+fn cycles_on_own_locks_count_to_their_end() {
+    let history = History::new(vec![record(&[&[(0, 1, 2), (2, 11, 20)]])], 0, 10 * MS);
+
+    assert_near(history.of_own_locks().per_second(), 100.0);
+}
+
+#[test]
 fn a_handover_counts_from_the_call_of_release_to_the_grant_of_one_who_waited() {
     let first: &[_] = &[(0, 1, 5), (20, 21, 22)];
     let second: &[_] = &[(2, 8, 10)];

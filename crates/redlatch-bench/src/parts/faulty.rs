@@ -37,7 +37,7 @@ pub(crate) fn measure(setting: &Setting) -> anyhow::Result<Vec<Table>> {
         }
     }
     // Everybody is connected and has its scripts before anything breaks.
-    let turns = setting.turns((12, 250), (4, 100));
+    let turns = setting.turns((12, 250), (3, 80));
     field.run(1, Slice::own(1, turns.slice))?;
     cases.iter().for_each(Case::break_it);
     // What was noticed first, and when, is not what it costs to live with it.

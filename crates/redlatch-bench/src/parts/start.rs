@@ -10,6 +10,9 @@ use crate::{
 };
 use std::time::Duration;
 
+/// For the order to arrive.
+const ENOUGH: Duration = Duration::from_millis(200);
+
 pub(crate) fn measure(setting: &Setting) -> anyhow::Result<Vec<Table>> {
     setting.nodes().iter().map(|nodes| measure_one(setting, *nodes)).collect()
 }
@@ -41,7 +44,7 @@ fn measure_one(setting: &Setting, nodes: usize) -> anyhow::Result<Table> {
 fn first_lock(entrant: &Entrant, urls: &[String]) -> anyhow::Result<Option<f64>> {
     let began = now_ns();
     let mut team = Team::start(entrant, 1, urls)?;
-    let history = team.run(Slice { at_once: true, ..Slice::own(1, Duration::from_millis(1)) })?;
+    let history = team.run(Slice { at_once: true, ..Slice::own(1, ENOUGH) })?;
     let took = history.first_grant().map(|granted| Duration::from_nanos(granted - began));
     Ok(took.map(|took| took.as_secs_f64() * 1e3))
 }

@@ -27,11 +27,7 @@ pub(crate) fn measure(setting: &Setting) -> anyhow::Result<Vec<Table>> {
     let mut tables = Vec::new();
     for site in sites(setting) {
         let close = site.server == Flavour::Redis7 && site.nodes != 3;
-        let loads: &[usize] = match setting.short {
-            true if close && site.nodes == 5 => &[1, 64, 256, 1_024],
-            false if close => &LOADS,
-            _ => &ENDS,
-        };
+        let loads: &[usize] = if close && !setting.short { &LOADS } else { &ENDS };
         let turns = if close {
             setting.turns((30, 100), (4, 60))
         } else {
@@ -40,7 +36,8 @@ pub(crate) fn measure(setting: &Setting) -> anyhow::Result<Vec<Table>> {
         let entrants = [FLOOR, PLAIN, OURS, BY_HAND, RSLOCK].map(|one| one.on(site.runtime));
         let place = place(site.nodes, site.server, site.runtime);
         tables.extend(measure_one(site, &entrants, loads, turns, &place)?);
-        if close && site.runtime == Runtime::Current {
+        let enough = setting.short && site.nodes == 1;
+        if close && site.runtime == Runtime::Current && !enough {
             tables.extend(languages(setting, site)?);
         }
     }
