@@ -20,9 +20,9 @@ fn every_contender_hands_the_lock_to_and_fro_and_leaves_nothing_behind() -> anyh
 
     let records = [
         Relay::connect(&urls)?.run(&order("floor"))?,
-        hosted(Runtime::Current, Redlatch::connect(&urls, TTL_MS), &order("redlatch"))?,
-        hosted(Runtime::Current, async { Rslock::tuned(&urls) }, &order("rslock"))?,
-        hosted(Runtime::Current, ByHand::connect(&urls), &order("redis"))?,
+        Hosted::on(Runtime::Current, Redlatch::connect(&urls, TTL_MS))?.run(&order("redlatch"))?,
+        Hosted::on(Runtime::Current, async { Rslock::tuned(&urls) })?.run(&order("rslock"))?,
+        Hosted::on(Runtime::Current, ByHand::connect(&urls))?.run(&order("redis"))?,
     ];
 
     for record in records {
@@ -48,15 +48,16 @@ fn every_contender_takes_and_releases_every_lock_on_every_node() -> anyhow::Resu
     let record = check("paced", &servers, || floor.run(&paced))?;
     assert!(record.callers.iter().all(|turns| turns.len() <= 11), "{record:?}");
     for on in [Runtime::Current, Runtime::Multi] {
-        let order = |kind: &str| own(&format!("{kind}:{on:?}"));
-        check("plain", &servers, || hosted(on, Redlatch::plain(&urls), &order("plain")))?;
-        check("redlatch", &servers, || {
-            hosted(on, Redlatch::connect(&urls, TTL_MS), &order("redlatch"))
-        })?;
-        check("redis", &servers, || hosted(on, ByHand::connect(&urls), &order("redis")))?;
-        check("rslock", &servers, || {
-            hosted(on, async { Rslock::as_it_comes(&urls) }, &order("rslock"))
-        })?;
+        let order = |kind: &str| own(&format!("own:{kind}:{on:?}"));
+        // Connected before anything is counted.
+        let mut plain = Hosted::on(on, Redlatch::plain(&urls))?;
+        check("plain", &servers, || plain.run(&order("plain")))?;
+        let mut ours = Hosted::on(on, Redlatch::connect(&urls, TTL_MS))?;
+        check("redlatch", &servers, || ours.run(&order("redlatch")))?;
+        let mut redis = Hosted::on(on, ByHand::connect(&urls))?;
+        check("redis", &servers, || redis.run(&order("redis")))?;
+        let mut rslock = Hosted::on(on, async { Rslock::as_it_comes(&urls) })?;
+        check("rslock", &servers, || rslock.run(&order("rslock")))?;
     }
     Ok(())
 }
@@ -113,18 +114,26 @@ impl Work {
     }
 }
 
-fn hosted<L: Lock>(
-    on: Runtime,
-    connect: impl Future<Output = anyhow::Result<L>>,
-    order: &Order,
-) -> anyhow::Result<Record> {
-    let runtime = runtime(on)?;
-    // Replies beyond the majority come in while it is still there.
-    runtime.block_on(async {
-        let record = Host::new(connect.await?).serve(order).await;
-        tokio::time::sleep(SPAN).await;
-        record
-    })
+struct Hosted<L: Lock> {
+    runtime: tokio::runtime::Runtime,
+    host: Host<L>,
+}
+
+impl<L: Lock> Hosted<L> {
+    fn on(on: Runtime, connect: impl Future<Output = anyhow::Result<L>>) -> anyhow::Result<Self> {
+        let runtime = runtime(on)?;
+        let host = Host::new(runtime.block_on(connect)?);
+        Ok(Self { runtime, host })
+    }
+
+    fn run(&mut self, order: &Order) -> anyhow::Result<Record> {
+        self.runtime.block_on(async {
+            let record = self.host.serve(order).await;
+            // Replies beyond the majority come in while it is still there.
+            tokio::time::sleep(SPAN).await;
+            record
+        })
+    }
 }
 
 fn own(key: &str) -> Order {
