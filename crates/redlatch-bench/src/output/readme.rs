@@ -115,7 +115,9 @@ fn others(report: &Report) -> anyhow::Result<String> {
         "p99 x floor",
     );
     let (cores, redis) = (report.setup("cores")?, report.setup("redis")?);
-    let _ = writeln!(text, "\nMedians and p10–p90 of all rounds, on {cores} cores, Redis {redis}.");
+    let few = if report.setup("short")? == "true" { " A short run, of few rounds." } else { "" };
+    let rounds = "Medians and p10–p90 of all rounds";
+    let _ = writeln!(text, "\n{rounds}, on {cores} cores, Redis {redis}.{few}");
     Ok(text)
 }
 
@@ -125,7 +127,8 @@ mod tests {
 
     #[test]
     fn only_what_is_between_the_marks_is_replaced() -> anyhow::Result<()> {
-        let report = Report::parse(r#"{ "setup": { "cores": 2, "redis": "7.0.15" } }"#)?;
+        let report =
+            Report::parse(r#"{ "setup": { "cores": 2, "redis": "7.0.15", "short": false } }"#)?;
         let page = format!("a\n{BEGIN}old\n{END}\nb\n");
 
         let filled = filled(&page, &report)?;
