@@ -1,8 +1,10 @@
 //! The commands of this project: `cargo xtask test`, `check`, `fix`, `faults`,
-//! `evidence`, `package`, `servers`.
+//! `evidence`, `bench`, `counts`, `package`, `servers`.
 
 mod apt;
+mod bench;
 mod check;
+mod counts;
 mod deny;
 mod evidence;
 mod faults;
@@ -35,6 +37,9 @@ Commands:
            check what the locks did; evidence goes to target/evidence/faults
   evidence Run all of the evidence at full length, and put the figures into
            docs/evidence.md; with names, only those blocks
+  bench    Measure Redlatch beside its peers; figures and plot go to target/bench
+  counts   Count the instructions of core and codec, as `test` does, and compare
+           them with the figures in crates/redlatch-bench/counts.json
   package  Build the crates as they would be published, beside others that
            bring SQLite, and with the lowest versions of their dependencies;
            publish nothing
@@ -43,8 +48,14 @@ Commands:
 Options:
   --advisories  With `check`: also ask the advisory database, which must be
                 reachable
-  --short       With `faults`: each row briefly, less than three minutes in all
-  --only ROWS   With `faults`: these rows alone, such as `--only 1,16`
+  --short       With `faults`, `bench`: everything briefly, less than three
+                minutes in all
+  --only WHAT   With `faults`: these rows alone, such as `--only 1,16`; with
+                `bench`: these parts alone, such as `--only handover,turns`
+  --check       With `bench`: print each bound with what was measured, and fail
+                when one is missed
+  --write       With `bench`: put figures and plot into docs and README.md; with
+                `counts`: put the present figures into counts.json
   --list        With `faults`: list the rows
   -h, --help    Print this help
 
@@ -72,6 +83,9 @@ fn main() -> ExitCode {
         ["fix"] => fix::run(),
         ["faults", ref arguments @ ..] => faults::run(arguments),
         ["evidence", ref blocks @ ..] => evidence::run(blocks),
+        ["bench", ref arguments @ ..] => bench::run(arguments),
+        ["counts"] => counts::run(false),
+        ["counts", "--write"] => counts::run(true),
         ["package"] => packages::run(),
         ["servers"] => servers::run(),
         [] => usage("no command given"),

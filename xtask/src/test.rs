@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that is executed to see whether it works.
 
 use crate::{
+    counts,
     metadata::Metadata,
     neighbours, servers,
     shell::{self, Outcome},
@@ -66,6 +67,7 @@ pub(crate) fn run() -> ExitCode {
             let _ = stages.run("evidence", || Err(why));
         }
     }
+    let _ = stages.run("instruction counts", counts::check);
     stages.finish()
 }
 

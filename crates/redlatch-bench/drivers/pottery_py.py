@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 import callers
-from pottery import AIORedlock, ReleaseUnlockedLock
+from pottery import AIORedlock
 from redis.asyncio import Redis
 
 
@@ -16,13 +16,7 @@ async def main():
             lock = AIORedlock(key=key, masters=masters, auto_release_time=10)
             return lock if await lock.acquire(timeout=1) else None
 
-        async def release(held):
-            try:
-                await held.release()
-            except ReleaseUnlockedLock:
-                pass
-
-        return acquire, release
+        return acquire, lambda held: held.release()
 
     await callers.coroutines(make)
 

@@ -1,5 +1,6 @@
 //! How the command ends.
 
+use crate::table::Bound;
 use std::process::{ExitCode, Termination};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +15,16 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Of a check; tells which bounds were missed.
-    pub(crate) fn of(missed: &[String]) -> Self {
-        for bound in missed {
-            eprintln!("missed: {bound}");
+    /// Of a check; prints every bound.
+    pub(crate) fn of<'a>(bounds: impl IntoIterator<Item = &'a Bound>) -> Self {
+        let mut exit = Self::Met;
+        for bound in bounds {
+            println!("{bound}");
+            if !bound.met {
+                exit = Self::Missed;
+            }
         }
-        if missed.is_empty() { Self::Met } else { Self::Missed }
+        exit
     }
 }
 
@@ -32,10 +37,16 @@ impl Termination for Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Table;
 
     #[test]
     fn one_missed_bound_is_enough() {
-        assert_eq!(Exit::of(&["too slow".to_owned()]), Exit::Missed);
-        assert_eq!(Exit::of(&[]), Exit::Met);
+        let mut table = Table::new("hand-over");
+        table.at_most("p50", 1.0, 1.5);
+        assert_eq!(Exit::of(&table.bounds), Exit::Met);
+
+        table.at_most("p99", 2.0, 1.5);
+        assert_eq!(Exit::of(&table.bounds), Exit::Missed);
+        assert_eq!(Exit::of([]), Exit::Met);
     }
 }

@@ -13,11 +13,8 @@ pub(crate) struct Spread {
 impl Spread {
     /// `None` if there are no figures.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<f64> = figures.into_iter().collect();
-        sorted.sort_by(f64::total_cmp);
-        let last = sorted.len().checked_sub(1)?;
-        let at = |percent: usize| sorted[(sorted.len() * percent / 100).min(last)];
-        Some(Self { p10: at(10), median: at(50), p90: at(90) })
+        let [p10, median, p90] = quantiles([10, 50, 90], figures)?;
+        Some(Self { p10, median, p90 })
     }
 
     /// The figures of one series over those of another, round by round.
@@ -36,6 +33,26 @@ impl fmt::Display for Spread {
     }
 }
 
+/// The figures at these percentages; `None` if there are no figures.
+pub(crate) fn quantiles<const N: usize>(
+    percent: [usize; N],
+    figures: impl IntoIterator<Item = f64>,
+) -> Option<[f64; N]> {
+    let mut sorted: Vec<f64> = figures.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some(percent.map(|percent| sorted[(sorted.len() * percent / 100).min(last)]))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a hundred days in nanoseconds stay below 2^53")]
+pub(crate) fn number(n: u64) -> f64 {
+    n as f64
+}
+
+pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
+    Some(Spread::of(figures)?.median)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,7 +63,14 @@ mod tests {
         let wild = (1..=19).map(f64::from).chain([1e9]);
 
         assert_eq!(Spread::of(calm), Spread::of(wild));
-        assert_eq!(Spread::of((1..=20).map(f64::from)).map(|s| s.median), Some(11.0));
+        assert_eq!(median((1..=20).map(f64::from)), Some(11.0));
+    }
+
+    #[test]
+    fn few_figures_are_all_within_the_spread() {
+        let few = [5.0, 1.0, 2.0, 4.0, 3.0];
+
+        assert_eq!(Spread::of(few), Some(Spread { p10: 1.0, median: 3.0, p90: 5.0 }));
     }
 
     #[test]
