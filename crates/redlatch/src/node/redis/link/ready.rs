@@ -233,9 +233,9 @@ impl Ready {
                     self.send_again(commands, replies);
                 }
                 Some(Sent::Call(commands, _)) => {
+                    let (answers, mut is_another) = (answers(&value, commands)?, false);
                     let called = self.unanswered.drain(..commands);
-                    let mut is_another = false;
-                    for ((tag, command), answer) in called.zip(answers(&value, commands)?) {
+                    for ((tag, command), answer) in called.zip(answers) {
                         let reply = self.server.reply(&command, answer);
                         is_another |= is_read_only(answer) || self.server.is_another(&reply);
                         self.takes -= usize::from(is_take(&command));
