@@ -132,11 +132,13 @@ impl Ready {
         cx: &mut Context<'_>,
         replies: &mut Vec<(Tag, Reply)>,
     ) -> Poll<Fault> {
+        // Read once, and not at all if there is nothing to send or to wait for.
+        let now = if self.is_idle() { self.quiet_since } else { Instant::now() };
         let mut reads = 0;
         loop {
             // What is sent while the server does not read goes out together later.
             if self.wire.is_written() && !self.queued.is_empty() {
-                self.write_queued();
+                self.write_queued(now);
             }
             if let Poll::Ready(Err(error)) = self.wire.poll_write(cx) {
                 return Poll::Ready(disconnected(&error.to_string()));
@@ -155,9 +157,9 @@ impl Ready {
             if let Err(fault) = self.understand(replies) {
                 return Poll::Ready(fault);
             }
-            self.quiet_since = Instant::now();
+            self.quiet_since = now;
         }
-        if !self.under_way.is_empty() && self.quiet_since.elapsed() > LONGEST_SILENCE {
+        if !self.under_way.is_empty() && now - self.quiet_since > LONGEST_SILENCE {
             let reason = format!("no answer to anything for {LONGEST_SILENCE:?}");
             return Poll::Ready(disconnected(&reason));
         }
@@ -172,8 +174,7 @@ impl Ready {
     }
 
     /// Turns the queue into bytes.
-    fn write_queued(&mut self) {
-        let now = Instant::now();
+    fn write_queued(&mut self, now: Instant) {
         if self.under_way.is_empty() {
             self.quiet_since = now;
         }
