@@ -3,7 +3,7 @@
 //! In:  commands, in order.
 //! Out: how many of them, from the first on, go out together, and that call.
 //!
-//! Promise: a call is short ([`MOST`]), and carries out its commands in the order in
+//! Promise: a call is short ([`Turn::MOST`]), and carries out its commands in the order in
 //! which they were sent. What `turn.lua` does not do goes out by itself.
 
 use super::{
@@ -11,11 +11,9 @@ use super::{
     scripts::{NODE_KEY, Naming, Script},
     translate::{PlaceText, millis},
 };
-use redlatch_core::{Command, Fingerprint, Place, Resource, Then, Token, fence};
-
-/// The most commands in one call, so that it keeps a server from its other clients for
-/// less than a millisecond.
-const MOST: usize = 64;
+use redlatch_core::{
+    Command, FencingToken, Fingerprint, Place, Proposal, Resource, Then, Token, fence,
+};
 
 /// The commands of one call.
 #[derive(Debug, Default)]
@@ -24,8 +22,9 @@ pub(super) struct Turn {
     runs: Vec<Run>,
     /// The register of each fenced command, each once.
     registers: Vec<u32>,
-    /// The agreement of all votes, once there is one.
-    fingerprint: Option<Option<Fingerprint>>,
+    /// Whether there are votes, which all carry the same agreement.
+    votes: bool,
+    fingerprint: Option<Fingerprint>,
     /// The skew of all proposals, in microseconds, once there is one.
     skew: Option<u64>,
 }
@@ -85,8 +84,8 @@ struct Entry<'a> {
     place: Option<Place>,
     number: Option<u64>,
     skew: Option<u64>,
-    /// The agreement, of a vote.
-    fingerprint: Option<Option<Fingerprint>>,
+    is_vote: bool,
+    fingerprint: Option<Fingerprint>,
 }
 
 impl<'a> Entry<'a> {
@@ -99,9 +98,10 @@ impl<'a> Entry<'a> {
                 name: resources.single()?,
                 token,
                 place: *place,
-                number: fence.map(|proposal| proposal.micros()),
-                skew: fence.map(|proposal| proposal.skew_micros()),
-                fingerprint: Some(*fingerprint),
+                number: fence.map(Proposal::micros),
+                skew: fence.map(Proposal::skew_micros),
+                is_vote: true,
+                fingerprint: *fingerprint,
             }),
             Command::Extend { resources, token, ttl, fence, fingerprint } => Some(Entry {
                 kind: if fence.is_some() { Kind::ExtendFenced } else { Kind::Extend },
@@ -109,9 +109,10 @@ impl<'a> Entry<'a> {
                 name: resources.single()?,
                 token,
                 place: None,
-                number: fence.map(|number| number.get()),
+                number: fence.map(FencingToken::get),
                 skew: None,
-                fingerprint: Some(*fingerprint),
+                is_vote: true,
+                fingerprint: *fingerprint,
             }),
             Command::Release { resources, token, then } => {
                 let (kind, ticket) = match then {
@@ -128,6 +129,7 @@ impl<'a> Entry<'a> {
                     place: ticket.map(|ticket| Place { ticket, known: false }),
                     number: None,
                     skew: None,
+                    is_vote: false,
                     fingerprint: None,
                 })
             }
@@ -141,6 +143,10 @@ impl<'a> Entry<'a> {
 }
 
 impl Turn {
+    /// The most commands in one call, so that it keeps a server from its other clients
+    /// for less than a millisecond.
+    pub(super) const MOST: usize = 64;
+
     /// Returns how many of these commands, from the first on, go out in one call; at
     /// least one, if there are any. [`write`](Self::write) writes them if there are
     /// several.
@@ -148,7 +154,7 @@ impl Turn {
         self.commands = 0;
         self.runs.clear();
         self.registers.clear();
-        (self.fingerprint, self.skew) = (None, None);
+        (self.votes, self.fingerprint, self.skew) = (false, None, None);
         for command in commands {
             match Entry::of(command) {
                 Some(entry) if self.admits(&entry) => self.add(&entry),
@@ -160,17 +166,15 @@ impl Turn {
 
     /// Whether the script can carry it out in the same call.
     fn admits(&self, entry: &Entry<'_>) -> bool {
-        fn agree<T: PartialEq>(ours: Option<T>, its: Option<T>) -> bool {
-            ours.is_none() || its.is_none() || ours == its
-        }
-        self.commands < MOST
-            && agree(self.fingerprint, entry.fingerprint)
-            && agree(self.skew, entry.skew)
-            && entry.register().is_none_or(|register| !self.registers.contains(&register))
+        let agrees = !self.votes || !entry.is_vote || self.fingerprint == entry.fingerprint;
+        let skew_fits = self.skew.is_none() || entry.skew.is_none() || self.skew == entry.skew;
+        let is_new = |register| !self.registers.contains(&register);
+        self.commands < Self::MOST && agrees && skew_fits && entry.register().is_none_or(is_new)
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
         self.commands += 1;
+        self.votes |= entry.is_vote;
         self.fingerprint = self.fingerprint.or(entry.fingerprint);
         self.skew = self.skew.or(entry.skew);
         self.registers.extend(entry.register());
@@ -182,7 +186,7 @@ impl Turn {
 
     /// The agreement that its votes carry.
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
-        self.fingerprint.flatten()
+        self.fingerprint
     }
 
     /// Appends the call for the commands that were gathered.

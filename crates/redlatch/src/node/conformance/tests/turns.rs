@@ -270,6 +270,37 @@ async fn of_a_turn_that_is_sent_again_what_was_released_since_is_left_out() {
     }
 }
 
+/// Requests from other threads come in one by one, while the server is busy.
+#[tokio::test]
+async fn what_comes_in_while_a_server_has_much_to_do_goes_out_together() {
+    let server = Server::start().unwrap();
+    let node = node(&server);
+    let (site, mut link) = (Site::new(&*node, PATIENCE), node.open(Clock::System));
+    replies(&mut *link, [Command::Identify]).await;
+    let before = calls(&server);
+
+    server.freeze();
+    tokio::time::pause(); // they wait for a millisecond at most
+    let locks = claims(&site, "x", 50);
+    for (number, lock) in (0..20).zip(&locks) {
+        link.send(tag(number), lock.take(LONG));
+    }
+    write(&mut *link);
+    for (number, lock) in (20..).zip(&locks[20..]) {
+        link.send(tag(number), lock.take(LONG));
+        write(&mut *link);
+    }
+    tokio::time::resume();
+    server.thaw();
+    let mut answers = Vec::new();
+    while answers.len() < locks.len() {
+        answers.extend(replies(&mut *link, []).await);
+    }
+
+    assert!(answers.iter().all(|(_, reply)| is_granted(reply)), "{answers:?}");
+    assert_eq!(calls(&server) - before, 2);
+}
+
 #[tokio::test]
 async fn a_turn_whose_connection_breaks_has_an_unknown_outcome() {
     let server = Server::start().unwrap();
@@ -298,9 +329,11 @@ fn write(link: &mut dyn Link) {
     assert!(replies.is_empty(), "{replies:?}");
 }
 
-/// Sends these commands and waits for as many replies; for three, if there are none.
+/// Sends these commands and waits for as many replies; for three more, if there are none.
 async fn replies<const N: usize>(link: &mut dyn Link, commands: [Command; N]) -> Vec<(Tag, Reply)> {
-    commands.into_iter().for_each(|command| link.send(tag(0), command));
+    for command in commands {
+        link.send(tag(0), command);
+    }
     let (mut replies, expected) = (Vec::new(), if N == 0 { 3 } else { N });
     let all = poll_fn(|cx| {
         link.poll(cx, &mut replies);

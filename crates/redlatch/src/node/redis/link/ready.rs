@@ -23,11 +23,13 @@ use crate::node::heeding::is_vote;
 use redlatch_core::{Command, Fault, Reply, Tag, link::LONGEST_SILENCE};
 use std::{
     collections::VecDeque,
+    future::Future,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
 /// A vote re-checks the server's identity and fitness if the last check is older
 /// than this. The server may have been a replica in between (its marker is the old
@@ -38,6 +40,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// not keep the engine from the other nodes.
 const MOST_READS: usize = 16;
 
+/// With so many commands unanswered, the next wait for company.
+const MANY: usize = 16;
+/// The longest that they wait if no answer comes.
+const COMPANY: Duration = Duration::from_millis(1);
+
 pub(super) struct Ready {
     server: Server,
     hashes: Hashes,
@@ -47,6 +54,8 @@ pub(super) struct Ready {
     queued: VecDeque<(Tag, Command)>,
     /// To be sent again, in full: the server did not know the script.
     again: VecDeque<(Tag, Command)>,
+    /// When the queue goes out at the latest, if it waits for company.
+    held_until: Option<Pin<Box<Sleep>>>,
     turn: Turn,
     /// Written, not yet answered.
     unanswered: VecDeque<(Tag, Command)>,
@@ -90,6 +99,7 @@ impl Ready {
             marker: MarkerText::default(),
             queued: VecDeque::new(),
             again: VecDeque::new(),
+            held_until: None,
             turn: Turn::default(),
             unanswered: VecDeque::new(),
             under_way: VecDeque::new(),
@@ -137,7 +147,8 @@ impl Ready {
         let mut reads = 0;
         loop {
             // What is sent while the server does not read goes out together later.
-            if self.wire.is_written() && !self.queued.is_empty() {
+            if self.wire.is_written() && !self.queued.is_empty() && !self.waits(cx, reads > 0) {
+                self.held_until = None;
                 self.write_queued(now);
             }
             if let Poll::Ready(Err(error)) = self.wire.poll_write(cx) {
@@ -171,6 +182,17 @@ impl Ready {
         let Ready { unanswered, again, queued, .. } = self;
         let all = unanswered.drain(..).chain(again.drain(..)).chain(queued.drain(..));
         all.map(|(tag, _)| tag)
+    }
+
+    /// Whether the queue waits for company: the server has much to do, has not answered
+    /// just now, and there is room for more in one call. Otherwise every request that
+    /// comes in on another thread would be a call of its own.
+    fn waits(&mut self, cx: &mut Context<'_>, answered: bool) -> bool {
+        if answered || self.unanswered.len() < MANY || self.queued.len() >= Turn::MOST {
+            return false;
+        }
+        let until = self.held_until.get_or_insert_with(|| Box::pin(sleep(COMPANY)));
+        until.as_mut().poll(cx).is_pending()
     }
 
     /// Turns the queue into bytes.
