@@ -200,10 +200,10 @@ impl Asked {
             Ok(Err(error)) => return Err(lock_error(&handle.shared, &error)),
             Err(_) => return Err(LockError::Stopped),
         };
-        let clock = cell.shared.clock;
-        let elapsed = clock.now().since(started);
+        let now = cell.shared.clock.now();
+        let (elapsed, remaining) = (now.since(started), cell.remaining(now));
         let guard = Guard::new(cell, handle, limits, elapsed);
-        if lease::is_of_use(guard.remaining(), Duration::ZERO) {
+        if lease::is_of_use(remaining, Duration::ZERO) {
             return Ok(guard);
         }
         // This thread did not run for as long as the lease lasts.

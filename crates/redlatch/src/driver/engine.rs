@@ -145,10 +145,9 @@ impl Engine {
         Now { lease: clock.now(), steady: clock.steady() }
     }
 
-    /// Accepts requests from callers. Reads the time before anything is sent.
+    /// Accepts requests from callers. Reads the time, once, before anything is sent.
     fn take_asks(&mut self, cx: &mut Context<'_>) -> usize {
-        let now = self.now();
-        let mut taken = 0;
+        let (mut taken, mut read) = (0, None);
         while taken < ASKS_AT_ONCE
             && let Poll::Ready(ask) = self.asks.poll_recv(cx)
         {
@@ -156,6 +155,7 @@ impl Engine {
                 self.closed = true;
                 break;
             };
+            let now = *read.get_or_insert_with(|| self.now());
             self.take_ask(now, ask);
             taken += 1;
         }

@@ -10,6 +10,7 @@ mod scripts;
 #[cfg(feature = "tls")]
 mod tls;
 mod translate;
+mod turn;
 mod wakes;
 
 pub use observe::REDIS_PERMISSIONS;

@@ -9,9 +9,12 @@ use redlatch_core::{
     lease::{Deadlines, Loss},
     machine::{Grant, Kept},
 };
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 use tokio::sync::Notify;
 
@@ -110,6 +113,12 @@ impl LeaseCell {
 
     pub(crate) fn end_rescue(&self) {
         self.being_rescued.store(false, Ordering::Release);
+    }
+
+    /// How much of it was left at this time; nothing once it is over.
+    pub(crate) fn remaining(&self, now: Moment) -> Duration {
+        let is_over = self.ended.load(Ordering::Acquire);
+        if is_over { Duration::ZERO } else { self.ends_at().since(now) }
     }
 
     /// Whether it is provably held right now.

@@ -4,6 +4,7 @@
 mod oracle;
 mod servers;
 mod toy;
+mod turns;
 
 use self::toy::{Bug, Toy};
 use super::{Problem, Suite, checks, party::Party, run};

@@ -19,6 +19,21 @@ use redlatch_core::Fault;
 /// Redis 6.2 accepts one section at a time.
 const SECTIONS: [&[u8]; 4] = [b"server", b"replication", b"memory", b"stats"];
 
+/// The fields that [`identify`] reads; the rest of an answer, 3 kB or more, is not even
+/// kept. (`cluster_enabled` is in none of these sections: no server changes it while it
+/// runs.)
+const FIELDS: [&[u8]; 9] = [
+    b"redis_version:",
+    b"valkey_version:",
+    b"run_id:",
+    b"role:",
+    b"master_replid:",
+    b"maxmemory:",
+    b"maxmemory_policy:",
+    b"evicted_keys:",
+    b"cluster_enabled:",
+];
+
 /// The answers so far of the re-check in progress.
 #[derive(Debug, Default)]
 pub(super) struct Look {
@@ -46,19 +61,32 @@ impl Look {
         let Value::Text(part) = value else {
             return identify(value, address).map(drop).map_err(under_way);
         };
-        self.text.extend_from_slice(part);
+        self.keep(part);
         self.parts += 1;
         if self.parts < Self::PARTS {
             return Ok(());
         }
         let now = identify(&Value::Text(&self.text), address).map_err(under_way)?;
-        *self = Look::default();
+        self.parts = 0;
+        self.text.clear();
         if *now.run == *run {
             Ok(())
         } else if server_of(&now.run) == server_of(run) {
             Err(Fault::Disconnected("the server's count of evicted keys changed".into()))
         } else {
             Err(role_changed())
+        }
+    }
+}
+
+impl Look {
+    /// Keeps the lines of an answer that matter.
+    fn keep(&mut self, part: &[u8]) {
+        for line in part.split_inclusive(|byte| *byte == b'\n') {
+            // Most lines differ in the first letter.
+            if FIELDS.iter().any(|field| line.starts_with(field)) {
+                self.text.extend_from_slice(line);
+            }
         }
     }
 }

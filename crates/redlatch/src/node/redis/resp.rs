@@ -53,14 +53,20 @@ pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     out.reserve(24 + words.iter().map(|word| word.len() + 25).sum::<usize>());
     write_header(out, b'*', words.len());
     for word in words {
-        write_header(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
+        write_word(out, word);
     }
 }
 
-/// Writes kind, length and line end in one go.
-fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
+/// Appends one word of a command: any bytes.
+pub(super) fn write_word(out: &mut Vec<u8>, word: &[u8]) {
+    write_header(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the start of a command (`*`, how many words) or word (`$`, how many bytes),
+/// in one go.
+pub(super) fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
     // The common case: a key, a token, a hash.
     if let Ok(short @ 0..100) = u8::try_from(length) {
         let (tens, ones) = (b'0' + short / 10, b'0' + short % 10);

@@ -13,23 +13,30 @@ pub(super) enum Script {
     Extend,
     Release,
     Inspect,
+    /// Takes, extensions and releases, many in one call.
+    Turn,
 }
 
 impl Script {
-    pub(super) const ALL: [Script; 6] = [
+    pub(super) const ALL: [Script; 7] = [
         Script::Take,
         Script::TakeFenced,
         Script::Raise,
         Script::Extend,
         Script::Release,
         Script::Inspect,
+        Script::Turn,
     ];
 
     /// The whole script, with all that it includes.
     pub(super) fn source(self) -> &'static str {
         static SOURCES: LazyLock<[String; Script::ALL.len()]> = LazyLock::new(|| {
-            let line = include_str!("scripts/line.lua");
-            Script::ALL.map(|script| script.file().replace("-- include line.lua", line))
+            Script::ALL.map(|script| {
+                let source = script.file().to_owned();
+                INCLUDED.iter().fold(source, |source, (name, file)| {
+                    source.replace(&format!("-- include {name}.lua"), file)
+                })
+            })
         });
         &SOURCES[self as usize]
     }
@@ -42,6 +49,7 @@ impl Script {
             Script::Extend => include_str!("scripts/extend.lua"),
             Script::Release => include_str!("scripts/release.lua"),
             Script::Inspect => include_str!("scripts/inspect.lua"),
+            Script::Turn => include_str!("scripts/turn.lua"),
         }
     }
 
@@ -50,6 +58,15 @@ impl Script {
         !matches!(self, Script::Release)
     }
 }
+
+/// What scripts include, in an order in which none includes one before it.
+const INCLUDED: [(&str, &str); 5] = [
+    ("take", include_str!("scripts/take.lua")),
+    ("extend", include_str!("scripts/extend.lua")),
+    ("release", include_str!("scripts/release.lua")),
+    ("line", include_str!("scripts/line.lua")),
+    ("number", include_str!("scripts/number.lua")),
+];
 
 /// Holds everything of ours on a server except the locks.
 pub(super) const NODE_KEY: &[u8] = b"redlatch:node";
@@ -63,6 +80,16 @@ pub(super) type Hashes = [Box<[u8]>; Script::ALL.len()];
 pub(super) enum Naming<'a> {
     Hash(&'a Hashes),
     Source,
+}
+
+impl<'a> Naming<'a> {
+    /// The verb of the command, and what it calls the script.
+    pub(super) fn of(self, script: Script) -> (&'static [u8], &'a [u8]) {
+        match self {
+            Naming::Hash(hashes) => (b"EVALSHA", &hashes[script as usize]),
+            Naming::Source => (b"EVAL", script.source().as_bytes()),
+        }
+    }
 }
 
 /// Examines a server, and marks it if it is out.
@@ -82,10 +109,7 @@ pub(super) fn write_script(
     resources: &Resources,
     arguments: &[&[u8]],
 ) {
-    let (verb, body): (&[u8], &[u8]) = match naming {
-        Naming::Hash(hashes) => (b"EVALSHA", &hashes[script as usize]),
-        Naming::Source => (b"EVAL", script.source().as_bytes()),
-    };
+    let (verb, body) = naming.of(script);
     let node = script.needs_node();
     let mut digits = Digits::default();
     let count = digits.of((resources.count() + usize::from(node)) as u64);
@@ -108,7 +132,7 @@ pub(super) fn write_script(
     let fenced = match script {
         Script::TakeFenced | Script::Raise => true,
         Script::Extend => arguments.len() == 4,
-        Script::Take | Script::Release | Script::Inspect => false,
+        Script::Take | Script::Release | Script::Inspect | Script::Turn => false,
     };
     let registers: Vec<String> = if fenced {
         fence::registers(resources).iter().map(u32::to_string).collect()

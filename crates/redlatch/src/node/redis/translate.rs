@@ -7,7 +7,7 @@ use super::{
 };
 use redlatch_core::{
     Cause, Command, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger, Marker,
-    Place, Quarantine, Reply, Resources, Then, Token, Vote, fence,
+    Place, Quarantine, Reply, Resources, Then, Ticket, Token, Vote, fence,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -60,14 +60,14 @@ pub(super) fn write(
                     write_script(out, naming, Script::Take, resources, &arguments);
                 }
                 (_, Some(place)) => {
-                    let place = in_text(*place);
+                    let place = PlaceText::of(*place);
                     let arguments = [marker, token.as_bytes(), ttl, place.as_bytes()];
                     write_script(out, naming, Script::Take, resources, &arguments);
                 }
             }
         }
         Command::Take { resources, token, ttl, fence: Some(proposal), place, .. } => {
-            let place = place.map_or_else(String::new, in_text);
+            let place = place.map(PlaceText::of);
             let (mut proposed, mut skew) = (Digits::default(), Digits::default());
             let arguments = [
                 marker,
@@ -75,7 +75,7 @@ pub(super) fn write(
                 digits.of(millis(*ttl)),
                 proposed.of(proposal.micros()),
                 skew.of(proposal.skew_micros()),
-                place.as_bytes(),
+                place.as_ref().map_or(b"", PlaceText::as_bytes),
             ];
             write_script(out, naming, Script::TakeFenced, resources, &arguments);
         }
@@ -160,20 +160,42 @@ fn write_release(
         Some(Then::Wait(ticket)) => (b"wait", ticket),
         Some(Then::Pass(ticket)) => (b"pass", ticket),
     };
-    let ticket = ticket.to_string();
+    let ticket = PlaceText::of(Place { ticket, known: false });
     write_script(out, naming, Script::Release, resources, &[token, does, ticket.as_bytes()]);
 }
 
 /// A place as the scripts read it: the ticket, and `+` if it may be in line already.
-fn in_text(place: Place) -> String {
-    let mut text = place.ticket.to_string();
-    if place.known {
-        text.push('+');
-    }
-    text
+/// Every take carries one, so this is quicker than formatting.
+pub(super) struct PlaceText {
+    text: [u8; Ticket::LENGTH + 1],
+    length: usize,
 }
 
-fn millis(ttl: Duration) -> u64 {
+impl PlaceText {
+    pub(super) fn of(place: Place) -> Self {
+        let Ticket { arrived, waiter, patience } = place.ticket;
+        let mut text = [b'+'; Ticket::LENGTH + 1];
+        write_hex(&mut text[..16], arrived);
+        write_hex(&mut text[16..28], waiter.client());
+        write_hex(&mut text[28..32], waiter.line().into());
+        write_hex(&mut text[32..36], patience.into());
+        PlaceText { text, length: Ticket::LENGTH + usize::from(place.known) }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+}
+
+/// Fills `digits` with the last hex digits of a number.
+fn write_hex(digits: &mut [u8], mut number: u64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number & 15) as usize];
+        number >>= 4;
+    }
+}
+
+pub(super) fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -1,4 +1,5 @@
-//! Every kind of node answers all commands as the reference node does.
+//! Every kind of node answers all commands as the reference node does, whether they
+//! come one by one or many in one turn.
 
 use super::super::site::{OWNER, PATIENCE, Site};
 use crate::{
@@ -19,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const COMMANDS: usize = 3000;
+const COMMANDS: usize = 8000;
 /// How many commands are about the same names: few, because reservations lapse.
 const CHAPTER: usize = 100;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -55,34 +56,44 @@ async fn answers_as_the_reference_node_does(node: &dyn Node, lines: bool) {
     let mut link = Site::new(node, PATIENCE).link();
     let (mut mark, mut own_mark): (Option<Mark>, Option<Mark>) = (None, None);
     let (mut said, mut woken, mut chapter) = (String::new(), 0, Instant::now());
-    for number in 0..COMMANDS {
-        if number % CHAPTER == 0 {
-            (draw.chapter, chapter) = (number, Instant::now());
+    let mut number = 0;
+    while number < COMMANDS {
+        if number / CHAPTER != draw.chapter || number == 0 {
+            (draw.chapter, chapter) = (number / CHAPTER, Instant::now());
         }
-        let command = draw.command();
-        // Time hardly moves for the reference node: nothing expires, but every ticket
-        // is later than the one before.
-        let (now, wall) = (Moment::START, Duration::from_micros(begin + number as u64));
-        let at = Reading { now, wall, uptime: None };
+        let turn = draw.turn();
+        let asked = turn.iter().map(|command| marked(command, mark.as_ref()));
+        let answers = link.ask_all(asked).await.unwrap();
 
-        let answer = link.ask(marked(&command, mark.as_ref())).await.unwrap();
-        let right = reference.carry_out(at, &marked(&command, own_mark.as_ref()));
+        let known = own_mark.clone();
+        for (command, answer) in turn.iter().zip(answers) {
+            // Time stands still for the reference node, so nothing expires; but by its
+            // wall clock every ticket is later than the one before.
+            let (now, wall) = (Moment::START, Duration::from_micros(draw.wall()));
+            let at = Reading { now, wall, uptime: None };
+            let right = reference.carry_out(at, &marked(command, known.as_ref()));
 
-        if let (Reply::Facts(told), Reply::Facts(right)) = (&answer, &right) {
-            (mark, own_mark) = (told.mark.clone(), right.mark.clone());
+            if let (Reply::Facts(told), Reply::Facts(right)) = (&answer, &right) {
+                (mark, own_mark) = (told.mark.clone(), right.mark.clone());
+            }
+            let (answer, right) = (timeless(answer), timeless(right));
+            if answer != right && chapter.elapsed() >= LARGEST_SKEW {
+                return; // so slow that those who came first may be ahead by now, or gone
+            }
+            assert_eq!(answer, right, "{}: {number}: {command:?} of {turn:#?}", node.name());
+            said += &right;
+            number += 1;
         }
-        let (answer, right) = (timeless(answer), timeless(right));
-        if answer != right && chapter.elapsed() >= LARGEST_SKEW {
-            return; // so slow that those who came first may be ahead by now, or gone
-        }
-        assert_eq!(answer, right, "{}: {number}: {command:?}", node.name());
+        let was_slow = chapter.elapsed() >= LARGEST_SKEW;
         for wake in reference.wakes.drain(..) {
             let told = link.wake().await.unwrap().map(|told| (told.resource, told.ticket.waiter));
-            assert_eq!(told, Some((wake.resource, wake.ticket.waiter)), "{number}: {command:?}");
+            if was_slow && told != Some((wake.resource.clone(), wake.ticket.waiter)) {
+                return;
+            }
+            assert_eq!(told, Some((wake.resource, wake.ticket.waiter)), "{number}: {turn:#?}");
             woken += 1;
         }
-        assert_eq!(link.woken(), None, "{number}: {command:?}");
-        said += &right;
+        assert_eq!(link.woken(), None, "{number}: {turn:#?}");
     }
     // A history in which one of these never happens proves nothing.
     for vote in ["Granted", "Numbered", "Held", "Gone", "Forgot", "Disagrees"] {
@@ -148,6 +159,16 @@ struct Draw {
     lines: bool,
     /// Makes names different from those before.
     chapter: usize,
+    /// Only commands that a client has ready by the hundred: votes and releases of
+    /// single names.
+    everyday: bool,
+    /// By which agreement, and whether with the restart guard.
+    agreed: usize,
+    guarded: bool,
+    /// How many there are in this turn.
+    commands: usize,
+    /// The last reading of the wall clock.
+    last: u64,
 }
 
 impl Draw {
@@ -156,26 +177,55 @@ impl Draw {
         let owner = Owner::new(OWNER).unwrap();
         let tokens = [(); 3].map(|()| Token::fresh(&mut dice, &owner));
         let agreements = ["us", "them"].map(|name| Agreement::new([name.into()], HOUR, HOUR));
-        Draw { dice, begin, tokens, agreements, lines, chapter: 0 }
+        Draw {
+            dice,
+            begin,
+            tokens,
+            agreements,
+            lines,
+            chapter: 0,
+            everyday: false,
+            agreed: 0,
+            guarded: false,
+            commands: 1,
+            last: begin,
+        }
+    }
+
+    /// What is sent at once: one command, a few, or more than go into one call.
+    fn turn(&mut self) -> Vec<Command> {
+        self.commands = self.dice.pick(&[1, 1, 5, 20, 90]);
+        self.everyday = self.dice.percent(60);
+        self.agreed = usize::from(self.dice.percent(20));
+        self.guarded = self.dice.percent(70);
+        (0..self.commands).map(|_| self.command()).collect()
     }
 
     fn command(&mut self) -> Command {
-        let names: &[&str] = self.dice.pick(&[&["a"][..], &["b"], &["a", "b"], &["c", "a"]]);
+        if !self.everyday {
+            self.agreed = usize::from(self.dice.percent(20));
+            self.guarded = self.dice.percent(70);
+        }
+        let single = [&["a"][..], &["b"], &["c"], &["d"], &["e"], &["f"], &["g"]];
+        let several = [&["a"][..], &["b"], &["a", "b"], &["c", "a"]];
+        let names: &[&str] =
+            if self.everyday { self.dice.pick(&single) } else { self.dice.pick(&several) };
         let names = names.iter().map(|name| format!("{name}{}", self.chapter));
         let resources = Resources::new(names).unwrap();
         let ticket = self.ticket();
         let token = self.tokens[self.dice.index(3)].clone();
         // However slow this machine is, nothing expires meanwhile.
-        let ttl = self.dice.time(HOUR, 2 * HOUR);
-        let ttl = Duration::from_secs(ttl.as_secs());
+        let ttl = self.dice.pick(&[1, 1, 2, 3]) * HOUR;
         // Ahead of every clock, and within the skew: both settle on the same number.
         let micros = self.begin + self.dice.between(MINUTES, 2 * MINUTES);
         let number = FencingToken::new(micros);
         let fence = number.filter(|_| self.dice.percent(50));
-        let agreement = &self.agreements[usize::from(self.dice.percent(20))];
+        let agreement = &self.agreements[self.agreed];
         let by = agreement.fingerprint();
-        let fingerprint = self.dice.percent(70).then_some(by);
-        match self.dice.below(20) {
+        let fingerprint = self.guarded.then_some(by);
+        let everyday = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13];
+        let all = self.dice.below(20);
+        match if self.everyday { self.dice.pick(&everyday) } else { all } {
             0..5 => {
                 let fence = fence.map(|_| Proposal::new(micros, HOUR));
                 let known = self.dice.percent(50);
@@ -204,12 +254,23 @@ impl Draw {
         }
     }
 
-    /// A ticket of one of a few waiters, all of one client, which came long ago or
-    /// will come in ages: nodes make that a second before or after they see it.
+    /// A ticket of one of a few waiters, all of one client. One that comes by itself came
+    /// long ago or will come in ages: nodes make that a second before or after they see
+    /// it. Those that come at once, which a node may see at the same time, came in turn.
     fn ticket(&mut self) -> Option<Ticket> {
-        let arrived = if self.dice.percent(50) { 0 } else { u64::MAX };
+        let arrived = match self.commands {
+            1 if self.dice.percent(50) => 0,
+            1 => u64::MAX,
+            _ => self.wall(),
+        };
         let line = u16::try_from(self.dice.below(4)).unwrap();
         let ticket = Ticket { arrived, waiter: Waiter::new(7, line), patience: u16::MAX };
         (self.lines && self.dice.percent(60)).then_some(ticket)
+    }
+
+    /// The wall clock, never the same twice.
+    fn wall(&mut self) -> u64 {
+        self.last = wall_micros().max(self.last + 1);
+        self.last
     }
 }

@@ -53,13 +53,18 @@ async fn a_mark_that_was_swapped_away_while_there_was_another_does_not_come_back
     }
 }
 
+/// The script of a release that goes out by itself.
+pub(super) fn release_script() -> String {
+    let included = include_str!("../../redis/scripts/line.lua");
+    let release = include_str!("../../redis/scripts/release.lua");
+    release.replace("-- include line.lua", included)
+}
+
 /// A server may have forgotten one script and not the other, because another
 /// client has just sent it.
 #[tokio::test]
 async fn what_a_server_does_not_know_is_not_sent_again_behind_its_own_undo() {
-    let included = include_str!("../../redis/scripts/line.lua");
-    let release = include_str!("../../redis/scripts/release.lua");
-    let release = release.replace("-- include line.lua", included);
+    let release = release_script();
     for flavour in Flavour::ALL {
         let server = Server::options().flavour(flavour).start().unwrap();
         let node = node(&server);

@@ -53,26 +53,13 @@ if lines and #place > 36 then
   lines.leave_all(place)
 end
 local time = call('TIME')
-local clock = time[1] * 1000000 + time[2]
--- Usually the proposal stands, and its text is the number's.
-local text, number = ARGV[4], tonumber(ARGV[4])
-if number < clock then
-  text, number = nil, clock
-elseif number > clock + ARGV[5] then
-  text, number = nil, clock + ARGV[5]
-end
--- The floor is a number that no register is below.
-for at = 3, #kept do
-  if kept[at] and tonumber(kept[at]) >= number then
-    text, number = nil, kept[at] + 1
-  end
-end
-if number > 9007199254740991 then
+local clock, proposed, skew = time[1] * 1000000 + time[2], ARGV[4], ARGV[5]
+local from, to = 4, #kept
+-- include number.lua
+if not text then
   call('DEL', unpack(KEYS, 1, #KEYS - 1))
   return redis.error_reply('FENCE no number is left in a register of ' .. node)
 end
--- Never use tostring or `..` on a number: Lua prints 14 digits.
-text = text or string.format('%.0f', number)
 local highest = kept[2] and tonumber(kept[2]) >= number and kept[2] or text
 for at = 7, #ARGV do
   call('HSET', node, ARGV[at], text, 'highest', highest)

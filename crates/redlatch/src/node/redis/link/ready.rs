@@ -1,0 +1,343 @@
+//! A connection that is up.
+//!
+//! In:  commands. Out: replies, in the order of the commands.
+//!
+//! What is sent before the next write goes out in as few calls as possible: see
+//! [`Turn`].
+
+use super::{
+    super::{
+        Address,
+        connect::Connection,
+        look::{Look, role_changed},
+        resp::Value,
+        scripts::{Hashes, Naming},
+        translate::{self, MarkerText},
+        turn::Turn,
+        wakes::{Heard, Wakes},
+    },
+    server::{Server, is_no_script},
+    wire::Wire,
+};
+use crate::node::heeding::is_vote;
+use redlatch_core::{Command, Fault, Reply, Tag, link::LONGEST_SILENCE};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A vote re-checks the server's identity and fitness if the last check is older
+/// than this. The server may have been a replica in between (its marker is the old
+/// one if it followed its own copy), or an operator may have let it evict keys
+/// (locks go first, since they expire; the marker stays).
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often to read in one turn, so that a server that sends endlessly does
+/// not keep the engine from the other nodes.
+const MOST_READS: usize = 16;
+
+/// With so many commands unanswered, the next wait for company.
+const MANY: usize = 16;
+/// The longest that they wait if no answer comes.
+const COMPANY: Duration = Duration::from_millis(1);
+
+pub(super) struct Ready {
+    server: Server,
+    hashes: Hashes,
+    wire: Wire,
+    marker: MarkerText,
+    /// Sent, but not yet among the bytes to be written.
+    queued: VecDeque<(Tag, Command)>,
+    /// To be sent again, in full: the server did not know the script.
+    again: VecDeque<(Tag, Command)>,
+    /// When the queue goes out at the latest, if it waits for company.
+    held_until: Option<Pin<Box<Sleep>>>,
+    turn: Turn,
+    /// Written, not yet answered.
+    unanswered: VecDeque<(Tag, Command)>,
+    /// What the server will answer next, and in which order.
+    under_way: VecDeque<Sent>,
+    /// How many takes are among all of them.
+    takes: usize,
+    /// When an answer last came, or there was none to wait for.
+    quiet_since: Instant,
+    /// When the server was greeted, or last re-checked.
+    looked_at: Instant,
+    look: Look,
+    wakes: Wakes,
+}
+
+/// What was sent and awaits one answer.
+enum Sent {
+    /// The next so many commands.
+    Call(usize, Named),
+    /// One question of a re-check.
+    Look,
+    /// A subscription: answered by a push, or by an error if it is denied.
+    Subscription,
+}
+
+/// How a script is named in a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    ByHash,
+    InFull,
+}
+
+impl Ready {
+    pub(super) fn new(address: Arc<Address>, connection: Connection) -> Self {
+        let Connection { stream, identity, hashes, is_resp3 } = connection;
+        let now = Instant::now();
+        Ready {
+            server: Server::new(address, identity),
+            hashes,
+            wire: Wire::new(stream),
+            marker: MarkerText::default(),
+            queued: VecDeque::new(),
+            again: VecDeque::new(),
+            held_until: None,
+            turn: Turn::default(),
+            unanswered: VecDeque::new(),
+            under_way: VecDeque::new(),
+            takes: 0,
+            quiet_since: now,
+            looked_at: now,
+            look: Look::default(),
+            wakes: Wakes::new(is_resp3),
+        }
+    }
+
+    /// How many takes are unanswered.
+    pub(super) fn takes(&self) -> usize {
+        self.takes
+    }
+
+    /// How many commands are unanswered.
+    pub(super) fn commands(&self) -> usize {
+        self.queued.len() + self.again.len() + self.unanswered.len()
+    }
+
+    /// Whether nothing is to be sent, and nothing to be answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.commands() == 0 && self.under_way.is_empty()
+    }
+
+    /// Whether the next command should go out on a new connection.
+    pub(super) fn is_to_be_left(&self) -> bool {
+        self.server.is_to_be_left()
+    }
+
+    pub(super) fn send(&mut self, tag: Tag, command: Command) {
+        self.takes += usize::from(is_take(&command));
+        self.queued.push_back((tag, command));
+    }
+
+    /// Ready when the connection has ended, with the reason.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        replies: &mut Vec<(Tag, Reply)>,
+    ) -> Poll<Fault> {
+        // Read once, and not at all if there is nothing to send or to wait for.
+        let now = if self.is_idle() { self.quiet_since } else { Instant::now() };
+        let mut reads = 0;
+        loop {
+            // What is sent while the server does not read goes out together later.
+            if self.wire.is_written() && !self.queued.is_empty() && !self.waits(cx, reads > 0) {
+                self.held_until = None;
+                self.write_queued(now);
+            }
+            if let Poll::Ready(Err(error)) = self.wire.poll_write(cx) {
+                return Poll::Ready(disconnected(&error.to_string()));
+            }
+            if reads == MOST_READS {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            reads += 1;
+            let Poll::Ready(read) = self.wire.poll_read(cx) else { break };
+            match read {
+                Ok(0) => return Poll::Ready(disconnected("closed by the server")),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(disconnected(&error.to_string())),
+            }
+            if let Err(fault) = self.understand(replies) {
+                return Poll::Ready(fault);
+            }
+            self.quiet_since = now;
+        }
+        if !self.under_way.is_empty() && now - self.quiet_since > LONGEST_SILENCE {
+            let reason = format!("no answer to anything for {LONGEST_SILENCE:?}");
+            return Poll::Ready(disconnected(&reason));
+        }
+        Poll::Pending
+    }
+
+    /// Returns the commands that were not answered: the connection has ended.
+    pub(super) fn unanswered(&mut self) -> impl Iterator<Item = Tag> + '_ {
+        let Ready { unanswered, again, queued, .. } = self;
+        let all = unanswered.drain(..).chain(again.drain(..)).chain(queued.drain(..));
+        all.map(|(tag, _)| tag)
+    }
+
+    /// Whether the queue waits for company: the server has much to do, has not answered
+    /// just now, and there is room for more in one call. Otherwise every request that
+    /// comes in on another thread would be a call of its own.
+    fn waits(&mut self, cx: &mut Context<'_>, answered: bool) -> bool {
+        if answered || self.unanswered.len() < MANY || self.queued.len() >= Turn::MOST {
+            return false;
+        }
+        let until = self.held_until.get_or_insert_with(|| Box::pin(sleep(COMPANY)));
+        until.as_mut().poll(cx).is_pending()
+    }
+
+    /// Turns the queue into bytes.
+    fn write_queued(&mut self, now: Instant) {
+        if self.under_way.is_empty() {
+            self.quiet_since = now;
+        }
+        let votes = self.queued.iter().any(|(_, command)| is_vote(command));
+        if votes && now - self.looked_at > LOOK_AGAIN {
+            self.looked_at = now;
+            Look::write(self.wire.out());
+            self.under_way.extend((0..Look::PARTS).map(|_| Sent::Look));
+        }
+        for (_, command) in &self.queued {
+            if self.wakes.subscribe(command, self.wire.out()) {
+                self.under_way.push_back(Sent::Subscription);
+            }
+        }
+        let mut queued = std::mem::take(&mut self.queued);
+        self.write_all(&mut queued, Named::ByHash);
+        self.queued = queued;
+    }
+
+    /// Turns commands into bytes, as many into one call as possible.
+    fn write_all(&mut self, commands: &mut VecDeque<(Tag, Command)>, named: Named) {
+        let naming = match named {
+            Named::ByHash => Naming::Hash(&self.hashes),
+            Named::InFull => Naming::Source,
+        };
+        let (out, run) = (self.wire.out(), &self.server.identity.run);
+        while !commands.is_empty() {
+            let together = self.turn.gather(commands.iter().map(|(_, command)| command));
+            if together > 1 {
+                let first = commands.iter().take(together).map(|(_, command)| command);
+                let marker = self.marker.of(self.turn.fingerprint(), run);
+                self.turn.write(out, first, marker, naming);
+            } else if let Some((_, command)) = commands.front() {
+                let marker = self.marker.of(command.fingerprint(), run);
+                let may_evict = self.server.address.allow_eviction;
+                translate::write(out, command, marker, naming, may_evict);
+            }
+            self.under_way.push_back(Sent::Call(together, named));
+            self.unanswered.extend(commands.drain(..together));
+        }
+    }
+
+    /// Parses what was read into replies.
+    fn understand(&mut self, replies: &mut Vec<(Tag, Reply)>) -> Result<(), Fault> {
+        while let Some(value) = self.wire.next()? {
+            if let Value::Push(parts) = &value {
+                let awaited = matches!(self.under_way.front(), Some(Sent::Subscription));
+                match Heard::of(parts) {
+                    Heard::Wake(wake) => replies.push((Tag::WAKE, Reply::Woken(wake))),
+                    Heard::Subscribed if awaited => drop(self.under_way.pop_front()),
+                    Heard::Subscribed | Heard::Noise => {}
+                }
+                continue;
+            }
+            match self.under_way.pop_front() {
+                Some(Sent::Call(commands, Named::ByHash)) if is_no_script(&value) => {
+                    self.send_again(commands, replies);
+                }
+                Some(Sent::Call(commands, _)) => {
+                    let (answers, mut is_another) = (answers(&value, commands)?, false);
+                    let called = self.unanswered.drain(..commands);
+                    for ((tag, command), answer) in called.zip(answers) {
+                        let reply = self.server.reply(&command, answer);
+                        is_another |= is_read_only(answer) || self.server.is_another(&reply);
+                        self.takes -= usize::from(is_take(&command));
+                        replies.push((tag, reply));
+                    }
+                    if is_another {
+                        return Err(role_changed()); // re-check the server's identity
+                    }
+                }
+                Some(Sent::Look) => {
+                    let Server { address, identity, .. } = &self.server;
+                    self.look.hear(&value, address, &identity.run)?;
+                }
+                // Denied: nobody wakes us.
+                Some(Sent::Subscription) => {}
+                None => return Err(Fault::Nonsense("an answer to nothing".into())),
+            }
+        }
+        if !self.again.is_empty() {
+            let mut again = std::mem::take(&mut self.again);
+            self.write_all(&mut again, Named::InFull);
+        }
+        Ok(())
+    }
+
+    /// The server forgot the script (SCRIPT FLUSH), so it did nothing. Commands whose
+    /// undo is already in progress are not sent again: they would come after it.
+    fn send_again(&mut self, commands: usize, replies: &mut Vec<(Tag, Reply)>) {
+        let forgotten: Vec<_> = self.unanswered.drain(..commands).collect();
+        for (tag, command) in forgotten {
+            if self.released_since(&command) {
+                self.takes -= usize::from(is_take(&command));
+                let reason = "NOSCRIPT, and it is not sent again behind its own undo";
+                replies.push((tag, Reply::failed(Fault::Refused(reason.into()))));
+            } else {
+                self.again.push_back((tag, command));
+            }
+        }
+    }
+
+    /// Whether the undo of this take or plant has been sent behind it.
+    fn released_since(&self, command: &Command) -> bool {
+        let (Command::Take { token, .. } | Command::Plant { token, .. }) = command else {
+            return false;
+        };
+        let later = self.unanswered.iter().chain(&self.queued);
+        later.into_iter().any(|(_, later)| {
+            matches!(later, Command::Release { token: released, .. } if released == token)
+        })
+    }
+}
+
+/// The answer to each of so many commands of a call.
+fn answers<'a, 'b>(
+    value: &'a Value<'b>,
+    commands: usize,
+) -> Result<impl Iterator<Item = &'a Value<'b>>, Fault> {
+    let (all, each) = match value {
+        Value::Array(each) if commands > 1 && each.len() == commands => (None, each.as_slice()),
+        // Of one command, or of all: what they did is unknown.
+        _ if commands == 1 => (Some(value), &[][..]),
+        Value::Error(_) => (Some(value), &[][..]),
+        _ => {
+            let reason = format!("not {commands} answers to as many commands");
+            return Err(Fault::Nonsense(reason.into()));
+        }
+    };
+    Ok(all.into_iter().cycle().take(commands).chain(each))
+}
+
+fn is_take(command: &Command) -> bool {
+    matches!(command, Command::Take { .. })
+}
+
+/// Only a replica says so.
+fn is_read_only(value: &Value<'_>) -> bool {
+    matches!(value, Value::Error(text) if text.starts_with(b"READONLY"))
+}
+
+fn disconnected(reason: &str) -> Fault {
+    Fault::Disconnected(reason.into())
+}
