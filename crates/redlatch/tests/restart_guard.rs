@@ -353,7 +353,7 @@ async fn fault_14_a_client_that_counts_one_of_three_nodes_is_refused_though_it_h
     assert!(free.is_ok(), "nobody counts it yet: {free:?}");
     vouch(&guarded(urls.clone())).await;
     let off = |count: usize| {
-        let builder = Locks::builder().nodes(&urls[..count]);
+        let builder = Locks::builder().nodes(&urls[..count]).max_ttl(TTL).ttl(TTL);
         builder.restart_guard(RestartGuard::Off).fencing(false).connect()
     };
 

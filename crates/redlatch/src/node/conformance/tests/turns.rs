@@ -191,7 +191,8 @@ async fn a_node_whose_hash_is_something_else_grants_no_numbers_and_releases_all_
 #[tokio::test]
 async fn a_name_that_the_user_may_not_touch_is_refused_alone() {
     for flavour in Flavour::ALL {
-        let keys = "~redlatch:node ~redlatch:waits:* ~redlatch:conformance:*good";
+        let keys =
+            "~redlatch:node ~redlatch:waits:* ~redlatch:permissions ~redlatch:conformance:*good";
         let rules = format!("{REDIS_PERMISSIONS} {keys}");
         let options = Server::options().flavour(flavour).user("some", "secret", &rules);
         let server = options.start().unwrap();
