@@ -64,6 +64,23 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     Some(Page { locks: locks.into(), next })
 }
 
+/// `{where to go on, {{name, PTTL}, …}}`.
+pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
+    let [Value::Text(next), Value::Array(found)] = parts else { return None };
+    let mut keys = Vec::new();
+    for key in found {
+        let Value::Array(key) = key else { return None };
+        let [Value::Text(name), Value::Int(pttl)] = key.as_slice() else { return None };
+        // What cannot be locked here is in nobody's way.
+        if let Ok(name) = Resource::new(name) {
+            let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
+            keys.push(HeldKey { name, value: Arc::from([]), remaining, waiters: 0 });
+        }
+    }
+    let next = (*next != b"0").then(|| Arc::from(*next));
+    Some(Page { locks: keys.into(), next })
+}
+
 /// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}`
 /// and the fields of the ledger.
 pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {

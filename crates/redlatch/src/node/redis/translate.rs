@@ -115,6 +115,11 @@ pub(super) fn write(
             let source = include_bytes!("scripts/list.lua");
             write_command(out, &[b"EVAL", source, b"0", cursor, pattern, LOOKED_AT]);
         }
+        Command::Others { after } => {
+            let after = after.as_deref().unwrap_or(b"string 0");
+            let source = include_bytes!("scripts/others.lua");
+            write_command(out, &[b"EVAL", source, b"0", after, LOOKED_AT]);
+        }
         Command::Examine => write_node_script(out, WATCH, &[b"", b"", b"", b""]),
         Command::Watch { fingerprint, nonce, replace } => {
             let (fingerprint, nonce) = (fingerprint.to_string(), format!("{nonce:016x}"));
@@ -244,6 +249,9 @@ pub(super) fn read(
         }
         (Command::List { .. }, Value::Array(parts)) => {
             return observe::page(parts).map_or_else(|| unexpected(value), Reply::Page);
+        }
+        (Command::Others { .. }, Value::Array(parts)) => {
+            return observe::others(parts).map_or_else(|| unexpected(value), Reply::Page);
         }
         (Command::Examine | Command::Watch { .. }, Value::Array(parts)) => {
             return observe::facts(parts, may_evict)
