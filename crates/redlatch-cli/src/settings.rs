@@ -267,8 +267,11 @@ fn typed(place: &PlaceArgs) -> String {
         let shown = |time| humantime::format_duration(time).to_string().replace(' ', "");
         time.map(|time| format!("{option} {}", shown(time)))
     };
-    let mut typed: Vec<String> =
-        place.nodes.iter().map(|node| format!("--node {}", quoted(&secrets::shown(node)))).collect();
+    let mut typed: Vec<String> = place
+        .nodes
+        .iter()
+        .map(|node| format!("--node {}", quoted(&secrets::shown(node))))
+        .collect();
     let config = place.config.as_ref().map(|file| file.to_string_lossy());
     typed.extend(config.map(|file| format!("--config {}", quoted(&file))));
     typed.extend(time("--max-ttl", place.max_ttl));
@@ -437,7 +440,9 @@ fn address(node: &NodeEntry, config: &Config) -> Result<String, SettingsError> {
     let Some(variable) = variable else { return Ok(url.clone()) };
     match env::var(variable) {
         Ok(password) => Ok(with_option(url, "password", &password)),
-        Err(_) => Err(SettingsError::NoPassword { node: secrets::shown(url), variable: variable.clone() }),
+        Err(_) => {
+            Err(SettingsError::NoPassword { node: secrets::shown(url), variable: variable.clone() })
+        }
     }
 }
 

@@ -24,9 +24,9 @@ use crate::{
     },
     node::{Node, OtherName, label},
 };
+pub use others::{OtherKey, Others, Unseen};
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
 pub use redlatch_core::{Agreement, Facts, Standing};
-pub use others::{OtherKey, Others, Unseen};
 pub use reports::{Examined, Forced, Listed, Listing, Trial};
 use session::{Session, fault_in};
 pub use standing::NodeStanding;
