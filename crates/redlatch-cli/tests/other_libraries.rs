@@ -1,5 +1,6 @@
 //! Locks of other libraries on our servers: they exclude ours, and cannot be told from
 //! other data.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
 

@@ -273,7 +273,7 @@ impl Front<'_> {
     fn end_command(&self, hung: bool) -> Exit {
         let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
         let overslept = overslept.filter(|_| self.had_lock && !hung).map(|(time, _)| time);
-        let late = overslept.map(|time| self.too_late(time));
+        let late = overslept.map(too_late);
         let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(getpgrp()) {
             terminal.bring_home();
@@ -304,23 +304,6 @@ impl Front<'_> {
         Exit::Lost
     }
 
-    /// What to say if the holder was killed, and the lease ended, while we were stopped;
-    /// and what that meant for the command. Before anything is killed.
-    fn too_late(&self, time: Duration) -> (String, String) {
-        let words = format!(
-            "the lock is lost: the process that held it was killed while redlatch was stopped, for \
-             {}, and could not act; the lease is over",
-            show(time)
-        );
-        let alive: Vec<String> = family::survivors().iter().map(ToString::to_string).collect();
-        let fate = if alive.is_empty() {
-            "; nothing of the command is left".into()
-        } else {
-            format!("; still alive without the lock, and killed only now: {}", alive.join(", "))
-        };
-        (words, fate)
-    }
-
     /// Dies of SIGINT, so that a shell loop or script around us ends, too.
     fn die_of_interrupt(&self, lent: bool) {
         if self.original.restore().is_ok() {
@@ -328,6 +311,23 @@ impl Front<'_> {
             let _ = kill(target, Signal::SIGINT);
         }
     }
+}
+
+/// What to say if the holder was killed, and the lease ended, while we were stopped;
+/// and what that meant for the command. Before anything is killed.
+fn too_late(time: Duration) -> (String, String) {
+    let words = format!(
+        "the lock is lost: the process that held it was killed while redlatch was stopped, for \
+         {}, and could not act; the lease is over",
+        show(time)
+    );
+    let alive: Vec<String> = family::survivors().iter().map(ToString::to_string).collect();
+    let fate = if alive.is_empty() {
+        "; nothing of the command is left".into()
+    } else {
+        format!("; still alive without the lock, and killed only now: {}", alive.join(", "))
+    };
+    (words, fate)
 }
 
 /// The holder has not reported in time that the lease is still held.
