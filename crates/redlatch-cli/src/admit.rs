@@ -2,6 +2,7 @@
 
 mod doubts;
 mod planted;
+mod strangers;
 
 use crate::{
     cli::AdmitArgs,
@@ -42,6 +43,10 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         }
         watcher.replace(&named).await?
     } else if args.wait {
+        let message = doubts::before_waiting(&observer, &named, settings.max_ttl()).await;
+        if let Some(message) = message {
+            say.say(&Event::Waiting { message, is_trouble: true });
+        }
         // A client that one node refuses admits no other, so any refusal ends the wait.
         let all: Vec<Arc<str>> = observer.nodes().map(Arc::from).collect();
         let standings = watcher.wait_for(&named, &all, disagrees).await?;

@@ -33,7 +33,7 @@ impl Attempt {
         let to = to.map(|to| to.with_metrics(metrics));
         let settings = config.map_err(Into::into).and_then(|config| Settings::new(place, config));
         Attempt {
-            settings: settings.map_err(|error| Failure::new(Exit::Failed, error)),
+            settings: settings.map_err(Into::into),
             trace: to.map(|to| about.begin(to)).map_err(|error| Failure::new(Exit::Failed, error)),
         }
     }

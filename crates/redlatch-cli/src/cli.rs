@@ -219,7 +219,8 @@ pub(crate) struct StatusArgs {
 
 /// Lists the locks that are held: by whom, since when, and how many wait for them.
 ///
-/// Locks of other libraries are not listed: their keys look like any other key.
+/// Locks of other libraries are not listed: their keys look like any other key;
+/// `redlatch status NAME` shows them.
 /// Servers are read in small steps (SCAN), so that nothing blocks them.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("ls"))]
@@ -266,8 +267,8 @@ pub(crate) struct DoctorArgs {
 ///   redlatch admit --all          the same for all, as for new servers
 ///
 /// Vouch for a node only if no lock that it held can still be in use: nothing
-/// was locked, or all holders are stopped. If any node still has locks, they are
-/// shown, and you are asked.
+/// was locked, or all holders are stopped. If any node still has locks, or keys
+/// that may be locks of other libraries, they are shown, and you are asked.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = help::after("admit"))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word on the command line")]
@@ -281,7 +282,7 @@ pub(crate) struct AdmitArgs {
     /// All nodes.
     #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
-    /// Doesn't ask for confirmation, even if there are locks on the nodes.
+    /// Doesn't ask for confirmation, even if there are locks, or what may be some, on the nodes.
     #[arg(long, conflicts_with = "wait")]
     pub(crate) yes: bool,
     /// Takes the nodes from clients with another list of nodes or other times, one by one.

@@ -170,7 +170,7 @@ fn main() -> Exit {
 fn refuse(error: &clap::Error) -> Exit {
     if error.use_stderr() {
         let plain = error.render().to_string();
-        let hidden = secrets::hide(&plain);
+        let hidden = secrets::hide_typed(&plain);
         let _ =
             if hidden == plain { error.print() } else { io::stderr().write_all(hidden.as_bytes()) };
         return Exit::Failed;
@@ -238,7 +238,7 @@ fn with_handle(typed: &str, words: Words, task: impl FnOnce(Handle) -> Exit) -> 
 fn settings(place: &PlaceArgs) -> Result<Settings, Failure> {
     let config = Config::load(place.config.as_deref()).map_err(Into::into);
     let settings = config.and_then(|config| Settings::new(place, config));
-    settings.map_err(|error| Failure::new(Exit::Failed, error))
+    settings.map_err(Into::into)
 }
 
 fn failed(say: Say, failure: &Failure) -> Exit {

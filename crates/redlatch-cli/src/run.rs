@@ -9,7 +9,9 @@
 //! - if the front dies, the holder kills them and releases the lock;
 //! - if the holder dies, or hangs until the lease is about to end, the front kills
 //!   them;
-//! - if both die at once, the kernel kills the command itself.
+//! - if the holder dies while the front is stopped, a third process kills them, the
+//!   *watchdog*, which does nothing else;
+//! - if front and holder die at once, the kernel kills the command itself.
 //!
 //! Stopping the front (Ctrl-Z) stops the command, but not the holder, which keeps
 //! renewing the lock, up to `--max-hold`.
@@ -27,6 +29,7 @@ mod job;
 pub(crate) mod signals;
 mod terminal;
 mod waiting;
+mod watchdog;
 mod wire;
 
 use crate::{

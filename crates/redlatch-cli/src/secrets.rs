@@ -6,6 +6,7 @@
 //! that makes it fail.
 
 use crate::config::Config;
+use redlatch::node;
 use std::env;
 
 pub(crate) const NODES: &str = "REDLATCH_NODES";
@@ -39,6 +40,48 @@ impl Secrets {
 fn may_hold_password(nodes: &str) -> bool {
     let login = nodes.rsplit_once('@').map_or("", |(before, _)| before);
     login.replace("://", "").contains(':') || nodes.contains("password=")
+}
+
+/// An address as it was typed, as far as it may be shown.
+pub(crate) fn shown(url: &str) -> String {
+    match node::parse(url) {
+        Ok(_) => hide(url),
+        Err(error) => error.address().into(),
+    }
+}
+
+/// Removes whatever may be a password from a message about what was typed, or about the
+/// config file: an address may stand in the place of anything, and have any form. So
+/// every quotation and every word with an `@` goes, and what is no address after `://`.
+pub(crate) fn hide_typed(text: &str) -> String {
+    let text = hide(text);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = &*text;
+    while let Some(at) = rest.find(|c: char| !c.is_whitespace()) {
+        let (space, word) = rest.split_at(at);
+        let quote = word.chars().next().filter(|c| "\"'`".contains(*c));
+        let quoted = quote.and_then(|quote| word[1..].find(quote)).map(|end| end + 2);
+        let plain = || word.find(char::is_whitespace).unwrap_or(word.len());
+        let (word, after) = word.split_at(quoted.unwrap_or_else(plain));
+        shown.push_str(space);
+        shown.push_str(&hide_word(word));
+        rest = after;
+    }
+    shown + rest
+}
+
+fn hide_word(word: &str) -> String {
+    let address = word.trim_matches(|c: char| "\"'`,;:()".contains(c));
+    if let Some((scheme, _)) = address.split_once("://") {
+        return match node::parse(address) {
+            // A login is hidden already.
+            _ if address.contains("…@") => word.into(),
+            Ok(_) => word.into(),
+            Err(error) if scheme.contains('@') => error.address().into(),
+            Err(error) => word.replace(address, error.address()),
+        };
+    }
+    if word.contains('@') { "…".into() } else { word.into() }
 }
 
 /// Removes whatever may be a password: the login of anything that looks like an
@@ -98,6 +141,22 @@ mod tests {
             ("://@", "://@"),
         ] {
             assert_eq!(hide(text), shown);
+        }
+    }
+
+    #[test]
+    fn what_was_typed_is_shown_only_if_it_is_no_password() {
+        for (text, shown) in [
+            ("unexpected argument 'x' found", "unexpected argument 'x' found"),
+            ("unexpected argument 'u:pw@a' found", "unexpected argument … found"),
+            ("unexpected argument 'u:p w@a' found", "unexpected argument … found"),
+            ("1 | nodes = [:pw@a:1]", "1 | nodes = …"),
+            ("`redis://:pw@a` is not", "`redis://…@a` is not"),
+            ("'redis://u:pw' found", "'redis://…' found"),
+            ("'redis://a:1' found\n\nUsage:", "'redis://a:1' found\n\nUsage:"),
+            ("x@y://z", "…"),
+        ] {
+            assert_eq!(hide_typed(text), shown);
         }
     }
 

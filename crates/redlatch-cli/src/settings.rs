@@ -5,8 +5,10 @@ use crate::{
     config::{Config, ConfigError, NodeEntry, NodeTable},
     duration, environment,
     event::Scope,
+    exit::Exit,
+    failure::Failure,
     percent,
-    secrets::{self, Secrets, hide},
+    secrets::{self, Secrets},
     share::{self, Shared},
 };
 use clap::ValueEnum as _;
@@ -88,6 +90,12 @@ pub(crate) enum SettingsError {
     Denied { dir: PathBuf, group: String },
     #[error("there is no place for the embedded node: HOME is not set; name a node with --node")]
     NoHome,
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Failure::new(Exit::Failed, secrets::hide_typed(&error.to_string()))
+    }
 }
 
 impl Settings {
@@ -180,7 +188,10 @@ impl Settings {
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |url: &String| match url.strip_prefix(EMBEDDED) {
             Some(path) => format!("file:{path}"),
-            None => node::parse(url).map_or_else(|_| hide(url), |node| node.name().to_owned()),
+            None => match node::parse(url) {
+                Ok(node) => node.name().to_owned(),
+                Err(error) => error.address().to_owned(),
+            },
         };
         self.nodes.iter().map(name).collect()
     }
@@ -256,8 +267,11 @@ fn typed(place: &PlaceArgs) -> String {
         let shown = |time| humantime::format_duration(time).to_string().replace(' ', "");
         time.map(|time| format!("{option} {}", shown(time)))
     };
-    let mut typed: Vec<String> =
-        place.nodes.iter().map(|node| format!("--node {}", quoted(&hide(node)))).collect();
+    let mut typed: Vec<String> = place
+        .nodes
+        .iter()
+        .map(|node| format!("--node {}", quoted(&secrets::shown(node))))
+        .collect();
     let config = place.config.as_ref().map(|file| file.to_string_lossy());
     typed.extend(config.map(|file| format!("--config {}", quoted(&file))));
     typed.extend(time("--max-ttl", place.max_ttl));
@@ -426,7 +440,9 @@ fn address(node: &NodeEntry, config: &Config) -> Result<String, SettingsError> {
     let Some(variable) = variable else { return Ok(url.clone()) };
     match env::var(variable) {
         Ok(password) => Ok(with_option(url, "password", &password)),
-        Err(_) => Err(SettingsError::NoPassword { node: url.clone(), variable: variable.clone() }),
+        Err(_) => {
+            Err(SettingsError::NoPassword { node: secrets::shown(url), variable: variable.clone() })
+        }
     }
 }
 
@@ -470,14 +486,14 @@ mod tests {
     #[test]
     fn options_to_type_again_can_be_pasted_and_show_no_login() {
         let place = PlaceArgs {
-            nodes: vec!["redis://ada:secret@a?db=1&x=y".into(), "redis://b:1".into()],
+            nodes: vec!["redis://ada:secret@a?db=1&name=y".into(), "redis://b:1".into()],
             config: Some("/etc/it's.toml".into()),
             max_ttl: Some(Duration::from_secs(90)),
             restart_guard: Some(GuardMode::Strict),
             ..PlaceArgs::default()
         };
 
-        let words = "--node 'redis://…@a?db=1&x=y' --node redis://b:1 --config '/etc/it'\\''s.toml' \
+        let words = "--node 'redis://…@a?db=1&name=y' --node redis://b:1 --config '/etc/it'\\''s.toml' \
                      --max-ttl 1m30s --restart-guard strict";
         assert_eq!(typed(&place), words);
     }

@@ -197,3 +197,81 @@ fn what_a_command_leaves_behind_on_purpose_leaves_its_control_group_too() {
     send("KILL", daemon);
     dies(daemon);
 }
+
+/// A command with a background process and one in a session of its own; the processes
+/// of the wrapper.
+fn family(sandbox: &Sandbox) -> (support::Running, u32, [u32; 2]) {
+    let script =
+        "setsid -f sh -c 'echo $$ > away; exec sleep 100'; sleep 100 & echo $! > beside; wait";
+    let running = start(sandbox.redlatch(["run", "x", "--ttl", "2s", "--", "sh", "-c", script]));
+    let kin = ["away", "beside"].map(|name| sandbox.read_pid(name));
+    let holder = support::child_of(running.pid());
+    (running, holder, kin)
+}
+
+#[test]
+fn what_a_command_has_started_dies_with_the_holder_while_the_front_is_stopped() {
+    let sandbox = Sandbox::embedded();
+    let (running, holder, kin) = family(&sandbox);
+
+    running.signal("STOP");
+    send("KILL", holder);
+    kin.into_iter().for_each(dies);
+    // The next one waits until the lease is over.
+    let next = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"])).end();
+    next.exits_with(0);
+    running.signal("CONT");
+
+    let ended = running.end().exits_with(123);
+    let told = ["was stopped, for ", "the lease is over; nothing of the command is left"];
+    for words in told {
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+}
+
+/// The watchdog is stopped, too: nothing helps, but nobody is told otherwise.
+#[test]
+fn what_outlived_the_lease_because_all_were_stopped_is_named() {
+    let sandbox = Sandbox::embedded();
+    let (running, holder, kin) = family(&sandbox);
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
+    let children = children.unwrap();
+    let watchdog: u32 = children.split_whitespace().nth(1).unwrap().parse().unwrap();
+
+    send("STOP", watchdog);
+    running.signal("STOP");
+    send("KILL", holder);
+    let next = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"])).end();
+    next.exits_with(0);
+    assert!(kin.into_iter().all(is_alive), "then they were killed after all");
+    running.signal("CONT");
+
+    let ended = running.end().exits_with(123);
+    kin.into_iter().for_each(dies);
+    for pid in kin {
+        let words = format!("process {pid} (sleep, ");
+        assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+    }
+    assert!(ended.stderr.contains("killed only now"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_watchdog_ends_with_the_wrapper() {
+    let sandbox = Sandbox::embedded();
+    for (signal, code) in [("TERM", 143), ("KILL", 137)] {
+        let running =
+            start(sandbox.redlatch(["run", "x", "--", "sh", "-c", "echo up > up; exec sleep 100"]));
+        sandbox.read("up");
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
+        let all: Vec<u32> =
+            children.unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        assert_eq!(all.len(), 2, "the holder and the watchdog");
+
+        running.signal(signal);
+
+        let ended = running.end();
+        assert!(ended.status.code().is_none_or(|ended| ended == code), "{ended:?}");
+        all.into_iter().for_each(dies);
+        fs::remove_file(sandbox.path("up")).unwrap();
+    }
+}

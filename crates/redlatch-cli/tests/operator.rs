@@ -4,7 +4,7 @@
 mod support;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
+use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, start};
 
 fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
     start(sandbox.redlatch(args)).end()
@@ -102,9 +102,7 @@ fn a_signal_that_cuts_at_least_short_is_told() {
 
     // Until the command's end has been noticed, the signal is the command's.
     eventually(PATIENCE, || {
-        let children =
-            std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
-        let holder: u32 = children.unwrap().trim().parse().unwrap();
+        let holder = child_of(running.pid());
         let below = std::fs::read_to_string(format!("/proc/{holder}/task/{holder}/children"));
         below.unwrap().is_empty()
     });

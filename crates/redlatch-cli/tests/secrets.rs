@@ -62,3 +62,113 @@ fn no_error_repeats_a_password() {
         assert!(!ended.stderr.contains("Secret"), "{args:?}: {}", ended.stderr);
     }
 }
+
+/// Addresses with a password that are mistyped in one way or another. None of them can
+/// be used.
+fn mistyped() -> Vec<String> {
+    let mut shapes: Vec<String> = [
+        "redis://u:PW",
+        "redis://:PW",
+        "redis://u:PW/0",
+        "redis://u:PW?db=1",
+        "redis://u:PW@",
+        "redis://u:PW@:6379",
+        "redis://u:PW@127.0.0.1:x",
+        "redis://u:x@PW@127.0.0.1:0",
+        "redis://127.0.0.1:1?pasword=PW",
+        "redis://127.0.0.1:1?db=1&PW",
+        "redis+unix:u:PW@/x",
+        "redis+unix://u:PW@/x",
+        "unix:PW@x",
+        "file:u:PW@/x",
+        "PW",
+        "PW:6379",
+        "PW@127.0.0.1",
+    ]
+    .map(String::from)
+    .into();
+    for scheme in ["", "redis:", "redis:/", "redis//", "redis", "rediss:", "http://", "tcp:", "//"]
+    {
+        for login in ["u:PW@", ":PW@", "PW:@", "u:P%57PW@"] {
+            for place in ["127.0.0.1", "127.0.0.1:6379", ""] {
+                shapes.push(format!("{scheme}{login}{place}"));
+            }
+        }
+    }
+    shapes.into_iter().map(|shape| shape.replace("PW", MARK)).collect()
+}
+
+/// A password.
+const MARK: &str = "s3cr3tPW";
+
+/// Whatever was mistyped, and wherever.
+#[test]
+fn no_output_shows_the_password_of_an_address_that_is_mistyped() {
+    let sandbox = Sandbox::embedded();
+    let log = sandbox.path("runs.jsonl");
+    let asked: [&[&str]; 9] = [
+        &["run", "x", "-v", "--", "true"],
+        &["run", "x", "--json", "--", "true"],
+        &["acquire", "x", "-v"],
+        &["status", "x", "--json"],
+        &["ls", "-v"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["admit", "--all"],
+        &["top", "--json"],
+    ];
+    let started = |args: &[&str]| {
+        let mut command = sandbox.redlatch(args);
+        command.env("REDLATCH_LOG", &log).env("REDLATCH_SYSLOG", "off");
+        command
+    };
+    for (at, node) in mistyped().iter().enumerate() {
+        let args = asked[at % asked.len()];
+        let typed = [&[args[0], "--node", node][..], &args[1..]].concat();
+        // As an argument that nothing expects, if it looks like an address at all.
+        let astray = node.contains(['@', '?']).then_some(["doctor", node]);
+        for args in [&typed[..]].into_iter().chain(astray.as_ref().map(|args| &args[..])) {
+            let ended = start(started(args)).end();
+            assert!(!ended.status.success(), "{node}: {ended:?}");
+            assert!(!format!("{ended:?}").contains(MARK), "{args:?}: {ended:?}");
+        }
+        for nodes in ["REDLATCH_NODES", "config", "torn"] {
+            let mut command = started(asked[at / 2 % asked.len()]);
+            match nodes {
+                "config" => fs::write(sandbox.path("redlatch.toml"), format!("nodes = [{node:?}]")),
+                "torn" => fs::write(sandbox.path("redlatch.toml"), format!("nodes = [\"{node}]")),
+                _ => Ok(()),
+            }
+            .unwrap();
+            if nodes == "REDLATCH_NODES" {
+                command.env("REDLATCH_NODES", node);
+            } else {
+                command.env("REDLATCH_CONFIG", sandbox.path("redlatch.toml"));
+            }
+            let ended = start(command).end();
+            assert!(!ended.status.success(), "{nodes}, {node}: {ended:?}");
+            assert!(!format!("{ended:?}").contains(MARK), "{nodes}, {node}: {ended:?}");
+            fs::remove_file(sandbox.path("redlatch.toml")).unwrap_or_default();
+        }
+    }
+    let kept = fs::read_to_string(&log).unwrap();
+    assert!(kept.contains("\"failed\""), "{kept}");
+    assert!(!kept.contains(MARK), "{kept}");
+    for args in [&["log"][..], &["log", "--json"]] {
+        let told = start(started(args)).end().exits_with(0);
+        assert!(!told.stdout.is_empty() && !told.stdout.contains(MARK), "{}", told.stdout);
+    }
+}
+
+/// Errors and `Debug` of the library.
+#[test]
+fn the_library_shows_no_password_of_an_address_that_is_mistyped() {
+    for node in mistyped() {
+        let error = redlatch::node::parse(&node).expect_err(&node);
+        let builder = redlatch::Locks::builder().node(&node);
+        let told = format!("{builder:?}");
+        let refused = builder.observer().expect_err(&node);
+        let told = format!("{error} {error:?} {} {told} {refused} {refused:?}", error.address());
+        assert!(!told.contains(MARK), "{node}: {told}");
+    }
+}

@@ -115,6 +115,13 @@ pub enum Command {
         /// Where the last page ended; `None` for the first.
         after: Option<Arc<[u8]>>,
     },
+    /// Lists some of the keys that may be locks of other libraries: those that expire
+    /// and are not ours. In small steps, like `List`. Answer: [`Reply::Page`], with
+    /// empty values.
+    Others {
+        /// Where the last page ended; `None` for the first.
+        after: Option<Arc<[u8]>>,
+    },
     /// Reports everything that matters to locks. Answer: [`Reply::Facts`].
     Examine,
     /// Does the same and, if the node is out, leaves a [`Mark`] unless there is one
@@ -188,7 +195,7 @@ pub enum Reply {
     Line(LineState),
     /// To [`Command::Identify`].
     Identity(Identity),
-    /// To [`Command::List`].
+    /// To [`Command::List`] and [`Command::Others`].
     Page(Page),
     /// To [`Command::Examine`] and [`Command::Watch`].
     Facts(Box<Facts>),

@@ -170,6 +170,8 @@ impl<T: Deadline> ReferenceNode<T> {
             Command::Line { resource } => Reply::Line(self.line_state(at.now, resource)),
             Command::Identify => Reply::Identity(self.identity.clone()),
             Command::List { pattern, .. } => Reply::Page(self.list(at.now, pattern)),
+            // No other library uses this kind of node.
+            Command::Others { .. } => Reply::Page(Page::default()),
             Command::Examine => {
                 let mut facts = self.facts(at);
                 self.contents.ledger.tell(&mut facts);

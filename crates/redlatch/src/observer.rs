@@ -6,6 +6,7 @@
 //! lock. A node that is down is an answer like any other. Nothing here holds a
 //! lock.
 
+mod others;
 mod reports;
 mod session;
 mod standing;
@@ -23,6 +24,7 @@ use crate::{
     },
     node::{Node, OtherName, label},
 };
+pub use others::{OtherKey, Others, Unseen};
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
 pub use redlatch_core::{Agreement, Facts, Standing};
 pub use reports::{Examined, Forced, Listed, Listing, Trial};
@@ -97,7 +99,7 @@ impl Observer {
     ///
     /// Servers are read in small steps that delay nobody; locks that come and go in
     /// the meantime may be missed. Locks of other libraries are left out: their
-    /// keys look like any other.
+    /// keys look like any other ([`others`](Self::others)).
     ///
     /// # Cancel safety
     ///
@@ -111,6 +113,20 @@ impl Observer {
             })
             .await;
         Listing::new(&self.nodes, told)
+    }
+
+    /// Lists the keys that may be locks of other libraries: everything that expires and
+    /// is not ours. On a server that is also a cache, that is most of it.
+    ///
+    /// Servers are read in small steps that delay nobody, and only about the first
+    /// 100,000 keys of each.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel-safe: nothing changes on the nodes.
+    pub async fn others(&self) -> Others {
+        let told = self.each(|_, session| async move { session.others().await }).await;
+        Others::new(&self.nodes, told)
     }
 
     /// Takes a lock away from its holder, on every node that answers. Keys that do

@@ -186,7 +186,7 @@ strict\t'The same, without trusting the nodes\' own clocks'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes (all, if you name none) may vote again and have the locks back that are held'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All nodes'
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Doesn\'t ask for confirmation, even if there are locks on the nodes'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Doesn\'t ask for confirmation, even if there are locks, or what may be some, on the nodes'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: says that all clients with the other list are stopped, so the lists may differ by more'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'

@@ -1,20 +1,22 @@
 //! Reasons not to vouch for nodes, or not to take them from their clients.
 //!
 //! In:  the nodes that the user is about to vouch for, or to take.
-//! Out: nothing, or an error. We ask first if any node has a lock or cannot be read,
-//! and before taking a node that its clients know by another name, since it may be
+//! Out: nothing, or an error. We ask first if any node has a lock, or a key that may be
+//! one of another library, or cannot be read, and before taking a node that its clients know by another name, since it may be
 //! our name that is wrong.
 
+use super::strangers;
 use crate::{
     confirm::{can_ask, confirm},
     failure::{Failure, in_words},
     look::{table, why_unlisted},
+    plain::plain,
 };
 use redlatch::{
     Cause, Fault, LockState, NodeStanding, Quarantine, Standing,
     observer::{Listed, Observer},
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// Asks whether to vouch for these nodes, if there are doubts.
 pub(super) async fn ask_to_vouch(observer: &Observer, named: &[Arc<str>]) -> Result<(), Failure> {
@@ -79,9 +81,12 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
     if out.is_empty() {
         return None;
     }
-    let mut listing = observer.list("*").await;
+    let (mut listing, mut others) = tokio::join!(observer.list("*"), observer.others());
     listing.locks.retain(|lock| !matches!(lock.state, LockState::Reserved { .. }));
-    if listing.locks.is_empty() && listing.failed.is_empty() {
+    // Said already.
+    others.unseen.retain(|(node, _)| listing.failed.iter().all(|(failed, _)| failed != node));
+    let strangers = strangers::in_words(observer, &others);
+    if listing.locks.is_empty() && listing.failed.is_empty() && strangers.is_none() {
         return None;
     }
     let nodes = observer.nodes().count();
@@ -92,8 +97,27 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
         for (node, fault) in &failed {
             eprintln!("{}", unseen(node, fault));
         }
+        if let Some(strangers) = &strangers {
+            eprintln!("{}", plain(strangers));
+        }
     }
-    Some(doubts(&listing.locks, &failed, nodes))
+    let doubts = doubts(&listing.locks, &failed, nodes);
+    let all = [Some(doubts), strangers].into_iter().flatten().filter(|words| !words.is_empty());
+    Some(all.collect::<Vec<_>>().join("; "))
+}
+
+/// What to tell someone who waits for these nodes: keys that live longer than the
+/// restart guard waits for, if any of the nodes may have forgotten one.
+pub(super) async fn before_waiting(
+    observer: &Observer,
+    named: &[Arc<str>],
+    max_ttl: Duration,
+) -> Option<String> {
+    if meant(observer, named, may_have_forgotten).await.is_empty() {
+        return None;
+    }
+    let (listing, others) = tokio::join!(observer.list("*"), observer.others());
+    strangers::outliving(observer, &listing, &others, max_ttl)
 }
 
 fn may_have_forgotten(node: &NodeStanding) -> bool {
@@ -101,7 +125,7 @@ fn may_have_forgotten(node: &NodeStanding) -> bool {
 }
 
 /// How many locks a message names.
-const NAMED: usize = 3;
+pub(super) const NAMED: usize = 3;
 
 /// The doubts in one line.
 fn doubts(locks: &[Listed], failed: &[(Cow<'_, str>, &Fault)], nodes: usize) -> String {

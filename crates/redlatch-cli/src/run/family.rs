@@ -23,6 +23,9 @@ use std::{
 /// How long to wait for killed processes to exit: the kernel may be busy.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// In how many looks in a row nothing must be seen.
+const LOOKS: usize = 5;
+
 /// A descendant of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Relative {
@@ -91,6 +94,11 @@ fn has_other_threads(process: &Path) -> bool {
 }
 
 fn relatives() -> Vec<Relative> {
+    below(Pid::this())
+}
+
+/// The living descendants of a process.
+fn below(ancestor: Pid) -> Vec<Relative> {
     let mut children: HashMap<Pid, Vec<Relative>> = HashMap::new();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     for entry in entries.flatten() {
@@ -101,11 +109,11 @@ fn relatives() -> Vec<Relative> {
         }
     }
     let mut found = Vec::new();
-    let mut unvisited = vec![Pid::this()];
+    let mut unvisited = vec![ancestor];
     while let Some(pid) = unvisited.pop() {
-        let below = children.remove(&pid).unwrap_or_default();
-        unvisited.extend(below.iter().map(|relative| relative.pid));
-        found.extend(below);
+        let some = children.remove(&pid).unwrap_or_default();
+        unvisited.extend(some.iter().map(|relative| relative.pid));
+        found.extend(some);
     }
     found
 }
@@ -175,6 +183,25 @@ pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
         if only_refused && cage.is_none() || since.elapsed() > PATIENCE {
             return survivors();
         }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Kills everything below a process but ourselves, until nothing is seen there in several
+/// looks: a process may just be changing its parent. Reaps nothing.
+pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>) {
+    let since = Instant::now();
+    let mut seen_none = 0;
+    while seen_none < LOOKS && since.elapsed() < PATIENCE {
+        if let Some(cage) = cage {
+            cage.kill();
+        }
+        let mut left = below(ancestor);
+        left.retain(|relative| relative.pid != Pid::this());
+        for relative in &left {
+            let _ = relative.send(Signal::SIGKILL);
+        }
+        seen_none = if left.is_empty() { seen_none + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -4,7 +4,8 @@
 //! Out: orders to the holder, and the exit status.
 //!
 //! Promise: if the holder dies, or does not report in time that the lease is still
-//! held, every process of the command is killed.
+//! held, every process of the command is killed. While the front is stopped, the
+//! watchdog does that if the holder dies.
 
 use super::{
     Plan,
@@ -13,9 +14,10 @@ use super::{
     hooks::Hook,
     signals::{self, Original},
     terminal::Terminal,
+    watchdog::Watchdog,
     wire::{LENGTH, News, Order},
 };
-use crate::{background::given_descriptors, exit::Exit, fork::fork, say::Event};
+use crate::{background::given_descriptors, duration::show, exit::Exit, fork::fork, say::Event};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -23,7 +25,7 @@ use nix::{
         prctl,
         signal::{SigSet, Signal, kill, killpg},
         signalfd::{SfdFlags, SignalFd},
-        wait::{WaitStatus, waitpid},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::{ForkResult, Pid, getpgrp, setpgid},
 };
@@ -34,6 +36,9 @@ use std::{
     process,
     time::{Duration, Instant},
 };
+
+/// What ended less than this ago still explains what we see.
+const JUST_NOW: Duration = Duration::from_secs(5);
 
 /// Starts the holder, watches it and returns the exit status.
 pub(super) fn run(plan: &Plan) -> Exit {
@@ -46,26 +51,34 @@ pub(super) fn run(plan: &Plan) -> Exit {
     });
     let split = started.map_err(io::Error::from).and_then(|original| {
         let (ours, theirs) = UnixStream::pair()?;
+        let (heard, told) = UnixStream::pair()?;
         let listened = signals::listened();
         let signals =
             SignalFd::with_flags(&listened, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         match split()? {
             ForkResult::Child => {
-                drop((ours, signals));
-                let exit = holder::run(plan, theirs, original, given);
+                drop((ours, signals, heard));
+                let exit = holder::run(plan, (theirs, told), original, given);
                 process::exit(exit.code().into());
             }
-            ForkResult::Parent { child } => Ok(Front {
-                holder: child,
-                line: ours,
-                signals,
-                original,
-                good_until: None,
-                had_lock: false,
-                is_told: false,
-                hooks: Vec::new(),
-                plan,
-            }),
+            ForkResult::Parent { child } => {
+                drop((theirs, told));
+                let (watchdog, (line, signals)) =
+                    Watchdog::start(child, heard, &given, (ours, signals));
+                Ok(Front {
+                    holder: child,
+                    watchdog,
+                    line,
+                    signals,
+                    original,
+                    good_until: None,
+                    overslept: None,
+                    had_lock: false,
+                    is_told: false,
+                    hooks: Vec::new(),
+                    plan,
+                })
+            }
         }
     });
     match split {
@@ -79,7 +92,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
 }
 
 /// Forks; the child gets its own process group.
-fn split() -> nix::Result<ForkResult> {
+pub(super) fn split() -> nix::Result<ForkResult> {
     let result = fork()?;
     match result {
         ForkResult::Child => setpgid(Pid::from_raw(0), Pid::from_raw(0))?,
@@ -91,11 +104,14 @@ fn split() -> nix::Result<ForkResult> {
 
 struct Front<'a> {
     holder: Pid,
+    watchdog: Option<Watchdog>,
     line: UnixStream,
     signals: SignalFd,
     original: Original,
     /// How long the command may run without another message from the holder.
     good_until: Option<Instant>,
+    /// This process was stopped past that time: for how long, and when that ended.
+    overslept: Option<(Duration, Instant)>,
     /// Whether the holder ever had the lock.
     had_lock: bool,
     /// Whether a signal told us to end when there was nothing left but a hook.
@@ -128,13 +144,19 @@ impl Front<'_> {
                     };
                 }
                 Err(Hangs) => {
-                    // The holder may be stopped, and the command, too.
-                    let _ = kill(self.holder, Signal::SIGKILL);
-                    self.bury();
-                    break self.clear_up(true);
+                    // The holder may be stopped, and the command, too; or it is dead, and
+                    // we were stopped.
+                    let now = waitpid(self.holder, Some(WaitPidFlag::WNOHANG));
+                    let is_dead = matches!(now, Ok(WaitStatus::Signaled(..)));
+                    if !is_dead {
+                        let _ = kill(self.holder, Signal::SIGKILL);
+                        self.bury();
+                    }
+                    break self.clear_up(!is_dead);
                 }
             }
         };
+        self.dismiss();
         self.start_hooks();
         let hooks = mem::take(&mut self.hooks);
         self.plan.hooks.finish(hooks, self.is_told, &self.signals, self.plan.say);
@@ -148,7 +170,8 @@ impl Front<'_> {
     /// meanwhile.
     fn wait(&mut self) -> Result<Option<News>, Hangs> {
         loop {
-            let left = self.good_until.map(|until| until.saturating_duration_since(Instant::now()));
+            let slept = Instant::now();
+            let left = self.good_until.map(|until| until.saturating_duration_since(slept));
             if left == Some(Duration::ZERO) {
                 return Err(Hangs);
             }
@@ -161,7 +184,11 @@ impl Front<'_> {
                 PollFd::new(self.line.as_fd(), PollFlags::POLLIN),
             ];
             ready.extend(self.plan.hooks.heard().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-            match poll(&mut ready, timeout) {
+            let polled = poll(&mut ready, timeout);
+            if left.is_some_and(|left| slept.elapsed() > left) {
+                self.overslept = Some((slept.elapsed(), Instant::now()));
+            }
+            match polled {
                 Ok(0) | Err(Errno::EINTR) => continue,
                 // Without poll, we cannot watch anything any more.
                 Err(_) => return Err(Hangs),
@@ -222,6 +249,12 @@ impl Front<'_> {
         self.order(Order::Continue { foreground: is_home() });
     }
 
+    fn dismiss(&mut self) {
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.dismiss();
+        }
+    }
+
     fn bury(&self) -> WaitStatus {
         loop {
             match waitpid(self.holder, None) {
@@ -233,7 +266,8 @@ impl Front<'_> {
     }
 
     /// Cleans up after a holder that is gone without having ended the command.
-    fn clear_up(&self, hung: bool) -> Exit {
+    fn clear_up(&mut self, hung: bool) -> Exit {
+        self.dismiss();
         let exit = self.end_command(hung);
         let mut trace = self.plan.trace.borrow_mut();
         if exit == Exit::Failed {
@@ -244,11 +278,16 @@ impl Front<'_> {
     }
 
     fn end_command(&self, hung: bool) -> Exit {
+        let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
+        let overslept = overslept.filter(|_| self.had_lock && !hung).map(|(time, _)| time);
+        let late = overslept.map(too_late);
         let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(getpgrp()) {
             terminal.bring_home();
         }
-        let (words, fate, exit) = if hung {
+        let (words, fate, exit) = if let Some((words, fate)) = &late {
+            (&**words, &**fate, Exit::Lost)
+        } else if hung {
             (
                 "the lock could not be renewed, because redlatch was stopped",
                 "; the command was killed",
@@ -279,6 +318,23 @@ impl Front<'_> {
             let _ = kill(target, Signal::SIGINT);
         }
     }
+}
+
+/// What to say if the holder was killed, and the lease ended, while we were stopped;
+/// and what that meant for the command. Before anything is killed.
+fn too_late(time: Duration) -> (String, String) {
+    let words = format!(
+        "the lock is lost: the process that held it was killed while redlatch was stopped, for \
+         {}, and could not act; the lease is over",
+        show(time)
+    );
+    let alive: Vec<String> = family::survivors().iter().map(ToString::to_string).collect();
+    let fate = if alive.is_empty() {
+        "; nothing of the command is left".into()
+    } else {
+        format!("; still alive without the lock, and killed only now: {}", alive.join(", "))
+    };
+    (words, fate)
 }
 
 /// The holder has not reported in time that the lease is still held.

@@ -1,20 +1,26 @@
 //! The holder's end of the connection to the front.
 
 use super::wire::{LENGTH, News, Order};
-use std::{io, os::unix::net};
+use std::{
+    io::{self, Write},
+    os::unix::net,
+};
 use tokio::{io::AsyncReadExt, net::UnixStream};
 
 #[derive(Debug)]
 pub(super) struct FrontLink {
     stream: UnixStream,
+    watchdog: net::UnixStream,
     bytes: [u8; LENGTH],
     filled: usize,
 }
 
 impl FrontLink {
-    pub(super) fn new(stream: net::UnixStream) -> io::Result<Self> {
+    pub(super) fn new(stream: net::UnixStream, watchdog: net::UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(FrontLink { stream: UnixStream::from_std(stream)?, bytes: [0; LENGTH], filled: 0 })
+        watchdog.set_nonblocking(true)?;
+        let stream = UnixStream::from_std(stream)?;
+        Ok(FrontLink { stream, watchdog, bytes: [0; LENGTH], filled: 0 })
     }
 
     /// Waits for the next order; `None` once the front is dead. Cancel safe: a partly
@@ -33,5 +39,6 @@ impl FrontLink {
     pub(super) fn tell(&self, news: News) {
         // Nine bytes fit into the buffer; `next` notices if the front is gone.
         let _ = self.stream.try_write(&news.to_bytes());
+        let _ = (&self.watchdog).write(&news.to_bytes());
     }
 }

@@ -59,7 +59,12 @@ const AT_WORK: Duration = Duration::from_millis(500);
 const WORD_PER_TTL: u32 = 10;
 
 /// Takes the lock, runs the command and returns the exit status.
-pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<RawFd>) -> Exit {
+pub(super) fn run(
+    plan: &Plan,
+    (line, watchdog): (UnixStream, UnixStream),
+    original: Original,
+    given: Vec<RawFd>,
+) -> Exit {
     let finished = |exit: Exit| {
         plan.trace.borrow_mut().write_end(exit, plan.say);
         plan.tell(&Event::Finished { code: exit.code() });
@@ -71,7 +76,7 @@ pub(super) fn run(plan: &Plan, line: UnixStream, original: Original, given: Vec<
         let terminal = Terminal::open(home);
         let runtime = runtime::new()?;
         let exit = runtime.block_on(async {
-            let mut line = FrontLink::new(line)?;
+            let mut line = FrontLink::new(line, watchdog)?;
             let mut locks = None;
             let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
             let is_clean = waiting::settle(locks.as_ref(), LAST_ANSWERS).await;

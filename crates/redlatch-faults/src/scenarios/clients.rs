@@ -87,6 +87,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "everything_dies_with_the_wrapper_and_the_lock_is_free",
             "everything_dies_with_the_process_that_holds_the_lock",
             "the_command_dies_even_if_both_that_look_after_it_are_killed_at_once",
+            "what_a_command_has_started_dies_with_the_holder_while_the_front_is_stopped",
             "everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hangs",
             "everything_is_dead_before_the_lease_ends_when_all_servers_freeze",
         ]),

@@ -50,11 +50,6 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// ```
 pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
     let fail = |reason: String| UrlError { url: without_secrets(url), reason };
-    // Text before an `@` is never a scheme, but may be a secret.
-    let told = |scheme: &str| {
-        let is_secret = url.contains('@');
-        if is_secret { "its scheme".into() } else { format!("the scheme `{scheme}`") }
-    };
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(fail("it has no scheme; it could be redis://HOST:PORT".into()));
     };
@@ -72,10 +67,10 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
         _ if !rest.starts_with("//") && !url.contains('@') => {
             Err(fail("it has no scheme; it could be redis://HOST:PORT".into()))
         }
-        _ => Err(fail(format!(
-            "{} is not known; use redis, rediss, redis+unix, file or memory",
-            told(scheme)
-        ))),
+        // Not shown: it may be a user, or a password.
+        _ => Err(fail(
+            "its scheme is not known; use redis, rediss, redis+unix, file or memory".into(),
+        )),
     }
 }
 
@@ -129,6 +124,10 @@ fn file(rest: &str) -> Result<Arc<dyn Node>, String> {
     let (path, name) = split_name(path)?;
     if path.is_empty() {
         return Err("a path is missing; it could be file:/var/lib/redlatch/locks.db".into());
+    }
+    // A login that a file cannot have: its path would show it.
+    if !path.starts_with('/') && path.contains('@') {
+        return Err("a file has no login; in a relative path, write an `@` as %40".into());
     }
     let file = File::new(decode(path)?);
     Ok(Arc::new(match name {
@@ -275,40 +274,39 @@ fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the decoded text is not UTF-8".into())
 }
 
-/// The URL as it may be shown: the scheme, and the host or the path. Anything
-/// else may be a password, or part of one.
+/// The schemes that exist.
+const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "unix", "file", "memory"];
+
+/// The text as it may be shown: nothing of what is no address, since any part of it
+/// may be a password. Where only an option is wrong, the host or the path as well.
 fn without_secrets(url: &str) -> String {
-    let (scheme, rest) = match url.split_once(':') {
-        Some((scheme, rest)) => (&url[..=scheme.len()], rest),
-        None => ("", url),
-    };
-    let is_path = ["redis+unix:", "unix:", "file:", "memory:"].contains(&scheme);
-    let is_known = is_path || ["", "redis:", "rediss:"].contains(&scheme);
-    if !is_known && url.contains('@') {
-        return "…".into();
-    }
-    // With several `@` there is no telling where a password ends.
-    if !is_known || url.matches('@').count() > 1 {
-        return format!("{scheme}…");
-    }
+    let known = url.split_once(':').filter(|(scheme, _)| SCHEMES.contains(scheme));
+    let Some((scheme, rest)) = known else { return "…".into() };
     let (slashes, rest) = match rest.strip_prefix("//") {
         Some(rest) => ("//", rest),
         None => ("", rest),
     };
     let (place, _) = split_query(rest);
-    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    let end = match place.find(']') {
-        Some(at) if place.starts_with('[') => at + 1,
-        _ => place.find([':', '/', '?']).unwrap_or(place.len()),
+    let shown = match scheme {
+        // There is no telling where a password ends.
+        _ if url.matches('@').count() > 1 => None,
+        "redis" | "rediss" if !slashes.is_empty() => host_in(place),
+        "redis+unix" | "unix" | "file" if !url.contains('@') => {
+            Some(place).filter(|path| path.starts_with('/'))
+        }
+        _ => None,
     };
-    let port = place[end..].split(['/', '?']).next().unwrap_or_default();
-    // The node's name shows it too.
-    let is_port = port.strip_prefix(':').is_some_and(|port| matches!(port.parse(), Ok(1_u16..)));
-    let end = if is_port && end > 0 { end + port.len() } else { end };
-    let host = Some(&place[..end]).filter(|host| is_host(host)).unwrap_or_default();
-    let shown = if is_path { place } else { host };
-    let more = if url.ends_with(shown) && !url.contains('@') { "" } else { "…" };
-    format!("{scheme}{slashes}{shown}{more}")
+    let shown = shown.unwrap_or_default();
+    let more = if !shown.is_empty() && rest == shown { "" } else { "…" };
+    format!("{scheme}:{slashes}{shown}{more}")
+}
+
+/// The host and port in `[login@]host[:port][/database]`, if all of that is in order.
+fn host_in(place: &str) -> Option<&str> {
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let (host_port, database) = place.split_once('/').unwrap_or((place, ""));
+    let is_one = split_port(host_port).is_ok() && read_database(database).is_ok();
+    is_one.then_some(host_port)
 }
 
 /// An address that cannot be parsed. It is shown without its secrets.
@@ -316,6 +314,15 @@ fn without_secrets(url: &str) -> String {
 pub struct UrlError {
     url: String,
     reason: String,
+}
+
+impl UrlError {
+    /// Returns as much of the address as may be shown: its scheme, if that is known,
+    /// and its host or path if only an option is wrong.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.url
+    }
 }
 
 impl std::error::Error for UrlError {}
@@ -397,7 +404,7 @@ mod tests {
             ("localhost", "no scheme"),
             ("localhost:6379", "no scheme"),
             ("[::1]:6379", "no scheme"),
-            ("http://localhost", "`http` is not known"),
+            ("http://localhost", "its scheme is not known"),
             ("redis:localhost", "`//` is missing"),
             ("redis://", "host is missing"),
             ("redis://:6379", "host is missing"),
@@ -421,12 +428,18 @@ mod tests {
     #[test]
     fn what_is_refused_is_shown_as_far_as_it_helps() {
         for (url, shown) in [
-            ("redis://localhost:port", "`redis://localhost…`"),
             ("redis://localhost:7001?x=1", "`redis://localhost:7001…`"),
-            ("redis://me:sesame@db.example:0", "`redis://db.example…`"),
-            ("redis://[::1]8410", "`redis://[::1]…`"),
-            ("redis+unix://run/r.sock?db=1", "`redis+unix://run/r.sock…`"),
-            ("localhost", "`localhost`"),
+            ("redis://me:sesame@db.example/2?x=1", "`redis://db.example…`"),
+            ("redis://[::1]:8410?x=1", "`redis://[::1]:8410…`"),
+            ("redis+unix:///run/r.sock?x=1", "`redis+unix:///run/r.sock…`"),
+            // What is no address may be anything.
+            ("redis://localhost:port", "`redis://…`"),
+            ("redis://[::1]8410", "`redis://…`"),
+            ("redis:localhost", "`redis:…`"),
+            ("redis+unix://run/r.sock?db=1", "`redis+unix://…`"),
+            ("localhost", "`…`"),
+            ("localhost:6379", "`…`"),
+            ("http://localhost", "`…`"),
         ] {
             assert!(refused(url).contains(shown), "{url}: {}", refused(url));
         }
@@ -438,6 +451,17 @@ mod tests {
             "redis://u:sesame@h:x",
             "redis://u:ses@ame@h:0",
             "redis:u:sesame@h",
+            "redis:/u:sesame@h",
+            "redis//u:sesame@h",
+            "redis://u:sesame",
+            "redis+unix:u:sesame@/x",
+            "unix://u:sesame@/x",
+            "file:u:sesame@/x",
+            "http://u:sesame@h",
+            ":sesame@h:6379",
+            "sesame",
+            "sesame:6379",
+            "sesame://h",
             "u:sesame@h",
             "redis://:sesame",
             "redis://u:1/sesame",

@@ -1,6 +1,9 @@
 //! A connection to one node for questions, one at a time.
 
-use super::reports::{Examined, Trial};
+use super::{
+    others::Unseen,
+    reports::{Examined, Trial},
+};
 use crate::{
     driver::clock::{Clock, wall_micros},
     node::{Link, Node},
@@ -20,6 +23,9 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the lock of a trial lives if it cannot be released.
 const TRIAL_TTL: Duration = Duration::from_secs(2);
+
+/// How many pages of other keys are read: about 100,000 keys of a node.
+const MOST_PAGES: usize = 500;
 
 /// A lock on one node, and the number of its fencing register.
 pub(super) struct Found {
@@ -74,6 +80,25 @@ impl Session {
                 reply => return (locks, Some(fault_in(reply))),
             }
         }
+    }
+
+    /// The keys that may be locks of other libraries, and why some may be missing.
+    pub(super) async fn others(mut self) -> (Vec<HeldKey>, Option<Unseen>) {
+        let mut keys = Vec::new();
+        let mut after = None;
+        for _ in 0..MOST_PAGES {
+            match self.ask(Command::Others { after }).await {
+                Reply::Page(Page { locks, next }) => {
+                    keys.extend(locks);
+                    match next {
+                        Some(next) => after = Some(next),
+                        None => return (keys, None),
+                    }
+                }
+                reply => return (keys, Some(Unseen::Failed(fault_in(reply)))),
+            }
+        }
+        (keys, Some(Unseen::TooMany))
     }
 
     /// Adds the numbers of the locks' fencing registers, which a list does not have.

@@ -97,6 +97,7 @@ impl Database {
             | Command::Line { .. }
             | Command::Identify
             | Command::List { .. }
+            | Command::Others { .. }
             | Command::Examine
             | Command::Ledger => "BEGIN",
             _ => "BEGIN IMMEDIATE",
@@ -135,6 +136,8 @@ impl Database {
                 Command::List { pattern, after } => {
                     Reply::Page(self.list(now, pattern, after.as_deref())?)
                 }
+                // No other library uses this kind of node.
+                Command::Others { .. } => Reply::Page(Page::default()),
                 Command::Examine => {
                     let mut facts = self.facts(now)?;
                     self.ledger()?.tell(&mut facts);

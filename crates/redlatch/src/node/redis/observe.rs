@@ -14,6 +14,22 @@ pub const REDIS_PERMISSIONS: &str = "resetchannels -@all +eval +evalsha +script|
     +getrange +set +del +exists +pexpire +pttl +hmget +hset +ping +info +time +select +scan \
     +hello +publish +subscribe &redlatch:*";
 
+/// About how many keys a server scans per call before it serves others again.
+const LOOKED_AT: &[u8] = b"200";
+
+/// Asks for some of the locks.
+pub(super) fn write_list(out: &mut Vec<u8>, pattern: &[u8], after: Option<&[u8]>) {
+    let source = include_bytes!("scripts/list.lua");
+    let cursor = after.unwrap_or(b"0");
+    write_command(out, &[b"EVAL", source, b"0", cursor, pattern, LOOKED_AT]);
+}
+
+/// Asks for some of the keys that may be locks of other libraries.
+pub(super) fn write_others(out: &mut Vec<u8>, after: Option<&[u8]>) {
+    let source = include_bytes!("scripts/others.lua");
+    write_command(out, &[b"EVAL", source, b"0", after.unwrap_or(b"string 0"), LOOKED_AT]);
+}
+
 /// Asks who waits in line for a key.
 pub(super) fn write_line(out: &mut Vec<u8>, resource: &Resource) {
     let source = include_bytes!("scripts/waiters.lua");
@@ -62,6 +78,23 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
     }
     let next = (*cursor != b"0").then(|| Arc::from(*cursor));
     Some(Page { locks: locks.into(), next })
+}
+
+/// `{where to go on, {{name, PTTL}, …}}`.
+pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
+    let [Value::Text(next), Value::Array(found)] = parts else { return None };
+    let mut keys = Vec::new();
+    for key in found {
+        let Value::Array(key) = key else { return None };
+        let [Value::Text(name), Value::Int(pttl)] = key.as_slice() else { return None };
+        // What cannot be locked here is in nobody's way.
+        if let Ok(name) = Resource::new(name) {
+            let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
+            keys.push(HeldKey { name, value: Arc::from([]), remaining, waiters: 0 });
+        }
+    }
+    let next = (*next != b"0").then(|| Arc::from(*next));
+    Some(Page { locks: keys.into(), next })
 }
 
 /// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}`

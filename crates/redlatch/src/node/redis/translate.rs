@@ -11,9 +11,6 @@ use redlatch_core::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// About how many keys a server scans per call before it serves others again.
-const LOOKED_AT: &[u8] = b"200";
-
 /// The text that scripts compare with the node's marker.
 #[derive(Debug, Default)]
 pub(super) struct MarkerText {
@@ -110,11 +107,8 @@ pub(super) fn write(
             write_script(out, naming, Script::Inspect, resources, &registers);
         }
         Command::Line { resource } => observe::write_line(out, resource),
-        Command::List { pattern, after } => {
-            let cursor = after.as_deref().unwrap_or(b"0");
-            let source = include_bytes!("scripts/list.lua");
-            write_command(out, &[b"EVAL", source, b"0", cursor, pattern, LOOKED_AT]);
-        }
+        Command::List { pattern, after } => observe::write_list(out, pattern, after.as_deref()),
+        Command::Others { after } => observe::write_others(out, after.as_deref()),
         Command::Examine => write_node_script(out, WATCH, &[b"", b"", b"", b""]),
         Command::Watch { fingerprint, nonce, replace } => {
             let (fingerprint, nonce) = (fingerprint.to_string(), format!("{nonce:016x}"));
@@ -266,6 +260,9 @@ pub(super) fn read(
         }
         (Command::List { .. }, Value::Array(parts)) => {
             return observe::page(parts).map_or_else(|| unexpected(value), Reply::Page);
+        }
+        (Command::Others { .. }, Value::Array(parts)) => {
+            return observe::others(parts).map_or_else(|| unexpected(value), Reply::Page);
         }
         (Command::Examine | Command::Watch { .. }, Value::Array(parts)) => {
             return observe::facts(parts, may_evict)
