@@ -276,8 +276,8 @@ impl From<std::io::Error> for Failure {
 /// others.
 fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     let (mut silent, mut refuse) = (Kind::default(), Kind::default());
-    let (mut forgot, mut disagree, mut mistaken) =
-        (Kind::default(), Kind::default(), Kind::default());
+    let (mut forgot, mut disagree, mut mistaken, mut watched) =
+        (Kind::default(), Kind::default(), Kind::default(), Kind::default());
     for voted in votes {
         let (NodeVote { node, vote, .. }, label) = (voted, voted.label());
         match vote {
@@ -288,7 +288,8 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
             Vote::Quarantined(quarantine) => {
                 let cause = &quarantine.cause;
                 match cause {
-                    Cause::Disagrees(_) | Cause::Watched => {
+                    Cause::Watched => watched.push(&label, Some(cause)),
+                    Cause::Disagrees(_) => {
                         disagree.push(&label, Some(cause));
                         disagree.others.extend(voted.other_name());
                     }
@@ -315,6 +316,12 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
             mistaken,
             "answers at an address that should lead to another",
             "answer at addresses that should lead to others",
+            "",
+        ),
+        (
+            watched,
+            "is about to be admitted by clients with the restart guard",
+            "are about to be admitted by clients with the restart guard",
             "",
         ),
         (
@@ -353,16 +360,25 @@ impl<'a> Kind<'a> {
         let separator = if self.causes.is_empty() { "; " } else { ", " };
         let (count, which) = (self.which.len(), self.which.join(separator));
         let mut told = format!("{count} of {nodes} nodes {what}: {which}");
-        let theirs = self.causes.iter().filter_map(|cause| match cause {
-            Cause::Disagrees(theirs) => {
-                theirs.as_deref().map(|theirs| readable(&Agreement::in_one_line(theirs)))
-            }
-            _ => None,
-        });
-        let mut theirs: Vec<String> = theirs.collect();
+        let known = || {
+            self.causes.iter().filter_map(|cause| match cause {
+                Cause::Disagrees(theirs) => theirs.as_deref(),
+                _ => None,
+            })
+        };
+        let mut theirs: Vec<String> =
+            known().map(|theirs| readable(&Agreement::in_one_line(theirs))).collect();
         theirs.dedup();
         if !theirs.is_empty() {
             let _ = write!(told, "; they have {}", theirs.join("; "));
+        }
+        let longest = known().filter_map(Agreement::parse).map(|theirs| theirs.nodes().len()).max();
+        if let Some(longest) = longest.filter(|longest| *longest > nodes) {
+            let _ = write!(told, "; this host names {nodes} of {longest} nodes");
+            if longest > nodes + 1 {
+                // No command takes that many nodes from clients that are at work.
+                return told + ": give it the list that the others have";
+            }
         }
         if let Some(others) = in_words(&self.others) {
             let _ = write!(told, "; {others}");

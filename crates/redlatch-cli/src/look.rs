@@ -127,7 +127,7 @@ pub(crate) fn status_text(
                 format!("does not vote: this server is admitted as {is} (`redlatch doctor`)")
             }
             Cause::Forgot => format!("{}: it may have forgotten locks", for_another(out)),
-            _ => for_another(out),
+            cause => format!("{}: {cause}", for_another(out)),
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
         if is_too_long(&node.key, max_ttl) {
