@@ -35,9 +35,10 @@ pub(crate) async fn acquire(
     work: &mut Work,
 ) -> Result<Exit, Failure> {
     let settings = settings.with(&args.waiting);
-    let deadline = Instant::now().checked_add(settings.wait());
-    let connected = connect(&settings, say, deadline).await;
-    let locks = work.rest.insert(connected.map_err(|failure| failure.after(settings.wait()))?);
+    let began = Instant::now();
+    let deadline = began.checked_add(settings.wait());
+    let in_vain = |failure: Failure| failure.after(settings.wait(), began);
+    let locks = work.rest.insert(connect(&settings, say, deadline).await.map_err(in_vain)?);
     let request = locks
         .lock_all(args.names.iter().map(|name| name.as_bytes()))
         .no_renewal()
@@ -64,7 +65,7 @@ pub(crate) async fn acquire(
         }
         Err(error) => {
             let failure = Failure::about(&args.names, locks, error).await;
-            Err(failure.after(settings.wait()))
+            Err(in_vain(failure))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     around,
-    connecting::may_recover,
+    connecting::{AGAIN, may_recover},
     duration::{readable, show},
     exit::Exit,
     settings::quoted,
@@ -16,7 +16,12 @@ use redlatch::{
     StatusError, TermsError, Vote, Votes, node::OtherName, observer::advice,
 };
 use std::{
-    ffi::OsString, fmt, fmt::Write as _, os::unix::ffi::OsStrExt, path::Path, time::Duration,
+    ffi::OsString,
+    fmt,
+    fmt::Write as _,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    time::{Duration, Instant},
 };
 
 /// A sentence and an exit status.
@@ -52,11 +57,26 @@ impl Failure {
         Failure { message, ..self }
     }
 
-    /// Adds how long the caller waited in vain.
-    pub(crate) fn after(mut self, wait: Duration) -> Self {
+    /// Adds how long the caller waited in vain since `began`; or, if it did not wait for
+    /// all of the time it had, that it would not have helped.
+    pub(crate) fn after(mut self, wait: Duration, began: Instant) -> Self {
         let in_vain = matches!(self.exit, Exit::Held | Exit::HeldAs(_) | Exit::TooFewNodes);
         if in_vain && !wait.is_zero() {
-            let _ = write!(self.message, "; gave up after {}", humantime::format_duration(wait));
+            let waited = began.elapsed();
+            let _ = match waited.saturating_add(AGAIN) < wait {
+                true if waited < SOME => {
+                    write!(self.message, "; did not wait: {} would not help", show(wait))
+                }
+                true => write!(
+                    self.message,
+                    "; gave up after {} of {}: waiting longer would not help",
+                    show(waited),
+                    show(wait)
+                ),
+                false => {
+                    write!(self.message, "; gave up after {}", humantime::format_duration(wait))
+                }
+            };
         }
         self
     }
@@ -84,6 +104,9 @@ pub(crate) const OWN: &str =
 
 /// How a command in our advice starts.
 const ADMIT: &str = "`redlatch admit";
+
+/// Whoever returns sooner than this did not wait.
+const SOME: Duration = Duration::from_secs(1);
 
 /// How long to ask who holds a lock.
 const ASKING: Duration = Duration::from_millis(300);

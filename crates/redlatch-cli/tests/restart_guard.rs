@@ -411,6 +411,27 @@ fn what_a_client_without_the_guard_is_told_to_paste_turns_it_on() {
 }
 
 #[test]
+fn who_did_not_wait_is_not_told_to_have_given_up_after_the_wait() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    let words = "; did not wait: 10s would not help";
+
+    for command in
+        [&["run", "x", "--wait", "10s", "--", "true"][..], &["acquire", "x", "--wait", "10s"]]
+    {
+        let refused = redlatch(&sandbox, command).exits_with(122).stderr;
+        says(&refused, &[" to go", words]);
+        assert!(!refused.contains("gave up"), "{refused}");
+    }
+    let events = redlatch(&sandbox, &["run", "x", "--wait", "10s", "--json", "--", "true"]).stderr;
+    let record = redlatch(&sandbox, &["log", "--json"]).exits_with(0).stdout;
+    for said in [events, record] {
+        says(&said, &[words]);
+        assert!(!said.contains("gave up"), "{said}");
+    }
+}
+
+#[test]
 fn doctor_says_first_that_no_lock_can_be_taken_and_what_helps() {
     let servers = Servers::start(3).unwrap();
     let sandbox = admitted(Sandbox::guarded(&servers));
