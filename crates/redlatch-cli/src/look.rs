@@ -185,8 +185,13 @@ fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
 }
 
 fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> String {
-    let owner = owner.unwrap_or("another client");
-    paint.yellow(&format!("held by {owner} {}", remaining(left)))
+    match (owner, left) {
+        (None, None) => paint.yellow("not available: a key without a TTL is there, and no lock"),
+        (owner, left) => {
+            let owner = owner.unwrap_or("another client");
+            paint.yellow(&format!("held by {owner} {}", remaining(left)))
+        }
+    }
 }
 
 pub(crate) fn status_json(

@@ -25,7 +25,7 @@ use crate::{
 };
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
 pub use redlatch_core::{Agreement, Facts, Standing, Taking};
-pub use reports::{Examined, Forced, Listed, Listing, Trial};
+pub use reports::{Examined, Forced, Listed, Listing, Removal, Trial};
 use session::{Session, fault_in};
 pub use standing::NodeStanding;
 use std::{borrow::Cow, sync::Arc, time::Duration};
