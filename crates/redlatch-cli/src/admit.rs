@@ -39,7 +39,7 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
             observer.may_replace().await?;
         }
         if !args.yes {
-            doubts::ask_to_replace(&observer, &named).await?;
+            doubts::ask_to_replace(&observer, &named, args.all_stopped).await?;
         }
         watcher.replace(&named).await?
     } else if args.wait {
@@ -346,7 +346,9 @@ impl From<ReplaceError> for Failure {
             ReplaceError::TooDifferent { .. } => {
                 (Exit::Failed, "change the list one node at a time, and replace after each change")
             }
-            ReplaceError::UnderWay { .. } => (Exit::Failed, "let that end first"),
+            ReplaceError::UnderWay { .. } => {
+                (Exit::Failed, "let that end first, or finish it with their settings")
+            }
             ReplaceError::Forgot { .. } => {
                 (Exit::TooFewNodes, "wait for that with their settings first")
             }

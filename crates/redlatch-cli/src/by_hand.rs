@@ -12,17 +12,19 @@ use crate::{
     plain::plain,
     progress,
     say::{Event, Say, print_json},
-    settings::Settings,
+    settings::{Settings, quoted},
     stdout,
     trace::Trace,
 };
 use redlatch::{
     FencingToken, GiveBackError, Guard, LeaseParts, LockState, Locks, ReleaseError, Released,
-    ResumeError, Status, Votes, observer::Forced,
+    ResumeError, Status, Votes,
+    observer::{Forced, Removal},
 };
 use serde_json::json;
 use std::{
     ffi::OsStr,
+    fmt::Write as _,
     io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
     time::{Duration, Instant, SystemTime},
@@ -35,9 +37,10 @@ pub(crate) async fn acquire(
     work: &mut Work,
 ) -> Result<Exit, Failure> {
     let settings = settings.with(&args.waiting);
-    let deadline = Instant::now().checked_add(settings.wait());
-    let connected = connect(&settings, say, deadline).await;
-    let locks = work.rest.insert(connected.map_err(|failure| failure.after(settings.wait()))?);
+    let began = Instant::now();
+    let deadline = began.checked_add(settings.wait());
+    let in_vain = |failure: Failure| failure.after(settings.wait(), began);
+    let locks = work.rest.insert(connect(&settings, say, deadline).await.map_err(in_vain)?);
     let request = locks
         .lock_all(args.names.iter().map(|name| name.as_bytes()))
         .no_renewal()
@@ -64,7 +67,7 @@ pub(crate) async fn acquire(
         }
         Err(error) => {
             let failure = Failure::about(&args.names, locks, error).await;
-            Err(failure.after(settings.wait()))
+            Err(in_vain(failure))
         }
     }
 }
@@ -94,6 +97,10 @@ pub(crate) fn read_handle(typed: &str) -> Result<Handle, Failure> {
     }
     text.parse().map_err(|error| Failure::new(Exit::Failed, error))
 }
+
+/// For those who name a lock instead of giving its handle.
+pub(crate) const BY_NAME: &str =
+    " (to take a lock away from its holder, by its name: `redlatch release --force NAME`)";
 
 pub(crate) async fn extend(
     Handle(parts): Handle,
@@ -203,8 +210,8 @@ fn as_value(handle: &Handle) -> serde_json::Value {
 }
 
 fn not_yours() -> Failure {
-    let words = "the lock is no longer yours: it has expired, or this is not its latest handle; \
-                 nothing was changed";
+    let words = "the lock is no longer yours: it has expired, somebody took it away (`redlatch \
+                 release --force`), or this is not its latest handle; nothing was changed";
     Failure::new(Exit::Lost, words)
 }
 
@@ -265,8 +272,8 @@ pub(crate) fn refuse_another_list(status: &Status) -> Result<(), Failure> {
 
 /// Sums up the nodes' outcomes in words and an exit status.
 pub(crate) fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
-    let count = |wanted: fn(&Forced) -> bool| forced.iter().filter(|node| wanted(node)).count();
-    let removed = count(|node| node.outcome == Ok(true));
+    let on = |wanted: Removal| forced.iter().filter(|node| node.outcome == Ok(wanted)).count();
+    let (removed, strange, nodes) = (on(Removal::Removed), on(Removal::NoLock), forced.len());
     let failed: Vec<String> = forced
         .iter()
         .filter_map(|node| {
@@ -276,23 +283,32 @@ pub(crate) fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
     let mut owners: Vec<&str> = forced.iter().filter_map(|node| node.owner.as_deref()).collect();
     owners.dedup();
     let whose = if owners.is_empty() { "another client".into() } else { owners.join(" and ") };
-    let nodes = forced.len();
-    let words = match (removed, failed.is_empty()) {
-        (0, true) => format!("{name} was free"),
-        (0, false) => {
-            let free = nodes - failed.len();
-            format!("{name} was free on {free} of {nodes} nodes: {}", failed.join("; "))
-        }
-        (_, true) => {
+    let mut words = match (removed, on(Removal::Free)) {
+        (0, 0) => format!("{name} was taken away on no node"),
+        (0, free) if free == nodes => format!("{name} was free"),
+        (0, free) => format!("{name} was free on {free} of {nodes} nodes"),
+        (removed, _) => {
             format!("{name} was held by {whose}; taken away on {removed} of {nodes} nodes")
         }
-        (_, false) => format!(
-            "{name} was held by {whose}; taken away on {removed} of {nodes} nodes: {}",
-            failed.join("; ")
-        ),
     };
-    let too_few = nodes - failed.len() <= nodes / 2;
-    (words, if too_few { Exit::TooFewNodes } else { Exit::Done })
+    if strange > 0 {
+        let _ = write!(
+            words,
+            "; on {strange} of {nodes} nodes the key is no lock and stays, since it does not \
+             expire or is no text; if nobody needs it: `redis-cli DEL {}`",
+            quoted(name)
+        );
+    }
+    if !failed.is_empty() {
+        let count = failed.len();
+        let _ = write!(words, "; not known on {count} of {nodes} nodes: {}", failed.join("; "));
+    }
+    let exit = match strange {
+        _ if nodes - failed.len() <= nodes / 2 => Exit::TooFewNodes,
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    };
+    (words, exit)
 }
 
 fn print_forced(forced: &[Forced]) -> io::Result<()> {
@@ -302,8 +318,11 @@ fn print_forced(forced: &[Forced]) -> io::Result<()> {
             json!({
                 "node": *node.node,
                 "owner": node.owner,
-                "removed": node.outcome == Ok(true),
-                "reason": node.outcome.as_ref().err().map(ToString::to_string),
+                "removed": node.outcome == Ok(Removal::Removed),
+                "reason": match &node.outcome {
+                    Ok(Removal::NoLock) => Some("the key is no lock".into()),
+                    outcome => outcome.as_ref().err().map(ToString::to_string),
+                },
             })
         })
         .collect();

@@ -11,7 +11,7 @@ use redlatch::{ConnectError, Fault, Locks, Vote};
 use std::time::{Duration, Instant};
 
 /// The pause between attempts to connect while waiting.
-const AGAIN: Duration = Duration::from_millis(250);
+pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 
 /// Connects. While too few nodes answer, or servers refuse us, retries until the
 /// deadline, and reports every so often which nodes are missing.

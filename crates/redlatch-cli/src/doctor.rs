@@ -12,7 +12,7 @@ use crate::{
     say::{Paint, Say, millis, print_json},
     settings::Settings,
 };
-use findings::{Evidence, examine_all, outage};
+use findings::{Evidence, examine_all};
 pub(crate) use findings::{Finding, Level, clocks, endless, node_timeout, speed, unlisted};
 use probe::{Listener, probe};
 use redlatch::{
@@ -45,20 +45,19 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     let examined = observer.examine(args.prefix.as_bytes()).await?;
     let users: Vec<String> = settings.nodes().iter().map(|url| user_in(url)).collect();
     let prefix = args.prefix.to_string_lossy();
-    let stands = |(at, node): (usize, &Examined)| match &node.facts {
-        Ok(facts) => observer.standing(at, facts),
-        Err(fault) => Standing::Failed(fault.clone()),
-    };
-    let standings: Vec<Standing> = examined.iter().enumerate().map(stands).collect();
+    let standings = observer.standings_of(&examined);
     let other_name =
         |(node, standing): (&Examined, &Standing)| observer.other_name(&node.node, standing);
     let other_names: Vec<_> = examined.iter().zip(&standings).map(other_name).collect();
+    let taking = |(at, node): (usize, &Examined)| observer.taking(at, node.facts.as_ref().ok()?);
+    let takings: Vec<_> = examined.iter().enumerate().map(taking).collect();
     let listeners = probed(&examined).await;
     let evidence = Evidence {
         examined: &examined,
         listeners: &listeners,
         standings: &standings,
         other_names: &other_names,
+        takings: &takings,
         guard: observer.restart_guard(),
         agreement: observer.agreement(),
         users: &users,
@@ -168,10 +167,11 @@ fn node_json(node: &Examined, stands: &Standing) -> Value {
 
 fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
     let mut text = String::new();
-    if let Some(useless) = outage(examined) {
-        let nodes = examined.len();
-        let words = format!("No lock can be taken: {useless} of {nodes} nodes cannot be used.");
-        let _ = writeln!(text, "{}", paint.red(&words));
+    for outage in findings.iter().filter(|finding| finding.is_outage) {
+        let _ = writeln!(text, "{}", paint.red(&format!("{}.", capital(&outage.words))));
+        if let Some(fix) = &outage.fix {
+            let _ = writeln!(text, "  fix: {fix}");
+        }
     }
     for node in examined {
         text.push_str(&node_line(node));
@@ -181,7 +181,8 @@ fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
             finding_lines(&mut text, finding, paint);
         }
     }
-    let general: Vec<&Finding> = findings.iter().filter(|finding| finding.node.is_none()).collect();
+    let general: Vec<&Finding> =
+        findings.iter().filter(|finding| finding.node.is_none() && !finding.is_outage).collect();
     if !general.is_empty() {
         text.push_str("all nodes\n");
         for finding in general {
@@ -194,6 +195,11 @@ fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
         (problems, warnings) => writeln!(text, "Problems: {problems}, warnings: {warnings}."),
     };
     text
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn node_line(node: &Examined) -> String {

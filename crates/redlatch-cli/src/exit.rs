@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     Lost,
     /// `--max-hold` was reached.
     MaxHold,
-    /// `redlatch` itself failed, or was used incorrectly.
+    /// `redlatch` itself failed, was used incorrectly, or the user answered no.
     Failed,
     /// The command cannot be executed.
     NotExecutable,
@@ -80,7 +80,7 @@ Exit status:
   122  too few nodes answered, or may vote
   123  the lock was lost, or is no longer yours
   124  --max-hold was reached
-  125  redlatch itself failed, or was used incorrectly
+  125  redlatch itself failed, was used incorrectly, or you answered no
   126  the command cannot be executed
   127  the command was not found
   128+n  signal n ended the command, or the wait
@@ -99,7 +99,7 @@ pub(crate) const ADMIT_HELP: &str = "\
 Exit status:
   0    the nodes may vote
   122  some may not vote, do not answer, or lack locks that are held (--wait)
-  125  redlatch itself failed, or was used incorrectly";
+  125  redlatch itself failed, was used incorrectly, or you answered no";
 
 /// The part of `--help` for commands that change no lock.
 pub(crate) const PLAIN_HELP: &str = "\

@@ -2,7 +2,7 @@
 
 use crate::{
     around,
-    connecting::may_recover,
+    connecting::{AGAIN, may_recover},
     duration::{readable, show},
     exit::Exit,
     settings::quoted,
@@ -16,7 +16,12 @@ use redlatch::{
     StatusError, TermsError, Vote, Votes, node::OtherName, observer::advice,
 };
 use std::{
-    ffi::OsString, fmt, fmt::Write as _, os::unix::ffi::OsStrExt, path::Path, time::Duration,
+    ffi::OsString,
+    fmt,
+    fmt::Write as _,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    time::{Duration, Instant},
 };
 
 /// A sentence and an exit status.
@@ -52,11 +57,26 @@ impl Failure {
         Failure { message, ..self }
     }
 
-    /// Adds how long the caller waited in vain.
-    pub(crate) fn after(mut self, wait: Duration) -> Self {
+    /// Adds how long the caller waited in vain since `began`; or, if it did not wait for
+    /// all of the time it had, that it would not have helped.
+    pub(crate) fn after(mut self, wait: Duration, began: Instant) -> Self {
         let in_vain = matches!(self.exit, Exit::Held | Exit::HeldAs(_) | Exit::TooFewNodes);
         if in_vain && !wait.is_zero() {
-            let _ = write!(self.message, "; gave up after {}", humantime::format_duration(wait));
+            let waited = began.elapsed();
+            let _ = match waited.saturating_add(AGAIN) < wait {
+                true if waited < SOME => {
+                    write!(self.message, "; did not wait: {} would not help", show(wait))
+                }
+                true => write!(
+                    self.message,
+                    "; gave up after {} of {}: waiting longer would not help",
+                    show(waited),
+                    show(wait)
+                ),
+                false => {
+                    write!(self.message, "; gave up after {}", humantime::format_duration(wait))
+                }
+            };
         }
         self
     }
@@ -84,6 +104,9 @@ pub(crate) const OWN: &str =
 
 /// How a command in our advice starts.
 const ADMIT: &str = "`redlatch admit";
+
+/// Whoever returns sooner than this did not wait.
+const SOME: Duration = Duration::from_secs(1);
 
 /// How long to ask who holds a lock.
 const ASKING: Duration = Duration::from_millis(300);
@@ -276,8 +299,8 @@ impl From<std::io::Error> for Failure {
 /// others.
 fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     let (mut silent, mut refuse) = (Kind::default(), Kind::default());
-    let (mut forgot, mut disagree, mut mistaken) =
-        (Kind::default(), Kind::default(), Kind::default());
+    let (mut forgot, mut disagree, mut mistaken, mut watched) =
+        (Kind::default(), Kind::default(), Kind::default(), Kind::default());
     for voted in votes {
         let (NodeVote { node, vote, .. }, label) = (voted, voted.label());
         match vote {
@@ -288,7 +311,8 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
             Vote::Quarantined(quarantine) => {
                 let cause = &quarantine.cause;
                 match cause {
-                    Cause::Disagrees(_) | Cause::Watched => {
+                    Cause::Watched => watched.push(&label, Some(cause)),
+                    Cause::Disagrees(_) => {
                         disagree.push(&label, Some(cause));
                         disagree.others.extend(voted.other_name());
                     }
@@ -315,6 +339,12 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
             mistaken,
             "answers at an address that should lead to another",
             "answer at addresses that should lead to others",
+            "",
+        ),
+        (
+            watched,
+            "is about to be admitted by clients with the restart guard",
+            "are about to be admitted by clients with the restart guard",
             "",
         ),
         (
@@ -353,16 +383,25 @@ impl<'a> Kind<'a> {
         let separator = if self.causes.is_empty() { "; " } else { ", " };
         let (count, which) = (self.which.len(), self.which.join(separator));
         let mut told = format!("{count} of {nodes} nodes {what}: {which}");
-        let theirs = self.causes.iter().filter_map(|cause| match cause {
-            Cause::Disagrees(theirs) => {
-                theirs.as_deref().map(|theirs| readable(&Agreement::in_one_line(theirs)))
-            }
-            _ => None,
-        });
-        let mut theirs: Vec<String> = theirs.collect();
+        let known = || {
+            self.causes.iter().filter_map(|cause| match cause {
+                Cause::Disagrees(theirs) => theirs.as_deref(),
+                _ => None,
+            })
+        };
+        let mut theirs: Vec<String> =
+            known().map(|theirs| readable(&Agreement::in_one_line(theirs))).collect();
         theirs.dedup();
         if !theirs.is_empty() {
             let _ = write!(told, "; they have {}", theirs.join("; "));
+        }
+        let longest = known().filter_map(Agreement::parse).map(|theirs| theirs.nodes().len()).max();
+        if let Some(longest) = longest.filter(|longest| *longest > nodes) {
+            let _ = write!(told, "; this host names {nodes} of {longest} nodes");
+            if longest > nodes + 1 {
+                // No command takes that many nodes from clients that are at work.
+                return told + ": give it the list that the others have";
+            }
         }
         if let Some(others) = in_words(&self.others) {
             let _ = write!(told, "; {others}");

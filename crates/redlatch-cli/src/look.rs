@@ -127,7 +127,7 @@ pub(crate) fn status_text(
                 format!("does not vote: this server is admitted as {is} (`redlatch doctor`)")
             }
             Cause::Forgot => format!("{}: it may have forgotten locks", for_another(out)),
-            _ => for_another(out),
+            cause => format!("{}: {cause}", for_another(out)),
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
         if is_too_long(&node.key, max_ttl) {
@@ -185,8 +185,13 @@ fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
 }
 
 fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> String {
-    let owner = owner.unwrap_or("another client");
-    paint.yellow(&format!("held by {owner} {}", remaining(left)))
+    match (owner, left) {
+        (None, None) => paint.yellow("not available: a key without a TTL is there, and no lock"),
+        (owner, left) => {
+            let owner = owner.unwrap_or("another client");
+            paint.yellow(&format!("held by {owner} {}", remaining(left)))
+        }
+    }
 }
 
 pub(crate) fn status_json(

@@ -88,7 +88,7 @@ fn main() -> Exit {
                 },
             )
         }
-        Task::Extend(args) => with_handle(&args.handle.clone(), args.words, |handle| {
+        Task::Extend(args) => with_handle(&args.handle.clone(), "", args.words, |handle| {
             let about = About::new(trace::Task::Extend, &handle.names());
             let words = args.words;
             Attempt::new(about, &args.place, &args.trace, None).run(
@@ -116,7 +116,7 @@ fn main() -> Exit {
         }
         Task::Release(args) => {
             let typed = args.handle.clone().unwrap_or_default();
-            with_handle(&typed, args.words, |handle| {
+            with_handle(&typed, by_hand::BY_NAME, args.words, |handle| {
                 let about = About::new(trace::Task::Release, &handle.names());
                 let words = args.words;
                 Attempt::new(about, &args.place, &args.trace, None).run(
@@ -228,10 +228,12 @@ fn block_on(task: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, F
 }
 
 /// Reads the handle first: stdin may be slow.
-fn with_handle(typed: &str, words: Words, task: impl FnOnce(Handle) -> Exit) -> Exit {
+fn with_handle(typed: &str, hint: &str, words: Words, task: impl FnOnce(Handle) -> Exit) -> Exit {
     match by_hand::read_handle(typed) {
         Ok(handle) => task(handle),
-        Err(failure) => failed(Say::new(words), &failure),
+        Err(Failure { message, exit, .. }) => {
+            failed(Say::new(words), &Failure::new(exit, format!("{message}{hint}")))
+        }
     }
 }
 

@@ -117,6 +117,11 @@ impl Settings {
             from_env("REDLATCH_RESTART_GUARD", guard_mode)?,
         );
         let max_ttl = place.max_ttl.or(of_env.0).or(config.max_ttl);
+        let restart_guard = place.restart_guard.or(of_env.2).or(config.restart_guard);
+        let is_unguarded = match restart_guard {
+            Some(guard) => guard == GuardMode::Off,
+            None => nodes.len() == 1,
+        };
         // A lower --max-ttl also lowers the default TTL.
         let ttl = max_ttl.map_or(DEFAULT_TTL, |most| DEFAULT_TTL.min(most));
         Ok(Settings {
@@ -124,10 +129,10 @@ impl Settings {
             nodes,
             named_by,
             is_shared,
-            typed: typed(place),
+            typed: typed(place, is_unguarded),
             max_ttl,
             skew: place.skew.or(of_env.1).or(config.skew),
-            restart_guard: place.restart_guard.or(of_env.2).or(config.restart_guard),
+            restart_guard,
             node_timeout: place.node_timeout.or(config.node_timeout),
             owner: config.owner,
             details: OwnerParts::default(),
@@ -262,7 +267,8 @@ impl Settings {
 }
 
 /// The options that make up `place`, to paste after `redlatch admit`, without logins.
-fn typed(place: &PlaceArgs) -> String {
+/// `admit` has nothing to do without the restart guard, so they turn it on.
+fn typed(place: &PlaceArgs, is_unguarded: bool) -> String {
     let time = |option: &str, time: Option<Duration>| {
         let shown = |time| humantime::format_duration(time).to_string().replace(' ', "");
         time.map(|time| format!("{option} {}", shown(time)))
@@ -276,9 +282,8 @@ fn typed(place: &PlaceArgs) -> String {
     typed.extend(config.map(|file| format!("--config {}", quoted(&file))));
     typed.extend(time("--max-ttl", place.max_ttl));
     typed.extend(time("--skew", place.skew));
-    // These are for `admit`, which has nothing to do without the guard.
-    let on = |guard| if guard == GuardMode::Off { GuardMode::On } else { guard };
-    let guard = place.restart_guard.and_then(|guard| on(guard).to_possible_value());
+    let guard = if is_unguarded { Some(GuardMode::On) } else { place.restart_guard };
+    let guard = guard.and_then(|guard| guard.to_possible_value());
     typed.extend(guard.map(|guard| format!("--restart-guard {}", guard.get_name())));
     typed.join(" ")
 }
@@ -495,7 +500,9 @@ mod tests {
 
         let words = "--node 'redis://…@a?db=1&name=y' --node redis://b:1 --config '/etc/it'\\''s.toml' \
                      --max-ttl 1m30s --restart-guard strict";
-        assert_eq!(typed(&place), words);
+        assert_eq!(typed(&place, false), words);
+        let place = PlaceArgs { restart_guard: Some(GuardMode::Off), ..PlaceArgs::default() };
+        assert_eq!(typed(&place, true), "--restart-guard on");
     }
 
     #[test]

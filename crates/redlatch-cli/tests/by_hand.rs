@@ -122,3 +122,58 @@ fn the_script_of_the_guide_gives_the_lock_back_whatever_fails() {
         assert!(sandbox.is_free("deploy"), "{failing}");
     }
 }
+
+#[test]
+fn a_key_that_is_no_lock_stays_and_is_called_what_it_is() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    for server in &servers {
+        server.run(&["RPUSH", "stuck", "a"]);
+        server.run(&["SET", "text", "a"]);
+    }
+
+    for name in ["stuck", "text"] {
+        let forced = redlatch(&sandbox, &["release", "--force", name, "--yes"]).exits_with(125);
+        let words = format!("{name} was taken away on no node; on 3 of 3 nodes the key is no lock");
+        assert!(forced.stderr.contains(&words), "{forced:?}");
+        assert!(forced.stderr.contains(&format!("`redis-cli DEL {name}`")), "{forced:?}");
+        for wrong in ["server error", "was free"] {
+            assert!(!forced.stderr.contains(wrong), "{forced:?}");
+        }
+        let seen = redlatch(&sandbox, &["status", name]).exits_with(121).stdout;
+        assert_eq!(seen.matches("a key without a TTL is there, and no lock").count(), 4, "{seen}");
+    }
+}
+
+#[test]
+fn the_nodes_where_a_lock_was_not_taken_away_are_named_as_such() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    redlatch(&sandbox, &["acquire", "x", "--owner", "ada"]).exits_with(0);
+    servers[1].kill();
+    servers[2].kill();
+
+    let forced = redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(122).stderr;
+
+    let words =
+        "x was held by ada; taken away on 1 of 3 nodes; not known on 2 of 3 nodes: redis://";
+    assert!(forced.contains(words), "{forced}");
+}
+
+#[test]
+fn who_gives_a_name_instead_of_a_handle_is_told_how_to_release_by_name() {
+    let sandbox = Sandbox::embedded();
+
+    let refused = redlatch(&sandbox, &["release", "deploy"]).exits_with(125).stderr;
+
+    assert!(refused.contains("`redlatch release --force NAME`"), "{refused}");
+}
+
+#[test]
+fn a_release_after_a_forced_one_says_that_it_may_have_been_taken_away() {
+    let sandbox = Sandbox::embedded();
+    let handle = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(0);
+
+    let gone = redlatch(&sandbox, &["release", handle.trim()]).exits_with(123).stderr;
+
+    assert!(gone.contains("somebody took it away"), "{gone}");
+}

@@ -211,6 +211,14 @@ impl Reply {
     pub fn failed(fault: Fault) -> Self {
         Reply::Vote(Vote::Failed(fault))
     }
+
+    /// Returns what the node said of itself, if it was asked that.
+    pub(crate) fn facts(&self) -> Option<&Facts> {
+        match self {
+            Reply::Facts(facts) => Some(facts),
+            _ => None,
+        }
+    }
 }
 
 /// The state of one key on one node.

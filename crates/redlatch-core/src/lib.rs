@@ -40,6 +40,7 @@ pub mod retry;
 pub mod standing;
 pub mod survey;
 pub mod token;
+mod told;
 mod watch;
 
 pub use acquire::{AcquireError, Attempt};
@@ -53,7 +54,7 @@ pub use line::{InLine, LineState, Place, Then, Ticket, Waiter, Waiting, Wake};
 pub use machine::{Input, Machine, OpId, Output, Tag};
 pub use moment::{Moment, Now, Steady};
 pub use owner::{Owner, OwnerError, OwnerParts};
-pub use quarantine::{Cause, Mark, Marker, Quarantine};
+pub use quarantine::{Cause, Mark, Marker, Quarantine, Taking};
 pub use quorum::{Ballot, Cast, Fault, Holder, Tally, Verdict, Vote};
 pub use release::{ReleaseError, Released};
 pub use resource::{Resource, ResourceError, Resources};

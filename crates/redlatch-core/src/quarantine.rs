@@ -12,7 +12,7 @@
 //! mark is there, nobody has admitted the node.
 
 use crate::{
-    agreement::{Agreement, Fingerprint},
+    agreement::{Admission, Agreement, Fingerprint},
     command::Facts,
     ledger::Ledger,
     mutant::{self, Mutant},
@@ -181,11 +181,59 @@ impl Facts {
         }
     }
 
+    /// Returns whether it serves clients of another agreement.
+    pub(crate) fn serves_others(&self, fingerprint: Fingerprint) -> bool {
+        let objection = || self.objection(fingerprint);
+        self.marker.is_some() && objection().is_some_and(|cause| cause != Cause::Forgot)
+    }
+
+    /// Returns whether it has forgotten nothing, judging by this answer: it has
+    /// a marker of its current run, whoever set it, or had one when it was taken
+    /// over in this run.
+    pub(crate) fn remembers(&self) -> bool {
+        let admitted = self.marker.as_ref().is_some_and(|marker| marker.run == self.identity.run);
+        let taken = self.reserved.is_some() && self.agreement.is_some() && self.mark.is_some();
+        admitted || taken
+    }
+
     /// Returns why a client without the restart guard must not count the node: see
     /// [`Ledger::other_nodes`].
     #[must_use]
     pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
         other_nodes(self.agreement.as_ref(), self.reserved, self.mark.is_some(), ours)
+    }
+}
+
+/// How far others got with taking a node over from clients of our agreement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Taking {
+    /// They may still be at it.
+    UnderWay,
+    /// They stopped: they could have admitted the node by now, and have not.
+    Abandoned,
+}
+
+impl Admission {
+    /// Returns how far others got with taking the node over from clients of our
+    /// agreement, or `None` if they did not begin, have finished, or began with a
+    /// node of yet another agreement.
+    ///
+    /// We may take it back at any time. Since its mark was set, it has granted nothing
+    /// to anyone; what it kept for the others meanwhile is still there and refuses us;
+    /// and they can no longer admit it.
+    /// # Panics
+    ///
+    /// If there is no such node.
+    #[must_use]
+    pub fn taking(&self, node: usize, facts: &Facts) -> Option<Taking> {
+        let ours = self.fingerprint(node);
+        let begun = facts.marker.is_none() && facts.reserved.is_some_and(|list| list != ours);
+        let last = facts.agreement.as_deref().and_then(Agreement::parse);
+        if !begun || last.is_none_or(|last| last.fingerprint() != ours) {
+            return None;
+        }
+        let over = facts.mark.as_ref().is_some_and(|mark| mark.age >= self.agreement.window());
+        Some(if over { Taking::Abandoned } else { Taking::UnderWay })
     }
 }
 

@@ -1,6 +1,6 @@
-//! Decides whether a node may vote.
+//! Decides whether nodes may vote.
 //!
-//! In:  a node's answer, and the settings of the client that asked.
+//! In:  the nodes' answers, and the settings of the client that asked.
 //! Out: admitted, quarantined with the time left, or failed.
 
 use crate::{
@@ -8,7 +8,9 @@ use crate::{
     command::{Facts, Reply},
     quarantine::{Cause, Quarantine},
     quorum::{Fault, Vote},
+    told::Told,
 };
+use alloc::boxed::Box;
 use core::time::Duration;
 
 /// Whether a node may vote.
@@ -25,21 +27,33 @@ pub enum Standing {
 }
 
 impl Admission {
-    /// Returns the node's standing for a client with the restart guard, from its
-    /// answer to [`Command::Examine`](crate::Command::Examine).
+    /// Returns the nodes' standings for a client with the restart guard, from their
+    /// answers to [`Command::Examine`](crate::Command::Examine), one for each node. The
+    /// time left is by the nodes' own account, which a strict guard does not trust.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// If there are more answers than nodes.
     #[must_use]
-    pub fn standing(&self, node: usize, reply: &Reply) -> Standing {
+    pub fn standings(&self, replies: &[Reply]) -> Box<[Standing]> {
+        let told = Told::new(self, replies.iter().map(Reply::facts));
+        let standing = |(node, reply)| {
+            let mut standing = self.standing(node, reply);
+            if let (Standing::Quarantined(out), Some(facts)) = (&mut standing, reply.facts())
+                && out.cause == Cause::Forgot
+            {
+                out.remaining = told.out_for_another(node, facts);
+            }
+            standing
+        };
+        replies.iter().enumerate().map(standing).collect()
+    }
+
+    /// Returns one node's standing, without the time left, which depends on the others.
+    pub(crate) fn standing(&self, node: usize, reply: &Reply) -> Standing {
         match reply {
             Reply::Facts(facts) => match facts.objection(self.fingerprint(node)) {
                 None => Standing::Admitted,
-                Some(Cause::Forgot) => {
-                    let remaining = facts.out_for_another(self);
-                    Standing::Quarantined(Quarantine { cause: Cause::Forgot, remaining })
-                }
                 Some(cause) => Standing::Quarantined(Quarantine::new(cause)),
             },
             reply => Standing::unknown(reply),
@@ -95,14 +109,17 @@ impl From<Standing> for Vote {
     }
 }
 
-impl Facts {
-    /// Returns how much longer the node stays out, by its own account, which a
-    /// strict guard does not trust. `None` if it does not say.
-    fn out_for_another(&self, admission: &Admission) -> Option<Duration> {
-        self.mark.as_ref().filter(|_| !admission.strict)?;
-        // It was taken over from others: their locks must have expired, too.
-        let theirs = self.reserved.and(self.agreement.as_deref()).and_then(Agreement::parse);
-        let theirs = theirs.map_or(Duration::ZERO, |theirs| theirs.window());
-        Some(admission.agreement.window().max(theirs).saturating_sub(self.out_for()))
+impl Told<'_> {
+    /// Returns how much longer the node stays out, by its own account. `None` if it does
+    /// not say, or if this client would not admit it.
+    fn out_for_another(&self, node: usize, facts: &Facts) -> Option<Duration> {
+        let admission = self.admission;
+        facts.mark.as_ref().filter(|_| !admission.strict)?;
+        let reserved = facts.reserved == Some(admission.fingerprint(node));
+        if self.is_refused() && !reserved || self.are_twins() {
+            return None;
+        }
+        let window = admission.agreement.window().max(self.longest_window());
+        Some(window.saturating_add(self.extra(node)).saturating_sub(facts.out_for()))
     }
 }

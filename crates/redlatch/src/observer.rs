@@ -26,8 +26,8 @@ use crate::{
 };
 pub use others::{OtherKey, Others, Unseen};
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
-pub use redlatch_core::{Agreement, Facts, Standing};
-pub use reports::{Examined, Forced, Listed, Listing, Trial};
+pub use redlatch_core::{Agreement, Facts, Standing, Taking};
+pub use reports::{Examined, Forced, Listed, Listing, Removal, Trial};
 use session::{Session, fault_in};
 pub use standing::NodeStanding;
 use std::{borrow::Cow, sync::Arc, time::Duration};
@@ -86,11 +86,15 @@ impl Observer {
                 }
             })
             .await;
-        let (keys, more): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
-        let standings = more.iter().enumerate();
-        let standings = standings.map(|(node, more)| Some(self.told(node, &more.as_ref()?.1)));
-        let standings = standings.collect();
-        let lines: Vec<_> = more.into_iter().flatten().map(|(line, _)| line).collect();
+        let (mut keys, mut lines, mut facts) = (Vec::new(), Vec::new(), Vec::new());
+        for (of_key, more) in replies {
+            let (line, told) = more.unzip();
+            lines.extend(line);
+            // A node that did not answer the first question was asked no other.
+            facts.push(told.unwrap_or_else(|| of_key.clone()));
+            keys.push(of_key);
+        }
+        let standings = self.told(&facts).into_iter().map(Some).collect();
         Ok(Status::new(&self.nodes, &keys, &lines, standings))
     }
 
@@ -294,27 +298,44 @@ impl Observer {
     pub async fn standings(&self) -> Vec<NodeStanding> {
         let told =
             self.each(|_, mut session| async move { session.ask(Command::Examine).await }).await;
-        let told = told.iter().enumerate();
-        self.named(told.map(|(at, reply)| self.told(at, reply)))
+        self.named(self.told(&told))
     }
 
-    /// Returns the standing of a node that reports these facts. Nodes are numbered
-    /// from zero, in the order they were given.
+    /// Returns the standings of the nodes that gave these reports, one for each node, in
+    /// the order they were given.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are more reports than nodes.
+    #[must_use]
+    pub fn standings_of(&self, reports: &[Examined]) -> Vec<Standing> {
+        let replies = reports.iter().map(|node| match &node.facts {
+            Ok(facts) => Reply::Facts(Box::new(facts.clone())),
+            Err(fault) => Reply::failed(fault.clone()),
+        });
+        self.told(&replies.collect::<Vec<_>>())
+    }
+
+    /// Returns how far others got with taking the node that reports these facts from
+    /// clients of our list, or `None` if they are not at it. Nodes are numbered from
+    /// zero, in the order they were given.
     ///
     /// # Panics
     ///
     /// Panics if there is no such node.
     #[must_use]
-    pub fn standing(&self, node: usize, facts: &Facts) -> Standing {
-        self.told(node, &Reply::Facts(Box::new(facts.clone())))
+    pub fn taking(&self, node: usize, facts: &Facts) -> Option<Taking> {
+        self.admission.as_ref()?.taking(node, facts)
     }
 
-    /// The node's standing, from its answer.
-    fn told(&self, node: usize, reply: &Reply) -> Standing {
-        match &self.admission {
-            Some(admission) => admission.standing(node, reply),
-            None => self.agreement.at(self.nodes[node].name()).unguarded_standing(reply),
-        }
+    /// The nodes' standings, from their answers.
+    fn told(&self, replies: &[Reply]) -> Vec<Standing> {
+        let Some(admission) = &self.admission else {
+            let nodes = self.nodes.iter().zip(replies);
+            let counted = |node: &Arc<dyn Node>| self.agreement.at(node.name());
+            return nodes.map(|(node, reply)| counted(node).unguarded_standing(reply)).collect();
+        };
+        admission.standings(replies).into()
     }
 
     fn named(&self, standings: impl IntoIterator<Item = Standing>) -> Vec<NodeStanding> {
@@ -362,7 +383,8 @@ impl Observer {
     ///
     /// It may only if a majority of their nodes and one of ours always share a
     /// node. That holds for the same list, even under other names, and for one node
-    /// more or less.
+    /// more or less. It may also take back a node that others have begun to take
+    /// from our list: see [`taking`](Self::taking).
     ///
     /// # Errors
     ///
@@ -382,6 +404,8 @@ impl Observer {
         let (mut lists, mut forgot, mut begun) = (Vec::new(), Vec::new(), false);
         for (at, (node, facts)) in all().enumerate() {
             match facts.objection(admission.fingerprint(at)) {
+                // It was ours until others began to take it.
+                Some(_) if admission.taking(at, facts).is_some() => {}
                 Some(cause) if cause.is_conflict() => {
                     let ours = |theirs: &_| admission.agreement.in_words_of(theirs, all());
                     lists.push(followed(admission, ours, node, facts)?);

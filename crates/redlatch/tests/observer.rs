@@ -3,7 +3,7 @@
 
 use redlatch::{
     Builder, LockState, Locks, RestartGuard,
-    observer::{Listing, Trial},
+    observer::{Listing, Removal, Trial},
 };
 use redlatch_testbed::{Reply, Scratch, Server, Servers};
 use std::time::Duration;
@@ -83,7 +83,7 @@ async fn other_keys_are_neither_listed_nor_taken_away() {
     assert_eq!(names(&observer.list("*").await), [""; 0]);
     for name in ["text", "list"] {
         let forced = observer.force_release(name).await.unwrap();
-        assert!(forced[0].outcome.is_err(), "{forced:?}");
+        assert_eq!(forced[0].outcome, Ok(Removal::NoLock), "{forced:?}");
         assert_eq!(server.run(&["EXISTS", name]), Reply::Int(1));
     }
 }
@@ -98,7 +98,7 @@ async fn a_lock_is_taken_away_from_its_holder_and_the_holder_notices() {
         let forced = nodes.observer().unwrap().force_release("x").await.unwrap();
 
         for node in forced {
-            assert_eq!((node.owner.as_deref(), node.outcome), (Some("ada"), Ok(true)));
+            assert_eq!((node.owner.as_deref(), node.outcome), (Some("ada"), Ok(Removal::Removed)));
         }
         let lost = tokio::time::timeout(Duration::from_secs(5), guard.lost()).await.unwrap();
         assert!(matches!(lost, redlatch::Lost::Gone { .. }), "{lost}");

@@ -2,8 +2,9 @@
 //!
 //! In:  the nodes that the user is about to vouch for, or to take.
 //! Out: nothing, or an error. We ask first if any node has a lock, or a key that may be
-//! one of another library, or cannot be read, and before taking a node that its clients know by another name, since it may be
-//! our name that is wrong.
+//! one of another library, or cannot be read; before taking a node that its clients
+//! know by another name, or whose clients have more nodes, since it may be our list that
+//! is wrong; and before taking back a node from others who may still be at work on it.
 
 use super::strangers;
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
 };
 use redlatch::{
     Cause, Fault, LockState, NodeStanding, Quarantine, Standing,
-    observer::{Listed, Observer},
+    observer::{Agreement, Listed, Observer, Taking},
 };
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -35,17 +36,27 @@ pub(super) async fn ask_to_vouch(observer: &Observer, named: &[Arc<str>]) -> Res
     confirm(&question, &unasked)
 }
 
-/// Asks whether to take these nodes from their clients, if there are doubts.
-pub(super) async fn ask_to_replace(observer: &Observer, named: &[Arc<str>]) -> Result<(), Failure> {
+/// Asks whether to take these nodes from their clients, if there are doubts. Whoever has
+/// stopped all of them knows that they have another list.
+pub(super) async fn ask_to_replace(
+    observer: &Observer,
+    named: &[Arc<str>],
+    all_stopped: bool,
+) -> Result<(), Failure> {
     let out = meant(observer, named, |node| node.standing != Standing::Admitted).await;
     let others = out.iter().filter_map(|node| observer.other_name(&node.node, &node.standing));
-    let renamed = in_words(&others.collect::<Vec<_>>());
-    if let (Some(renamed), true) = (&renamed, can_ask()) {
-        eprintln!("{renamed}");
+    let mut doubts: Vec<String> = in_words(&others.collect::<Vec<_>>()).into_iter().collect();
+    if !all_stopped {
+        doubts.extend(missing_here(observer, &out));
+        doubts.extend(still_taken(observer, &out).await);
+    }
+    if can_ask() {
+        for doubt in &doubts {
+            eprintln!("{}", plain(doubt));
+        }
     }
     let out = names(out);
-    let doubts: Vec<String> =
-        renamed.into_iter().chain(doubts_about(observer, &out).await).collect();
+    doubts.extend(doubts_about(observer, &out).await);
     if doubts.is_empty() {
         return Ok(());
     }
@@ -60,6 +71,44 @@ pub(super) async fn ask_to_replace(observer: &Observer, named: &[Arc<str>]) -> R
          for all of them",
     );
     confirm(&question, &unasked)
+}
+
+/// The nodes that our list lacks, if clients of these nodes have a longer one.
+fn missing_here(observer: &Observer, out: &[NodeStanding]) -> Option<String> {
+    let theirs = out.iter().filter_map(|node| match &node.standing.quarantine()?.cause {
+        Cause::Disagrees(theirs) => Agreement::parse(theirs.as_deref()?),
+        _ => None,
+    });
+    let longest = theirs.max_by_key(|theirs| theirs.nodes().len())?;
+    let (ours, theirs) = (observer.nodes().count(), longest.nodes());
+    if theirs.len() <= ours {
+        return None;
+    }
+    let lacks = |node: &&Arc<str>| observer.nodes().all(|name| name != &***node);
+    let missing: Vec<&str> = theirs.iter().filter(lacks).map(|node| &**node).collect();
+    // Lists may have no name in common.
+    let missing = Some(missing).filter(|missing| missing.len() == theirs.len() - ours);
+    let missing = missing.map_or(String::new(), |nodes| format!(", without {}", nodes.join(", ")));
+    Some(format!(
+        "the clients of these nodes have {} nodes, and this host's list has {ours}{missing}",
+        theirs.len()
+    ))
+}
+
+/// Whether others may still be at work on taking one of these nodes from our list.
+async fn still_taken(observer: &Observer, out: &[NodeStanding]) -> Option<String> {
+    let reports = observer.reports().await;
+    let taken = reports.iter().enumerate().filter(|(at, node)| {
+        let facts = node.facts.as_ref().ok();
+        let taking = facts.and_then(|facts| observer.taking(*at, facts));
+        taking == Some(Taking::UnderWay) && out.iter().any(|named| named.node == node.node)
+    });
+    let taken: Vec<&str> = taken.map(|(_, node)| &*node.node).collect();
+    let are = if taken.len() == 1 { "is" } else { "are" };
+    (!taken.is_empty()).then(|| {
+        let taken = taken.join(", ");
+        format!("{taken} {are} being taken by clients with another list of nodes, or other times")
+    })
 }
 
 /// The named nodes to which the question applies.

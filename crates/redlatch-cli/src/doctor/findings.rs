@@ -9,7 +9,7 @@ use crate::{
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
     node::{OtherName, REDIS_PERMISSIONS},
-    observer::{Agreement, Examined, Facts, Listed, Listing, Trial, advice},
+    observer::{Agreement, Examined, Facts, Listed, Listing, Taking, Trial, advice},
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -44,11 +44,14 @@ pub(crate) struct Finding {
     pub(crate) node: Option<String>,
     pub(crate) words: String,
     pub(crate) fix: Option<String>,
+    /// Whether it says that no lock can be taken.
+    #[serde(skip)]
+    pub(super) is_outage: bool,
 }
 
 impl Finding {
     fn new(level: Level, words: impl Into<String>) -> Self {
-        Finding { level, node: None, words: words.into(), fix: None }
+        Finding { level, node: None, words: words.into(), fix: None, is_outage: false }
     }
 
     pub(crate) fn problem(words: impl Into<String>) -> Self {
@@ -78,6 +81,8 @@ pub(super) struct Evidence<'a> {
     pub(super) standings: &'a [Standing],
     /// The other name that each node's clients use for it, if any.
     pub(super) other_names: &'a [Option<OtherName>],
+    /// How far others got with taking each node from our list.
+    pub(super) takings: &'a [Option<Taking>],
     pub(super) guard: RestartGuard,
     /// What all clients must agree on.
     pub(super) agreement: &'a Agreement,
@@ -105,6 +110,28 @@ impl Evidence<'_> {
         (!same).then(|| theirs.as_ref().map_or("unknown settings".into(), in_a_line))
     }
 
+    /// Whether that node's clients have a list that is longer by more than one node.
+    fn has_many_more(&self, facts: &Facts) -> bool {
+        let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
+        theirs.is_some_and(|theirs| theirs.nodes().len() > self.agreement.nodes().len() + 1)
+    }
+
+    /// How many nodes may vote.
+    fn votes(&self) -> usize {
+        self.standings.iter().filter(|stands| **stands == Standing::Admitted).count()
+    }
+
+    /// Whether locks can be taken.
+    fn has_majority(&self) -> bool {
+        self.votes() > self.standings.len() / 2
+    }
+
+    /// A problem if it is a reason why no lock can be taken, else a warning.
+    fn one_less(&self, words: impl Into<String>) -> Finding {
+        let level = if self.has_majority() { Level::Warning } else { Level::Problem };
+        Finding::new(level, words)
+    }
+
     /// Whether any node says what its clients agree on.
     pub(super) fn is_told(&self) -> bool {
         known(self.examined).any(|(_, facts)| facts.marker.is_some())
@@ -112,7 +139,7 @@ impl Evidence<'_> {
 }
 
 pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = Vec::from_iter(outage(evidence));
     for (at, node) in evidence.examined.iter().enumerate() {
         let mut of_node = match &node.facts {
             Ok(facts) => {
@@ -134,15 +161,34 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings.extend(clocks(evidence.examined, evidence.agreement.skew()));
     findings.extend(versions(evidence.examined));
     findings.extend(count(evidence));
-    findings.extend(votes(evidence));
+    findings.extend(unguarded(evidence));
     findings
 }
 
-/// How many nodes cannot be used, if the others are too few for a lock.
-pub(super) fn outage(examined: &[Examined]) -> Option<usize> {
-    let nodes = examined.len();
-    let useless = examined.iter().filter(|node| node.facts.is_err()).count();
-    (useless > 0 && 2 * useless >= nodes).then_some(useless)
+/// Too few nodes may vote. The first of all findings.
+fn outage(evidence: &Evidence<'_>) -> Option<Finding> {
+    if evidence.has_majority() {
+        return None;
+    }
+    let (votes, nodes) = (evidence.votes(), evidence.standings.len());
+    let majority = nodes / 2 + 1;
+    let words = format!("no lock can be taken: {votes} of {nodes} nodes may vote, {majority} must");
+    let finding = Finding { is_outage: true, ..Finding::problem(words) };
+    // Waiting is in vain for nodes that serve clients with other settings.
+    let in_vain = known(evidence.examined).any(|(_, facts)| evidence.other(facts).is_some());
+    let nodes = evidence.examined.iter().zip(evidence.standings);
+    let forgot = nodes.filter(|(_, standing)| {
+        standing.quarantine().is_some_and(|out| out.cause == Cause::Forgot)
+    });
+    let forgot: Vec<_> = forgot.map(|(node, _)| quoted(&node.node)).collect();
+    if in_vain || forgot.is_empty() {
+        return Some(finding);
+    }
+    // Without names, it would wait for those that are down as well.
+    let is_all = votes + forgot.len() == evidence.standings.len();
+    let which = if is_all { String::new() } else { format!(" {}", forgot.join(" ")) };
+    let fix = format!("redlatch admit --wait{which} {}", evidence.typed);
+    Some(finding.fix(fix.trim_end()))
 }
 
 /// Another kind of server, or another protocol, than the address says.
@@ -164,8 +210,10 @@ fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Findi
             "name independent servers themselves; a failover group is no place for locks".into(),
         ),
     };
-    let is_broken = outage(evidence.examined).is_some() || listener == Listener::Sentinel;
-    let finding = if is_broken { Finding::problem(words) } else { Finding::warning(words) };
+    let finding = match listener {
+        Listener::Sentinel => Finding::problem(words),
+        _ => evidence.one_less(words),
+    };
     finding.fix(fix)
 }
 
@@ -200,12 +248,10 @@ fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
             Finding::problem(format!("it cannot be a node: {why}"))
         }
-        fault if outage(evidence.examined).is_some() => {
-            Finding::problem(format!("it does not answer: {fault}"))
-        }
-        fault => {
+        fault if evidence.has_majority() => {
             Finding::warning(format!("it does not answer: {fault}; the others work without it"))
         }
+        fault => Finding::problem(format!("it does not answer: {fault}")),
     };
     let words = fault.to_string();
     if is_permission(&words) {
@@ -229,8 +275,14 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         );
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
-        let fix = other + &advice(&Cause::Disagrees(None), name, evidence.typed);
-        return Some(Finding::problem(words).fix(fix));
+        let fix = if evidence.has_many_more(facts) {
+            // No command takes that many nodes from clients that are at work.
+            "give this host the list that the others have".into()
+        } else {
+            advice(&Cause::Disagrees(None), name, evidence.typed)
+        };
+        let fix = other + &fix;
+        return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
     let out = for_another(quarantine);
@@ -241,12 +293,33 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
              as {name}"
         ))
         .fix(fix),
-        Cause::Forgot => Finding::warning(format!("{out}: {}", quarantine.cause)).fix(fix),
-        _ => Finding::problem(format!(
-            "{out}: it is being taken by clients with another list of nodes, or other times"
-        ))
-        .fix(format!("let that end; or, to take it back: redlatch admit --replace {name}")),
+        Cause::Disagrees(_) => taken(&out, name, at, evidence),
+        _ => Finding::warning(format!("{out}: {}", quarantine.cause)).fix(fix),
     })
+}
+
+/// A node that clients with other settings have begun to take.
+fn taken(out: &str, name: &str, at: usize, evidence: &Evidence<'_>) -> Finding {
+    let back = format!("redlatch admit --replace {} {}", quoted(name), evidence.typed);
+    let back = back.trim_end();
+    let others = "clients with another list of nodes, or other times";
+    let (words, fix) = match evidence.takings[at] {
+        Some(Taking::Abandoned) => (
+            format!("{out}: {others} began to take it, and stopped halfway"),
+            format!("take it back: {back}"),
+        ),
+        Some(Taking::UnderWay) => (
+            format!("{out}: it is being taken by {others}"),
+            format!(
+                "if that is meant, give this host their settings; if not, take it back: {back}"
+            ),
+        ),
+        None => (
+            format!("{out}: it is being taken by {others}"),
+            "let that end, or finish it with their settings".into(),
+        ),
+    };
+    evidence.one_less(words).fix(fix)
 }
 
 fn in_a_line(agreement: &Agreement) -> String {
@@ -255,29 +328,14 @@ fn in_a_line(agreement: &Agreement) -> String {
     format!("{nodes} with max_ttl {max_ttl} and skew {skew}")
 }
 
-/// Reports too few nodes that may vote, or no restart guard.
-fn votes(evidence: &Evidence<'_>) -> Option<Finding> {
-    let nodes = evidence.examined.len();
-    if evidence.guard == RestartGuard::Off {
-        let finding = Finding::warning(
-            "the restart guard is off: a node that has forgotten its locks votes at once, and two \
-             can hold one lock",
-        );
-        return (nodes > 1)
-            .then(|| finding.fix("restart_guard = \"on\", for all who share the nodes"));
-    }
-    let quarantined = |stands: &&Standing| matches!(stands, Standing::Quarantined(_));
-    let admitted =
-        evidence.standings.iter().filter(|stands| **stands == Standing::Admitted).count();
-    let out = evidence.standings.iter().filter(quarantined).count();
-    (out > 0 && admitted <= nodes / 2).then(|| {
-        let words = format!("{admitted} of {nodes} nodes may vote: no lock can be taken now");
-        let finding = Finding::problem(words);
-        // Waiting is in vain for nodes that serve clients with other settings.
-        let waiting = !known(evidence.examined).any(|(_, facts)| evidence.other(facts).is_some());
-        let fix = format!("redlatch admit --wait {}", evidence.typed);
-        if waiting { finding.fix(fix.trim_end()) } else { finding }
-    })
+/// Reports that several nodes have no restart guard.
+fn unguarded(evidence: &Evidence<'_>) -> Option<Finding> {
+    let finding = Finding::warning(
+        "the restart guard is off: a node that has forgotten its locks votes at once, and two \
+         can hold one lock",
+    );
+    (evidence.guard == RestartGuard::Off && evidence.examined.len() > 1)
+        .then(|| finding.fix("restart_guard = \"on\", for all who share the nodes"))
 }
 
 fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -398,10 +456,15 @@ pub(crate) fn clocks(examined: &[Examined], skew: Duration) -> Option<Finding> {
     if apart < CLOCKS_DIFFER {
         return None;
     }
-    let words = format!("the clock of {ahead} is {apart:.1} s ahead of that of {behind}");
-    let finding =
-        if apart < skew.as_secs_f64() { Finding::warning(words) } else { Finding::problem(words) };
-    Some(finding.fix("run chrony or another NTP client on all of them"))
+    let mut words = format!("the clock of {ahead} is {apart:.1} s ahead of that of {behind}");
+    if apart >= skew.as_secs_f64() {
+        words.push_str(
+            ": locks work, since clocks need not show the same time; but a server whose clock is \
+             then set forward drops locks early",
+        );
+    }
+    let fix = "run chrony or another NTP client on all of them; let it adjust the clocks slowly";
+    Some(Finding::warning(words).fix(fix))
 }
 
 fn versions(examined: &[Examined]) -> Option<Finding> {

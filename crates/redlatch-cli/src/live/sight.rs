@@ -60,9 +60,10 @@ impl Looker {
         let (reports, listing) = tokio::join!(self.observer.reports(), self.observer.list("*"));
         let (at, time) = (Instant::now(), SystemTime::now());
         let mut findings = Vec::new();
-        let nodes = reports.iter().enumerate();
-        let nodes = nodes.map(|(position, node)| {
-            let (node, found) = self.node(position, node, &listing);
+        let standings = self.observer.standings_of(&reports);
+        let nodes = reports.iter().zip(standings).enumerate();
+        let nodes = nodes.map(|(position, (node, standing))| {
+            let (node, found) = self.node(position, node, standing, &listing);
             findings.extend(found);
             node
         });
@@ -75,22 +76,25 @@ impl Looker {
     }
 
     /// A node, and what is wrong with it.
-    fn node(&self, at: usize, node: &Examined, listing: &Listing) -> (Node, Vec<Finding>) {
+    fn node(
+        &self,
+        at: usize,
+        node: &Examined,
+        standing: Standing,
+        listing: &Listing,
+    ) -> (Node, Vec<Finding>) {
         let unlisted_for = listing.failed.iter().find(|(failed, _)| *failed == node.node);
         let mut found = Vec::new();
-        let (stands, left, reason) = match &node.facts {
-            Ok(facts) => match self.observer.standing(at, facts) {
-                Standing::Admitted => (Stands::Admitted, None, None),
-                Standing::Quarantined(out) => {
-                    let cause = readable(&out.cause.to_string());
-                    let finding = Finding::warning(format!("{}: {cause}", for_another(&out)));
-                    found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
-                    (Stands::Quarantined, out.remaining, Some(cause))
-                }
-                Standing::Failed(fault) => failed(&fault, &mut found),
-                other => (Stands::Down, None, Some(format!("{other:?}"))),
-            },
-            Err(fault) => failed(fault, &mut found),
+        let (stands, left, reason) = match standing {
+            Standing::Admitted => (Stands::Admitted, None, None),
+            Standing::Quarantined(out) => {
+                let cause = readable(&out.cause.to_string());
+                let finding = Finding::warning(format!("{}: {cause}", for_another(&out)));
+                found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
+                (Stands::Quarantined, out.remaining, Some(cause))
+            }
+            Standing::Failed(fault) => failed(&fault, &mut found),
+            other => (Stands::Down, None, Some(format!("{other:?}"))),
         };
         if node.facts.is_ok() {
             found.extend(speed(node.round_trip, self.node_timeout, self.ttl));

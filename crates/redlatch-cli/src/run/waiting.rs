@@ -41,13 +41,14 @@ pub(super) async fn take(
     line: &mut FrontLink,
     locks: &mut Option<Locks>,
 ) -> Result<Guard, NoLock> {
-    let deadline = Instant::now().checked_add(plan.settings.wait());
+    let began = Instant::now();
+    let deadline = began.checked_add(plan.settings.wait());
     loop {
         let attempt = attempt(plan, locks, deadline);
         let interruption = match unless_told(line, attempt).await {
             Ok(result) => {
                 let wait = plan.settings.wait();
-                return result.map_err(|failure| NoLock::Failed(failure.after(wait)));
+                return result.map_err(|failure| NoLock::Failed(failure.after(wait, began)));
             }
             Err(interruption) => interruption,
         };

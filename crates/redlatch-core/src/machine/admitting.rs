@@ -13,14 +13,13 @@ mod node;
 
 use super::{Next, OpId, Output, Tag, Vouch, World};
 use crate::{
-    agreement::{Admission, Agreement},
+    agreement::Admission,
     command::{Command, Facts, Reply},
-    fence::FencingToken,
     moment::{Moment, Now, Steady},
-    mutant::{self, Mutant},
     quorum::{Fault, Vote},
     standing::Standing,
     token::Entropy,
+    told::Told,
     watch::Outlook,
 };
 use alloc::{boxed::Box, string::ToString, sync::Arc, vec, vec::Vec};
@@ -95,7 +94,8 @@ impl Admitting {
         node: usize,
     ) -> Option<Duration> {
         let reserved = self.nodes[node].is_reserved(admission.fingerprint(node));
-        if self.is_refused() && !reserved || self.are_twins() {
+        let told = self.told(admission);
+        if told.is_refused() && !reserved || told.are_twins() {
             return None;
         }
         self.nodes[node].remaining(now)
@@ -202,13 +202,13 @@ impl Admitting {
         if looking {
             self.take_in_new();
         }
-        let longest = self.longest_window();
+        let longest = self.told(admission).longest_window();
         for (at, node) in self.nodes.iter_mut().enumerate() {
             node.watch.lasts_at_least(longest);
             node.conclude(now.steady, admission, at, self.asked);
         }
         for node in 0..self.nodes.len() {
-            self.nodes[node].extra = self.extra(node, admission);
+            self.nodes[node].extra = self.told(admission).extra(node);
         }
     }
 
@@ -223,12 +223,9 @@ impl Admitting {
         }
     }
 
-    /// Returns the longest window that clients of any node agreed to. A node that forgot
-    /// no longer knows it, yet other clients may still hold locks of that length.
-    fn longest_window(&self) -> Duration {
-        let told = self.nodes.iter().filter_map(|node| node.facts()?.agreement.as_deref());
-        let windows = told.filter_map(Agreement::parse).map(|agreement| agreement.window());
-        windows.max().unwrap_or_default()
+    /// Returns what the nodes said at the last look.
+    fn told<'a>(&'a self, admission: &'a Admission) -> Told<'a> {
+        Told::new(admission, self.nodes.iter().map(Node::facts))
     }
 
     /// Leaves a mark on the nodes that are out, unless this client is the one at
@@ -240,7 +237,8 @@ impl Admitting {
         admission: &Admission,
         world: &mut World<E>,
     ) -> bool {
-        let (refused, twins) = (self.is_refused(), self.are_twins());
+        let told = self.told(admission);
+        let (refused, twins) = (told.is_refused(), told.are_twins());
         let to_mark = |node: &Node| {
             let unmarked = node.outlook == Some(Outlook::Unmarked);
             node.facts().is_some() && !twins && (node.replace || unmarked && !refused)
@@ -281,7 +279,8 @@ impl Admitting {
         self.wait_for(&ripe.iter().map(|(node, _)| *node).collect::<Vec<_>>());
         for (node, mark) in ripe {
             let agreement = admission.agreement_at(node).to_string().into();
-            let (fingerprint, floor) = (admission.fingerprint(node), self.floor(node));
+            let (fingerprint, floor) =
+                (admission.fingerprint(node), self.told(admission).floor(node));
             send(node, id, Command::Admit { fingerprint, agreement, mark, floor }, world);
         }
         Next::Same
@@ -293,74 +292,11 @@ impl Admitting {
     fn may_admit(&self, node: usize, admission: &Admission) -> bool {
         let candidate = &self.nodes[node];
         let vouched = matches!(candidate.word, Word::For(_));
-        let seen = 1 + self.others(node).count() > self.nodes.len() / 2;
+        let told = self.told(admission);
         let reserved = candidate.is_reserved(admission.fingerprint(node));
-        (seen || vouched) && (reserved || !self.is_refused()) && !self.are_twins()
-    }
-
-    /// Returns how much longer than its window a node stays out while the others do
-    /// not know which numbers it gave. A silent node may be back soon. If it is
-    /// not, the clocks, which have moved on, keep numbers in order unless one of
-    /// them is off by `max_ttl`; a strict restart guard trusts no clock.
-    fn extra(&self, node: usize, admission: &Admission) -> Duration {
-        let others = self.others(node).count();
-        let enough = others > (self.nodes.len() - 1) / 2 || self.nodes.len() == 1;
-        match enough && self.know_every_grant(admission) || mutant::on(Mutant::FloorOfAMinority) {
-            true => Duration::ZERO,
-            false if admission.strict => Duration::MAX,
-            false => admission.agreement.window(),
-        }
-    }
-
-    /// Returns whether the nodes that answered and remember know of every grant
-    /// between them: a node that forgot says nothing about numbers. If too many
-    /// forgot for that, the clocks alone keep numbers in order.
-    ///
-    /// This must hold for every list that a node has served: nodes that left ours
-    /// may know of grants that none of ours does.
-    fn know_every_grant(&self, admission: &Admission) -> bool {
-        let told = self.nodes.iter().filter_map(|node| node.facts()?.agreement.as_deref());
-        let theirs = told.filter_map(Agreement::parse);
-        let mut lists = theirs.chain([admission.agreement.clone()]);
-        lists.all(|list| self.know_every_grant_of(&list, admission))
-    }
-
-    fn know_every_grant_of(&self, list: &Agreement, admission: &Admission) -> bool {
-        let nodes = list.nodes().len();
-        // This many share a node with every majority.
-        let needed = nodes - nodes / 2;
-        let count = |remembers| {
-            let listed = |node: usize| admission.may_be_of(admission.name(node), list);
-            let nodes = self.nodes.iter().enumerate().filter(|(at, _)| listed(*at));
-            nodes.filter(|(_, node)| node.remembers() == Some(remembers)).count()
-        };
-        count(true) >= needed || nodes - count(false) < needed
-    }
-
-    /// Returns whether a node serves clients of another agreement. Then one side is
-    /// wrong, possibly ours.
-    fn is_refused(&self) -> bool {
-        self.nodes.iter().any(Node::serves_others) && !mutant::on(Mutant::AdmitsThoughRefused)
-    }
-
-    /// Returns whether two addresses lead to the same server. Once it has
-    /// forgotten, nobody can tell which of the nodes it is, and its word
-    /// about the others would count twice.
-    fn are_twins(&self) -> bool {
-        let runs = || self.nodes.iter().filter_map(Node::facts).map(|facts| &facts.identity.run);
-        runs().enumerate().any(|(at, run)| runs().skip(at + 1).any(|next| next == run))
-    }
-
-    /// Returns what the other nodes said.
-    fn others(&self, node: usize) -> impl Iterator<Item = &Facts> {
-        let others = self.nodes.iter().enumerate().filter(move |(other, _)| *other != node);
-        others.filter_map(|(_, other)| other.facts())
-    }
-
-    /// Returns the greatest number that the other nodes have given.
-    fn floor(&self, node: usize) -> Option<FencingToken> {
-        let others = self.others(node).filter(|_| !mutant::on(Mutant::NoFloor));
-        others.filter_map(|facts| facts.highest).max()
+        (told.is_majority_with(node) || vouched)
+            && (reserved || !told.is_refused())
+            && !told.are_twins()
     }
 
     /// Answers the callers and waits, if there is anything to wait for.

@@ -610,6 +610,28 @@ fn a_node_is_taken_from_others_once_and_not_again_when_they_take_it_back() {
     assert_eq!(*world.grant(lock).ballot.vote(0), Vote::Granted);
 }
 
+/// The others' lease counts on a node that is reserved for them. The node does not
+/// forget it when it is taken back.
+#[test]
+fn a_node_that_is_taken_back_refuses_what_it_kept_for_the_others() {
+    let mut world = World::admitted(2, 3);
+    world.guard(1, &["a", "b", "c", "d"], false);
+    world.vouch(1, Vouch { replace: [1, 2].into(), ..Vouch::default() });
+    world.pass(WINDOW + MS);
+    let theirs = world.acquire_as(1, renewed(Duration::MAX), Duration::ZERO);
+    assert!(world.acquired(theirs).is_some_and(Result::is_ok));
+    world.vouch(1, Vouch { replace: [0].into(), ..Vouch::default() });
+    world.pass(WINDOW - 2 * MS);
+
+    world.vouch(0, Vouch { replace: [0].into(), ..Vouch::default() });
+    world.pass(2 * MS);
+
+    assert_eq!(times_admitted(&world, 0), 2, "for those who took it back");
+    let ours = world.acquire_as(0, plain(), Duration::ZERO);
+    let refused = world.refusal(ours).and_then(|error| Some(error.ballot()?.vote(0).clone()));
+    assert!(matches!(refused, Some(Vote::Held(_))), "{refused:?}");
+}
+
 #[test]
 fn a_lease_under_renewal_has_its_key_on_a_restarted_node_before_that_votes_again() {
     let mut world = World::admitted(1, 3);

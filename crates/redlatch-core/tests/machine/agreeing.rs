@@ -1,7 +1,9 @@
 //! What the clients of some nodes agree on, and what the nodes keep of it.
 
 use core::time::Duration;
-use redlatch_core::{Agreement, Facts, Fingerprint, Identity, Ledger, Marker};
+use redlatch_core::{
+    Admission, Agreement, Facts, Fault, Fingerprint, Identity, Ledger, Mark, Marker, Reply, Taking,
+};
 use std::sync::Arc;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -104,4 +106,61 @@ fn what_a_server_says_it_is_counts_only_while_it_votes_as_that() {
     assert!(!follows(elsewhere), "another list has an `a`, too");
     let words = Facts { agreement: a.agreement, ..serving("1", &theirs, "c") };
     assert!(!follows(words), "it votes as `c`");
+}
+
+#[test]
+fn a_node_that_others_began_to_take_may_be_taken_back_by_those_it_voted_for_and_no_others() {
+    let admission = |nodes: &[&str]| {
+        Admission::new(nodes.iter().map(|name| Arc::from(*name)), SECOND, SECOND, false)
+    };
+    let (ours, theirs) = (admission(&["a", "b", "c"]), admission(&["a", "b"]));
+    let mut facts = serving("one", &ours.agreement, "a");
+    facts.clock = Some(SECOND);
+    assert_eq!(ours.taking(0, &facts), None, "it votes for us");
+    let mut ledger = Ledger {
+        admitted: facts.marker.as_ref().map(|marker| marker.to_string().into()),
+        agreement: facts.agreement.clone(),
+        ..Ledger::default()
+    };
+
+    ledger.watch(&mut facts, theirs.fingerprint(0), 7, true);
+
+    assert_eq!(ours.taking(0, &facts), Some(Taking::UnderWay));
+    assert_eq!(theirs.taking(0, &facts), None, "it is reserved for them");
+    assert_eq!(admission(&["a", "b", "c", "d"]).taking(0, &facts), None, "it never voted for them");
+    facts.clock = Some(SECOND * 3);
+    ledger.tell(&mut facts);
+    assert_eq!(ours.taking(0, &facts), Some(Taking::Abandoned), "the window is over");
+    let mark = facts.mark.clone().expect("a mark").id;
+    let text = theirs.agreement_at(0).to_string().into();
+    assert!(ledger.admit("one", theirs.fingerprint(0), &text, &mark));
+    ledger.tell(&mut facts);
+    assert_eq!(ours.taking(0, &facts), None, "they have finished");
+}
+
+#[test]
+fn an_onlooker_tells_the_same_time_as_the_client_that_admits() {
+    let names = || ["a", "b", "c"].into_iter().map(Arc::from);
+    let admission = Admission::new(names(), SECOND, SECOND, false);
+    let window = admission.agreement.window();
+    let told = |facts| Reply::Facts(Box::new(facts));
+    let voting = |name| told(serving(name, &admission.agreement, name));
+    let identity = Identity { run: "forgot".into(), version: "".into() };
+    let mark = Some(Mark { id: "forgot 7 0".into(), age: SECOND });
+    let out = || told(Facts { mark: mark.clone(), ..Facts::of(identity.clone()) });
+    let silent = || Reply::failed(Fault::TimedOut(SECOND));
+    let left = |replies: [Reply; 3]| {
+        admission.standings(&replies)[0].quarantine().expect("it forgot").remaining
+    };
+
+    assert_eq!(left([out(), voting("b"), voting("c")]), Some(window - SECOND));
+    assert_eq!(left([out(), voting("b"), silent()]), Some(window * 2 - SECOND), "who knows?");
+    let others = told(serving("c", &of(&["c", "d"]), "c"));
+    assert_eq!(left([out(), voting("b"), others]), None, "a client that is refused admits nothing");
+    let longer = Agreement::new(names(), SECOND * 10, SECOND).at("c");
+    let before = told(Facts {
+        agreement: Some(longer.to_string().into()),
+        ..serving("c", &admission.agreement, "c")
+    });
+    assert_eq!(left([out(), voting("b"), before]), Some(SECOND * 10), "the longest locks count");
 }

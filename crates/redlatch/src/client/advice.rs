@@ -30,7 +30,11 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
             "point {asked} back to a server of its own (DNS, NAT, proxy, port forward); if the \
              names of servers were swapped for good: `redlatch admit --replace --all{options}`"
         ),
-        Cause::Watched => "wait until they have, or turn the restart guard on".into(),
+        Cause::Watched => {
+            "if they use more nodes than are named here, name the same ones; if not, \
+                           wait until they have admitted it"
+                .into()
+        }
         _ => format!(
             "`redlatch admit --wait {which}{options}` waits for that; if no forgotten lock can still \
              be in use, `redlatch admit {which}{options}` skips the wait"
@@ -41,7 +45,10 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
 /// Advice on the nodes that waiting does not help; empty if there are none. It
 /// follows the votes.
 pub(super) fn about_conflicts(votes: &Votes) -> String {
-    let options = node_options(votes);
+    let mut options = node_options(votes);
+    if votes.tally().nodes == 1 {
+        options.push_str(GUARDED);
+    }
     let mut words = String::new();
     let mut seen: Vec<std::mem::Discriminant<Cause>> = Vec::new();
     for node in votes {
@@ -69,10 +76,13 @@ pub(super) fn admit_command(votes: &Votes, agreement: Option<&Agreement>) -> Str
         let _ = write!(command, " --skew {}", typed(skew));
     }
     if votes.tally().nodes == 1 {
-        command.push_str(" --restart-guard on");
+        command.push_str(GUARDED);
     }
     command
 }
+
+/// With one node, the guard is off unless it is asked for, and `admit` needs it.
+const GUARDED: &str = " --restart-guard on";
 
 /// The options that name these nodes, without logins. A custom node has no address
 /// that could be typed.

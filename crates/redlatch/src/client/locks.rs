@@ -221,11 +221,11 @@ impl Locks {
         let (keys, (line, facts)) = both(keys, both(line, facts)).await;
         let told = keys.and_then(|keys| Ok((keys, line?, facts?)));
         let (keys, line, facts) = told.map_err(|_| StatusError::Stopped)?;
-        let facts = |node| facts.as_ref().and_then(|facts| facts.get(node));
-        let nodes = 0..shared.nodes.len();
-        let standings =
-            nodes.map(|node| Some(shared.admission.as_ref()?.standing(node, facts(node)?)));
-        Ok(Status::new(&shared.nodes, &keys, &line, standings.collect()))
+        let standings = match facts {
+            Some(facts) => shared.standings(&facts).into_iter().map(Some).collect(),
+            None => vec![None; shared.nodes.len()],
+        };
+        Ok(Status::new(&shared.nodes, &keys, &line, standings))
     }
 
     /// Returns the state of every node now: whether it votes, may not vote yet or
@@ -262,11 +262,9 @@ impl Locks {
         let shared = &self.handle.shared;
         let facts = self.handle.survey(Command::Examine, FIRST_ANSWER).await;
         let facts = facts.map_err(|_| HealthError::Stopped)?;
-        let told = shared.nodes.iter().zip(&facts).enumerate();
-        let nodes = told.map(|(at, (node, reply))| NodeStanding {
-            node: node.name().into(),
-            standing: shared.standing(at, reply),
-        });
+        let nodes = shared.nodes.iter().zip(shared.standings(&facts));
+        let nodes =
+            nodes.map(|(node, standing)| NodeStanding { node: node.name().into(), standing });
         Ok(Health { nodes: nodes.collect() })
     }
 

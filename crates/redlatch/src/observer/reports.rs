@@ -49,8 +49,19 @@ pub struct Forced {
     pub node: Arc<str>,
     /// The owner's label; `None` if there was no lock, or one of another library.
     pub owner: Option<String>,
-    /// Whether a lock was there and was removed.
-    pub outcome: Result<bool, Fault>,
+    /// What was there, or why that is not known.
+    pub outcome: Result<Removal, Fault>,
+}
+
+/// What a forced release found on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// A lock, which was removed.
+    Removed,
+    /// No key.
+    Free,
+    /// A key that is no lock, and stays: it does not expire, or is no text.
+    NoLock,
 }
 
 /// One node's report about itself. Returned by

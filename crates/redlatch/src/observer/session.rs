@@ -2,7 +2,7 @@
 
 use super::{
     others::Unseen,
-    reports::{Examined, Trial},
+    reports::{Examined, Removal, Trial},
 };
 use crate::{
     driver::clock::{Clock, wall_micros},
@@ -132,26 +132,23 @@ impl Session {
     pub(super) async fn force(
         mut self,
         resources: Resources,
-    ) -> (Option<String>, Result<bool, Fault>) {
+    ) -> (Option<String>, Result<Removal, Fault>) {
         let found = self.ask(Command::Inspect { resources: resources.clone() }).await;
         let value = match &found {
             Reply::Keys(keys) => match keys.first() {
                 Some(KeyState::Held { value: Some(value), remaining: Some(_), .. }) => {
                     value.clone()
                 }
-                Some(KeyState::Free) => return (None, Ok(false)),
+                Some(KeyState::Free) => return (None, Ok(Removal::Free)),
                 // Not a lock but data: of another type, or without expiry.
-                _ => {
-                    let reason = "what stands there is no lock: it does not expire, or is no text";
-                    return (None, Err(Fault::Refused(reason.into())));
-                }
+                _ => return (None, Ok(Removal::NoLock)),
             },
             _ => return (None, Err(fault_in(found))),
         };
         let token = Token::from_bytes(&value);
         let outcome = match self.ask(Command::Release { resources, token, then: None }).await {
-            Reply::Vote(Vote::Granted) => Ok(true),
-            Reply::Vote(Vote::Gone) => Ok(false),
+            Reply::Vote(Vote::Granted) => Ok(Removal::Removed),
+            Reply::Vote(Vote::Gone) => Ok(Removal::Free),
             reply => Err(fault_in(reply)),
         };
         (owner_of(&value), outcome)

@@ -64,31 +64,12 @@ impl Node {
 
     /// Returns what it said at the last look.
     pub(super) fn facts(&self) -> Option<&Facts> {
-        match &self.look {
-            Some(Reply::Facts(facts)) => Some(facts),
-            _ => None,
-        }
-    }
-
-    /// Returns whether it has forgotten nothing, judging by its last answer: it has
-    /// a marker of its current run, whoever set it, or had one when it was taken
-    /// over in this run. `None` if it did not answer.
-    pub(super) fn remembers(&self) -> Option<bool> {
-        let facts = self.facts()?;
-        let admitted = facts.marker.as_ref().is_some_and(|marker| marker.run == facts.identity.run);
-        let taken = facts.reserved.is_some() && facts.agreement.is_some() && facts.mark.is_some();
-        Some(admitted || taken)
+        self.look.as_ref().and_then(Reply::facts)
     }
 
     /// Returns whether an operator had it taken over for us.
     pub(super) fn is_reserved(&self, fingerprint: Fingerprint) -> bool {
         self.facts().is_some_and(|facts| facts.reserved == Some(fingerprint))
-    }
-
-    /// Returns whether it serves clients of another agreement.
-    pub(super) fn serves_others(&self) -> bool {
-        let marked = self.facts().is_some_and(|facts| facts.marker.is_some());
-        marked && self.outlook == Some(Outlook::Disagrees)
     }
 
     /// Draws conclusions from the node's last answer. Silence leaves its state open

@@ -108,14 +108,18 @@ impl Shared {
         Shared { counted: self.counted.clone(), node_log: self.node_log.clone(), ..shared }
     }
 
-    /// The standing of a node that gives this reply to [`Command::Examine`].
-    pub(crate) fn standing(&self, node: usize, reply: &Reply) -> Standing {
-        match (&self.admission, &self.counted) {
-            (Some(admission), _) => admission.standing(node, reply),
-            (None, Some(counted)) => counted.at(self.nodes[node].name()).unguarded_standing(reply),
-            (None, None) if matches!(reply, Reply::Facts(_)) => Standing::Admitted,
-            (None, None) => Standing::unknown(reply),
+    /// The standings of the nodes, by their replies to [`Command::Examine`].
+    pub(crate) fn standings(&self, replies: &[Reply]) -> Vec<Standing> {
+        if let Some(admission) = &self.admission {
+            return admission.standings(replies).into();
         }
+        let nodes = self.nodes.iter().zip(replies);
+        let standings = nodes.map(|(node, reply)| match &self.counted {
+            Some(counted) => counted.at(node.name()).unguarded_standing(reply),
+            None if matches!(reply, Reply::Facts(_)) => Standing::Admitted,
+            None => Standing::unknown(reply),
+        });
+        standings.collect()
     }
 
     /// Opens a link to each node.
