@@ -10,6 +10,7 @@ use crate::{
     failure::Failure,
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
+    trace::Trace,
 };
 use redlatch::{
     Cause, NodeStanding, Quarantine, ReplaceError, Standing, node,
@@ -23,7 +24,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Result<Exit, Failure> {
+pub(crate) async fn admit(
+    args: AdmitArgs,
+    settings: Settings,
+    say: Say,
+    mut trace: Option<&mut Trace>,
+) -> Result<Exit, Failure> {
     if args.which.is_empty() && !args.all && !args.wait {
         let words = "which nodes? name them, or say --all, to vouch for them; `redlatch admit --wait` \
                      waits for all of them instead, and is always safe";
@@ -31,6 +37,9 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
     }
     let observer = settings.builder().observer()?;
     let named = named(&args, &settings, &observer)?;
+    if let Some(trace) = &mut trace {
+        trace.on_nodes(named.iter().map(|name| &**name));
+    }
     let watcher = Watcher { observer: &observer, say, until: until(args.timeout) };
     let mut missing = Vec::new();
     let standings = if args.replace {
@@ -39,6 +48,11 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         }
         if !args.yes {
             doubts::ask_to_replace(&observer, &named).await?;
+        }
+        if let Some(trace) = &mut trace {
+            // It takes minutes, and may be interrupted.
+            vouched(&args, trace);
+            trace.write_start();
         }
         watcher.replace(&named).await?
     } else if args.wait {
@@ -53,7 +67,11 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         if !args.yes {
             doubts::ask_to_vouch(&observer, &named).await?;
         }
-        observer.admit(&named).await?
+        let standings = observer.admit(&named).await?;
+        if let Some(trace) = &mut trace {
+            vouched(&args, trace);
+        }
+        standings
     };
     let exit = report(&observer, &standings, &named, settings.typed(), args.words.json, say)?;
     if missing.is_empty() {
@@ -62,6 +80,17 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
     let words = format!("restart no other node yet: {}", planted::in_words(&missing));
     say.say(&Event::failed(words, Exit::TooFewNodes));
     Ok(Exit::TooFewNodes)
+}
+
+/// Puts on record what the user answers for.
+fn vouched(args: &AdmitArgs, trace: &mut Trace) {
+    trace.succeeded();
+    let options = [(args.yes, "--yes"), (args.all_stopped, "--all-stopped")];
+    let given: Vec<&str> =
+        options.iter().filter(|(is_given, _)| *is_given).map(|it| it.1).collect();
+    if !given.is_empty() {
+        trace.note(&format!("with {}", given.join(" and ")));
+    }
 }
 
 fn until(timeout: Option<Duration>) -> Option<Instant> {

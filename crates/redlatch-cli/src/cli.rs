@@ -302,17 +302,20 @@ pub(crate) struct AdmitArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) words: Words,
 }
 
 /// Says what came of every attempt: why a job did not run last night.
 ///
 /// Each `run`, `acquire`, `extend` and `release` of this user leaves a line in a
-/// log on this machine. Without a NAME, all locks are shown.
+/// log on this machine, and so do `admit` and `admit --replace`. Without a NAME,
+/// everything is shown.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("log"))]
 pub(crate) struct LogArgs {
-    /// Only attempts on these locks.
+    /// Only attempts on these locks, or nodes.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
     /// Only attempts since then: 8h (ago), 01:00 or "2026-11-17 01:00".
@@ -451,7 +454,7 @@ pub(crate) struct Waiting {
 }
 
 /// Where the locks are.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct PlaceArgs {
     /// A server that votes; repeat this option for each server.

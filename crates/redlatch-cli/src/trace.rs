@@ -2,7 +2,8 @@
 //!
 //! In:  what happens to one attempt. Out: records, in the local log and in syslog.
 //!
-//! Promise: a trace that cannot be written makes no job fail, or wait. `-v` says so.
+//! Promise: a trace that cannot be written makes no job fail, or wait. It is reported on
+//! stderr, and in syslog for `--quiet`.
 
 mod log_file;
 mod place;
@@ -41,7 +42,7 @@ const LONGEST: usize = 2000;
 /// How long to wait for a slow disk.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const TOO_SLOW: &str = "no trace is left: the disk is too slow";
+const TOO_SLOW: &str = "this attempt is not in the log: the disk is too slow";
 
 /// What is known of one attempt so far.
 #[derive(Debug, Clone)]
@@ -95,7 +96,9 @@ impl About {
             held_ms: None,
             exit: None,
         };
-        facts::begin(&record.names);
+        if !task.is_on_nodes() {
+            facts::begin(&record.names);
+        }
         Trace { place, record, began: Instant::now(), granted: None }
     }
 }
@@ -133,6 +136,11 @@ impl Trace {
     pub(crate) fn renewed(&mut self, lease: &Lease) {
         self.record.votes = Some(in_short(&lease.votes()));
         facts::voted(self.record.votes.clone());
+    }
+
+    /// The same attempt, on these nodes.
+    pub(crate) fn on_nodes<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        self.record.names = names.into_iter().map(hide).collect();
     }
 
     /// What was asked for was done; nothing more is known.
@@ -210,7 +218,7 @@ impl Trace {
         let writing = thread::Builder::new().spawn(move || done.send(place.write(&record)));
         let written = match writing {
             Ok(_) => is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(TOO_SLOW.into())),
-            Err(error) => Err(format!("no trace is left: {error}")),
+            Err(error) => Err(format!("this attempt is not in the log: {error}")),
         };
         if let Err(reason) = written {
             say.say(&Event::Untraced { reason });

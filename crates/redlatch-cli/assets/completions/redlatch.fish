@@ -184,11 +184,15 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guar
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes (all, if you name none) may vote again and have the locks back that are held'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All nodes'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Doesn\'t ask for confirmation, even if there are locks on the nodes'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: says that all clients with the other list are stopped, so the lists may differ by more'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
