@@ -63,7 +63,7 @@ pub(crate) async fn acquire(
             Ok(Exit::Done)
         }
         Err(error) => {
-            let failure = Failure::about(&args.names, locks, error).await;
+            let failure = Failure::about(&args.names, &settings, locks, error).await;
             Err(failure.after(settings.wait()))
         }
     }

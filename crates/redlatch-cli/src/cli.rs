@@ -1,7 +1,7 @@
 //! The command line, as parsed. The doc comments are the `--help` texts.
 #![expect(clippy::doc_markdown, reason = "these comments are the help, which is plain text")]
 
-use crate::{duration, help, local_time, manual::Page, trace::TraceArgs};
+use crate::{doctor, duration, help, local_time, manual::Page, trace::TraceArgs};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Deserialize;
@@ -243,7 +243,7 @@ pub(crate) struct DoctorArgs {
     /// How the name of the test lock starts.
     ///
     /// If your user may only lock `deploy:*`, use `deploy:`.
-    #[arg(long, value_name = "TEXT", default_value = "redlatch:doctor:")]
+    #[arg(long, value_name = "TEXT", default_value = doctor::UNNAMED)]
     pub(crate) prefix: OsString,
     /// The TTL to judge response times by.
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ttl)]
@@ -484,7 +484,7 @@ pub(crate) struct PlaceArgs {
     /// What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node].
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) restart_guard: Option<GuardMode>,
-    /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files].
+    /// How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files].
     #[arg(long, value_name = "TIME", value_parser = duration::parse_some)]
     pub(crate) node_timeout: Option<Duration>,
 }

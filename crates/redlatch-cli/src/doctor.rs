@@ -15,7 +15,9 @@ use crate::{
     trace::{Place, TraceArgs},
 };
 use findings::{Evidence, examine_all, outage};
-pub(crate) use findings::{Finding, Level, clocks, endless, node_timeout, speed, unlisted};
+pub(crate) use findings::{
+    Finding, Level, UNNAMED, clocks, endless, node_timeout, speed, unlisted,
+};
 use probe::{Listener, probe};
 use redlatch::{
     LockState, NodeKey, Standing,

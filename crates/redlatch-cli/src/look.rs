@@ -175,7 +175,7 @@ fn failed_text(fault: &Fault) -> String {
     }
 }
 
-fn is_down(fault: &Fault) -> bool {
+pub(crate) fn is_down(fault: &Fault) -> bool {
     matches!(fault, Fault::TimedOut(_) | Fault::Disconnected(_) | Fault::Unreachable(_))
 }
 

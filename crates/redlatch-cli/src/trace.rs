@@ -154,7 +154,10 @@ impl Trace {
 
     /// Something was reported: whatever went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
-        if let Some(words) = event.trouble() {
+        // That the command was killed with redlatch is on record already.
+        let is_known =
+            self.record.ended == Some(End::Killed) && matches!(event, Event::Killed { .. });
+        if let Some(words) = event.trouble().filter(|_| !is_known) {
             self.note(&words);
         }
     }
@@ -192,7 +195,7 @@ impl Trace {
     /// The process that the caller started was killed.
     pub(crate) fn front_died(&mut self) {
         self.killed();
-        self.note("redlatch was killed (SIGKILL?), and the command with it");
+        self.note("redlatch was killed, and the command with it");
     }
 
     /// What is known so far.

@@ -308,6 +308,7 @@ fn whoever_is_killed_is_explained() {
     send("KILL", front.pid());
     let told = log("redlatch was killed");
     assert!(told.contains("sh was killed after"), "{told}");
+    assert!(told.contains("and the command with it; exit 137;"), "{told}");
 
     let _ = fs::remove_file(sandbox.path("up"));
     let front = running(&sandbox);

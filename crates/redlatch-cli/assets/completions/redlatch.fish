@@ -62,7 +62,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l skew -d 'How f
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -84,7 +84,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l skew -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -103,7 +103,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -121,7 +121,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l skew -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -140,7 +140,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l watch -d 'Keeps looking until interrupted'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s v -l verbose -d 'Prints what is going on'
@@ -154,7 +154,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l skew -d 'How fa
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -169,7 +169,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -183,7 +183,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l skew -d 'How
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -213,7 +213,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l skew -d 'How f
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l once -d 'Prints one snapshot as plain text, or as JSON with --json'
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s v -l verbose -d 'Prints what is going on'
@@ -231,7 +231,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l skew -d 'How f
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -251,7 +251,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l skew -d '
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
