@@ -8,6 +8,7 @@ use crate::{
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
+    look::{self, failed_text},
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
     trace::Trace,
@@ -264,6 +265,9 @@ fn out<'a>(nodes: &'a [NodeStanding], named: &[Arc<str>]) -> Vec<&'a NodeStandin
 fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     let told = out.iter().map(|node| match &node.standing {
         Standing::Quarantined(quarantine) => format!("{} {}", node.node, for_another(quarantine)),
+        Standing::Failed(fault) if !look::is_down(fault) => {
+            format!("{} answers, but cannot be used", node.node)
+        }
         _ => format!("{} down", node.node),
     });
     let told: Vec<String> = told.collect();
@@ -322,7 +326,7 @@ fn text(observer: &Observer, standings: &[NodeStanding], paint: Paint) -> String
                 let cause = readable(&quarantine.cause.to_string());
                 paint.yellow(&format!("{}: {cause}{other}", for_another(quarantine)))
             }
-            Standing::Failed(fault) => paint.red(&format!("down: {fault}")),
+            Standing::Failed(fault) => paint.red(&failed_text(fault)),
             _ => "not known".into(),
         };
         let _ = writeln!(text, "{:widest$}  {stands}", label(node));
@@ -370,7 +374,7 @@ impl From<ReplaceError> for Failure {
             ReplaceError::TooDifferent { .. } => {
                 (Exit::Failed, "change the list one node at a time, and replace after each change")
             }
-            ReplaceError::UnderWay { .. } => (Exit::Failed, "let that end first"),
+            ReplaceError::UnderWay { .. } => (Exit::Failed, "wait until that is done"),
             ReplaceError::Forgot { .. } => {
                 (Exit::TooFewNodes, "wait for that with their settings first")
             }

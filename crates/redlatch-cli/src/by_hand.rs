@@ -228,7 +228,7 @@ pub(crate) async fn force(
         };
         confirm(
             &format!("{whose}Take {shown} away? Its holder may still be at work."),
-            "nobody is there to ask; add --yes to take the lock away",
+            "stdin is not a terminal, so nobody can confirm this; add --yes to take the lock away",
         )?;
     }
     let forced = observer.force_release(name.as_bytes()).await?;

@@ -217,9 +217,10 @@ pub(crate) struct StatusArgs {
     pub(crate) words: Words,
 }
 
-/// Lists the locks that are held: by whom, since when, and how many wait for them.
+/// Lists the locks of Redlatch that are held: by whom, since when, and how many wait for them.
 ///
-/// Locks of other libraries are not listed: their keys look like any other key.
+/// Locks of other libraries are not listed: their keys look like any other key. `status`
+/// shows them by name.
 /// Servers are read in small steps (SCAN), so that nothing blocks them.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("ls"))]
@@ -341,7 +342,7 @@ pub(crate) struct LogArgs {
 /// Shows nodes, locks and what is wrong, live.
 ///
 /// Keys: q quits, ? helps, / filters, s sorts, Enter looks into a lock. If stdout
-/// is no terminal, it prints one snapshot after the other as plain text. It takes
+/// is not a terminal, it prints one snapshot after the other as plain text. It takes
 /// no lock and changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("top"))]

@@ -165,7 +165,7 @@ fn state_text(state: &LockState, paint: Paint) -> String {
 }
 
 /// Why a node did not tell: it is down, or it answers and cannot be used as it is.
-fn failed_text(fault: &Fault) -> String {
+pub(crate) fn failed_text(fault: &Fault) -> String {
     match fault {
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
             format!("answers, but cannot be used: {why}")

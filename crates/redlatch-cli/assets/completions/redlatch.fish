@@ -31,7 +31,7 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "acquire" -d 'Take
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "extend" -d 'Extends a lock that `acquire` took, and prints its new handle'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "release" -d 'Releases a lock that `acquire` took; with --force, anyone\'s'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Shows who holds a lock, node by node, and who waits for it, without taking it'
-complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks that are held: by whom, since when, and how many wait for them'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks of Redlatch that are held: by whom, since when, and how many wait for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Checks every node and reports what could cause trouble'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for nodes that are quarantined, or vouches for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "log" -d 'Says what came of every attempt: why a job did not run last night'

@@ -248,7 +248,9 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         _ => Finding::problem(format!(
             "{out}: it is being taken by clients with another list of nodes, or other times"
         ))
-        .fix(format!("let that end; or, to take it back: redlatch admit --replace {name}")),
+        .fix(format!(
+            "wait until that is done; or, to take it back: redlatch admit --replace {name}"
+        )),
     })
 }
 
@@ -453,6 +455,9 @@ fn count(evidence: &Evidence<'_>) -> Option<Finding> {
         1 => Some(Finding::warning(
             "there is one node: without it there are no locks, and what it forgets is forgotten; \
              3 or 5 nodes survive that",
+        )),
+        2 => Some(Finding::warning(
+            "there are 2 nodes: if either of them fails, no lock can be taken; use 3",
         )),
         _ if nodes.is_multiple_of(2) => Some(Finding::warning(format!(
             "there are {nodes} nodes: they survive no more failures than {} would; use an odd number",

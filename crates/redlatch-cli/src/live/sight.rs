@@ -6,6 +6,7 @@ use crate::{
     doctor::{Finding, clocks, endless, node_timeout, speed, unlisted, user_in},
     duration::{readable, show},
     failure::Failure,
+    look::failed_text,
     percent,
     plain::plain,
     settings::Settings,
@@ -82,15 +83,21 @@ impl Looker {
                     found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
                     (Stands::Quarantined, out.remaining, Some(cause))
                 }
-                Standing::Failed(fault) => (Stands::Down, None, Some(fault.to_string())),
-                other => (Stands::Down, None, Some(format!("{other:?}"))),
+                Standing::Failed(fault) => {
+                    found.push(Finding::warning(failed_text(&fault)));
+                    (Stands::Down, None, Some(fault.to_string()))
+                }
+                other => {
+                    found.push(Finding::warning(format!("down: {other:?}")));
+                    (Stands::Down, None, Some(format!("{other:?}")))
+                }
             },
-            Err(fault) => (Stands::Down, None, Some(fault.to_string())),
+            Err(fault) => {
+                found.push(Finding::warning(failed_text(fault)));
+                (Stands::Down, None, Some(fault.to_string()))
+            }
         };
-        if stands == Stands::Down {
-            let reason = reason.as_deref().unwrap_or_default();
-            found.push(Finding::warning(format!("down: {reason}")));
-        } else {
+        if stands != Stands::Down {
             found.extend(speed(node.round_trip, self.node_timeout, self.ttl));
             found.extend(unlisted_for.and_then(|(_, fault)| unlisted(fault, &self.users[at])));
         }

@@ -117,7 +117,7 @@ impl Session {
                 Some(KeyState::Free) => return (None, Ok(false)),
                 // Not a lock but data: of another type, or without expiry.
                 _ => {
-                    let reason = "what stands there is no lock: it does not expire, or is no text";
+                    let reason = "the key is not a lock: it has no TTL, or is not a string";
                     return (None, Err(Fault::Refused(reason.into())));
                 }
             },
