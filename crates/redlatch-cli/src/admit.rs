@@ -9,8 +9,10 @@ use crate::{
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
+    look::{self, failed_text},
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
+    trace::Trace,
 };
 use redlatch::{
     Cause, NodeStanding, Quarantine, ReplaceError, Standing, node,
@@ -24,7 +26,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Result<Exit, Failure> {
+pub(crate) async fn admit(
+    args: AdmitArgs,
+    settings: Settings,
+    say: Say,
+    mut trace: Option<&mut Trace>,
+) -> Result<Exit, Failure> {
     if args.which.is_empty() && !args.all && !args.wait {
         let words = "which nodes? name them, or say --all, to vouch for them; `redlatch admit --wait` \
                      waits for all of them instead, and is always safe";
@@ -32,6 +39,9 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
     }
     let observer = settings.builder().observer()?;
     let named = named(&args, &settings, &observer)?;
+    if let Some(trace) = &mut trace {
+        trace.on_nodes(named.iter().map(|name| &**name));
+    }
     let watcher = Watcher { observer: &observer, say, until: until(args.timeout) };
     let mut missing = Vec::new();
     let standings = if args.replace {
@@ -40,6 +50,11 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         }
         if !args.yes {
             doubts::ask_to_replace(&observer, &named, args.all_stopped).await?;
+        }
+        if let Some(trace) = &mut trace {
+            // It takes minutes, and may be interrupted.
+            vouched(&args, trace);
+            trace.write_start();
         }
         watcher.replace(&named).await?
     } else if args.wait {
@@ -58,7 +73,11 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
         if !args.yes {
             doubts::ask_to_vouch(&observer, &named).await?;
         }
-        observer.admit(&named).await?
+        let standings = observer.admit(&named).await?;
+        if let Some(trace) = &mut trace {
+            vouched(&args, trace);
+        }
+        standings
     };
     let exit = report(&observer, &standings, &named, settings.typed(), args.words.json, say)?;
     if missing.is_empty() {
@@ -67,6 +86,17 @@ pub(crate) async fn admit(args: AdmitArgs, settings: Settings, say: Say) -> Resu
     let words = format!("restart no other node yet: {}", planted::in_words(&missing));
     say.say(&Event::failed(words, Exit::TooFewNodes));
     Ok(Exit::TooFewNodes)
+}
+
+/// Puts on record what the user answers for.
+fn vouched(args: &AdmitArgs, trace: &mut Trace) {
+    trace.succeeded();
+    let options = [(args.yes, "--yes"), (args.all_stopped, "--all-stopped")];
+    let given: Vec<&str> =
+        options.iter().filter(|(is_given, _)| *is_given).map(|it| it.1).collect();
+    if !given.is_empty() {
+        trace.note(&format!("with {}", given.join(" and ")));
+    }
 }
 
 fn until(timeout: Option<Duration>) -> Option<Instant> {
@@ -240,6 +270,9 @@ fn out<'a>(nodes: &'a [NodeStanding], named: &[Arc<str>]) -> Vec<&'a NodeStandin
 fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     let told = out.iter().map(|node| match &node.standing {
         Standing::Quarantined(quarantine) => format!("{} {}", node.node, for_another(quarantine)),
+        Standing::Failed(fault) if !look::is_down(fault) => {
+            format!("{} answers, but cannot be used", node.node)
+        }
         _ => format!("{} down", node.node),
     });
     let told: Vec<String> = told.collect();
@@ -298,7 +331,7 @@ fn text(observer: &Observer, standings: &[NodeStanding], paint: Paint) -> String
                 let cause = readable(&quarantine.cause.to_string());
                 paint.yellow(&format!("{}: {cause}{other}", for_another(quarantine)))
             }
-            Standing::Failed(fault) => paint.red(&format!("down: {fault}")),
+            Standing::Failed(fault) => paint.red(&failed_text(fault)),
             _ => "not known".into(),
         };
         let _ = writeln!(text, "{:widest$}  {stands}", label(node));
@@ -347,7 +380,7 @@ impl From<ReplaceError> for Failure {
                 (Exit::Failed, "change the list one node at a time, and replace after each change")
             }
             ReplaceError::UnderWay { .. } => {
-                (Exit::Failed, "let that end first, or finish it with their settings")
+                (Exit::Failed, "wait until that is done, or finish it with their settings")
             }
             ReplaceError::Forgot { .. } => {
                 (Exit::TooFewNodes, "wait for that with their settings first")

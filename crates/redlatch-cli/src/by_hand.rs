@@ -66,7 +66,7 @@ pub(crate) async fn acquire(
             Ok(Exit::Done)
         }
         Err(error) => {
-            let failure = Failure::about(&args.names, locks, error).await;
+            let failure = Failure::about(&args.names, &settings, locks, error).await;
             Err(in_vain(failure))
         }
     }
@@ -235,7 +235,7 @@ pub(crate) async fn force(
         };
         confirm(
             &format!("{whose}Take {shown} away? Its holder may still be at work."),
-            "nobody is there to ask; add --yes to take the lock away",
+            "stdin is not a terminal, so nobody can confirm this; add --yes to take the lock away",
         )?;
     }
     let forced = observer.force_release(name.as_bytes()).await?;

@@ -1,7 +1,7 @@
 //! The command line, as parsed. The doc comments are the `--help` texts.
 #![expect(clippy::doc_markdown, reason = "these comments are the help, which is plain text")]
 
-use crate::{duration, help, local_time, manual::Page, trace::TraceArgs};
+use crate::{doctor, duration, help, local_time, manual::Page, trace::TraceArgs};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Deserialize;
@@ -217,7 +217,7 @@ pub(crate) struct StatusArgs {
     pub(crate) words: Words,
 }
 
-/// Lists the locks that are held: by whom, since when, and how many wait for them.
+/// Lists the locks of Redlatch that are held: by whom, since when, and how many wait for them.
 ///
 /// Locks of other libraries are not listed: their keys look like any other key;
 /// `redlatch status NAME` shows them.
@@ -244,7 +244,7 @@ pub(crate) struct DoctorArgs {
     /// How the name of the test lock starts.
     ///
     /// If your user may only lock `deploy:*`, use `deploy:`.
-    #[arg(long, value_name = "TEXT", default_value = "redlatch:doctor:")]
+    #[arg(long, value_name = "TEXT", default_value = doctor::UNNAMED)]
     pub(crate) prefix: OsString,
     /// The TTL to judge response times by.
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ttl)]
@@ -303,17 +303,20 @@ pub(crate) struct AdmitArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) words: Words,
 }
 
 /// Says what came of every attempt: why a job did not run last night.
 ///
 /// Each `run`, `acquire`, `extend` and `release` of this user leaves a line in a
-/// log on this machine. Without a NAME, all locks are shown.
+/// log on this machine, and so do `admit` and `admit --replace`. Without a NAME,
+/// everything is shown.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("log"))]
 pub(crate) struct LogArgs {
-    /// Only attempts on these locks.
+    /// Only attempts on these locks, or nodes.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
     /// Only attempts since then: 8h (ago), 01:00 or "2026-11-17 01:00".
@@ -339,7 +342,7 @@ pub(crate) struct LogArgs {
 /// Shows nodes, locks and what is wrong, live.
 ///
 /// Keys: q quits, ? helps, / filters, s sorts, Enter looks into a lock. If stdout
-/// is no terminal, it prints one snapshot after the other as plain text. It takes
+/// is not a terminal, it prints one snapshot after the other as plain text. It takes
 /// no lock and changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("top"))]
@@ -452,7 +455,7 @@ pub(crate) struct Waiting {
 }
 
 /// Where the locks are.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct PlaceArgs {
     /// A server that votes; repeat this option for each server.
@@ -482,7 +485,7 @@ pub(crate) struct PlaceArgs {
     /// What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node].
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) restart_guard: Option<GuardMode>,
-    /// How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files].
+    /// How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files].
     #[arg(long, value_name = "TIME", value_parser = duration::parse_some)]
     pub(crate) node_timeout: Option<Duration>,
 }

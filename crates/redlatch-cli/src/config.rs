@@ -79,6 +79,12 @@ pub(crate) struct NodeTable {
 pub(crate) enum ConfigError {
     #[error("the config file {} cannot be read: {error}", .path.display())]
     Unreadable { path: PathBuf, error: io::Error },
+    #[error(
+        "the config file {} cannot be read: {error}; HOME leads there: set it to the home directory \
+         of this user, or name a file with --config",
+        .path.display()
+    )]
+    WrongHome { path: PathBuf, error: io::Error },
     #[error("{}:{line}: {message}", .path.display())]
     Invalid { path: PathBuf, line: usize, message: String },
     #[error(
@@ -117,7 +123,7 @@ impl Config {
             return read(here, file);
         }
         for path in usual_places() {
-            if let Some(file) = open(&path)? {
+            if let Some(file) = open(&path).map_err(|error| at_home(error, env::home_dir()))? {
                 return read(&path, file);
             }
         }
@@ -139,6 +145,19 @@ fn open(path: &Path) -> Result<Option<File>, ConfigError> {
 
 fn unreadable(path: &Path, error: io::Error) -> ConfigError {
     ConfigError::Unreadable { path: path.into(), error }
+}
+
+/// A file in a home that this user may not enter: `HOME` is that of another user.
+fn at_home(error: ConfigError, home: Option<PathBuf>) -> ConfigError {
+    match error {
+        ConfigError::Unreadable { path, error }
+            if error.kind() == io::ErrorKind::PermissionDenied
+                && home.is_some_and(|home| path.starts_with(home)) =>
+        {
+            ConfigError::WrongHome { path, error }
+        }
+        error => error,
+    }
 }
 
 /// The paths of the user's and the system's config file.

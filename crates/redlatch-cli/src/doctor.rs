@@ -6,14 +6,18 @@ mod probe;
 use crate::{
     admit::{standing_json, tell_address},
     cli::DoctorArgs,
+    config::Config,
     exit::Exit,
     failure::Failure,
     plain::plain,
     say::{Paint, Say, millis, print_json},
     settings::Settings,
+    trace::{Place, TraceArgs},
 };
 use findings::{Evidence, examine_all};
-pub(crate) use findings::{Finding, Level, clocks, endless, node_timeout, speed, unlisted};
+pub(crate) use findings::{
+    Finding, Level, UNNAMED, clocks, endless, node_timeout, speed, unlisted,
+};
 use probe::{Listener, probe};
 use redlatch::{
     LockState, NodeKey, Standing,
@@ -68,6 +72,7 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         node_timeout: settings.node_timeout(),
     };
     let mut findings = examine_all(&evidence);
+    findings.extend(unlogged(&args));
     // A server with many keys takes long to list its locks, and says at once if it may not.
     let listing = tokio::time::timeout(LISTING, observer.list("*")).await.ok();
     for (node, fault) in listing.iter().flat_map(|listing| &listing.failed) {
@@ -85,6 +90,16 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         }
     }
     report(&examined, &standings, &findings, args.words.json)
+}
+
+/// A log that cannot be written.
+fn unlogged(args: &DoctorArgs) -> Option<Finding> {
+    let config = Config::load(args.place.config.as_deref()).ok()?;
+    let log = Place::new(&TraceArgs::default(), &config).ok()?.log?;
+    let error = log.check().err()?;
+    let words =
+        format!("the log of this user's runs, {}, cannot be written: {error}", log.path.display());
+    Some(Finding::warning(words).fix("make it writable, or name another: --log FILE, REDLATCH_LOG"))
 }
 
 /// What else is at the addresses where no node answers.

@@ -38,7 +38,7 @@ pub(crate) fn parse_some_or_forever(text: &str) -> Result<Duration, String> {
 
 fn some(text: &str, duration: Duration) -> Result<Duration, String> {
     if duration.is_zero() {
-        return Err(format!("`{text}` is no time at all; use more"));
+        return Err(format!("`{text}` must be longer than zero"));
     }
     Ok(duration)
 }
@@ -109,7 +109,7 @@ mod tests {
         }
         assert_eq!(parse_or_forever("forever"), Ok(Duration::MAX));
         assert!(parse_or_forever("for ever").is_err());
-        assert!(parse_some("0s").unwrap_err().contains("no time at all"));
+        assert!(parse_some("0s").unwrap_err().contains("longer than zero"));
         assert!(parse_some_or_forever("0ms").is_err());
         assert_eq!(parse_some_or_forever("forever"), Ok(Duration::MAX));
     }

@@ -214,6 +214,7 @@ impl Event {
             | Event::Skipped { exit: Exit::Held | Exit::HeldAs(_), .. }
             | Event::Awaited { .. }
             | Event::Listening { .. }
+            | Event::Untraced { .. }
             | Event::Waiting { is_trouble: true, .. } => Level::Notice,
             Event::Renewed { .. } => Level::Event,
             // Whoever sent the signal knows.

@@ -72,7 +72,7 @@ impl Termination for Exit {
     }
 }
 
-/// The part of `--help` for commands that take a lock.
+/// The part of `--help` for `run`, and for all commands together.
 pub(crate) const HELP: &str = "\
 Exit status:
   0    done
@@ -85,6 +85,39 @@ Exit status:
   127  the command was not found
   128+n  signal n ended the command, or the wait
   Anything else is the command's own status.";
+
+/// The part of `--help` for `acquire`.
+pub(crate) const ACQUIRE_HELP: &str = "\
+Exit status:
+  0    done
+  121  another owner has the lock
+  122  too few nodes answered, or may vote
+  125  redlatch itself failed, or was used incorrectly
+  128+n  signal n ended the wait";
+
+/// The part of `--help` for `extend` and `release`.
+pub(crate) const HANDLE_HELP: &str = "\
+Exit status:
+  0    done
+  122  too few nodes answered, or may vote: the outcome is not known
+  123  the lock is no longer yours
+  125  redlatch itself failed, or was used incorrectly
+  128+n  signal n ended it";
+
+/// The part of `--help` for `status`.
+pub(crate) const STATUS_HELP: &str = "\
+Exit status:
+  0    all locks are free
+  121  one is held, or reserved for the next in line
+  122  too few nodes answered, or may vote
+  125  redlatch itself failed, or was used incorrectly";
+
+/// The part of `--help` for `ls`.
+pub(crate) const LS_HELP: &str = "\
+Exit status:
+  0    done
+  122  too few nodes answered, or may vote: the list may not be complete
+  125  redlatch itself failed, or was used incorrectly";
 
 /// The part of `--help` for `doctor`.
 pub(crate) const DOCTOR_HELP: &str = "\
@@ -112,6 +145,10 @@ pub(crate) fn help(command: &str) -> &'static str {
     match command {
         "doctor" => DOCTOR_HELP,
         "admit" => ADMIT_HELP,
+        "acquire" => ACQUIRE_HELP,
+        "extend" | "release" => HANDLE_HELP,
+        "status" => STATUS_HELP,
+        "ls" => LS_HELP,
         "log" | "top" | "web" | "exporter" | "completions" | "man" => PLAIN_HELP,
         _ => HELP,
     }
@@ -155,6 +192,10 @@ mod tests {
         assert_eq!(codes(HELP), [0, 121, 122, 123, 124, 125, 126, 127]);
         assert_eq!(codes(DOCTOR_HELP), [0, 1, 2, 125]);
         assert_eq!(codes(ADMIT_HELP), [0, 122, 125]);
+        assert_eq!(codes(ACQUIRE_HELP), [0, 121, 122, 125]);
+        assert_eq!(codes(HANDLE_HELP), [0, 122, 123, 125]);
+        assert_eq!(codes(STATUS_HELP), [0, 121, 122, 125]);
+        assert_eq!(codes(LS_HELP), [0, 122, 125]);
         assert_eq!(codes(PLAIN_HELP), [0, 125]);
     }
 

@@ -3,9 +3,10 @@
 use crate::{
     around,
     connecting::{AGAIN, may_recover},
+    doctor::user_in,
     duration::{readable, show},
     exit::Exit,
-    settings::quoted,
+    settings::{Settings, quoted},
     share,
     trace::in_short,
 };
@@ -83,8 +84,18 @@ impl Failure {
 
     /// Why these were not locked. Asks the nodes who holds them, since a plain Redis
     /// reply doesn't say.
-    pub(crate) async fn about(names: &[OsString], locks: &Locks, error: LockError) -> Self {
+    pub(crate) async fn about(
+        names: &[OsString],
+        settings: &Settings,
+        locks: &Locks,
+        error: LockError,
+    ) -> Self {
         match error {
+            LockError::NoQuorum { votes } if is_denied(&votes) => {
+                let mut failure = too_few(&votes, None);
+                let _ = write!(failure.message, "; {}", keys_to_grant(names, settings));
+                failure
+            }
             LockError::Held { votes } => {
                 let asked = tokio::time::timeout(ASKING, whose(names, locks)).await;
                 let message = asked.ok().flatten().unwrap_or_else(|| {
@@ -110,6 +121,28 @@ const SOME: Duration = Duration::from_secs(1);
 
 /// How long to ask who holds a lock.
 const ASKING: Duration = Duration::from_millis(300);
+
+/// Whether a node does not let this user access a key.
+fn is_denied(votes: &Votes) -> bool {
+    votes.iter().any(|node| match &node.vote {
+        Vote::Failed(Fault::Refused(why)) => why.starts_with("NOPERM") && why.contains(" key"),
+        _ => false,
+    })
+}
+
+/// What to do if this user may not lock these names.
+fn keys_to_grant(names: &[OsString], settings: &Settings) -> String {
+    let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+    let patterns: Vec<_> = names.iter().map(|name| format!("~{name}")).collect();
+    let user = settings.nodes().first().map_or("default".into(), |url| user_in(url));
+    format!(
+        "this user may not lock {}; grant it, or a pattern such as ~deploy:*, on every node: `ACL \
+         SETUSER {user} {}`, and check it with `redlatch doctor --prefix {}`",
+        names.join(", "),
+        patterns.join(" "),
+        quoted(names.first().map_or("", |name| name))
+    )
+}
 
 /// Who holds the first of them that is held.
 async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
@@ -162,12 +195,24 @@ fn unfit(votes: &Votes) -> Failure {
             let why = if is_sentinel(why) { SENTINEL } else { why };
             let path = node.address.strip_prefix("file:").map(Path::new);
             let obstacle = path.and_then(share::obstacle);
-            Some(format!("{} cannot be used: {}", node.label(), obstacle.as_deref().unwrap_or(why)))
+            Some((node.label().into_owned(), obstacle.unwrap_or_else(|| why.to_owned())))
         }
         _ => None,
     });
-    let told = told.collect::<Vec<_>>().join("; ");
+    let told = by_reason(told, " cannot be used").join("; ");
     Failure::new(Exit::Failed, told).voted(votes)
+}
+
+/// Nodes and their reasons, each reason once.
+fn by_reason(told: impl Iterator<Item = (String, String)>, what: &str) -> Vec<String> {
+    let mut reasons: Vec<(Vec<String>, String)> = Vec::new();
+    for (node, why) in told {
+        match reasons.iter_mut().find(|(_, known)| *known == why) {
+            Some((nodes, _)) => nodes.push(node),
+            None => reasons.push((vec![node], why)),
+        }
+    }
+    reasons.iter().map(|(nodes, why)| format!("{}{what}: {why}", nodes.join(", "))).collect()
 }
 
 /// Every server that can be a node knows scripts; a Sentinel does not.
@@ -298,14 +343,14 @@ impl From<std::io::Error> for Failure {
 /// Says why each node failed or may not vote, and what to do; leaves out the
 /// others.
 fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
-    let (mut silent, mut refuse) = (Kind::default(), Kind::default());
+    let (mut silent, mut errors) = (Kind::default(), Vec::new());
     let (mut forgot, mut disagree, mut mistaken, mut watched) =
         (Kind::default(), Kind::default(), Kind::default(), Kind::default());
     for voted in votes {
         let (NodeVote { node, vote, .. }, label) = (voted, voted.label());
         match vote {
             Vote::Failed(Fault::Refused(_) | Fault::Nonsense(_) | Fault::Unfit(_)) => {
-                refuse.push(format!("{label}: {vote}"), None);
+                errors.push((label.into_owned(), vote.to_string()));
             }
             Vote::Failed(_) => silent.push(format!("{label}: {vote}"), None),
             Vote::Quarantined(quarantine) => {
@@ -326,6 +371,8 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
         }
     }
     let to_go = to_go.map_or(String::new(), |left| format!(", {} to go", show(left)));
+    let (count, errors) = (errors.len(), by_reason(errors.into_iter(), ""));
+    let refuse = Kind { count, which: errors, ..Kind::default() };
     let kinds = [
         (silent, "does not answer", "do not answer", ""),
         (refuse, "answers with an error", "answer with errors", ""),
@@ -356,7 +403,7 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     ];
     let kinds = kinds.into_iter().filter(|(kind, ..)| !kind.which.is_empty());
     let told = kinds.map(|(kind, one, more, to_go)| {
-        let what = if kind.which.len() > 1 { more } else { one };
+        let what = if kind.count > 1 { more } else { one };
         kind.told(votes.tally().nodes, &format!("{what}{to_go}"))
     });
     let message = told.collect::<Vec<_>>().join("; ");
@@ -366,6 +413,7 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
 /// The nodes that did not vote for one kind of reason.
 #[derive(Default)]
 struct Kind<'a> {
+    count: usize,
     which: Vec<String>,
     causes: Vec<&'a Cause>,
     /// What the clients of these nodes call them.
@@ -374,6 +422,7 @@ struct Kind<'a> {
 
 impl<'a> Kind<'a> {
     fn push(&mut self, node: impl fmt::Display, cause: Option<&'a Cause>) {
+        self.count += 1;
         self.which.push(node.to_string());
         self.causes.extend(cause);
     }
@@ -381,7 +430,7 @@ impl<'a> Kind<'a> {
     /// Says how many nodes, which ones, and what to do about them.
     fn told(&self, nodes: usize, what: &str) -> String {
         let separator = if self.causes.is_empty() { "; " } else { ", " };
-        let (count, which) = (self.which.len(), self.which.join(separator));
+        let (count, which) = (self.count, self.which.join(separator));
         let mut told = format!("{count} of {nodes} nodes {what}: {which}");
         let known = || {
             self.causes.iter().filter_map(|cause| match cause {

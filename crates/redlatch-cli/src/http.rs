@@ -269,7 +269,7 @@ impl<'a> Headers<'a> {
         }
         let length = self.one("content-length")?.map_or(Ok(0), str::parse);
         match (method, length) {
-            (_, Err(_)) => Err(bad("the length of the body is no number")),
+            (_, Err(_)) => Err(bad("the length of the body is not a number")),
             (_, Ok(length)) if length > LONGEST => {
                 Err(Answer::text("413 Content Too Large", "the body is too long"))
             }

@@ -26,7 +26,7 @@ pub(crate) fn log(args: &LogArgs) -> Result<Exit, Failure> {
     let Some(file) = place.log else {
         return Err(Failure::new(Exit::Failed, "there is no log: it is turned off"));
     };
-    let records = file.read().map_err(|error| {
+    let records = file.expect_dir().and_then(|()| file.read()).map_err(|error| {
         let words = format!("the log {} cannot be read: {error}", file.path.display());
         Failure::new(Exit::Failed, words)
     })?;
@@ -85,7 +85,8 @@ fn nothing(records: &[Record], args: &LogArgs, file: &LogFile) -> String {
     let path = file.path.display();
     let Some(first) = records.first() else {
         return format!(
-            "{path} has no record yet; each user has a log of their own (--log FILE reads another)"
+            "{path} has no record yet; each user has a log of their own (--log FILE reads another); if \
+             jobs have run, `redlatch doctor` checks whether they can write it"
         );
     };
     let failed = if args.failed { "failed attempt" } else { "attempt" };
@@ -95,7 +96,8 @@ fn nothing(records: &[Record], args: &LogArgs, file: &LogFile) -> String {
     let hint = if args.failed {
         ""
     } else {
-        "; either redlatch was not started, or another user started it (--log FILE reads their log)"
+        "; redlatch was not started, or another user started it (--log FILE reads their log), or \
+         the record could not be written (`redlatch doctor` checks that)"
     };
     format!("{path} has no {failed}{on} since {since}{hint}")
 }

@@ -60,8 +60,11 @@ use failure::Failure;
 use handle::Handle;
 use say::{Event, Say};
 use settings::Settings;
-use std::io::{self, Write as _};
-use trace::About;
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+};
+use trace::{About, Trace, TraceArgs};
 
 fn main() -> Exit {
     let cli = match Cli::try_parse() {
@@ -102,16 +105,8 @@ fn main() -> Exit {
         }),
         Task::Release(ReleaseArgs { force: Some(name), yes, place, trace, words, .. }) => {
             let about = About::new(trace::Task::ForceRelease, std::slice::from_ref(&name));
-            Attempt::new(about, &place, &trace, None).run(words, |settings, say, mut trace| {
-                let done = block_on(async {
-                    by_hand::force(&name, yes, words.json, settings, say, &mut trace).await
-                });
-                let exit = done.unwrap_or_else(|failure| {
-                    trace.failed(&failure);
-                    failed(say, &failure)
-                });
-                trace.write_end(exit, say);
-                exit
+            on_record(about, &place, &trace, words, async |settings, say, trace| {
+                by_hand::force(&name, yes, words.json, settings, say, trace).await
             })
         }
         Task::Release(args) => {
@@ -150,9 +145,20 @@ fn main() -> Exit {
         Task::Doctor(args) => ask(args.words, settings(&args.place), async |settings, say| {
             doctor::doctor(args, settings, say).await
         }),
-        Task::Admit(args) => ask(args.words, settings(&args.place), async |settings, say| {
-            admit::admit(args, settings, say).await
-        }),
+        Task::Admit(args) if args.wait => {
+            ask(args.words, settings(&args.place), async |settings, say| {
+                admit::admit(args, settings, say, None).await
+            })
+        }
+        Task::Admit(args) => {
+            let task = if args.replace { trace::Task::Replace } else { trace::Task::Admit };
+            let which: Vec<OsString> = args.which.iter().map(Into::into).collect();
+            let (place, trace, words) = (args.place.clone(), args.trace.clone(), args.words);
+            let about = About::new(task, &which);
+            on_record(about, &place, &trace, words, async |settings, say, trace| {
+                admit::admit(args, settings, say, Some(trace)).await
+            })
+        }
         Task::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "redlatch", &mut text);
@@ -217,6 +223,28 @@ fn ask(
     task: impl AsyncFnOnce(Settings, Say) -> Result<Exit, Failure>,
 ) -> Exit {
     with(words, settings, |settings, say| block_on(task(settings, say)))
+}
+
+/// Runs what needs no second process, but leaves a trace.
+fn on_record(
+    about: About,
+    place: &PlaceArgs,
+    trace: &TraceArgs,
+    words: Words,
+    task: impl AsyncFnOnce(Settings, Say, &mut Trace) -> Result<Exit, Failure>,
+) -> Exit {
+    Attempt::new(about, place, trace, None).run(words, |settings, say, trace| {
+        let mut trace = trace.on(&settings);
+        let typed = settings.typed().to_owned();
+        let done = block_on(task(settings, say, &mut trace));
+        let exit = done.unwrap_or_else(|failure| {
+            let failure = failure.with_options(&typed);
+            trace.failed(&failure);
+            failed(say, &failure)
+        });
+        trace.write_end(exit, say);
+        exit
+    })
 }
 
 fn block_on(task: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {

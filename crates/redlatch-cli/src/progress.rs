@@ -1,7 +1,8 @@
 //! The progress line while waiting for a lock.
 
 use crate::{
-    admit::for_another, around, duration::show as time, failure::OWN, reminder::Reminder, say::Say,
+    admit::for_another, around, duration::show as time, failure::OWN, look::is_down,
+    reminder::Reminder, say::Say,
 };
 use redlatch::{LockState, Locks, NodeKey, Status};
 use std::{
@@ -55,14 +56,20 @@ fn line(
         LockState::Reserved { .. } => "reserved for the next in line".into(),
         LockState::Free | LockState::Unclear => "not available".into(),
     };
-    let down: Vec<&str> = status
-        .nodes
-        .iter()
-        .filter(|node| matches!(node.key, NodeKey::Failed(_)))
-        .map(|node| &*node.node)
-        .collect();
-    let down = if down.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
-    let out = status.nodes.iter().filter_map(|node| {
+    let failed = |wanted: bool| {
+        let nodes = status.nodes.iter().filter_map(|node| match &node.key {
+            NodeKey::Failed(fault) if is_down(fault) == wanted => Some(&*node.node),
+            _ => None,
+        });
+        nodes.collect::<Vec<_>>().join(", ")
+    };
+    let told = |what: &str, nodes: String| {
+        if nodes.is_empty() { nodes } else { format!("; {what}: {nodes}") }
+    };
+    let down = told("down", failed(true)) + &told("answering with errors", failed(false));
+    // A node that failed is listed already.
+    let out = status.nodes.iter().filter(|node| !matches!(node.key, NodeKey::Failed(_)));
+    let out = out.filter_map(|node| {
         Some(format!("; {} {}", node.node, for_another(node.quarantine.as_ref()?)))
     });
     let out = out.collect::<Vec<_>>().concat();

@@ -2,7 +2,8 @@
 //!
 //! In:  what happens to one attempt. Out: records, in the local log and in syslog.
 //!
-//! Promise: a trace that cannot be written makes no job fail, or wait. `-v` says so.
+//! Promise: a trace that cannot be written makes no job fail, or wait. It is reported on
+//! stderr, and in syslog for `--quiet`.
 
 mod log_file;
 mod place;
@@ -41,7 +42,7 @@ const LONGEST: usize = 2000;
 /// How long to wait for a slow disk.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const TOO_SLOW: &str = "no trace is left: the disk is too slow";
+const TOO_SLOW: &str = "this attempt is not in the log: the disk is too slow";
 
 /// What is known of one attempt so far.
 #[derive(Debug, Clone)]
@@ -95,7 +96,9 @@ impl About {
             held_ms: None,
             exit: None,
         };
-        facts::begin(&record.names);
+        if !task.is_on_nodes() {
+            facts::begin(&record.names);
+        }
         Trace { place, record, began: Instant::now(), granted: None }
     }
 }
@@ -135,6 +138,11 @@ impl Trace {
         facts::voted(self.record.votes.clone());
     }
 
+    /// The same attempt, on these nodes.
+    pub(crate) fn on_nodes<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        self.record.names = names.into_iter().map(hide).collect();
+    }
+
     /// What was asked for was done; nothing more is known.
     pub(crate) fn succeeded(&mut self) {
         if self.granted.is_none() {
@@ -146,7 +154,10 @@ impl Trace {
 
     /// Something was reported: whatever went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
-        if let Some(words) = event.trouble() {
+        // That the command was killed with redlatch is on record already.
+        let is_known =
+            self.record.ended == Some(End::Killed) && matches!(event, Event::Killed { .. });
+        if let Some(words) = event.trouble().filter(|_| !is_known) {
             self.note(&words);
         }
     }
@@ -184,7 +195,7 @@ impl Trace {
     /// The process that the caller started was killed.
     pub(crate) fn front_died(&mut self) {
         self.killed();
-        self.note("redlatch was killed (SIGKILL?), and the command with it");
+        self.note("redlatch was killed, and the command with it");
     }
 
     /// What is known so far.
@@ -210,7 +221,7 @@ impl Trace {
         let writing = thread::Builder::new().spawn(move || done.send(place.write(&record)));
         let written = match writing {
             Ok(_) => is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(TOO_SLOW.into())),
-            Err(error) => Err(format!("no trace is left: {error}")),
+            Err(error) => Err(format!("this attempt is not in the log: {error}")),
         };
         if let Err(reason) = written {
             say.say(&Event::Untraced { reason });

@@ -102,8 +102,8 @@ fn metrics_that_cannot_be_written_harm_no_job() {
         redlatch(&sandbox, &[&["run", "x", "--metrics-dir", "/proc/none"], more].concat())
     };
 
-    let quiet = run(&["--", "true"]).exits_with(0);
-    let told = run(&["-v", "--", "true"]).exits_with(0);
+    let quiet = run(&["--quiet", "--", "true"]).exits_with(0);
+    let told = run(&["--", "true"]).exits_with(0);
 
     assert_eq!(quiet.stderr, "");
     assert!(told.stderr.contains("no metrics are written"), "{told:?}");

@@ -91,7 +91,7 @@ fn a_lock_that_is_lost_while_it_is_kept_for_at_least_is_told_as_lost_and_not_as_
 
     let ended = running.end().exits_with(123);
     says(&ended, "--at-least");
-    says(&ended, "the lease ran out");
+    says(&ended, "extended the lease in time");
     assert!(!ended.stderr.contains("taken away"), "{}", ended.stderr);
 }
 

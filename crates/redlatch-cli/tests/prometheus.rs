@@ -44,15 +44,20 @@ fn serve_textfile(sandbox: &Sandbox) -> u16 {
     port
 }
 
-/// Prometheus with the alerts, which scrapes these two often.
-fn prometheus(exporter: u16, host: u16) -> Prometheus {
+/// Prometheus with the alerts, which scrapes the exporter, if there is one, and the hosts
+/// often.
+fn prometheus(exporter: Option<u16>, hosts: &[u16]) -> Prometheus {
     let rules = docs("prometheus/redlatch.rules.yml");
+    let targets = |ports: &[u16]| {
+        ports.iter().map(|port| format!("'127.0.0.1:{port}'")).collect::<Vec<_>>().join(", ")
+    };
+    let (exporter, hosts) = (targets(exporter.as_slice()), targets(hosts));
     let config = format!(
         "global: {{scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}}\n\
          rule_files: [{}]\n\
          scrape_configs:\n\
-         - job_name: redlatch\n  static_configs: [{{targets: ['127.0.0.1:{exporter}']}}]\n\
-         - job_name: node\n  static_configs: [{{targets: ['127.0.0.1:{host}']}}]\n",
+         - job_name: redlatch\n  static_configs: [{{targets: [{exporter}]}}]\n\
+         - job_name: node\n  static_configs: [{{targets: [{hosts}]}}]\n",
         rules.display()
     );
     Prometheus::start(&config).unwrap()
@@ -158,7 +163,7 @@ fn prometheus_scrapes_all_of_it_the_alerts_fire_and_the_dashboard_shows_data() {
     let _waiter =
         start(host.sandbox.redlatch(["run", "backup", "--wait", "forever", "--", "true"]));
     let (_exporter, exporter_port) = exporter(&host.sandbox);
-    let prometheus = prometheus(exporter_port, serve_textfile(&host.sandbox));
+    let prometheus = prometheus(Some(exporter_port), &[serve_textfile(&host.sandbox)]);
     answers(&prometheus, "redlatch_locks_held");
     answers(&prometheus, "redlatch_attempts_total");
     host.try_all(); // while it is watching, so that counters grow
@@ -189,6 +194,49 @@ fn prometheus_scrapes_all_of_it_the_alerts_fire_and_the_dashboard_shows_data() {
     for metric in metrics_in(&fs::read_to_string(docs("prometheus/redlatch.rules.yml")).unwrap()) {
         answers(&prometheus, &metric);
     }
+}
+
+/// Waits until all rules have been evaluated from here on: one evaluation may be under way.
+#[track_caller]
+fn evaluated(prometheus: &Prometheus) {
+    let last = || api(prometheus, "rules")["data"]["groups"][0]["lastEvaluation"].clone();
+    for _ in 0..2 {
+        let before = last();
+        eventually(PATIENCE, || last() != before);
+    }
+}
+
+/// One attempt 70 minutes ago, by the clock of its host.
+fn long_ago(host: &Sandbox, name: &str, code: i32) {
+    let clock = FakeClock::new(faketime_library().unwrap(), host.dir()).unwrap();
+    clock.behind(Duration::from_secs(70 * 60)).unwrap();
+    let mut attempt = host.redlatch(["run", name, "--metrics-dir", ".", "--", "true"]);
+    clock.preload(&mut attempt);
+    start(attempt).end().exits_with(code);
+}
+
+#[test]
+fn a_job_that_one_host_runs_and_another_skips_is_no_alert_but_one_that_all_skip_is() {
+    let servers = Servers::start(3).unwrap();
+    let hosts = [Sandbox::on(&servers), Sandbox::on(&servers)];
+    let elsewhere = Sandbox::on(&servers);
+    let _stuck = elsewhere.hold("backup --log off");
+    for host in &hosts {
+        long_ago(host, "backup", 121);
+    }
+    long_ago(&hosts[0], "nightly", 0);
+    let handle = start(elsewhere.redlatch(["acquire", "nightly"])).end().exits_with(0).stdout;
+    long_ago(&hosts[1], "nightly", 121);
+    start(elsewhere.redlatch(["release", handle.trim()])).end().exits_with(0);
+
+    let ports = hosts.each_ref().map(serve_textfile);
+    let prometheus = prometheus(None, &ports);
+
+    answers(&prometheus, "count(redlatch_skipped_since_timestamp_seconds) == 4");
+    evaluated(&prometheus);
+    alerts(&prometheus, "RedlatchJobSkipped", ("name", "backup"), &["firing"]);
+    let fired = api(&prometheus, "alerts")["data"]["alerts"].clone();
+    assert_eq!(fired.as_array().unwrap().len(), 1, "{fired}");
 }
 
 /// Every query of the dashboard, with the panel's title, for all instances and jobs.

@@ -4,6 +4,7 @@
 mod support;
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
+use redlatch_testbed::Servers;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -88,13 +89,13 @@ fn a_job_that_fails_for_its_settings_leaves_a_trace_too() {
 #[test]
 fn the_log_is_private_whatever_the_umask() {
     let sandbox = Sandbox::embedded();
-    let script = "umask 0; redlatch run x --log logs/deep/runs.jsonl -- true";
+    let script = "umask 0; XDG_STATE_HOME=$PWD/state redlatch run x -- true";
 
     start(sandbox.shell(script)).end().exits_with(0);
 
     let mode = |name: &str| sandbox.path(name).metadata().unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode("logs/deep/runs.jsonl"), 0o600);
-    assert_eq!([mode("logs"), mode("logs/deep")], [0o700, 0o700]);
+    assert_eq!(mode("state/redlatch/runs.jsonl"), 0o600);
+    assert_eq!([mode("state"), mode("state/redlatch")], [0o700, 0o700]);
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn many_at_once_lose_no_line_and_tear_none_apart() {
     let mut missed = 0;
     for job in jobs {
         // On a busy machine, one may take too long, and says so.
-        missed += u64::from(job.end().exits_with(0).stderr.contains("no trace is left"));
+        missed += u64::from(job.end().exits_with(0).stderr.contains("is not in the log"));
     }
 
     let names: BTreeSet<_> = lines(&log).iter().map(|line| line["names"].to_string()).collect();
@@ -142,22 +143,97 @@ fn the_log_stays_below_its_size() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_harms_no_job() {
+fn a_log_that_cannot_be_written_harms_no_job_and_is_reported_once() {
     let sandbox = Sandbox::embedded();
     mkfifo(&sandbox.path("pipe"), Mode::S_IRWXU).unwrap();
     fs::write(sandbox.path("file"), "").unwrap();
-    for log in ["/dev/full", "/proc/none/log", "pipe", ".", "file/log"] {
-        let ended = redlatch(&sandbox, &["run", "x", "--log", log, "--", "echo", "done"]);
-        assert_eq!((&*ended.stdout, &*ended.stderr), ("done\n", ""), "{log}");
-        ended.exits_with(0);
+    for log in ["/dev/full", "/proc/none/log", "pipe", ".", "file/log", "none/log"] {
+        let told = redlatch(&sandbox, &["run", "x", "--log", log, "--", "echo", "done"]);
+        assert_eq!(told.stdout, "done\n", "{log}");
+        assert_eq!(told.stderr.matches("is not in the log").count(), 1, "{log}: {}", told.stderr);
+        told.exits_with(0);
 
-        let told =
-            redlatch(&sandbox, &["run", "x", "-v", "--log", log, "--", "true"]).exits_with(0);
+        let quiet = redlatch(&sandbox, &["run", "x", "--quiet", "--log", log, "--", "true"]);
 
-        assert_eq!(told.stderr.matches("no trace is left").count(), 1, "{log}: {}", told.stderr);
+        assert_eq!(quiet.exits_with(0).stderr, "", "{log}");
     }
+    assert!(!sandbox.path("none").exists(), "a directory that nobody asked for");
     redlatch(&sandbox, &["run", "x", "-v", "--log", "off", "--", "true"]).exits_with(0);
     assert!(traced(&sandbox).is_empty());
+}
+
+#[test]
+fn a_quiet_job_that_is_not_in_the_log_is_in_syslog_with_the_reason() {
+    let sandbox = Sandbox::embedded();
+    let socket = UnixDatagram::bind(sandbox.path("syslog")).unwrap();
+    let mut command = sandbox.redlatch(["run", "x", "--quiet", "--log", "/dev/full", "--", "true"]);
+    command.env("REDLATCH_SYSLOG", sandbox.path("syslog"));
+
+    start(command).end().exits_with(0);
+
+    let mut buffer = [0; 4096];
+    let length = socket.recv(&mut buffer).unwrap();
+    let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
+    assert!(told.contains("x: true ran for"), "{told}");
+    assert!(told.contains("is not in the log: /dev/full cannot be written"), "{told}");
+}
+
+#[test]
+fn doctor_says_whether_the_log_can_be_written() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["doctor"]).exits_with(0);
+    fs::write(sandbox.path("file"), "").unwrap();
+    for log in ["none/log", "file/log", ".", "/proc/none/log"] {
+        let mut command = sandbox.redlatch(["doctor"]);
+        command.env("REDLATCH_LOG", log);
+
+        let found = start(command).end().exits_with(1).stdout;
+
+        assert!(found.contains(&format!("{log}, cannot be written: ")), "{log}: {found}");
+    }
+    let unread = redlatch(&sandbox, &["log", "--log", "none/log"]).exits_with(125);
+    assert!(unread.stderr.contains("the directory none does not exist"), "{unread:?}");
+}
+
+#[test]
+fn whoever_vouched_for_a_node_or_took_a_lock_away_is_on_record() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    let url = servers[0].url();
+    redlatch(&sandbox, &["admit", &url]).exits_with(0);
+    redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
+    redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
+    redlatch(&sandbox, &["acquire", "x", "--owner", "ada", "--log", "off"]).exits_with(0);
+    servers[0].run(&["FLUSHALL"]);
+    redlatch(&sandbox, &["admit", &url]).exits_with(125);
+    redlatch(&sandbox, &["admit", &url, "--yes"]).exits_with(0);
+    redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(0);
+    let replace = ["admit", "--replace", &servers[1].url(), "--timeout", "1ms", "--yes"];
+    let mut other = sandbox.redlatch(replace);
+    other.env("REDLATCH_SKEW", "31s");
+    start(other).end().exits_with(122);
+
+    let told = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
+
+    let lines: Vec<&str> = told.lines().collect();
+    let user = traced(&sandbox)[0]["user"].as_str().unwrap().to_owned();
+    let expected = [
+        format!("  {url}  admit: {user} vouched for it"),
+        format!("  {}  admit: {user} vouched for it, with --yes", servers.urls().join(", ")),
+        format!("  {url}  admit by {user}: not admitted: "),
+        format!("  {url}  admit: {user} vouched for it, with --yes"),
+        format!("  x  release --force by {user}: x was held by ada"),
+        format!(
+            "  {}  admit --replace: {user} took it from its clients, with --yes; exit 122",
+            servers[1].url()
+        ),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{told}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.contains(&expected), "{expected:?} is not in {line:?}");
+    }
+    let of_node = redlatch(&sandbox, &["log", &url, "--json"]).stdout;
+    assert_eq!(of_node.lines().count(), 4, "{of_node}");
 }
 
 #[test]
@@ -232,6 +308,7 @@ fn whoever_is_killed_is_explained() {
     send("KILL", front.pid());
     let told = log("redlatch was killed");
     assert!(told.contains("sh was killed after"), "{told}");
+    assert!(told.contains("and the command with it; exit 137;"), "{told}");
 
     let _ = fs::remove_file(sandbox.path("up"));
     let front = running(&sandbox);
@@ -272,6 +349,7 @@ fn a_job_that_was_never_started_is_told_as_such() {
     assert_eq!(ended.stdout, "");
     assert!(ended.stderr.contains("has no attempt on backup since"), "{ended:?}");
     assert!(ended.stderr.contains("redlatch was not started"), "{ended:?}");
+    assert!(ended.stderr.contains("or the record could not be written"), "{ended:?}");
     redlatch(&sandbox, &["log", "--since", "nonsense"]).exits_with(125);
     redlatch(&sandbox, &["log", "--log", "off"]).exits_with(125);
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use redlatch_testbed::Servers;
 use serde_json::Value;
 use std::{process::Command, time::SystemTime};
 use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
@@ -161,4 +162,28 @@ fn what_is_reserved_is_not_called_held() {
         assert!(words.contains("reserved for the next in line, web-2/7"), "{words}");
         assert!(!words.contains("held by"), "{words}");
     }
+}
+
+/// A register that is ahead, as on a server whose clock is, belongs to no grant.
+#[test]
+fn status_shows_the_fencing_token_that_was_granted_whatever_one_register_says() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::on(&servers);
+    let _holder = sandbox.run("x", "echo $REDLATCH_FENCING_TOKEN > token; sleep 100");
+    let granted = sandbox.read("token");
+    let shown = |args: &[&str]| json(&sandbox, args)["fencing_token"].to_string();
+    assert_eq!(shown(&["status", "--json", "x"]), granted);
+    let ahead = (granted.parse::<u64>().unwrap() + 600_000_000).to_string();
+    let fields = servers[0].run(&["HGETALL", "redlatch:node"]);
+    let fields: Vec<String> = fields.items().iter().map(|item| item.text().unwrap()).collect();
+    let registers = fields.chunks(2).filter(|pair| pair[1] == granted).map(|pair| &pair[0]);
+    let registers: Vec<_> = registers.collect();
+    assert!(!registers.is_empty(), "{fields:?}");
+
+    for register in registers {
+        servers[0].run(&["HSET", "redlatch:node", register, &ahead]);
+    }
+
+    assert_eq!(shown(&["status", "--json", "x"]), granted);
+    assert_eq!(shown(&["ls", "--json"]), granted);
 }

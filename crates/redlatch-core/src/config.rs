@@ -199,7 +199,9 @@ pub enum TermsError {
         drift: Duration,
     },
     /// The TTL is above the limit that all clients agreed on.
-    #[error("a TTL of {ttl:?} is above max_ttl, {max_ttl:?}; let renewal hold the lock for longer")]
+    #[error(
+        "a TTL of {ttl:?} is above max_ttl, {max_ttl:?}; renewal keeps a lock for longer than its TTL"
+    )]
     TtlTooLong {
         /// What was asked for.
         ttl: Duration,

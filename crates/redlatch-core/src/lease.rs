@@ -152,8 +152,8 @@ impl Loss {
 
 fn ran_out(tried: Option<&Ballot>) -> &'static str {
     match tried {
-        Some(_) => "the lease ran out before a majority of the nodes extended it",
-        None => "the lease ran out, and no extension was tried in time",
+        Some(_) => "no majority of the nodes extended the lease in time",
+        None => "nothing tried to extend the lease in time",
     }
 }
 

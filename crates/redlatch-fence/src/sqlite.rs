@@ -38,6 +38,12 @@
 //! that they get [`WriteError::Busy`], and nothing was written. A stale transaction
 //! also blocks them until it is dropped or rolled back: return with `?`.
 //!
+//! # Beside another SQLite library
+//!
+//! A program has one SQLite, so `rusqlite` must be the version that needs the same
+//! `libsqlite3-sys` as the other library: beside sqlx 0.8 that is 0.32
+//! (`cargo add rusqlite@0.32`). Versions 0.32 to 0.41 work here.
+//!
 //! # Another client
 //!
 //! Run [`CHECK`] in a transaction, with the resource and the token. It returns
@@ -108,7 +114,7 @@ fn raise(
     resource: &str,
     token: FencingToken,
 ) -> Result<(), WriteError<Error>> {
-    let mut statement = connection.prepare_cached(CHECK)?;
+    let mut statement = connection.prepare_cached(CHECK).map_err(with_advice)?;
     match statement.query_row((resource, bigint(token)), |row| row.get(0))? {
         Value::Integer(greatest) => settle(token, greatest),
         Value::Null => Err(WriteError::damaged("NULL")),
@@ -117,6 +123,19 @@ fn raise(
         Value::Blob(bytes) => Err(WriteError::damaged(String::from_utf8_lossy(&bytes))),
     }
 }
+
+/// Says what to do if there is no table.
+fn with_advice(error: Error) -> Error {
+    match error {
+        Error::SqliteFailure(code, Some(words)) if words.contains(MISSING) => {
+            let words = format!("{words}; create it once with sqlite::create_table");
+            Error::SqliteFailure(code, Some(words))
+        }
+        error => error,
+    }
+}
+
+const MISSING: &str = "no such table: main.redlatch_fence";
 
 /// Lets `?` work for the transaction's other statements.
 impl From<Error> for WriteError<Error> {

@@ -11,7 +11,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let locks = Locks::builder().nodes(nodes).admit_new_servers().connect().await?;
 
     let guard = locks.lock("invoice:42").wait(Duration::from_secs(5)).await?;
-    println!("charging the invoice with fencing token {:?}", guard.fencing_token());
+    let token = guard.fencing_token().ok_or("fencing is off")?;
+    println!("charging the invoice with fencing token {token}");
     guard.release().await?;
     Ok(())
 }

@@ -23,10 +23,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(bob.try_lock("backup").await?.is_none());
     println!("  refused. He asks who has it: {}\n", bob.status("backup").await?.state);
 
-    println!("Alice works for three TTLs; the lease is renewed behind her back.");
+    println!("Alice works for three TTLs; the lease is renewed in the background.");
     tokio::time::sleep(Duration::from_secs(3)).await;
     println!("  held: {}, good for another {:.0?}", guard.is_held(), guard.remaining());
-    println!("She gives it back: {:?}.\n", guard.release().await?);
+    guard.release().await?;
+    println!("She releases it.\n");
 
     println!("Bob takes it without renewal, for 500 ms, and forgets about it.");
     let guard = bob.lock("backup").ttl(Duration::from_millis(500)).no_renewal().await?;
@@ -38,7 +39,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("Alice waits for it and takes it over.");
     let guard = alice.lock("backup").wait(Duration::from_secs(5)).await?;
-    println!("  held by {}. She gives it back: {:?}.", guard.owner(), guard.release().await?);
+    println!("  held by {}", guard.owner());
+    guard.release().await?;
+    println!("She releases it.");
     Ok(())
 }
 

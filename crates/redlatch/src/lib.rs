@@ -52,6 +52,22 @@
 //! is extended every third of its TTL until it is released, lost, or has lasted for
 //! `max_hold`.
 //!
+//! # Defaults
+//!
+//! A service waits and retries; a scheduled job runs for long, or not at all. So the
+//! command `redlatch` has other defaults than the library:
+//!
+//! | | library | `redlatch run` |
+//! |---|---|---|
+//! | TTL | 10 s | 30 s |
+//! | wait for a held lock | 10 s | 0 s |
+//! | longest time held | 1 h | 24 h |
+//! | `max_ttl`, `skew` | 30 s each | 30 s each |
+//! | node timeout | TTL / 20, 5 to 500 ms | the same; TTL / 6, at most 5 s, if all nodes are files |
+//!
+//! `max_ttl` and `skew` must be the same for all clients of the same nodes; the others
+//! may differ.
+//!
 //! # The restart guard
 //!
 //! A server that restarts empty has forgotten its locks, and would help grant them a
@@ -108,8 +124,8 @@
 //! # Logs, spans, metrics
 //!
 //! Through [`tracing`](https://docs.rs/tracing): a warning when a node goes down, may
-//! not vote, or is back; when an extension fails, a lock is lost or a runtime is
-//! blocked; and when too few nodes may vote at the start. No warning per attempt.
+//! not vote, or is back; when the extensions of a lease begin to fail, a lock is lost or a
+//! runtime is blocked; and when too few nodes may vote at the start. No warning per attempt.
 //! Spans around what happens to a lock, and metrics: see [`telemetry`].
 //!
 //! # Errors

@@ -11,7 +11,7 @@
 //! | span | level | fields | |
 //! |---|---|---|---|
 //! | `acquire` | debug | `resources`, `outcome`, `fencing_token` | a request, from asking for the lock to the answer, in the caller's span; `outcome` as in `redlatch_client_wait_seconds` |
-//! | `renew` | debug, or warn | `resources`, `fencing_token`, `outcome`, `votes` | an extension of a lease; `outcome` is `ok` or, as a warning, `failed` |
+//! | `renew` | debug, or warn | `resources`, `fencing_token`, `outcome`, `votes` | an extension of a lease; `outcome` is `ok` or `failed`, as a warning for the first failure in a row |
 //! | `release` | debug | `resources`, `fencing_token`, `outcome` | a release, until a majority has answered, in the caller's span; `outcome` is `released`, `already-gone` or `unknown`, or `background` if the guard was dropped |
 //! | `lost` | warn | `resources`, `fencing_token`, `cause`, `votes` | a lock was lost; `cause` as in `redlatch_client_losses_total` |
 //!
@@ -22,9 +22,13 @@
 //!
 //! # Events
 //!
-//! A warning when a node goes down, may not vote, or is back; when an extension fails,
-//! a lock is lost or a runtime is blocked; and when too few nodes may vote at the start.
-//! No warning per attempt. The texts are for people and may change.
+//! A warning when a node goes down, may not vote, or is back; when the extensions of a
+//! lease begin to fail, a lock is lost or a runtime is blocked; and when too few nodes may
+//! vote at the start. What follows is logged at debug level: no warning per attempt. The
+//! texts are for people and may change.
+//!
+//! All targets start with `redlatch`, so `RUST_LOG=redlatch=debug` shows everything and
+//! `RUST_LOG=redlatch=off` nothing.
 //!
 //! # Metrics
 //!

@@ -29,7 +29,7 @@ async fn a_node_that_goes_down_and_comes_back_is_one_warning_each_and_none_per_a
     let back = log.warnings().split_off(down.len());
 
     assert!(down.len() == 1 && down[0].contains("node is down"), "{down:?}");
-    assert!(down[0].contains("memory:1") && down[0].contains("told to fail"), "{down:?}");
+    assert!(down[0].contains("memory:1") && down[0].contains("a test made it fail"), "{down:?}");
     assert!(back.len() == 1 && back[0].contains("node is back"), "{back:?}");
 }
 

@@ -145,7 +145,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__admit)
-            opts="-q -v -h --wait --all --yes --replace --all-stopped --timeout --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --wait --all --yes --replace --all-stopped --timeout --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --log --log-size --no-log-command --syslog --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -180,6 +180,18 @@ _redlatch() {
                     return 0
                     ;;
                 --node-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --syslog)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -31,7 +31,7 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "acquire" -d 'Take
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "extend" -d 'Extends a lock that `acquire` took, and prints its new handle'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "release" -d 'Releases a lock that `acquire` took; with --force, anyone\'s'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Shows who holds a lock, node by node, and who waits for it, without taking it'
-complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks that are held: by whom, since when, and how many wait for them'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks of Redlatch that are held: by whom, since when, and how many wait for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Checks every node and reports what could cause trouble'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for nodes that are quarantined, or vouches for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "log" -d 'Says what came of every attempt: why a job did not run last night'
@@ -62,7 +62,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l skew -d 'How f
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -84,7 +84,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l skew -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand acquire" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -103,7 +103,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -121,7 +121,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l skew -d 'H
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -140,7 +140,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l watch -d 'Keeps looking until interrupted'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s v -l verbose -d 'Prints what is going on'
@@ -154,7 +154,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l skew -d 'How fa
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand ls" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -169,7 +169,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l skew -d 'Ho
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand doctor" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -183,12 +183,16 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l skew -d 'How
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes (all, if you name none) may vote again and have the locks back that are held'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All nodes'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Doesn\'t ask for confirmation, even if there are locks, or what may be some, on the nodes'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: says that all clients with the other list are stopped, so the lists may differ by more'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
@@ -209,7 +213,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l skew -d 'How f
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -l once -d 'Prints one snapshot as plain text, or as JSON with --json'
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s v -l verbose -d 'Prints what is going on'
@@ -227,7 +231,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l skew -d 'How f
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
@@ -247,7 +251,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l skew -d '
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l restart-guard -d 'What to do about nodes that may have forgotten locks [default: REDLATCH_RESTART_GUARD, or on; off with one node]' -r -f -a "off\t'They vote'
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
-complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l node-timeout -d 'How long one node may take to answer [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand exporter" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'

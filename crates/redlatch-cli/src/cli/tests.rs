@@ -89,6 +89,28 @@ fn every_command_has_examples_that_can_be_typed_and_its_help_shows_them() {
     }
 }
 
+/// The library's documentation has a table of its defaults and ours.
+#[test]
+fn the_defaults_are_those_that_the_library_documents() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../redlatch/src/lib.rs");
+    let library = fs::read_to_string(library).unwrap();
+    let told = |what: &str| {
+        let row = library.lines().find(|line| line.starts_with(&format!("//! | {what} | ")));
+        row.unwrap().split(" | ").last().unwrap().trim_end_matches(" |").replace(' ', "")
+    };
+    let help = Cli::try_parse_from(["redlatch", "run", "--help"]).unwrap_err().to_string();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+
+    for (what, shown) in [
+        ("TTL", "crashed holder [default: {}, at most --max-ttl]"),
+        ("wait for a held lock", "or `forever` [default: {}]"),
+        ("longest time held", "[default: {}]"),
+    ] {
+        let shown = shown.replace("{}", &told(what));
+        assert!(help.contains(&shown), "{shown:?} is not in the help");
+    }
+}
+
 /// A section of a man page, without its markup.
 fn section(page: &str, title: &str) -> Option<String> {
     let page = page.replace("\\-", "-").replace("\\*(Aq", "'").replace("\\e", "\\");

@@ -162,6 +162,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings.extend(versions(evidence.examined));
     findings.extend(count(evidence));
     findings.extend(unguarded(evidence));
+    findings.extend(untried(evidence));
     findings
 }
 
@@ -246,6 +247,8 @@ fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
     let prefix = evidence.prefix;
     let finding = match fault {
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
+            // The command that grants it is the fix.
+            let why = why.split("; grant it: ").next().unwrap_or(why);
             Finding::problem(format!("it cannot be a node: {why}"))
         }
         fault if evidence.has_majority() => {
@@ -423,7 +426,26 @@ fn is_permission(words: &str) -> bool {
 
 /// The command that gives a user exactly the permissions that locks need.
 fn acl_line(user: &str, prefix: &str) -> String {
+    if prefix == UNNAMED {
+        return format!(
+            "ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~* (or, instead of ~*, the names that \
+             it may lock; --prefix checks them)"
+        );
+    }
     format!("ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~{prefix}*")
+}
+
+/// How the name of the test lock starts if nobody says. No job can lock such a name.
+pub(crate) const UNNAMED: &str = "redlatch:doctor:";
+
+/// A user of their own may lock only some names, and only a name of ours was tried.
+fn untried(evidence: &Evidence<'_>) -> Option<Finding> {
+    let user = evidence.users.iter().find(|user| *user != "default")?;
+    (evidence.prefix == UNNAMED).then(|| {
+        let words =
+            format!("whether the user {user} may lock the names of your jobs was not checked");
+        Finding::note(words).fix("redlatch doctor --prefix NAME")
+    })
 }
 
 fn known(examined: &[Examined]) -> impl Iterator<Item = (&str, &Facts)> {
@@ -494,6 +516,9 @@ fn count(evidence: &Evidence<'_>) -> Option<Finding> {
         1 => Some(Finding::warning(
             "there is one node: without it there are no locks, and what it forgets is forgotten; \
              3 or 5 nodes survive that",
+        )),
+        2 => Some(Finding::warning(
+            "there are 2 nodes: if either of them fails, no lock can be taken; use 3",
         )),
         _ if nodes.is_multiple_of(2) => Some(Finding::warning(format!(
             "there are {nodes} nodes: they survive no more failures than {} would; use an odd number",

@@ -154,7 +154,8 @@ impl Cause {
         match self {
             Cause::Lost => Exit::Lost,
             Cause::MaxHold => Exit::MaxHold,
-            Cause::FrontDied => Exit::Failed,
+            // What the caller sees: nobody but SIGKILL can end the front.
+            Cause::FrontDied => Exit::Signal(Signal::SIGKILL as i32),
             Cause::Told(exit) => exit,
         }
     }
@@ -256,7 +257,7 @@ mod tests {
         for on_lost in [OnLost::Term, OnLost::Kill, OnLost::Warn] {
             let acts = after(on_lost, &[Event::FrontDied, Event::AllGone]);
 
-            assert_eq!(acts, [Act::Kill, Act::Finish(Exit::Failed)]);
+            assert_eq!(acts, [Act::Kill, Act::Finish(Exit::Signal(9))]);
         }
     }
 

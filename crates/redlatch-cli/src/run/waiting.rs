@@ -93,7 +93,7 @@ async fn attempt(
         Ok(guard) => Ok(guard),
         Err(error) => {
             let is_held = matches!(error, LockError::Held { .. });
-            let failure = Failure::about(&plan.names, locks, error).await;
+            let failure = Failure::about(&plan.names, &plan.settings, locks, error).await;
             Err(if is_held { Failure { exit: plan.held, ..failure } } else { failure })
         }
     }

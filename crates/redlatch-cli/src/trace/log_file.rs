@@ -7,7 +7,7 @@
 //! Needs: a local file system. NFS does not append atomically.
 
 use super::record::Record;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, flock};
 use std::{
     ffi::OsString,
     fs::{self, DirBuilder, File, Metadata, OpenOptions},
@@ -27,6 +27,8 @@ const LONGEST_LINE: usize = 64 * 1024;
 pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
     pub(crate) size: u64,
+    /// Whether it is where logs are by default, so that its directory may be created.
+    pub(crate) is_usual: bool,
 }
 
 impl LogFile {
@@ -70,11 +72,47 @@ impl LogFile {
         };
         match (open(), self.path.parent()) {
             (Err(error), Some(dir)) if error.kind() == io::ErrorKind::NotFound => {
+                self.expect_dir()?;
                 DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
                 open()
             }
             (opened, _) => opened,
         }
+    }
+
+    /// Fails if the log was named and its directory does not exist: that is more likely
+    /// a typo than a wish.
+    pub(crate) fn expect_dir(&self) -> io::Result<()> {
+        match self.dir() {
+            Some(dir) if !self.is_usual && !dir.exists() => {
+                let words = format!("the directory {} does not exist", dir.display());
+                Err(io::Error::new(io::ErrorKind::NotFound, words))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn dir(&self) -> Option<&Path> {
+        self.path.parent().map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir })
+    }
+
+    /// Whether a record could be written, without writing one.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.expect_dir()?;
+        let place = match self.path.symlink_metadata() {
+            Ok(_) => Some(&*self.path),
+            // It will be created, as will directories that are missing.
+            Err(_) => self.dir().into_iter().flat_map(Path::ancestors).find(|dir| dir.exists()),
+        };
+        let Some(place) = place else { return Ok(()) };
+        if self.path.is_dir() || (place != self.path && !place.is_dir()) {
+            return Err(io::Error::other(format!("{} is in the way", place.display())));
+        }
+        rustix::fs::access(place, Access::WRITE_OK)?;
+        let disk = rustix::fs::statvfs(place)?;
+        // Pipes and devices are on no disk.
+        let has_room = disk.f_blocks == 0 || disk.f_bavail > 0;
+        if has_room { Ok(()) } else { Err(io::Error::other("the disk is full")) }
     }
 
     /// Makes the file the predecessor, unless another process does so or has done so.
@@ -165,7 +203,7 @@ mod tests {
     #[test]
     fn whoever_comes_too_late_to_rotate_leaves_the_new_log_alone() {
         let scratch = redlatch_testbed::Scratch::new().unwrap();
-        let log = LogFile { path: scratch.file("log"), size: 3 };
+        let log = LogFile { path: scratch.file("log"), size: 3, is_usual: true };
         fs::write(&log.path, "old").unwrap();
         let (first, second) = (log.open().unwrap(), log.open().unwrap());
 

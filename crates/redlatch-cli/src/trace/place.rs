@@ -62,14 +62,16 @@ impl Place {
         let pick = |typed: &Option<PathBuf>, variable: &str, configured: &Option<PathBuf>| {
             typed.clone().or_else(|| env_path(variable)).or_else(|| configured.clone())
         };
-        let path = pick(&args.log, "REDLATCH_LOG", &config.log).or_else(usual);
+        let named = pick(&args.log, "REDLATCH_LOG", &config.log);
+        let is_usual = named.is_none();
+        let path = named.or_else(usual);
         let socket = pick(&args.syslog, "REDLATCH_SYSLOG", &config.syslog);
         let socket = socket.unwrap_or_else(|| syslog::SOCKET.into());
         let wanted = |path: &PathBuf| path.as_os_str() != OFF;
         let metrics = pick(&None, "REDLATCH_METRICS_DIR", &config.metrics_dir).filter(wanted);
         Ok(Place {
             metrics: metrics.map(|dir| TextFile::in_dir(&dir)),
-            log: path.filter(wanted).map(|path| LogFile { path, size }),
+            log: path.filter(wanted).map(|path| LogFile { path, size, is_usual }),
             syslog: Some(socket).filter(wanted),
             with_command: !args.no_log_command && config.log_command.unwrap_or(true),
         })
@@ -90,7 +92,7 @@ impl Place {
             .map_or(Ok(()), |log| log.append(record).map_err(|error| unwritten(&log.path, &error)));
         // Where nothing listens, there is no syslog. A run is told when it is over.
         if let Some(socket) = self.syslog.as_ref().filter(|_| !record.is_open()) {
-            let _ = syslog::send(socket, record);
+            let _ = syslog::send(socket, record, logged.as_ref().err());
         }
         let is_counted = record.task == Task::Run && !record.is_open();
         let counted = self.metrics.as_ref().filter(|_| is_counted).map_or(Ok(()), |metrics| {
@@ -101,7 +103,7 @@ impl Place {
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> String {
-    format!("no trace is left, because {} cannot be written: {error}", path.display())
+    format!("this attempt is not in the log: {} cannot be written: {error}", path.display())
 }
 
 fn usual() -> Option<PathBuf> {

@@ -55,6 +55,17 @@ pub(crate) enum Task {
     Extend,
     Release,
     ForceRelease,
+    /// Vouched for nodes. The names are those of the nodes.
+    Admit,
+    /// Took nodes from their clients, likewise.
+    Replace,
+}
+
+impl Task {
+    /// Whether it is about nodes, not locks.
+    pub(crate) fn is_on_nodes(self) -> bool {
+        matches!(self, Task::Admit | Task::Replace)
+    }
 }
 
 /// Whether the lock was taken, or why not; for `extend` and `release`, whether that worked.

@@ -13,7 +13,13 @@ pub(crate) fn sentence(record: &Record) -> String {
         (Task::Acquire, _) => format!("acquire: not locked{}", because(record)),
         (Task::Extend, _) => format!("extend: not extended{}", because(record)),
         (Task::Release, _) => format!("release: not released{}", because(record)),
-        (Task::ForceRelease, _) => format!("release --force: not released{}", because(record)),
+        (Task::ForceRelease, _) => {
+            format!("release --force by {}: not released{}", record.user, because(record))
+        }
+        (Task::Admit, _) => format!("admit by {}: not admitted{}", record.user, because(record)),
+        (Task::Replace, _) => {
+            format!("admit --replace by {}: not taken{}", record.user, because(record))
+        }
     };
     if let Some(exit) = record.exit.filter(|exit| *exit != 0 || record.outcome != Outcome::Granted)
     {
@@ -60,13 +66,17 @@ fn ran(record: &Record) -> String {
 }
 
 fn by_hand(task: Task, record: &Record) -> String {
+    let user = &record.user;
     let done = match task {
-        Task::Extend => "extend: extended",
-        Task::Release => "release: released",
-        Task::ForceRelease => "release --force",
-        Task::Acquire | Task::Run => "acquire: locked",
+        Task::Extend => "extend: extended".into(),
+        Task::Release => "release: released".into(),
+        Task::ForceRelease => format!("release --force by {user}"),
+        Task::Admit => format!("admit: {user} vouched for it"),
+        Task::Replace => format!("admit --replace: {user} took it from its clients"),
+        Task::Acquire | Task::Run => "acquire: locked".into(),
     };
-    let why = record.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    let separator = if task.is_on_nodes() { ", " } else { ": " };
+    let why = record.why.as_deref().map_or(String::new(), |why| format!("{separator}{why}"));
     format!("{done}{why}")
 }
 

@@ -5,7 +5,7 @@ use super::{
     sentence::sentence,
 };
 use crate::{local_time::LocalTime, plain::plain};
-use std::{io, os::unix::net::UnixDatagram, path::Path, time::SystemTime};
+use std::{fmt::Write as _, io, os::unix::net::UnixDatagram, path::Path, time::SystemTime};
 
 /// Where syslog and journald listen.
 pub(super) const SOCKET: &str = "/dev/log";
@@ -13,9 +13,13 @@ pub(super) const SOCKET: &str = "/dev/log";
 /// Scheduled jobs belong here, says the standard: "clock daemon".
 const FACILITY: u8 = 9;
 
-/// Sends a record. A daemon that does not read misses it; we never wait.
-pub(super) fn send(socket: &Path, record: &Record) -> io::Result<()> {
-    let line = line(record, SystemTime::now());
+/// Sends a record, and why the log does not have it, if so. A daemon that does not read
+/// misses it; we never wait.
+pub(super) fn send(socket: &Path, record: &Record, unlogged: Option<&String>) -> io::Result<()> {
+    let mut line = line(record, SystemTime::now());
+    if let Some(why) = unlogged {
+        let _ = write!(line, "; {}", plain(why));
+    }
     let ours = UnixDatagram::unbound()?;
     ours.set_nonblocking(true)?;
     ours.send_to(line.as_bytes(), socket)?;
@@ -29,11 +33,15 @@ fn line(record: &Record, now: SystemTime) -> String {
     format!("<{priority}>{time} redlatch[{pid}]: {}", plain(&format!("{names}: {words}")))
 }
 
-/// An error (3), a warning (4) or news (6).
+/// An error (3), a warning (4), a notice (5) or news (6).
 fn severity(record: &Record) -> u8 {
     match (record.outcome, record.ended) {
         (Outcome::Held | Outcome::Interrupted, _) => 4,
         (Outcome::Granted, Some(End::Exited | End::Signal)) if record.exit != Some(0) => 4,
+        // What can give a lock two holders should stand out.
+        (Outcome::Granted, _) if record.task == Task::ForceRelease || record.task.is_on_nodes() => {
+            5
+        }
         (Outcome::Granted, None | Some(End::Exited | End::Signal)) => 6,
         _ if record.task == Task::Run => 3,
         _ => 4,

@@ -105,7 +105,7 @@ impl Releases {
         if exit == Exit::Done {
             trace.succeeded();
         }
-        trace.note(&format!("{words}; by way of the page"));
+        trace.note(&format!("{words}; through the web page"));
         let say = self.say;
         // The disk may be slow, and others want to look.
         let _ = tokio::task::spawn_blocking(move || trace.write_end(exit, say)).await;

@@ -209,3 +209,14 @@ fn any_number_of_connections_can_make_the_table_at_once() {
         }
     });
 }
+
+#[test]
+fn a_check_without_the_table_says_how_to_create_it() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    let tx = connection.transaction().unwrap();
+
+    let error = sqlite::check(&tx, "x", FencingToken::new(1).unwrap()).unwrap_err().to_string();
+
+    assert!(error.contains("no such table: main.redlatch_fence"), "{error}");
+    assert!(error.contains("sqlite::create_table"), "{error}");
+}

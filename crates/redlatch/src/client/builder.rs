@@ -166,8 +166,11 @@ impl Builder {
         self
     }
 
-    /// Sets how long one node may take to answer. Default `ttl / 20`, between 5 and
+    /// Sets how long one node may take to vote. Default `ttl / 20`, between 5 and
     /// 500 ms.
+    ///
+    /// Connecting has times of its own: 2 s for a connection, 1 s for the first answer
+    /// and for that to [`status`](crate::Locks::status).
     #[must_use]
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.wanted.node_timeout = Some(timeout);

@@ -125,9 +125,9 @@ impl Lost {
 fn ran_out(votes: Option<&Votes>) -> String {
     match votes {
         Some(votes) => {
-            format!("the lease ran out before a majority of the nodes extended it: {votes}")
+            format!("no majority of the nodes extended the lease in time: {votes}")
         }
-        None => "the lease ran out, and no extension was tried in time".into(),
+        None => "nothing tried to extend the lease in time".into(),
     }
 }
 

@@ -93,6 +93,9 @@ impl Locks {
     /// Requests a lock, and waits for it if another owner holds it. Nothing happens
     /// until the request is awaited.
     ///
+    /// Locks are not re-entrant: a second request for a lock that this process holds
+    /// waits like any other, and then names this process as the holder (`host/pid`).
+    ///
     /// # Errors
     ///
     /// [`LockError::Held`](crate::LockError::Held) if another owner still holds the
@@ -254,7 +257,7 @@ impl Locks {
     /// let health = locks.health().await?;
     ///
     /// assert!(health.has_majority(), "two of three are enough");
-    /// assert_eq!(health.to_string(), "2 of 3 nodes vote; memory:2: unreachable: it was told to fail");
+    /// assert_eq!(health.to_string(), "2 of 3 nodes vote; memory:2: unreachable: a test made it fail");
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -243,6 +243,19 @@ impl LockRequest {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Work that can fail returns a result of its own, inside that of `run`; `??` takes
+    /// out both:
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// let work = |_lease| async { std::str::from_utf8(b"all paid") };
+    /// let report: &str = locks.lock("report").run(work).await??;
+    /// assert_eq!(report, "all paid");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn run<T, F>(self, work: impl FnOnce(Lease) -> F) -> Result<T, RunError<T>>
     where
         F: Future<Output = T>,

@@ -69,10 +69,10 @@ pub enum LockState {
         /// How long a majority keeps it without renewal; `None` if it never
         /// expires.
         remaining: Option<Duration>,
-        /// The greatest number in its fencing register on the nodes that have the
-        /// key. Names with the same hash share a register, so this is the holder's
-        /// fencing token or a later one. `None` for a lock of another library, and
-        /// if no lock was ever fenced.
+        /// The number that a majority of the nodes has in its fencing register. Names
+        /// with the same hash share a register, so this is the holder's fencing token
+        /// or a later one. `None` if the registers differ, for a lock of another
+        /// library, and if no lock was ever fenced.
         fencing_token: Option<FencingToken>,
     },
     /// Nobody holds the lock: it was released, and is reserved for the next in line,
@@ -198,7 +198,7 @@ pub(crate) fn held_state(
         // Longest first, those that never expire before all: the last of the majority decides.
         remaining.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let parts = value.as_deref().and_then(OwnerParts::of_value);
-        let fencing_token = numbers.into_iter().flatten().max().filter(|_| parts.is_some());
+        let fencing_token = agreed(&numbers, majority).filter(|_| parts.is_some());
         let owner = parts.as_ref().map(|parts| parts.label.clone());
         let remaining = remaining[majority - 1];
         return (LockState::Held { owner, remaining, fencing_token }, parts);
@@ -213,6 +213,15 @@ pub(crate) fn held_state(
     let owner = parts.as_ref().map(|parts| parts.label.clone());
     let remaining = reserved.iter().filter_map(|(_, left)| *left).max();
     (LockState::Reserved { owner, remaining }, parts)
+}
+
+/// The number that a majority has: a grant has its number on a majority. A register alone
+/// may be ahead of it, on a node whose clock is.
+fn agreed(numbers: &[Option<FencingToken>], majority: usize) -> Option<FencingToken> {
+    let has_majority = |number: &FencingToken| {
+        numbers.iter().filter(|other| **other == Some(*number)).count() >= majority
+    };
+    numbers.iter().flatten().copied().find(has_majority)
 }
 
 /// For whom a key is reserved, and for how long.

@@ -148,6 +148,11 @@ impl LeaseCell {
         }
     }
 
+    /// Whether the last extension failed.
+    pub(crate) fn is_not_kept(&self) -> bool {
+        self.state().not_kept
+    }
+
     /// Records a failed extension, with its votes.
     pub(crate) fn not_kept(&self, ballot: Ballot) {
         let mut state = self.state();

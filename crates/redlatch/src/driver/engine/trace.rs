@@ -96,7 +96,8 @@ impl Shared {
         }
     }
 
-    /// Logged each time: a lease that is not extended ends soon.
+    /// A warning for the first failure; until the lease is extended again, those that
+    /// follow are details.
     pub(crate) fn trace_not_kept(&self, lease: &LeaseCell, ballot: &Ballot) {
         #[cfg(feature = "metrics")]
         {
@@ -105,9 +106,14 @@ impl Shared {
         }
         let (resources, fencing_token) = described(lease);
         let (votes, tally) = (self.votes(ballot), ballot.tally());
+        if lease.is_not_kept() {
+            debug_span!(parent: None, "renew", %resources, fencing_token, outcome = "failed", %votes)
+                .in_scope(|| debug!(%resources, %votes, "lease still not extended, {tally}"));
+            return;
+        }
         warn_span!(parent: None, "renew", %resources, fencing_token, outcome = "failed", %votes)
             .in_scope(|| {
-                warn!(%resources, %votes, "lease not extended, {tally}: it ends soon unless that succeeds");
+                warn!(%resources, %votes, "lease not extended, {tally}: it is lost unless a retry succeeds");
             });
     }
 

@@ -217,7 +217,7 @@ async fn a_report_says_in_words_what_failed() {
         format!("the node memory:down passes 0 of {} checks\n", Suite::default().checks().count());
     assert!(text.starts_with(&first), "{text}");
     assert!(text.contains("\n  an extension lengthens: the take of redlatch:conf"), "{text}");
-    assert!(text.contains("it was told to fail"), "{text}");
+    assert!(text.contains("a test made it fail"), "{text}");
 }
 
 fn all() -> impl Iterator<Item = &'static (&'static str, checks::Check)> {

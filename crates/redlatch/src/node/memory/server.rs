@@ -148,7 +148,7 @@ impl Server {
 
     pub(super) fn execute(&mut self, clock: Clock, command: &Command) -> Reply {
         if self.failing {
-            return Reply::failed(Fault::Unreachable("it was told to fail".into()));
+            return Reply::failed(Fault::Unreachable("a test made it fail".into()));
         }
         let reading = self.read(clock, command);
         let reply = self.node.carry_out(reading, command);

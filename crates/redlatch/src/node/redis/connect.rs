@@ -4,7 +4,7 @@
 //! scripts: one round trip once connected.
 
 use super::{
-    Address, Transport, observe,
+    Address, REDIS_PERMISSIONS, Transport, observe,
     resp::{LARGEST, Progress, Value, write_command},
     scripts::{Hashes, Script},
     translate::text_of,
@@ -52,10 +52,25 @@ pub(super) enum Stream {
 
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
     match tokio::time::timeout(CONNECT_TIMEOUT, meet(&address)).await {
-        Ok(result) => result,
+        Ok(result) => result.map_err(|fault| for_user(&address, fault)),
         Err(_) => Err(Fault::Unreachable(format!("not ready within {CONNECT_TIMEOUT:?}").into())),
     }
 }
+
+/// Puts the name of the user into a command that grants permissions. Whoever lacks one
+/// has logged in, so the name is no mistyped password.
+fn for_user(address: &Address, fault: Fault) -> Fault {
+    let user = address.user.as_deref().unwrap_or("default");
+    match &fault {
+        Fault::Unfit(why) if user.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Fault::Unfit(why.replacen(ANY_USER, &format!("ACL SETUSER {user} "), 1).into())
+        }
+        _ => fault,
+    }
+}
+
+/// How a command that grants permissions starts, before the user is known.
+const ANY_USER: &str = "ACL SETUSER … ";
 
 /// Greets the server, the first time on two connections: both must lead to the
 /// same server.
@@ -180,7 +195,7 @@ fn login_refused(text: &[u8]) -> Fault {
         b"LOADING" => passing("LOADING: it is reading its data"),
         b"BUSY" => passing("BUSY: it is running somebody's script"),
         b"MASTERDOWN" => passing("MASTERDOWN: it has no link to its master"),
-        b"NOPERM" => unfit(&format!("NOPERM: this user may not log in; {ACL_HINT}")),
+        b"NOPERM" => unfit(&format!("NOPERM: this user may not log in; {}", acl_hint())),
         b"WRONGPASS" => unfit("WRONGPASS: the password or the user is wrong, or the user is off"),
         _ if says("err max number of clients") => passing("ERR max number of clients reached"),
         _ if says("err unknown command") => unfit("it does not know AUTH: was it renamed?"),
@@ -305,19 +320,22 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
     Some(match text.split(|byte| *byte == b' ').next() {
         // Temporary: the server is starting, or busy with a script.
         Some(b"LOADING" | b"BUSY" | b"MASTERDOWN") => Fault::Unreachable(shown),
-        Some(b"NOAUTH") => {
-            unfit("it wants a password; put it into the address: redis://:PASSWORD@…")
-        }
-        Some(b"NOPERM") => unfit(&format!("{shown}; {ACL_HINT}")),
+        Some(b"NOAUTH") => unfit(
+            "it wants a password: name the file that has it in the address, ?password_file=FILE \
+                 (the command's config file also takes password_file and password_env)",
+        ),
+        Some(b"NOPERM") => unfit(&format!("{shown}; {}", acl_hint())),
         _ => Fault::Unfit(shown),
     })
 }
 
-/// The minimum permissions. Without `hello`, `publish`, `subscribe` and the channels,
-/// locks work, but nobody is told when one is released.
-pub(super) const ACL_HINT: &str = "grant it: ACL SETUSER … resetchannels -@all +eval +evalsha +script|load \
-    +get +getrange +set +del +exists +pexpire +pttl +hmget +hset +time +ping +info +select \
-    +hello +publish +subscribe &redlatch:* ~redlatch:* ~RESOURCES";
+/// The command that grants what is missing, and the names to lock.
+fn acl_hint() -> String {
+    format!(
+        "grant it: {ANY_USER}{REDIS_PERMISSIONS} ~redlatch:* ~* (or, instead of ~*, the names that it \
+         may lock)"
+    )
+}
 
 /// Asks the server which of the commands we need this user may not run.
 const PERMISSIONS: &[u8] = include_bytes!("scripts/permissions.lua");
@@ -337,7 +355,7 @@ fn permissions(value: &Value<'_>) -> Result<(), Fault> {
                 Some(renamed) => unfit(&format!(
                     "it does not know {renamed}: renamed or switched off; give it back its name"
                 )),
-                None => unfit(&format!("NOPERM: this user may not run {missing}; {ACL_HINT}")),
+                None => unfit(&format!("NOPERM: this user may not run {missing}; {}", acl_hint())),
             })
         }
         other => Err(refusal(other).unwrap_or_else(|| unfit("it cannot run scripts"))),

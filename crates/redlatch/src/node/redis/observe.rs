@@ -196,16 +196,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_permissions_are_no_fewer_than_those_asked_for_at_connect() {
-        let all: Vec<_> = REDIS_PERMISSIONS.split_whitespace().collect();
-        let asked_for = super::super::connect::ACL_HINT.split_whitespace();
-
-        for word in asked_for.filter(|word| word.starts_with(['+', '&'])) {
-            assert!(all.contains(&word), "{word} is missing");
-        }
-    }
-
-    #[test]
     fn a_page_holds_our_locks_alone() {
         let ours = [&[b'a'; 40][..], b"@me"].concat();
         let lock = |name, value| {

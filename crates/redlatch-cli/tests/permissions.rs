@@ -1,0 +1,93 @@
+//! What a server refuses is named once, with what to grant.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::Server;
+use support::{Ended, Sandbox, start};
+
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+#[track_caller]
+fn says(said: &str, words: &str) {
+    assert!(said.contains(words), "{words:?} is not in {said:?}");
+}
+
+/// Three servers with the user `ada`, who may do this, and their addresses.
+fn with_ada(rules: &str) -> (Vec<Server>, Sandbox, Vec<String>) {
+    let start = || Server::options().appendonly().user("ada", "pw", rules).start().unwrap();
+    let servers: Vec<Server> = (0..3).map(|_| start()).collect();
+    let sandbox = Sandbox::embedded();
+    let nodes = servers.iter().flat_map(|server| ["--node".into(), server.url_as("ada", "pw")]);
+    let nodes = nodes.collect();
+    (servers, sandbox, nodes)
+}
+
+fn on<'a>(args: &[&'a str], nodes: &'a [String]) -> Vec<&'a str> {
+    args.iter().copied().chain(nodes.iter().map(|node| &**node)).collect()
+}
+
+#[test]
+fn a_user_who_lacks_permissions_gets_the_command_that_grants_them_once() {
+    let (_servers, sandbox, nodes) = with_ada("~* resetchannels -@all +ping +eval +info");
+
+    let ended = redlatch(&sandbox, &[&on(&["run", "x"], &nodes)[..], &["--", "true"]].concat());
+
+    let said = ended.exits_with(122).stderr;
+    assert_eq!(said.matches("ACL SETUSER ada resetchannels").count(), 1, "{said}");
+}
+
+#[test]
+fn a_user_who_may_not_lock_a_name_is_told_which_key_to_grant() {
+    let rules = format!("{} ~redlatch:*", redlatch::node::REDIS_PERMISSIONS);
+    let (servers, sandbox, nodes) = with_ada(&rules);
+    let off = on(&["--restart-guard", "off"], &nodes);
+    let run = [&["run", "acl", "--wait", "2s"], &off[..], &["--", "true"]].concat();
+
+    let said = redlatch(&sandbox, &run).exits_with(122).stderr;
+
+    says(&said, "`ACL SETUSER ada ~acl`");
+    says(&said, "`redlatch doctor --prefix acl`");
+    says(&said, "; answering with errors: ");
+    assert!(!said.contains("; down: "), "{said}");
+    for server in &servers {
+        server.run(&["ACL", "SETUSER", "ada", "~acl"]);
+    }
+    redlatch(&sandbox, &run).exits_with(0);
+}
+
+#[test]
+fn the_fix_of_doctor_for_a_new_user_lets_jobs_run() {
+    let (servers, sandbox, nodes) = with_ada("resetchannels -@all +ping");
+    let found = redlatch(&sandbox, &on(&["doctor"], &nodes)).exits_with(2).stdout;
+    let fix = found.lines().find_map(|line| line.trim().strip_prefix("fix: ACL ")).unwrap();
+    assert!(!found.contains("grant it"), "the fix says it: {found}");
+    let fix = fix.split(" (or").next().unwrap();
+    for server in &servers {
+        server.run(&["ACL"].into_iter().chain(fix.split(' ')).collect::<Vec<_>>());
+    }
+
+    let off = on(&["--restart-guard", "off"], &nodes);
+    redlatch(&sandbox, &[&["run", "nightly"], &off[..], &["--", "true"]].concat()).exits_with(0);
+
+    let found = redlatch(&sandbox, &[&["doctor"], &off[..]].concat()).stdout;
+    says(&found, "whether the user ada may lock the names of your jobs was not checked");
+}
+
+#[test]
+fn a_password_that_is_missing_is_asked_for_as_the_guide_says() {
+    let server = Server::options().password("pw").start().unwrap();
+    let node = format!("redis://127.0.0.1:{}", server.port());
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "x", "--node", &node, "--", "true"]).exits_with(122);
+
+    for args in [&["run", "x", "--node", &node, "--", "true"][..], &["ls", "--node", &node]] {
+        let said = redlatch(&sandbox, args).stderr;
+        says(&said, "?password_file=FILE");
+        says(&said, "password_env");
+        assert!(!said.contains('…'), "{said}");
+    }
+    says(&redlatch(&sandbox, &["log", "x"]).stdout, "?password_file=FILE");
+}
