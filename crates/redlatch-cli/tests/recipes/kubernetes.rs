@@ -64,7 +64,7 @@ fn the_second_pod_leads_when_the_first_is_killed_or_stopped() {
     };
     let waits = |log: &str| {
         let log = scene.sandbox.path(log);
-        eventually(PATIENCE, || fs::read_to_string(&log).unwrap().contains("; waiting for"));
+        eventually(PATIENCE, || fs::read_to_string(&log).unwrap().contains("; waited "));
     };
 
     let first = pod("first");

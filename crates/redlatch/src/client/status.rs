@@ -258,17 +258,16 @@ fn node_key(reply: &Reply) -> NodeKey {
         Reply::Vote(Vote::Failed(fault)) => NodeKey::Failed(fault.clone()),
         reply => match first_key(reply) {
             Some(KeyState::Free) => NodeKey::Free,
-            Some(key @ KeyState::Held { value, remaining, .. }) => match reservation(key) {
-                Some((waiting, remaining)) => {
+            Some(key @ KeyState::Held { value, remaining, .. }) => {
+                if let Some((waiting, remaining)) = reservation(key) {
                     let owner = parts_of(&waiting).map(|parts| parts.label);
                     NodeKey::Reserved { owner, remaining }
-                }
-                None => {
+                } else {
                     let parts = value.as_deref().and_then(OwnerParts::of_value);
                     let owner = parts.map(|parts| parts.label);
                     NodeKey::Held { owner, remaining: *remaining }
                 }
-            },
+            }
             None => NodeKey::Failed(Fault::Nonsense("not an answer to the question".into())),
         },
     }
