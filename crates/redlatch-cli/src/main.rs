@@ -53,7 +53,7 @@ mod who;
 use attempt::Attempt;
 use background::answer_first;
 use clap::{CommandFactory as _, Parser as _};
-use cli::{Cli, PlaceArgs, ReleaseArgs, Task, Words};
+use cli::{AdmitArgs, Cli, PlaceArgs, ReleaseArgs, Task, Words};
 use config::Config;
 use exit::Exit;
 use failure::Failure;
@@ -145,20 +145,7 @@ fn main() -> Exit {
         Task::Doctor(args) => ask(args.words, settings(&args.place), async |settings, say| {
             doctor::doctor(args, settings, say).await
         }),
-        Task::Admit(args) if args.wait => {
-            ask(args.words, settings(&args.place), async |settings, say| {
-                admit::admit(args, settings, say, None).await
-            })
-        }
-        Task::Admit(args) => {
-            let task = if args.replace { trace::Task::Replace } else { trace::Task::Admit };
-            let which: Vec<OsString> = args.which.iter().map(Into::into).collect();
-            let (place, trace, words) = (args.place.clone(), args.trace.clone(), args.words);
-            let about = About::new(task, &which);
-            on_record(about, &place, &trace, words, async |settings, say, trace| {
-                admit::admit(args, settings, say, Some(trace)).await
-            })
-        }
+        Task::Admit(args) => admit(args),
         Task::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "redlatch", &mut text);
@@ -170,6 +157,21 @@ fn main() -> Exit {
         },
         Task::Man { page, into: None } => print(&page.text()),
     }
+}
+
+/// What is vouched for, or taken from others, goes on record.
+fn admit(args: AdmitArgs) -> Exit {
+    if args.wait {
+        return ask(args.words, settings(&args.place), async |settings, say| {
+            admit::admit(args, settings, say, None).await
+        });
+    }
+    let task = if args.replace { trace::Task::Replace } else { trace::Task::Admit };
+    let which: Vec<OsString> = args.which.iter().map(Into::into).collect();
+    let (place, trace, words) = (args.place.clone(), args.trace.clone(), args.words);
+    on_record(About::new(task, &which), &place, &trace, words, async |settings, say, trace| {
+        admit::admit(args, settings, say, Some(trace)).await
+    })
 }
 
 /// Prints a usage error, or the help that was asked for.
