@@ -14,7 +14,9 @@ const DESK: (u32, u32) = (1100, 850);
 const PHONE: (u32, u32) = (375, 860);
 
 fn take(sandbox: &Sandbox, name: &str, options: &[&str]) {
-    start(sandbox.redlatch([&["acquire", name], options].concat())).end().exits_with(0);
+    // While a browser starts, a disk may take its time.
+    let acquire = ["acquire", name, "--wait", "1m"];
+    start(sandbox.redlatch([&acquire, options].concat())).end().exits_with(0);
 }
 
 /// The page, and where it is.

@@ -183,8 +183,15 @@ async fn quarantine(prometheus: &PrometheusHandle) -> Vec<String> {
     assert!(matches!(refused, Err(LockError::Quarantined { .. })), "{refused:?}");
     let urls = fleet.servers.urls();
     for url in &urls {
-        let out = format!("redlatch_client_node_out{{node=\"{url}\",why=\"quarantined\"}}");
-        reaches(prometheus, &out, "1").await;
+        let out = format!("redlatch_client_node_out{{node=\"{url}\",why=\"quarantined\"}} 1");
+        // A node that was first found silent is seen to be out when it is asked again.
+        let asked = async {
+            while !prometheus.render().lines().any(|line| line == out) {
+                let _ = locks.try_lock(NAME).await;
+                tokio::time::sleep(50 * MS).await;
+            }
+        };
+        tokio::time::timeout(4 * LIMIT, asked).await.unwrap_or_else(|_| panic!("{out}"));
     }
     urls
 }
