@@ -1,5 +1,5 @@
-//! Callers of one client that wait in line for the same locks are served in the
-//! order in which they asked.
+//! Callers of one client that wait in line for the same lock are served in the
+//! order in which they asked. Requests for several resources wait in no line.
 //!
 //! A caller counts from when it was told to wait (before that, nobody knew that there
 //! was anything to wait for, and the first attempts of several callers may be under
@@ -13,7 +13,7 @@ pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
     let process = &site.clients[*client];
     let Some(first) = process.ops.get(served) else { return Ok(()) };
     let job = &site.schedule.jobs[first.job];
-    if job.line.is_none() || job.wait.0 == 0 {
+    if job.line.is_none() || job.wait.0 == 0 || job.resources.len() > 1 {
         return Ok(());
     }
     let now = process.clock.read(site.now);
