@@ -4,9 +4,11 @@
 //! A caller counts from when it was told to wait (before that, nobody knew that there
 //! was anything to wait for, and the first attempts of several callers may be under
 //! way at once) until its wait is over: then it makes one attempt of its own, to say
-//! who has the lock, and may get it.
+//! who has the lock, and may get it. A step of the client's clock ends waits early, so
+//! nothing is asked of a client whose clock steps.
 
 use super::{LeaseId, Seen, Site};
+use crate::search::schedule::Wrong;
 
 pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
     let Seen::Granted(LeaseId::Ours(client, _, served)) = seen else { return Ok(()) };
@@ -14,6 +16,11 @@ pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
     let Some(first) = process.ops.get(served) else { return Ok(()) };
     let job = &site.schedule.jobs[first.job];
     if job.line.is_none() || job.wait.0 == 0 || job.resources.len() > 1 {
+        return Ok(());
+    }
+    let steps =
+        |wrong: &Wrong| matches!(wrong, Wrong::StepClient { client: at, .. } if at == client);
+    if site.schedule.troubles.iter().any(|trouble| steps(&trouble.what)) {
         return Ok(());
     }
     let now = process.clock.read(site.now);
