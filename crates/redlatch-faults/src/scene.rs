@@ -15,6 +15,7 @@ use crate::{
     vouch::{Memory, vouch},
 };
 use anyhow::Context as _;
+use redlatch::OwnerParts;
 use redlatch_testbed::{FakeClock, Proxy, Scratch, Server, Servers, faketime_library, wait_until};
 use std::{
     thread,
@@ -211,8 +212,7 @@ impl Scene {
         let resource = Orders::resource(self.dice.index(self.resources));
         let node = self.some_node();
         let value = self.servers[node].try_run(&["GET", &resource]).ok()?.text()?;
-        let (_, owner) = value.split_once('@')?;
-        self.crew.find(owner)
+        self.crew.find(&OwnerParts::of_value(value.as_bytes())?.label)
     }
 
     /// Waits until locks are granted again after the last fault. The first new
