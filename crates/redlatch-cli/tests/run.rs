@@ -116,8 +116,10 @@ fn a_signal_in_the_middle_of_a_take_leaves_no_key() {
         proxy.delay(Direction::Replies, Duration::from_millis(150));
     }
     // The command would not end by itself, should the signal come late.
-    let mut command = sandbox.redlatch(["run", "x", "--", "sleep", "100"]);
+    let patient = ["--node-timeout", "10s", "--wait", "1m"];
+    let mut command = sandbox.redlatch(["run", "x"]);
     let waiting = start({
+        command.args(patient).args(["--", "sleep", "100"]);
         command.env("REDLATCH_NODES", nodes.join(","));
         command
     });

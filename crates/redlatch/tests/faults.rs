@@ -4,6 +4,7 @@
 mod support;
 
 use redlatch::{ConnectError, Fault, Released, Vote, Votes};
+use redlatch_core::link::LONGEST_SILENCE;
 use redlatch_testbed::{Direction, Flavour, Nonsense, Proxy, Server, eventually};
 use std::{
     io::Write,
@@ -298,6 +299,27 @@ async fn a_server_that_lies_costs_its_vote_alone_and_no_memory() {
     let grown = memory().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes more");
     liar.repent();
+    until_all_vote(&locks).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_costs_its_connection() {
+    let fleet = Fleet::of(3);
+    let (locks, liar) = with_a_liar(&fleet).await;
+    liar.trickle("+on and on ");
+    works(&locks).await;
+    while !liar.has_lied() {
+        tokio::time::sleep(MS).await;
+    }
+
+    liar.repent();
+    for _ in 0..=LONGEST_SILENCE.as_secs() {
+        tokio::time::pause();
+        tokio::time::advance(SEC).await;
+        tokio::time::resume();
+        works(&locks).await;
+    }
+
     until_all_vote(&locks).await;
 }
 

@@ -5,7 +5,10 @@ use redlatch_testbed::Server;
 use std::{
     io::{self, Read, Write},
     net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -23,15 +26,32 @@ enum Manner {
 
 pub(crate) struct Turncoat {
     port: u16,
-    lie: Arc<Mutex<Lie>>,
+    lies: Arc<Lies>,
+}
+
+#[derive(Default)]
+struct Lies {
+    lie: Mutex<Lie>,
+    /// Whether the present lie has been told to anybody.
+    is_told: AtomicBool,
+}
+
+impl Lies {
+    fn is_lying(&self) -> bool {
+        self.lie.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn present(&self) -> Lie {
+        self.lie.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Turncoat {
     pub(crate) fn before(server: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its number").port();
-        let lie = Arc::<Mutex<Lie>>::default();
-        let (server, shared) = (server.port(), lie.clone());
+        let lies = Arc::<Lies>::default();
+        let (server, shared) = (server.port(), lies.clone());
         // It ends with the process: a listener cannot be woken.
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -39,7 +59,7 @@ impl Turncoat {
                 relay(&client, &server, &shared);
             }
         });
-        Turncoat { port, lie }
+        Turncoat { port, lies }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -67,39 +87,52 @@ impl Turncoat {
         self.tell(None);
     }
 
+    /// Whether anybody has been told the present lie.
+    pub(crate) fn has_lied(&self) -> bool {
+        self.lies.is_told.load(Ordering::Acquire)
+    }
+
     fn tell(&self, lie: Lie) {
-        *self.lie.lock().unwrap_or_else(PoisonError::into_inner) = lie;
+        let mut present = self.lies.lie.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lies.is_told.store(false, Ordering::Release);
+        *present = lie;
     }
 }
 
-fn relay(client: &TcpStream, server: &TcpStream, lie: &Arc<Mutex<Lie>>) {
+fn relay(client: &TcpStream, server: &TcpStream, lies: &Arc<Lies>) {
     let pair = || io::Result::Ok((client.try_clone()?, server.try_clone()?));
     let (Ok((mut asks, mut to)), Ok((to_client, from))) = (pair(), pair()) else { return };
     thread::spawn(move || {
         let _ = io::copy(&mut asks, &mut to);
         let _ = to.shutdown(std::net::Shutdown::Both);
     });
-    let lie = lie.clone();
+    let lies = lies.clone();
     // An error is a client that left.
-    thread::spawn(move || drop(answer(from, to_client, &lie)));
+    thread::spawn(move || drop(answer(from, to_client, &lies)));
 }
 
-fn answer(mut from: TcpStream, mut client: TcpStream, lie: &Mutex<Lie>) -> io::Result<()> {
+fn answer(mut from: TcpStream, mut client: TcpStream, lies: &Lies) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {
         let read = from.read(&mut buffer)?;
         if read == 0 {
             return client.shutdown(std::net::Shutdown::Both);
         }
-        let lie = lie.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match lie {
-            None => client.write_all(&buffer[..read])?,
-            Some((bytes, Manner::Once)) => client.write_all(&bytes)?,
-            Some((bytes, Manner::Endlessly)) => loop {
-                client.write_all(&bytes)?;
-            },
-            Some((bytes, Manner::Trickling)) => {
-                client.write_all(&bytes)?;
+        let Some((bytes, manner)) = lies.present() else {
+            client.write_all(&buffer[..read])?;
+            continue;
+        };
+        lies.is_told.store(true, Ordering::Release);
+        client.write_all(&bytes)?;
+        match manner {
+            Manner::Once => {}
+            Manner::Endlessly => {
+                while lies.is_lying() {
+                    client.write_all(&bytes)?;
+                }
+                return client.shutdown(std::net::Shutdown::Both);
+            }
+            Manner::Trickling => {
                 let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
                 for byte in lines.next_back().unwrap_or_default().iter().cycle() {
                     client.write_all(&[*byte])?;

@@ -165,10 +165,9 @@ impl Ready {
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(disconnected(&error.to_string())),
             }
-            if let Err(fault) = self.understand(replies) {
+            if let Err(fault) = self.understand(now, replies) {
                 return Poll::Ready(fault);
             }
-            self.quiet_since = now;
         }
         if !self.under_way.is_empty() && now - self.quiet_since > LONGEST_SILENCE {
             let reason = format!("no answer to anything for {LONGEST_SILENCE:?}");
@@ -240,8 +239,10 @@ impl Ready {
     }
 
     /// Parses what was read into replies.
-    fn understand(&mut self, replies: &mut Vec<(Tag, Reply)>) -> Result<(), Fault> {
+    fn understand(&mut self, now: Instant, replies: &mut Vec<(Tag, Reply)>) -> Result<(), Fault> {
         while let Some(value) = self.wire.next()? {
+            // A whole answer: bytes of one that never ends don't count.
+            self.quiet_since = now;
             if let Value::Push(parts) = &value {
                 let awaited = matches!(self.under_way.front(), Some(Sent::Subscription));
                 match Heard::of(parts) {
