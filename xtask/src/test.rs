@@ -8,7 +8,9 @@ use crate::{
     stages::Stages,
 };
 use std::{
+    num::NonZero,
     process::{Command, ExitCode},
+    thread,
     time::Duration,
 };
 
@@ -73,7 +75,10 @@ pub(crate) fn run() -> ExitCode {
 
 fn tests() -> Outcome {
     if shell::on_path("cargo-nextest") {
-        return shell::run(shell::cargo(["nextest", "run", "--no-fail-fast"]).args(EVERYTHING));
+        // Most tests wait for servers and clocks, not for the processor.
+        let threads = 2 * thread::available_parallelism().map_or(2, NonZero::get);
+        let mut command = shell::cargo(["nextest", "run", "--no-fail-fast", "--test-threads"]);
+        return shell::run(command.arg(threads.to_string()).args(EVERYTHING));
     }
     eprintln!("cargo-nextest is not installed: `cargo test` does the same, only slower");
     let targets = ["test", "--no-fail-fast", "--lib", "--bins", "--tests"];
