@@ -178,7 +178,7 @@ impl Lines {
         if mutant::on(Mutant::NoHeir) {
             return false;
         }
-        let next = line.behind.pop_first();
+        let next = line.next();
         if let (Some(next), Some(place)) = (next, place) {
             line.head = Some(Head { id: next, turn: None });
             self.news.push((next, News::Inherits(place, look)));
@@ -236,7 +236,7 @@ impl Lines {
         if line.head.is_some() {
             return;
         }
-        if let Some(next) = line.behind.pop_first() {
+        if let Some(next) = line.next() {
             line.head = Some(Head { id: next, turn: None });
             self.news.push((next, News::Leads(line.waiter)));
         }
@@ -250,6 +250,14 @@ impl Lines {
         if self.all.get(resources).is_some_and(is_over) {
             self.all.remove(resources);
         }
+    }
+}
+
+impl Line {
+    /// Takes out whoever is next behind the head.
+    fn next(&mut self) -> Option<OpId> {
+        let youngest = mutant::on(Mutant::ServesTheYoungest);
+        if youngest { self.behind.pop_last() } else { self.behind.pop_first() }
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Op {
     pub job: usize,
     /// When it was asked for, in true time.
     pub asked: Moment,
+    /// Until when its caller waits, by the client's clock: a step of that clock ends
+    /// the wait early.
+    pub wait_until: Moment,
     /// Its caller no longer listens.
     pub dropped: bool,
     pub waits: Waits,
