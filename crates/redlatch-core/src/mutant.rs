@@ -69,6 +69,8 @@ pub enum Mutant {
     BatchWithoutEnd,
     /// A waiter tells each node once that it leaves, whether or not that arrives.
     LeavesOnce,
+    /// A lock that is handed to another process leaves its ticket in line.
+    TicketForgotten,
     /// Of a client's own callers the last is served first.
     ServesTheYoungest,
 }

@@ -225,11 +225,12 @@ impl<T: Deadline> ReferenceNode<T> {
         self.contents.keys.retain(|_, key| !key.dies.left(now).is_zero());
         let lines = &mut self.contents.lines;
         lines.retain(|_, (line, dies)| !line.is_empty() && !dies.left(now).is_zero());
-        if let Some(waiters) = &mut self.waiters {
-            waiters.retain(|waiter, known| {
-                let is_in_line = lines.values().any(|(line, _)| line.contains(*waiter));
-                is_in_line && !known.dies.left(now).is_zero()
-            });
+        let in_line = || lines.values().flat_map(|(line, _)| line.tickets());
+        if let Some(waiters) = &mut self.waiters
+            && waiters.len() > lines.values().map(|(line, _)| line.tickets().len()).sum()
+        {
+            let known: BTreeSet<_> = in_line().map(|ticket| ticket.waiter).collect();
+            waiters.retain(|waiter, _| known.contains(waiter));
         }
     }
 

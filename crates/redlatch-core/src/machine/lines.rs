@@ -207,15 +207,17 @@ impl Lines {
         then
     }
 
-    /// Records that a lease is no longer ours to manage. The head looks for itself.
-    pub(super) fn forgotten(&mut self, id: OpId) {
-        let line = self.all.iter_mut().find(|(_, line)| line.holder == Some(id));
-        let Some((resources, line)) = line else { return };
+    /// Records that a lease is no longer ours to manage. The head looks for itself;
+    /// returns under which number, if there is one.
+    pub(super) fn forgotten(&mut self, id: OpId) -> Option<Waiter> {
+        let mut lines = self.all.iter_mut();
+        let (resources, line) = lines.find(|(_, line)| line.holder == Some(id))?;
         line.holder = None;
         let head = line.head.as_ref().map(|head| (head.id, News::Served));
-        let resources = resources.clone();
+        let (resources, waiter) = (resources.clone(), head.is_some().then_some(line.waiter));
         self.news.extend(head);
         self.tidy(&resources);
+        waiter
     }
 
     /// Returns who may use what a node has reserved for this waiter: the holder, whose

@@ -459,6 +459,22 @@ fn a_lock_released_before_every_node_has_answered_leaves_no_ticket() {
     assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
 }
 
+/// The same for a lock that another process releases.
+#[test]
+fn a_lock_handed_over_before_every_node_has_answered_leaves_no_ticket() {
+    let mut world = World::with(2, 3);
+    world.line_of(0, 2, Mode::Held);
+    let holder = world.wait_for(0, LONG);
+    world.grant(holder);
+    world.forget(holder);
+    world.occupy(2);
+
+    world.line_of(0, 2, Mode::Open);
+
+    assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
+    assert_eq!(world.locked(), [0, 1, 2], "the lease is not ours to release");
+}
+
 /// It travels on a connection of its own where the server cannot push.
 #[test]
 fn a_wake_that_overtakes_the_answer_to_the_take_is_not_lost() {
