@@ -8,7 +8,7 @@ use crate::search::{
     schedule::{End, Job, Queueing, Span, resources},
 };
 use redlatch_core::{
-    Command, InLine, Input, Moment, OpId, Output, Terms,
+    Command, InLine, Input, Moment, OpId, Output, Terms, Then,
     config::{Wanted, WantedRenewal},
     lease::Loss,
     machine::{Grant, Order},
@@ -124,6 +124,9 @@ impl World<'_> {
                 match &command {
                     Command::Take { token, .. } => {
                         process.attempts.entry(token.clone()).or_insert(self.now);
+                    }
+                    Command::Release { then: Some(Then::Leave(ticket)), .. } => {
+                        process.gone.insert((node, ticket.waiter));
                     }
                     Command::Examine => {
                         process.refused_by.remove(&node);
