@@ -54,7 +54,8 @@ impl Undoing {
         // Whoever has left stays away, so that is repeated until a node has answered.
         // The lock may be somebody else's by the time a node is asked again: we look
         // for ourselves then.
-        let leaves = |then: &Then| matches!(then, Then::Leave(_)) && !mutant::on(Mutant::LeavesOnce);
+        let leaves =
+            |then: &Then| matches!(then, Then::Leave(_)) && !mutant::on(Mutant::LeavesOnce);
         self.then = self.then.filter(leaves);
     }
 

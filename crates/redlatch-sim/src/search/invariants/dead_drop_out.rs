@@ -51,7 +51,9 @@ impl DeadDropOut {
         waiter: Waiter,
     ) -> Result<(), String> {
         for name in resources {
-            let Some((line, _)) = site.servers[node].node.contents.lines.get(name) else { continue };
+            let Some((line, _)) = site.servers[node].node.contents.lines.get(name) else {
+                continue;
+            };
             let tickets = line.tickets();
             let at = tickets.iter().position(|ticket| ticket.waiter == waiter);
             let ahead = at.and_then(|at| tickets[..at].last());
@@ -63,7 +65,12 @@ impl DeadDropOut {
     }
 
     /// For whom a release has reserved something.
-    fn served(&mut self, site: &Site<'_>, node: usize, resources: &Resources) -> Result<(), String> {
+    fn served(
+        &mut self,
+        site: &Site<'_>,
+        node: usize,
+        resources: &Resources,
+    ) -> Result<(), String> {
         for name in resources {
             let server = &site.servers[node];
             let key = server.node.key(server.clock.read(site.now), name);

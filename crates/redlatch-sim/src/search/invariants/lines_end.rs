@@ -35,8 +35,8 @@ fn is_excused(site: &Site<'_>, node: usize, ticket: &Ticket) -> bool {
     // While a database was swapped away, nobody could leave the line there.
     let swapped = |wrong: &Wrong| matches!(wrong, Wrong::Swap { node: at, .. } if *at == node);
     let process = &site.clients[wire.client];
-    let in_vain = process.links[wire.node].failed
-        && process.gone.contains(&(wire.node, ticket.waiter));
+    let in_vain =
+        process.links[wire.node].failed && process.gone.contains(&(wire.node, ticket.waiter));
     process.life > 0
         || in_vain
         || site.schedule.troubles.iter().any(|trouble| swapped(&trouble.what))

@@ -89,8 +89,7 @@ impl World<'_> {
             self.queue.push(now.after(cancel.get()), Event::Job(job, Act::Cancel));
         }
         let waits = Waits { acquire: true, ..Waits::default() };
-        let known =
-            Op { job, asked: now, wait_until, dropped: false, waits, waiting_since: None };
+        let known = Op { job, asked: now, wait_until, dropped: false, waits, waiting_since: None };
         process.ops.insert(op, known);
         process.jobs.insert(job, op);
         process.rested = false;

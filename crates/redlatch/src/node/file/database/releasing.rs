@@ -83,8 +83,7 @@ impl Database {
         while let Some(ticket) = line.take_first() {
             let owner = self.owner_in_line(now, ticket.waiter)?;
             self.forget_waiter(ticket.waiter)?;
-            if let (Some(owner), Some(reached)) =
-                (owner, self.wakes.reach(ticket.waiter.client()))
+            if let (Some(owner), Some(reached)) = (owner, self.wakes.reach(ticket.waiter.client()))
             {
                 let wake = Wake { resource: name.clone(), ticket };
                 self.outgoing.borrow_mut().push((reached, wake));
