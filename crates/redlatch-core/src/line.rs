@@ -22,6 +22,9 @@ use core::{fmt, time::Duration};
 pub const LARGEST_SKEW: Duration = Duration::from_secs(1);
 /// How long a node keeps a line that nobody joins, leaves or looks at.
 pub const LINE_LIFE: Duration = Duration::from_secs(30);
+/// How long a ticket counts after its client last asked for the lock: three times as
+/// long as the longest pause between two looks. So the dead drop out of line.
+pub const TICKET_LIFE: Duration = Duration::from_secs(30);
 /// A key lives up to a millisecond longer than it says, and timers tick in them.
 const EXPIRY: Duration = Duration::from_millis(2);
 /// How often whoever is first in line looks at the nodes, in case a wake is lost.
@@ -283,6 +286,32 @@ impl Line {
         at
     }
 
+    /// Joins the line like [`join`](Self::join), and drops tickets whose clients no
+    /// longer ask: those just ahead of it and the last ones in line. Whoever is alive
+    /// drops the dead before it, so all of them are gone after a look of everybody.
+    ///
+    /// # Errors
+    ///
+    /// Those of `is_alive`.
+    pub fn join_the_living<E>(
+        &mut self,
+        ticket: Ticket,
+        mut is_alive: impl FnMut(Waiter) -> Result<bool, E>,
+    ) -> Result<usize, E> {
+        let mut at = self.join(ticket);
+        while let Some(last) = self.0.last()
+            && last.waiter != ticket.waiter
+            && !is_alive(last.waiter)?
+        {
+            self.0.pop();
+        }
+        while at > 0 && !is_alive(self.0[at - 1].waiter)? {
+            at -= 1;
+            self.0.remove(at);
+        }
+        Ok(at)
+    }
+
     /// Leaves the line. Returns whether the waiter was in it.
     pub fn leave(&mut self, waiter: Waiter) -> bool {
         let before = self.0.len();
@@ -379,6 +408,21 @@ mod tests {
         assert_eq!(line.take_first(), Some(ticket(10, 1)));
         assert_eq!(line.take_first(), Some(ticket(30, 3)));
         assert_eq!(line.take_first(), None);
+    }
+
+    #[test]
+    fn whoever_joins_or_looks_drops_the_dead_before_it_and_at_the_end() {
+        let mut line: Line = (1..=7).map(|client| ticket(10 * client, client)).collect();
+        let dead = |waiter: Waiter| Ok::<_, ()>(![2, 3, 6, 7].contains(&waiter.client()));
+
+        assert_eq!(line.join_the_living(ticket(0, 1), dead), Ok(0));
+        assert_eq!(line.tickets().len(), 5, "the last two are gone");
+        assert_eq!(line.join_the_living(ticket(0, 4), dead), Ok(1));
+        assert_eq!(line.join_the_living(ticket(80, 8), dead), Ok(3));
+
+        let clients = line.tickets().iter().map(|ticket| ticket.waiter.client());
+        assert_eq!(clients.collect::<Vec<_>>(), [1, 4, 5, 8]);
+        assert_eq!(line.join_the_living(ticket(90, 9), |_| Err("broken")), Err("broken"));
     }
 
     #[test]

@@ -179,10 +179,7 @@ impl<E: Entropy> Machine<E> {
                 Op::Surveying(_) => Next::Over,
             }),
             Input::Forget(id) => self.step(id, |id, op, world| match op {
-                Op::Holding(_) => {
-                    world.lines.forgotten(id);
-                    Next::Over
-                }
+                Op::Holding(op) => op.forget(time, id, world),
                 _ => Next::Same,
             }),
             Input::Tick => self.tick(time),

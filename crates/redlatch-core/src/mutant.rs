@@ -67,6 +67,12 @@ pub enum Mutant {
     NoHeir,
     /// A client passes the lock on among its own callers without end.
     BatchWithoutEnd,
+    /// A waiter tells each node once that it leaves, whether or not that arrives.
+    LeavesOnce,
+    /// A lock that is handed to another process leaves its ticket in line.
+    TicketForgotten,
+    /// Of a client's own callers the last is served first.
+    ServesTheYoungest,
 }
 
 #[cfg(feature = "mutants")]

@@ -16,7 +16,10 @@ use crate::{
     fence::{FencingToken, Proposal, register, registers},
     glob,
     ledger::Ledger,
-    line::{LINE_LIFE, Line, LineState, MOST_TOLD, Place, Then, Ticket, Waiter, Waiting, Wake},
+    line::{
+        LINE_LIFE, Line, LineState, MOST_TOLD, Place, TICKET_LIFE, Then, Ticket, Waiter, Waiting,
+        Wake,
+    },
     moment::Moment,
     quarantine::Quarantine,
     quorum::{Fault, Holder, Vote},
@@ -28,7 +31,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use core::{fmt, time::Duration};
+use core::{convert::Infallible, fmt, time::Duration};
 
 /// A point in time at which keys expire: a [`Moment`], unless a node serves links
 /// with different clocks.
@@ -78,9 +81,19 @@ pub struct ReferenceNode<T = Moment> {
     /// The clients that can be woken: tickets of others are passed over. `None` if
     /// everybody can.
     pub listening: Option<BTreeSet<u64>>,
-    /// The owners' texts of those who wait. `None` if nobody will ask: they decide
-    /// nothing, and would make equal nodes differ.
-    pub owners: Option<BTreeMap<Waiter, Arc<str>>>,
+    /// Who waits, and until when its ticket counts. `None` if tickets stay for as long
+    /// as their line, and nobody will ask whose they are: for a world in which no time
+    /// to speak of passes, and in which this would make equal nodes differ.
+    pub waiters: Option<BTreeMap<Waiter, Presence<T>>>,
+}
+
+/// What a node knows of a client that waits in line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Presence<T = Moment> {
+    /// The owner's text in the token of its last take.
+    pub owner: Option<Arc<str>>,
+    /// When its ticket no longer counts, unless it asks again.
+    pub dies: T,
 }
 
 /// Everything a node stores.
@@ -138,7 +151,7 @@ impl<T: Deadline> ReferenceNode<T> {
             contents: Contents::default(),
             wakes: Vec::new(),
             listening: None,
-            owners: None,
+            waiters: None,
         }
     }
 
@@ -197,7 +210,7 @@ impl<T: Deadline> ReferenceNode<T> {
     /// Loses everything it stores, but keeps running: `FLUSHALL`.
     pub fn flush(&mut self) {
         self.contents = Contents::default();
-        self.owners = self.owners.take().map(|_| BTreeMap::new());
+        self.waiters = self.waiters.take().map(|_| BTreeMap::new());
         self.flushed = true;
     }
 
@@ -212,8 +225,12 @@ impl<T: Deadline> ReferenceNode<T> {
         self.contents.keys.retain(|_, key| !key.dies.left(now).is_zero());
         let lines = &mut self.contents.lines;
         lines.retain(|_, (line, dies)| !line.is_empty() && !dies.left(now).is_zero());
-        if let Some(owners) = &mut self.owners {
-            owners.retain(|waiter, _| lines.values().any(|(line, _)| line.contains(*waiter)));
+        let in_line = || lines.values().flat_map(|(line, _)| line.tickets());
+        if let Some(waiters) = &mut self.waiters
+            && waiters.len() > lines.values().map(|(line, _)| line.tickets().len()).sum()
+        {
+            let known: BTreeSet<_> = in_line().map(|ticket| ticket.waiter).collect();
+            waiters.retain(|waiter, _| known.contains(waiter));
         }
     }
 
@@ -334,21 +351,32 @@ impl<T: Deadline> ReferenceNode<T> {
 
     /// Joins the line for a key. Returns how many are ahead.
     fn join(&mut self, now: T, name: &Resource, ticket: Ticket, owner: Option<&str>) -> usize {
-        if let (Some(owners), Some(owner)) = (&mut self.owners, owner) {
-            owners.insert(ticket.waiter, owner.into());
-        }
-        self.line(now, name).join(ticket)
+        let Some(mut waiters) = self.waiters.take() else {
+            return self.line(now, name).join(ticket);
+        };
+        let known = Presence { owner: owner.map(Arc::from), dies: now.after(TICKET_LIFE) };
+        waiters.insert(ticket.waiter, known);
+        let is_alive = |waiter| Ok::<_, Infallible>(is_present(&waiters, now, waiter));
+        let Ok(ahead) = self.line(now, name).join_the_living(ticket, is_alive);
+        self.waiters = Some(waiters);
+        ahead
     }
 
     /// Leaves the line for a key.
     fn leave(&mut self, now: T, name: &Resource, waiter: Waiter) {
         if self.line(now, name).leave(waiter) {
-            self.forget_owner(waiter);
+            self.forget(waiter);
         }
     }
 
-    fn forget_owner(&mut self, waiter: Waiter) -> Option<Arc<str>> {
-        self.owners.as_mut()?.remove(&waiter)
+    /// Forgets a waiter. Returns what was known of it.
+    fn forget(&mut self, waiter: Waiter) -> Option<Presence<T>> {
+        self.waiters.as_mut()?.remove(&waiter)
+    }
+
+    /// Returns whether the ticket of this waiter counts.
+    fn counts(&self, now: T, waiter: Waiter) -> bool {
+        self.waiters.as_ref().is_none_or(|waiters| is_present(waiters, now, waiter))
     }
 
     /// Returns the line for a key, kept for a while from now on.
@@ -468,8 +496,9 @@ impl<T: Deadline> ReferenceNode<T> {
     /// deletes the key.
     fn serve_next(&mut self, now: T, name: &Resource) {
         while let Some(ticket) = self.line(now, name).take_first() {
-            let owner = self.forget_owner(ticket.waiter);
-            if self.can_wake(ticket.waiter.client()) {
+            let counts = self.counts(now, ticket.waiter);
+            let owner = self.forget(ticket.waiter).and_then(|known| known.owner);
+            if counts && self.can_wake(ticket.waiter.client()) {
                 self.reserve(now, name, ticket, owner.as_deref());
                 self.wakes.push(Wake { resource: name.clone(), ticket });
                 return;
@@ -514,11 +543,12 @@ impl<T: Deadline> ReferenceNode<T> {
     }
 
     fn line_state(&self, now: T, name: &Resource) -> LineState {
-        let tickets = self.tickets(now, name);
-        let owner = |ticket: &Ticket| self.owners.as_ref()?.get(&ticket.waiter).cloned();
-        let told = tickets.iter().take(MOST_TOLD);
+        let tickets = self.tickets(now, name).iter();
+        let living = || tickets.clone().filter(|ticket| self.counts(now, ticket.waiter));
+        let owner = |ticket: &Ticket| self.waiters.as_ref()?.get(&ticket.waiter)?.owner.clone();
+        let told = living().take(MOST_TOLD);
         let first = told.map(|ticket| Waiting { ticket: *ticket, owner: owner(ticket) });
-        LineState { first: first.collect(), count: tickets.len() }
+        LineState { first: first.collect(), count: living().count() }
     }
 
     /// Returns who waits for a key.
@@ -560,6 +590,14 @@ impl<T: Deadline> ReferenceNode<T> {
         let (ledger, run) = (&self.contents.ledger, &self.identity.run);
         if keeps { ledger.refusal(run, fingerprint) } else { ledger.objection(run, fingerprint) }
     }
+}
+
+fn is_present<T: Deadline>(
+    waiters: &BTreeMap<Waiter, Presence<T>>,
+    now: T,
+    waiter: Waiter,
+) -> bool {
+    waiters.get(&waiter).is_some_and(|known| !known.dies.left(now).is_zero())
 }
 
 fn micros(time: Duration) -> u64 {

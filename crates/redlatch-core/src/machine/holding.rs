@@ -284,8 +284,13 @@ impl Holding {
         let answer_by = answer.then(|| now.after(self.terms.node_timeout.max(RELEASE)));
         let left = self.left_in_line(id, world);
         let then = world.lines.released(id, &self.resources);
-        if let (Some(then), Some(ticket)) = (then, left) {
-            self.leave_line_of(time, then, ticket, world);
+        // The lock goes to another line of this client: both began at the same time,
+        // each with a ticket of its own.
+        if let (Some(Then::Leave(next) | Then::Wait(next) | Then::Pass(next)), Some(ticket)) =
+            (then, left)
+            && next.waiter != ticket.waiter
+        {
+            self.leave_line(time, ticket, world);
         }
         let then = then.or(left.map(Then::Leave));
         let mut undoing = Undoing {
@@ -308,13 +313,20 @@ impl Holding {
         self.ticket.take().map(|ticket| *ticket).or_else(own)
     }
 
-    /// Takes our ticket out of line if the lock goes to another line of this client:
-    /// both began at the same time, each with a ticket of its own.
-    fn leave_line_of<E>(&self, time: Now, then: Then, ticket: Ticket, world: &mut World<E>) {
-        let (Then::Leave(next) | Then::Wait(next) | Then::Pass(next)) = then;
-        if next.waiter == ticket.waiter {
-            return;
+    /// Lets go of a lease that others manage from now on, and leaves the line, unless
+    /// another caller waits in our place.
+    pub(super) fn forget<E>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
+        let left = self.left_in_line(id, world);
+        let heir = world.lines.forgotten(id);
+        let left = left.filter(|ticket| heir != Some(ticket.waiter));
+        if let Some(ticket) = left.filter(|_| !mutant::on(Mutant::TicketForgotten)) {
+            self.leave_line(time, ticket, world);
         }
+        Next::Over
+    }
+
+    /// Takes our ticket out of line, and touches nothing else.
+    fn leave_line<E>(&self, time: Now, ticket: Ticket, world: &mut World<E>) {
         world.spawned.push(Undoing {
             resources: self.resources.clone(),
             token: Token::from_bytes(ticket.reservation().as_bytes()),

@@ -178,7 +178,7 @@ impl Lines {
         if mutant::on(Mutant::NoHeir) {
             return false;
         }
-        let next = line.behind.pop_first();
+        let next = line.next();
         if let (Some(next), Some(place)) = (next, place) {
             line.head = Some(Head { id: next, turn: None });
             self.news.push((next, News::Inherits(place, look)));
@@ -207,15 +207,17 @@ impl Lines {
         then
     }
 
-    /// Records that a lease is no longer ours to manage. The head looks for itself.
-    pub(super) fn forgotten(&mut self, id: OpId) {
-        let line = self.all.iter_mut().find(|(_, line)| line.holder == Some(id));
-        let Some((resources, line)) = line else { return };
+    /// Records that a lease is no longer ours to manage. The head looks for itself;
+    /// returns under which number, if there is one.
+    pub(super) fn forgotten(&mut self, id: OpId) -> Option<Waiter> {
+        let mut lines = self.all.iter_mut();
+        let (resources, line) = lines.find(|(_, line)| line.holder == Some(id))?;
         line.holder = None;
         let head = line.head.as_ref().map(|head| (head.id, News::Served));
-        let resources = resources.clone();
+        let (resources, waiter) = (resources.clone(), head.is_some().then_some(line.waiter));
         self.news.extend(head);
         self.tidy(&resources);
+        waiter
     }
 
     /// Returns who may use what a node has reserved for this waiter: the holder, whose
@@ -236,7 +238,7 @@ impl Lines {
         if line.head.is_some() {
             return;
         }
-        if let Some(next) = line.behind.pop_first() {
+        if let Some(next) = line.next() {
             line.head = Some(Head { id: next, turn: None });
             self.news.push((next, News::Leads(line.waiter)));
         }
@@ -250,6 +252,14 @@ impl Lines {
         if self.all.get(resources).is_some_and(is_over) {
             self.all.remove(resources);
         }
+    }
+}
+
+impl Line {
+    /// Takes out whoever is next behind the head.
+    fn next(&mut self) -> Option<OpId> {
+        let youngest = mutant::on(Mutant::ServesTheYoungest);
+        if youngest { self.behind.pop_last() } else { self.behind.pop_first() }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     command::Command,
     line::Then,
     moment::{Moment, Now},
+    mutant::{self, Mutant},
     quorum::Vote,
     release::{Decision, Undo},
     resource::Resources,
@@ -16,7 +17,7 @@ use core::time::Duration;
 pub(super) struct Undoing {
     pub(super) resources: Resources,
     pub(super) token: Token,
-    /// What becomes of our place in line: told to each node once.
+    /// What becomes of our place in line.
     pub(super) then: Option<Then>,
     pub(super) undo: Undo,
     /// How long a caller that asks for the outcome waits for it.
@@ -45,12 +46,17 @@ impl Undoing {
     }
 
     pub(super) fn ask<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
-        let then = self.then.take();
         for node in self.undo.ask(now) {
             let tag = Tag { op: id, round: self.round };
-            let (resources, token) = (self.resources.clone(), self.token.clone());
+            let (resources, token, then) = (self.resources.clone(), self.token.clone(), self.then);
             world.send(node, tag, Command::Release { resources, token, then });
         }
+        // Whoever has left stays away, so that is repeated until a node has answered.
+        // The lock may be somebody else's by the time a node is asked again: we look
+        // for ourselves then.
+        let leaves =
+            |then: &Then| matches!(then, Then::Leave(_)) && !mutant::on(Mutant::LeavesOnce);
+        self.then = self.then.filter(leaves);
     }
 
     pub(super) fn vote<E>(

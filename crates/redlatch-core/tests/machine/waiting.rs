@@ -1,11 +1,12 @@
 //! Waiting in line: woken, in order, without polling.
 
-use crate::support::{Lock, MS, Mode, TTL, World, resource};
+use crate::support::{Cut, Lock, MS, Mode, TTL, World, renewed, resource};
 use core::time::Duration;
 use redlatch_core::{
     AcquireError, Command, Input, Reply, Resources, Tag, Ticket, Wake,
-    line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK},
+    line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK, TICKET_LIFE},
 };
+use std::collections::BTreeMap;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -458,6 +459,22 @@ fn a_lock_released_before_every_node_has_answered_leaves_no_ticket() {
     assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
 }
 
+/// The same for a lock that another process releases.
+#[test]
+fn a_lock_handed_over_before_every_node_has_answered_leaves_no_ticket() {
+    let mut world = World::with(2, 3);
+    world.line_of(0, 2, Mode::Held);
+    let holder = world.wait_for(0, LONG);
+    world.grant(holder);
+    world.forget(holder);
+    world.occupy(2);
+
+    world.line_of(0, 2, Mode::Open);
+
+    assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
+    assert_eq!(world.locked(), [0, 1], "the lease is not ours to release");
+}
+
 /// It travels on a connection of its own where the server cannot push.
 #[test]
 fn a_wake_that_overtakes_the_answer_to_the_take_is_not_lost() {
@@ -495,4 +512,41 @@ fn of_two_callers_that_came_at_once_the_first_leaves_no_ticket() {
     served_in_order(&mut world, waiters[0], &waiters[1..]);
 
     assert!(world.nodes[0].contents.lines.is_empty(), "{:?}", world.nodes[0].contents.lines);
+}
+
+#[test]
+fn a_waiter_whose_leaving_is_lost_says_it_again() {
+    let (mut world, _holder) = held(2, 3);
+    let waiter = world.wait_for(1, LONG);
+    world.line_of(1, 2, Mode::Held);
+    world.cancel(waiter);
+
+    world.cut(2, Cut::NotCarriedOut);
+    world.line_of(1, 2, Mode::Open);
+    world.pass(100 * MS);
+
+    assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
+}
+
+/// It is connected, so nodes could wake it. Those who are alive ask now and then.
+#[test]
+fn whoever_no_longer_asks_is_passed_over_and_whoever_does_is_not() {
+    let mut world = World::with(3, 3);
+    for node in &mut world.nodes {
+        node.waiters = Some(BTreeMap::new());
+    }
+    let holder = world.acquire_on(renewed(2 * LONG));
+    let waiters = arrive(&mut world, [1, 2]);
+    for node in 0..3 {
+        world.line_of(1, node, Mode::Held);
+    }
+
+    world.pass(TICKET_LIFE + 2 * LOOK);
+
+    for node in 0..3 {
+        let lines: Vec<_> = world.nodes[node].contents.lines.values().collect();
+        assert_eq!(lines[0].0.tickets().len(), 1, "node {node} keeps the dead");
+    }
+    world.release(holder);
+    assert!(has_it(&world, waiters[1]));
 }

@@ -170,4 +170,15 @@ pub const ALL: &[Mutant] = &[
         .planted(Node(Flaw::ServesTheLast), Model("line-again")),
     mutant("lets-anyone-in", "a node grants a key that it has reserved for another")
         .planted(Node(Flaw::LetsAnyoneIn), Model("line-again")),
+    mutant("leaves-once", "a waiter that gives up says so once, whether or not that arrives")
+        .planted(Plant::Core(Core::LeavesOnce), Model("line-cuts-timeout")),
+    mutant(
+        "ticket-forgotten",
+        "a lock that is handed to another process leaves its ticket in line",
+    )
+    .planted(Plant::Core(Core::TicketForgotten), Seeds(0, 1000)),
+    mutant("serves-the-youngest", "of the callers of a client the last is served first")
+        .planted(Plant::Core(Core::ServesTheYoungest), Seeds(0, 1000)),
+    mutant("keeps-the-dead", "a node keeps tickets of clients that no longer ask")
+        .planted(Node(Flaw::KeepsTheDead), Seeds(0, 1000)),
 ];

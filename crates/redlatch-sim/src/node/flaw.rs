@@ -31,6 +31,8 @@ pub enum Flaw {
     ServesTheLast,
     /// Grants a take although the key is reserved for somebody else.
     LetsAnyoneIn,
+    /// Keeps a ticket in line though its client no longer asks.
+    KeepsTheDead,
 }
 
 impl Node {

@@ -8,7 +8,9 @@ use super::{
     schedule::{Clocks, Schedule},
     server::EPOCH,
 };
-use redlatch_core::{Machine, Moment, Now, OpId, Owner, Steady, Token, WallClock, dice::Dice};
+use redlatch_core::{
+    Machine, Moment, Now, OpId, Owner, Steady, Token, Waiter, WallClock, dice::Dice,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     time::Duration,
@@ -46,6 +48,9 @@ pub struct Client {
     /// How long keys with this token may outlive the machine's undo, which it gives
     /// up once they must have expired had they been set as soon as they were sent.
     pub outlives: HashMap<Token, Duration>,
+    /// The tickets that it took back, and those that reached a node after their
+    /// connection had broken, by link.
+    pub gone: BTreeSet<(usize, Waiter)>,
     /// The leases it is taking over from other clients.
     pub resuming: BTreeMap<OpId, Lease>,
     /// Whether it has been idle since its last request.
@@ -66,6 +71,9 @@ pub struct Op {
     pub job: usize,
     /// When it was asked for, in true time.
     pub asked: Moment,
+    /// Until when its caller waits, by the client's clock: a step of that clock ends
+    /// the wait early.
+    pub wait_until: Moment,
     /// Its caller no longer listens.
     pub dropped: bool,
     pub waits: Waits,
@@ -106,6 +114,7 @@ impl Client {
             asks: VecDeque::new(),
             mail: nodes.map(|_| VecDeque::new()).collect(),
             outlives: HashMap::new(),
+            gone: BTreeSet::new(),
             resuming: BTreeMap::new(),
             rested: true,
             refused_by: BTreeSet::new(),

@@ -6,6 +6,7 @@
 mod admission;
 mod answers;
 mod carried;
+mod dead_drop_out;
 mod exclusion;
 mod fencing;
 mod first_come;
@@ -25,6 +26,7 @@ use super::{
     server::Server,
 };
 use admission::Admission;
+use dead_drop_out::DeadDropOut;
 use fencing::Fencing;
 use in_turn::InTurn;
 use redlatch_core::{Command, Moment, OpId, Reply, lease::Loss};
@@ -98,7 +100,7 @@ pub struct Violation {
 
 pub fn all() -> Vec<(&'static str, Check)> {
     let (mut fencing, mut admission) = (Fencing::default(), Admission::default());
-    let mut in_turn = InTurn::default();
+    let (mut in_turn, mut dead) = (InTurn::default(), DeadDropOut::default());
     vec![
         ("exclusion", Box::new(exclusion::see)),
         ("fencing", Box::new(move |site, seen| fencing.see(site, seen))),
@@ -114,6 +116,7 @@ pub fn all() -> Vec<(&'static str, Check)> {
         ("first come, first served", Box::new(first_come::see)),
         ("nobody starves", Box::new(move |site, seen| in_turn.see(site, seen))),
         ("lines are empty in the end", Box::new(lines_end::see)),
+        ("the dead drop out of line", Box::new(move |site, seen| dead.see(site, seen))),
     ]
 }
 

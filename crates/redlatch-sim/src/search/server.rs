@@ -6,8 +6,10 @@ use super::{
     memory::{Lost, Memory},
     schedule::{Schedule, Span, resources},
 };
-use crate::node;
-use redlatch_core::{Command, Moment, Reply, Tag, Ticket, Vote, dice::Dice};
+use crate::node::{self, Flaw};
+use redlatch_core::{
+    Command, Moment, Reply, Tag, Ticket, Vote, Waiter, dice::Dice, reference::Presence,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
@@ -63,6 +65,7 @@ impl Server {
         let guard = first.guard().filter(|_| !schedule.fresh);
         let mut node = node::Node::server(number);
         node.listening = Some(BTreeSet::new());
+        node.waiters = keeps_waiters(habits);
         if let (Some(guard), Some(at)) = (guard, first.position(number)) {
             node.admit_now(guard.fingerprint(at), &guard.agreement_at(at).to_string());
         }
@@ -111,6 +114,7 @@ impl Server {
     pub fn starts(&mut self) {
         self.listeners.clear();
         self.node.listening = Some(BTreeSet::new());
+        self.node.waiters = self.node.waiters.take().or(keeps_waiters(self.habits));
     }
 
     /// Whether it carries out what arrives.
@@ -186,4 +190,9 @@ impl Server {
     pub fn speed_up(&mut self, by: Span) {
         self.slow = self.slow.saturating_sub(by.get());
     }
+}
+
+/// Where to note until when tickets count.
+fn keeps_waiters(habits: node::Habits) -> Option<BTreeMap<Waiter, Presence>> {
+    (habits.flaw != Some(Flaw::KeepsTheDead)).then(BTreeMap::new)
 }

@@ -189,3 +189,60 @@ async fn a_list_tells_what_is_reserved_and_how_many_wait_and_no_line() {
         assert_eq!((reserved, lock.waiters), (Some(scene.ticket(2).waiter), 1));
     }
 }
+
+/// As if it had not asked for half a minute.
+fn forget(scene: &Scene, client: usize) {
+    let key = format!("redlatch:waiter:{}", scene.ticket(client).waiter);
+    let left = scene.server.run(&["PTTL", &key]).int().unwrap();
+    assert!((1..=30_000).contains(&left), "{left}");
+    scene.server.run(&["DEL", &key]);
+}
+
+#[tokio::test]
+async fn whoever_no_longer_asks_is_told_of_no_more_and_drops_out() {
+    for mut scene in Scene::everywhere().await {
+        scene.queue([2, 3, 4]).await;
+        forget(&scene, 2);
+        forget(&scene, 4);
+        let resource = scene.claims[0].resources.iter().next().unwrap().clone();
+
+        let Reply::Line(told) = scene.wires[0].ask(Command::Line { resource }).await else {
+            panic!("no line")
+        };
+        assert_eq!(told.count, 1);
+        assert_eq!(told.first[0].ticket.waiter, scene.ticket(3).waiter);
+        let look = scene.claims[2].wait_again(scene.ticket(3));
+        assert_eq!(ahead(&scene.vote(3, look).await), Some(0));
+
+        assert_eq!(scene.line(), [3]);
+    }
+}
+
+#[tokio::test]
+async fn whoever_no_longer_asks_is_passed_over() {
+    for mut scene in Scene::everywhere().await {
+        scene.queue([2, 3]).await;
+        forget(&scene, 2);
+
+        scene.release(1, None).await;
+
+        assert!(!scene.is_woken(2).await);
+        assert_eq!(scene.reserved(), Some(3));
+    }
+}
+
+/// Several commands go out in one call, which has ways of its own.
+#[tokio::test]
+async fn whoever_finds_the_lock_free_leaves_the_line_whatever_else_it_asks() {
+    for mut scene in Scene::everywhere().await {
+        scene.queue([2]).await;
+        scene.server.run(&["DEL", "a"]);
+        let other = Claim::of(&["b"], &scene.wires[1]);
+        let take = scene.claims[1].wait_again(scene.ticket(2));
+
+        let said = scene.wires[1].ask_all([take, other.take(None)]).await;
+
+        assert!(matches!(&said[0], Reply::Vote(vote) if is_granted(vote)), "{said:?}");
+        assert_eq!(scene.line(), [0; 0]);
+    }
+}

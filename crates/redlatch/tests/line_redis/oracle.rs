@@ -56,7 +56,7 @@ async fn compare(flavour: Flavour, seed: u64) -> Option<String> {
     let server = Server::options().flavour(flavour).start().expect("a server");
     let mut wire = Wire::to(&server.url(), CLIENT);
     let mut reference = ReferenceNode::new(Identity { run: "1".into(), version: "".into() });
-    reference.owners = Some(BTreeMap::new());
+    reference.waiters = Some(BTreeMap::new());
     let mut draw = Draw::new(seed);
     let (mut said, mut wall, mut since) = (String::new(), micros(), Instant::now());
     for number in 0..COMMANDS {

@@ -143,6 +143,18 @@ fn wrong() -> Vec<Scenario> {
             ..line()
         },
         Scenario {
+            name: "line-cuts-timeout",
+            about: "one holds the lock, the wait of another ends, a connection breaks",
+            scripts: &[WAITS, Script { wait_ms: 1, ..WAITS }],
+            settled: &[0, 1],
+            times: until(60),
+            faults: Faults { cuts: 1, ..Faults::default() },
+            promises: LATE,
+            must_happen: &[Mark::Refusal],
+            states: 100_000,
+            ..line()
+        },
+        Scenario {
             name: "line-mislaid",
             about: "lines go wrong: tickets lost, keys reserved for anyone, clients woken for nothing",
             settled: &[0, 1],

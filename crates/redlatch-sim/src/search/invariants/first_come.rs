@@ -4,11 +4,10 @@
 //! A caller counts from when it was told to wait (before that, nobody knew that there
 //! was anything to wait for, and the first attempts of several callers may be under
 //! way at once) until its wait is over: then it makes one attempt of its own, to say
-//! who has the lock, and may get it. A step of the client's clock ends waits early, so
-//! nothing is asked of a client whose clock steps.
+//! who has the lock, and may get it. Its client's clock decides when that is, also if
+//! it steps.
 
 use super::{LeaseId, Seen, Site};
-use crate::search::schedule::Wrong;
 
 pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
     let Seen::Granted(LeaseId::Ours(client, _, served)) = seen else { return Ok(()) };
@@ -18,21 +17,15 @@ pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
     if job.line.is_none() || job.wait.0 == 0 || job.resources.len() > 1 {
         return Ok(());
     }
-    let steps =
-        |wrong: &Wrong| matches!(wrong, Wrong::StepClient { client: at, .. } if at == client);
-    if site.schedule.troubles.iter().any(|trouble| steps(&trouble.what)) {
-        return Ok(());
-    }
     let now = process.clock.read(site.now);
-    if now >= process.clock.read(first.asked).after(job.wait.get()) {
+    if now >= first.wait_until {
         return Ok(());
     }
     for (op, known) in process.ops.range(..served) {
         let other = &site.schedule.jobs[known.job];
         let told = known.waiting_since.is_some_and(|since| since < first.asked);
         let waits = told && known.waits.acquire && !known.dropped && other.line.is_some();
-        let until = process.clock.read(known.asked).after(other.wait.get());
-        if waits && now < until && other.resources == job.resources {
+        if waits && now < known.wait_until && other.resources == job.resources {
             return Err(format!("client {client} served {served:?} before {op:?}"));
         }
     }

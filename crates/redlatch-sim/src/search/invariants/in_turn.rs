@@ -77,11 +77,10 @@ fn is_earlier(
     if !waits || known.asked >= served_asked || job.resources != served.resources {
         return false;
     }
-    let until = process.clock.read(known.asked).after(job.wait.get());
     // To connect and to be refused.
     let settled = known.asked.after(apart(site) + 8 * slowest(&site.schedule.network));
     let is_calm = known.asked >= site.schedule.calm_at.in_true_time();
-    is_calm && settled < served_asked && process.clock.read(site.now) < until
+    is_calm && settled < served_asked && process.clock.read(site.now) < known.wait_until
 }
 
 /// How wrong a ticket may be: as wrong as the clocks of clients and nodes.

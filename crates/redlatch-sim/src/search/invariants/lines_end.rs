@@ -1,9 +1,10 @@
 //! When everything is over, nobody stands in line on any node.
 //!
-//! A ticket may stay, until it is served or the line dies, if its client is dead or
-//! the connection to that node failed: a client takes its ticket back once, and what
-//! is lost costs the others one reservation. The same holds for a take that reached a
-//! silent node only after its undo had given up, when its key would have died.
+//! A ticket may stay until it no longer counts (see
+//! [`dead_drop_out`](super::dead_drop_out)) if its client is dead, or if the connection to
+//! that node failed and the client took the ticket back in vain: for as long as it tried,
+//! the node was out of reach, or the take came only later, over a connection that had
+//! broken. Until then it costs the others one reservation.
 
 use super::{Seen, Site};
 use crate::search::schedule::Wrong;
@@ -32,14 +33,11 @@ fn is_excused(site: &Site<'_>, node: usize, ticket: &Ticket) -> bool {
         return true; // its connection is gone
     };
     // While a database was swapped away, nobody could leave the line there.
-    let unheard = |wrong: &Wrong| match wrong {
-        Wrong::Swap { node: at, .. } | Wrong::CrashNode { node: at, silent: true, .. } => {
-            *at == node
-        }
-        _ => false,
-    };
+    let swapped = |wrong: &Wrong| matches!(wrong, Wrong::Swap { node: at, .. } if *at == node);
     let process = &site.clients[wire.client];
+    let in_vain =
+        process.links[wire.node].failed && process.gone.contains(&(wire.node, ticket.waiter));
     process.life > 0
-        || process.links[wire.node].failed
-        || site.schedule.troubles.iter().any(|trouble| unheard(&trouble.what))
+        || in_vain
+        || site.schedule.troubles.iter().any(|trouble| swapped(&trouble.what))
 }

@@ -8,7 +8,7 @@ use crate::search::{
     schedule::{End, Job, Queueing, Span, resources},
 };
 use redlatch_core::{
-    Command, InLine, Input, Moment, OpId, Output, Terms,
+    Command, InLine, Input, Moment, OpId, Output, Terms, Then,
     config::{Wanted, WantedRenewal},
     lease::Loss,
     machine::{Grant, Order},
@@ -89,7 +89,8 @@ impl World<'_> {
             self.queue.push(now.after(cancel.get()), Event::Job(job, Act::Cancel));
         }
         let waits = Waits { acquire: true, ..Waits::default() };
-        process.ops.insert(op, Op { job, asked: now, dropped: false, waits, waiting_since: None });
+        let known = Op { job, asked: now, wait_until, dropped: false, waits, waiting_since: None };
+        process.ops.insert(op, known);
         process.jobs.insert(job, op);
         process.rested = false;
         self.counts.asked += 1;
@@ -122,6 +123,9 @@ impl World<'_> {
                 match &command {
                     Command::Take { token, .. } => {
                         process.attempts.entry(token.clone()).or_insert(self.now);
+                    }
+                    Command::Release { then: Some(Then::Leave(ticket)), .. } => {
+                        process.gone.insert((node, ticket.waiter));
                     }
                     Command::Examine => {
                         process.refused_by.remove(&node);

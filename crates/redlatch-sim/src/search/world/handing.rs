@@ -11,7 +11,7 @@ use crate::search::{
     schedule::resources,
 };
 use redlatch_core::{
-    ExtendError, Input, OpId, lease,
+    ExtendError, Input, Moment, OpId, lease,
     machine::{Adopted, Kept},
 };
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl World<'_> {
         self.take_over(heir, job, &lease, wall);
     }
 
-    fn take_over(&mut self, heir: usize, job: usize, lease: &Lease, ends: redlatch_core::Moment) {
+    fn take_over(&mut self, heir: usize, job: usize, lease: &Lease, ends: Moment) {
         let plan = &self.schedule.jobs[job];
         let terms = terms(plan, self.schedule.party(heir).max_ttl.get());
         let process = &mut self.clients[heir];
@@ -50,7 +50,9 @@ impl World<'_> {
         let op = process.next_op();
         let waits = Waits { extend: true, ..Waits::default() };
         let asked = self.now;
-        process.ops.insert(op, Op { job, asked, dropped: false, waits, waiting_since: None });
+        let wait_until = Moment::START; // it has the lock already
+        let known = Op { job, asked, wait_until, dropped: false, waits, waiting_since: None };
+        process.ops.insert(op, known);
         process.jobs.insert(job, op);
         process.resuming.insert(op, lease.clone());
         process.outlives.insert(token.clone(), Duration::MAX);
@@ -86,7 +88,7 @@ impl World<'_> {
         self.see(&Seen::Kept(id));
     }
 
-    fn ends_at(&self, lease: &Lease, client: usize) -> redlatch_core::Moment {
+    fn ends_at(&self, lease: &Lease, client: usize) -> Moment {
         self.clients[client].clock.when(lease.until)
     }
 }

@@ -60,6 +60,7 @@ impl World<'_> {
             *known = transit.max(*known);
         }
         if late {
+            process.gone.extend(command.ticket().map(|ticket| (wire.node, ticket.waiter)));
             self.counts.late += 1;
             return;
         }

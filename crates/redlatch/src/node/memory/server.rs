@@ -72,7 +72,7 @@ impl Server {
         Server {
             node: ReferenceNode {
                 listening: nobody,
-                owners: Some(BTreeMap::new()),
+                waiters: Some(BTreeMap::new()),
                 ..ReferenceNode::new(identity)
             },
             sweep_at: FEW,

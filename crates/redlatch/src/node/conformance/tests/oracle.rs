@@ -52,7 +52,7 @@ async fn answers_as_the_reference_node_does(node: &dyn Node, lines: bool) {
     let begin = wall_micros();
     let mut draw = Draw::new(begin, lines);
     let mut reference = ReferenceNode::new(Identity { run: "1".into(), version: "".into() });
-    reference.owners = Some(BTreeMap::new());
+    reference.waiters = Some(BTreeMap::new());
     let mut link = Site::new(node, PATIENCE).link();
     let (mut mark, mut own_mark): (Option<Mark>, Option<Mark>) = (None, None);
     let (mut said, mut woken, mut chapter) = (String::new(), 0, Instant::now());

@@ -1,12 +1,13 @@
 //! Who waits for which lock: one row for each line, and one for each waiter.
 //!
 //! The core's [`Line`] decides the order; the row holds its tickets as text. A line
-//! past its deadline counts as empty. Who a waiter is, is there while it is in line.
+//! past its deadline counts as empty, and a ticket without a waiter that is within its
+//! own does not count.
 
 use super::{Database, Outcome, after};
 use redlatch_core::{
     LineState, Resource, Ticket, Waiter, Waiting,
-    line::{LINE_LIFE, Line, MOST_TOLD},
+    line::{LINE_LIFE, Line, MOST_TOLD, TICKET_LIFE},
 };
 use rusqlite::{OptionalExtension, params};
 use std::sync::Arc;
@@ -31,11 +32,14 @@ impl Database {
 
     /// Reads the line for a lock, and who is in it.
     pub(super) fn line_state(&self, now: i64, name: &Resource) -> Outcome<LineState> {
-        let line = self.line(now, name)?;
-        let first = line.tickets().iter().take(MOST_TOLD).map(|ticket| {
-            Ok(Waiting { ticket: *ticket, owner: self.waiting_owner(ticket.waiter)? })
-        });
-        Ok(LineState { first: first.collect::<Outcome<_>>()?, count: line.tickets().len() })
+        let mut living = Vec::new();
+        for ticket in self.line(now, name)?.tickets() {
+            let owner = self.owner_in_line(now, ticket.waiter)?;
+            living.extend(owner.map(|owner| Waiting { ticket: *ticket, owner }));
+        }
+        let count = living.len();
+        living.truncate(MOST_TOLD);
+        Ok(LineState { first: living.into(), count })
     }
 
     /// Keeps the line for a while from now on, or deletes it if nobody waits.
@@ -62,9 +66,8 @@ impl Database {
         owner: Option<&str>,
     ) -> Outcome<usize> {
         let mut line = self.line(now, name)?;
-        let ahead = line.join(ticket);
+        let ahead = self.put_in(now, &mut line, ticket, owner)?;
         self.keep_line(now, name, &line)?;
-        self.keep_owner(now, ticket.waiter, owner)?;
         for lapsed in [
             "DELETE FROM lines WHERE name IN \
              (SELECT name FROM lines WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2)",
@@ -74,6 +77,22 @@ impl Database {
             self.statement(lapsed)?.execute([now, SWEEP])?;
         }
         Ok(ahead)
+    }
+
+    /// Puts a ticket into a line, and drops those of the dead that it finds. Returns how
+    /// many are ahead.
+    pub(super) fn put_in(
+        &self,
+        now: i64,
+        line: &mut Line,
+        ticket: Ticket,
+        owner: Option<&str>,
+    ) -> Outcome<usize> {
+        let known = "REPLACE INTO waiters VALUES (?1, ?2, ?3)";
+        let deadline = after(now, TICKET_LIFE);
+        let owner = owner.unwrap_or_default();
+        self.statement(known)?.execute(params![ticket.waiter.to_string(), owner, deadline])?;
+        line.join_the_living(ticket, |waiter| Ok(self.owner_in_line(now, waiter)?.is_some()))
     }
 
     /// Leaves the line for a lock.
@@ -89,29 +108,27 @@ impl Database {
     pub(super) fn take_out(&self, line: &mut Line, waiter: Waiter) -> Outcome<bool> {
         let was_there = line.leave(waiter);
         if was_there {
-            self.forget_owner(waiter)?;
+            self.forget_waiter(waiter)?;
         }
         Ok(was_there)
     }
 
-    /// Remembers who the waiter is, for as long as a line is kept.
-    pub(super) fn keep_owner(&self, now: i64, waiter: Waiter, owner: Option<&str>) -> Outcome<()> {
-        if let Some(owner) = owner {
-            let known = "REPLACE INTO waiters VALUES (?1, ?2, ?3)";
-            let deadline = after(now, LINE_LIFE);
-            self.statement(known)?.execute(params![waiter.to_string(), owner, deadline])?;
-        }
+    pub(super) fn forget_waiter(&self, waiter: Waiter) -> Outcome<()> {
+        let forget = "DELETE FROM waiters WHERE waiter = ?1";
+        self.statement(forget)?.execute([waiter.to_string()])?;
         Ok(())
     }
 
-    /// Forgets who the waiter is, and returns it.
-    pub(super) fn forget_owner(&self, waiter: Waiter) -> Outcome<Option<Arc<str>>> {
-        let forget = "DELETE FROM waiters WHERE waiter = ?1 RETURNING owner";
-        self.statement(forget)?.query_row([waiter.to_string()], |row| row.get(0)).optional()
-    }
-
-    fn waiting_owner(&self, waiter: Waiter) -> Outcome<Option<Arc<str>>> {
-        let known = "SELECT owner FROM waiters WHERE waiter = ?1";
-        self.statement(known)?.query_row([waiter.to_string()], |row| row.get(0)).optional()
+    /// The owner's text of a waiter, if it has one; `None` if its ticket does not count.
+    pub(super) fn owner_in_line(&self, now: i64, waiter: Waiter) -> Outcome<Option<OwnerText>> {
+        let known = "SELECT owner FROM waiters WHERE waiter = ?1 AND deadline > ?2";
+        let owner: Option<Arc<str>> = self
+            .statement(known)?
+            .query_row(params![waiter.to_string(), now], |row| row.get(0))
+            .optional()?;
+        Ok(owner.map(|owner| Some(owner).filter(|owner| !owner.is_empty())))
     }
 }
+
+/// `None` if the waiter did not say who it is.
+type OwnerText = Option<Arc<str>>;

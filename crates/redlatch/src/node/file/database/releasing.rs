@@ -60,8 +60,8 @@ impl Database {
             }
             Some(Then::Wait(ticket)) if ours => {
                 if self.can_wake(ticket.waiter.client()) {
-                    line.join(ticket.at_node(wall_micros()));
-                    self.keep_owner(now, ticket.waiter, signature_of(token.as_bytes()))?;
+                    let ticket = ticket.at_node(wall_micros());
+                    self.put_in(now, &mut line, ticket, signature_of(token.as_bytes()))?;
                 }
                 self.serve_next(now, name, &mut line)?;
             }
@@ -81,8 +81,10 @@ impl Database {
     /// Reserves a key for the next in line whose client listens, or deletes it.
     fn serve_next(&self, now: i64, name: &Resource, line: &mut Line) -> Outcome<()> {
         while let Some(ticket) = line.take_first() {
-            let owner = self.forget_owner(ticket.waiter)?;
-            if let Some(reached) = self.wakes.reach(ticket.waiter.client()) {
+            let owner = self.owner_in_line(now, ticket.waiter)?;
+            self.forget_waiter(ticket.waiter)?;
+            if let (Some(owner), Some(reached)) = (owner, self.wakes.reach(ticket.waiter.client()))
+            {
                 let wake = Wake { resource: name.clone(), ticket };
                 self.outgoing.borrow_mut().push((reached, wake));
                 return self.reserve(now, name, ticket, owner.as_deref());

@@ -111,6 +111,32 @@ async fn a_release_wakes_the_first_in_line_and_nothing_is_left_in_the_end() {
     until(|| !wake_directory(&path).exists());
 }
 
+/// As if it had not asked for half a minute.
+fn forget(path: &Path, client: &Client) {
+    let late = "UPDATE waiters SET deadline = 0 WHERE waiter = ?1";
+    let changed = Connection::open(path).unwrap().execute(late, [client.ticket.waiter.to_string()]);
+    assert_eq!(changed, Ok(1));
+}
+
+#[tokio::test]
+async fn whoever_no_longer_asks_drops_out_and_is_passed_over() {
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
+    let [mut holder, mut first, mut second, mut third] =
+        [1, 2, 3, 4].map(|number| Client::of(&path, number));
+    assert_eq!(holder.take().await, granted());
+    assert_eq!(ahead(&first.take().await), Some(0));
+    assert_eq!(ahead(&second.take().await), Some(1));
+    assert_eq!(ahead(&third.take().await), Some(2));
+
+    forget(&path, &second);
+    assert_eq!(ahead(&third.take().await), Some(1));
+    forget(&path, &first);
+    assert_eq!(holder.release().await, granted());
+
+    assert_eq!(third.next().await, third.woken());
+}
+
 fn until(is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {

@@ -5,7 +5,7 @@ use crate::{
     driver::clock::wall_micros,
     node::conformance::{resources, tag},
 };
-use redlatch_core::{Place, Then, Ticket, Vote, Waiter, Wake};
+use redlatch_core::{Place, Then, Ticket, Vote, Waiter, Wake, line::TICKET_LIFE};
 use std::{future::poll_fn, task::Poll};
 
 /// A client of a node, with a link of its own.
@@ -118,6 +118,22 @@ async fn all_links_of_a_client_are_woken() {
     let woken = vec![first.woken()];
     assert_eq!(first.replies().await, woken);
     assert_eq!(again.replies().await, woken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_no_longer_asks_is_passed_over_and_whoever_does_is_not() {
+    let node = Memory::new("memory:test");
+    let [mut holder, mut silent, mut next] = line(&node).await;
+
+    tokio::time::advance(TICKET_LIFE - SECOND).await;
+    next.take();
+    next.replies().await;
+    tokio::time::advance(2 * SECOND).await;
+    holder.release(None);
+    holder.replies().await;
+
+    assert_eq!(next.replies().await, [next.woken()]);
+    assert_eq!(silent.replies().await, []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@
 -- for its client, 4 for its line), 4 for the patience in ms.
 -- While there is a line there is also `redlatch:waits:<resource>`, so that a release
 -- finds out by the DEL that it needs anyway.
--- Who a waiter is, is in `redlatch:waiter:<waiter>` while it is in line: the owner's
--- text, for people. What is reserved for it carries that along.
+-- While a ticket counts, there is also `redlatch:waiter:<waiter>`, with the owner's text
+-- for people. What is reserved for it carries that along.
 lines = {}
 
 -- Anything but tickets is not ours: nobody waits.
@@ -49,11 +49,20 @@ local function owner_key(ticket)
   return 'redlatch:waiter:' .. string.sub(ticket, 17, 32)
 end
 
--- Remembers who waits with this ticket, for as long as a line is kept.
+-- Remembers who waits with this ticket, which counts for 30 s from now (`TICKET_LIFE`).
 local function sign(ticket, owner)
-  if owner and owner ~= '' then
-    redis.call('SET', owner_key(ticket), owner, 'PX', 30000)
+  redis.call('SET', owner_key(ticket), owner or '', 'PX', 30000)
+end
+
+-- Returns the line without the tickets that end at this byte and do not count, and where
+-- the one before them ends.
+local function without_dead(line, to)
+  local from = to
+  while from > 0
+    and redis.pcall('EXISTS', owner_key(string.sub(line, from - 36, from - 1))) == 0 do
+    from = from - 37
   end
+  return from == to and line or string.sub(line, 1, from) .. string.sub(line, to + 1), from
 end
 
 -- The owner's text in the token that this script was given: see `Token`.
@@ -78,10 +87,22 @@ local function insert(line, ticket)
   return string.sub(line, 1, at) .. ticket .. ' ' .. string.sub(line, at + 1), at / 37
 end
 
+-- The same for one whose client has just asked. Drops tickets that do not count: those
+-- just ahead of it, and the last in line (`Line::join_the_living`).
+local function insert_signed(line, ticket, owner)
+  sign(ticket, owner)
+  local at
+  line, at = insert(line, ticket)
+  if (at + 1) * 37 < #line then
+    line = without_dead(line, #line)
+  end
+  line, at = without_dead(line, at * 37)
+  return line, at / 37
+end
+
 -- The same for a ticket of ours.
 function lines.join(line, ticket)
-  sign(ticket, our_owner())
-  return insert(line, ticket)
+  return insert_signed(line, ticket, our_owner())
 end
 
 -- Returns the line without the ticket's waiter.
@@ -143,8 +164,7 @@ local function makes_room(first, ticket, may_overtake)
     end
   end
   for key, other in pairs(later) do
-    sign(unpack(other))
-    lines.write(key, (insert(lines.read(key), other[1])))
+    lines.write(key, (insert_signed(lines.read(key), unpack(other))))
   end
   return true
 end
@@ -183,19 +203,20 @@ function lines.reserve(key, ticket, owner)
   redis.call('SET', key, string.sub(value, 1, 512), 'PX', patience)
 end
 
--- Reserves the key for the first in line who hears of it, or deletes it. Nobody
--- hears for a client that is gone. If we may not PUBLISH, we cannot know.
+-- Reserves the key for the first in line whose ticket counts and who hears of it, or
+-- deletes it. Nobody hears for a client that is gone. If we may not PUBLISH, we cannot
+-- know.
 function lines.serve_next(key, line)
   for at = 1, #line, 37 do
     local ticket = string.sub(line, at, at + 35)
     -- What is no ticket is not ours.
     if is_ticket(ticket) then
-      local client = string.sub(ticket, 17, 28)
-      local heard = redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0
-      local owner = heard and redis.pcall('GET', owner_key(ticket))
+      local client, owner = string.sub(ticket, 17, 28), redis.pcall('GET', owner_key(ticket))
+      local heard = owner
+        and redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0
       redis.call('DEL', owner_key(ticket))
       if heard then
-        lines.reserve(key, ticket, type(owner) == 'string' and owner)
+        lines.reserve(key, ticket, type(owner) == 'string' and owner ~= '' and owner)
         lines.write(key, string.sub(line, at + 37))
         return
       end

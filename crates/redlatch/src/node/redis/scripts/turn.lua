@@ -74,7 +74,8 @@ while ARGV[at] do
       if kept.err and (proposed or marker ~= '') then
         answer = kept
       else
-        answer = may_vote and try('SET', name, token, 'NX', 'PX', ttl)
+        -- Whoever may be in line usually finds the key reserved, and else leaves the line.
+        answer = may_vote and #place <= 36 and try('SET', name, token, 'NX', 'PX', ttl)
           or by_itself('take', {name, node}, {may_vote and '' or marker, token, ttl, place})
       end
       if answer == 1 or answer.ok then

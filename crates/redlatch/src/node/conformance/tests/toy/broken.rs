@@ -28,7 +28,7 @@ impl Broken {
     pub(super) fn with(bug: Bug) -> Arc<Mutex<Self>> {
         let version = if bug == Bug::NoVersion { "" } else { "toy 1" }.into();
         let node = ReferenceNode::new(Identity { run: "0".into(), version });
-        let node = ReferenceNode { owners: Some(BTreeMap::new()), ..node };
+        let node = ReferenceNode { waiters: Some(BTreeMap::new()), ..node };
         Arc::new(Mutex::new(Broken { bug, node, last: 0, listeners: Listeners::default() }))
     }
 
