@@ -11,6 +11,8 @@ mod faults;
 mod features;
 mod fix;
 mod lowest;
+#[cfg(test)]
+mod map;
 mod metadata;
 mod msrv;
 mod neighbours;

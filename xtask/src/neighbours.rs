@@ -23,9 +23,20 @@ const NEIGHBOURS: [&str; 5] = [
     r#"diesel = { version = "2", features = ["sqlite"] }"#,
     r#"rusqlite = "0.37""#,
 ];
-/// The one that is also built.
 const SQLX: &str =
     r#"sqlx = { version = "0.8", features = ["postgres", "macros", "runtime-tokio"] }"#;
+/// As the documentation of `redlatch_fence::sqlite` has it: the rusqlite that shares
+/// the SQLite of sqlx 0.8.
+const SQLX_AND_RUSQLITE: &str = r#"
+sqlx = { version = "0.8", features = ["sqlite", "runtime-tokio"] }
+rusqlite = "0.32"
+"#;
+/// A program that gives our crate a connection of that rusqlite.
+const FENCING: &str = "\
+fn main() -> rusqlite::Result<()> {
+    redlatch_fence::sqlite::create_table(&rusqlite::Connection::open_in_memory()?)
+}
+";
 /// What they add: our crates, with these features.
 const OURS: [&[(&str, &str)]; 3] = [
     &[("redlatch", "default")],
@@ -33,7 +44,7 @@ const OURS: [&[(&str, &str)]; 3] = [
     &[("redlatch", "default"), ("redlatch-fence", "sqlite")],
 ];
 
-/// Resolves each neighbour beside each of ours, and builds one of them.
+/// Resolves each neighbour beside each of ours, and builds two of them.
 pub(crate) fn stages(stages: &mut Stages) {
     // If it can't be resolved without us, the registry is not there.
     if let Err(why) = resolve(SQLX, &[]) {
@@ -49,30 +60,33 @@ pub(crate) fn stages(stages: &mut Stages) {
         }
         Ok(())
     });
-    let _ = stages.run("beside sqlx: build", build);
+    let _ = stages.run("beside sqlx: build", || {
+        build(SQLX, OURS[0], "fn main() {}\n")?;
+        build(SQLX_AND_RUSQLITE, &[("redlatch", "file"), ("redlatch-fence", "sqlite")], FENCING)
+    });
 }
 
 /// Without a lock file, as in a new project.
 fn resolve(neighbour: &str, ours: &[(&str, &str)]) -> Outcome {
-    let project = write(neighbour, ours)?;
+    let project = write(neighbour, ours, "fn main() {}\n")?;
     let mut command = shell::cargo(["generate-lockfile", "--quiet"]);
     shell::output(command.current_dir(&project)).map(drop)
 }
 
-fn build() -> Outcome {
-    let project = write(SQLX, OURS[0])?;
+fn build(neighbour: &str, ours: &[(&str, &str)], program: &str) -> Outcome {
+    let project = write(neighbour, ours, program)?;
     // Kept, so that the second time is a matter of seconds.
     let mut command = shell::cargo(["check", "--quiet"]);
     shell::run(command.current_dir(&project).env("CARGO_TARGET_DIR", project.join("target")))
 }
 
 /// Writes the project anew and returns where it is.
-fn write(neighbour: &str, ours: &[(&str, &str)]) -> Outcome<PathBuf> {
+fn write(neighbour: &str, ours: &[(&str, &str)], program: &str) -> Outcome<PathBuf> {
     let project = Metadata::of(&["--no-deps"])?.target_dir()?.join("neighbours");
     let failed = |error| format!("{}: {error}", project.display());
     fs::create_dir_all(project.join("src")).map_err(failed)?;
     let _ = fs::remove_file(project.join("Cargo.lock"));
-    fs::write(project.join("src/main.rs"), "fn main() {}\n").map_err(failed)?;
+    fs::write(project.join("src/main.rs"), program).map_err(failed)?;
     let manifest = manifest(neighbour, ours, shell::workspace());
     fs::write(project.join("Cargo.toml"), manifest).map_err(failed)?;
     Ok(project)

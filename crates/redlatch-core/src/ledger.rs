@@ -37,8 +37,8 @@ impl Ledger {
     /// locks it has, since losing them would lose the mark.
     #[must_use]
     pub fn refusal(&self, run: &str, fingerprint: Fingerprint) -> Option<Quarantine> {
-        // Whom it belongs to: by its last marker, an operator, or whoever left the
-        // mark. Under another name, the lock on it would count twice.
+        // Its clients, by its last marker, by an operator's word, or by the mark left
+        // on it. Under another name, the lock on it would count twice.
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
         let marker = self.marker().map(|marker| marker.fingerprint);
         let ours = self.watched.as_ref().is_some_and(|text| {

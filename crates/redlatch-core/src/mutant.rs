@@ -57,7 +57,7 @@ pub enum Mutant {
     WakeIsAVote,
     /// A wake that overtakes the answer to a take is ignored.
     EarlyWakeIgnored,
-    /// Whoever waits in line relies on being woken.
+    /// Clients waiting in line rely on being woken.
     NeverLooksAgain,
     /// A waiter whose attempt is lost keeps what it got on some nodes.
     KeepsItsPart,

@@ -1,4 +1,5 @@
-//! Who holds a lock or waits for it: the text that signs a lock token, and its parts.
+//! The holder of a lock, or someone waiting for it: the text that signs a lock token,
+//! and its parts.
 //!
 //! In:  a label, and what else is known of the owner. Out: one line of text, and back.
 //!
@@ -21,8 +22,8 @@ use core::{fmt, fmt::Write as _, time::Duration};
 
 /// The longest owner label, in bytes.
 pub const MAX_OWNER: usize = 255;
-/// The longest text of an owner, in bytes: nodes read 512 bytes of a key, of which a
-/// token needs 41 before it.
+/// The longest text of an owner, in bytes: nodes read 512 bytes of a key, and the token
+/// before the text needs 41 of them.
 pub const MAX_SIGNATURE: usize = 471;
 /// The longest value of each detail, in bytes, as written.
 const MAX_HOST: usize = 64;
@@ -37,7 +38,7 @@ const USER: &str = ";user=";
 const COMMAND: &str = ";command=";
 const SINCE: &str = ";since=";
 
-/// Who holds a lock, as a label for operators: `host/pid` by default. It may come with
+/// The holder of a lock, as a label for operators: `host/pid` by default. It may come with
 /// [details](OwnerParts).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {

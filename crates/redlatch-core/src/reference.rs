@@ -76,7 +76,7 @@ pub struct ReferenceNode<T = Moment> {
     pub flushed: bool,
     /// Everything it stores.
     pub contents: Contents<T>,
-    /// The clients to wake. Whoever drives the node tells them, and forgets it.
+    /// The clients to wake. The driver of the node wakes them, and clears the list.
     pub wakes: Vec<Wake>,
     /// The clients that can be woken: tickets of others are passed over. `None` if
     /// everybody can.
@@ -105,7 +105,7 @@ pub struct Contents<T = Moment> {
     pub registers: BTreeMap<u32, u64>,
     /// No register counts as lower than this.
     pub floor: u64,
-    /// Who waits for which key, and until when the line is kept.
+    /// The lines of waiters, by key, and how long each is kept.
     pub lines: BTreeMap<Resource, (Line, T)>,
     /// Its ledger for the restart guard.
     pub ledger: Ledger,

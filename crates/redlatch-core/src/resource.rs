@@ -10,7 +10,7 @@ pub const MAX_RESOURCES: usize = 64;
 
 /// The prefix of our own keys on the nodes; no lock may have such a name.
 pub const RESERVED: &[u8] = b"redlatch:";
-/// Reserved prefixes that our own tools may lock all the same.
+/// Reserved prefixes that our own tools may lock anyway.
 const TOOLS: [&[u8]; 2] = [b"redlatch:doctor:", b"redlatch:conformance:"];
 
 /// The name of one thing to lock: 1 to [`MAX_NAME`] bytes, any bytes that do not

@@ -113,7 +113,7 @@ pub(crate) enum Nodes {
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each must stands for itself")]
 pub(crate) struct Must {
-    /// Promise 1 applies: no two callers believe they hold one lock.
+    /// Exclusion is promised: no two callers believe they hold one lock.
     pub(crate) exclude: bool,
     /// Unfenced updates are lost: otherwise the test is too weak.
     pub(crate) lose_unfenced: bool,

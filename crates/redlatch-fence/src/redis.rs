@@ -166,6 +166,10 @@ impl Value {
     }
 
     /// Does what [`write`](Self::write) does, blocking.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
     pub fn write_blocking(
         &self,
         connection: &mut dyn ConnectionLike,
@@ -177,6 +181,10 @@ impl Value {
     }
 
     /// Does what [`seal`](Self::seal) does, blocking.
+    ///
+    /// # Errors
+    ///
+    /// As [`seal`](Self::seal).
     pub fn seal_blocking(
         &self,
         connection: &mut dyn ConnectionLike,

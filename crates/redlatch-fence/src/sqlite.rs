@@ -71,6 +71,11 @@ ON CONFLICT (resource) DO UPDATE SET token =
 RETURNING token";
 
 /// Creates the table of [`CREATE_TABLE`] unless it exists.
+///
+/// # Errors
+///
+/// SQLite's own, for example if the database is read-only, or locked by another writer
+/// for longer than its `busy_timeout`.
 pub fn create_table(connection: &Connection) -> Result<(), Error> {
     connection.execute_batch(CREATE_TABLE)
 }

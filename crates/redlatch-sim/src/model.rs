@@ -4,7 +4,8 @@
 //! Out: a line per scenario, and a trace of the first broken promise.
 //!
 //! Promise: within its bounds, a scenario leaves nothing out. Every client is the
-//! shipped [`redlatch_core::Machine`]; no decision is modelled a second time.
+//! shipped [`redlatch_core::Machine`], every node its reference node: no decision is
+//! modelled a second time.
 //!
 //! # What a world is
 //!

@@ -317,7 +317,7 @@ impl Observer {
     }
 
     /// Returns how far others got with taking the node that reports these facts from
-    /// clients of our list, or `None` if they are not at it. Nodes are numbered from
+    /// clients of our list, or `None` if nobody has begun. Nodes are numbered from
     /// zero, in the order they were given.
     ///
     /// # Panics

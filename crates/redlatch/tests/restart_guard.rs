@@ -300,7 +300,7 @@ async fn a_server_that_restarts_while_it_is_out_is_watched_anew() {
 
     fleet.servers[0].restart_with_data();
     let back = Instant::now();
-    // Who looks finds the mark of the run before.
+    // A client that looks finds the mark of the previous run.
     let _ = look.lock(NAME).await;
 
     all_in(&builder).await;
@@ -614,7 +614,7 @@ async fn fault_48_a_client_with_other_settings_takes_no_server_from_the_others()
 #[tokio::test]
 async fn fault_52_a_hundred_clients_that_see_a_window_end_ask_for_little() {
     const CLIENTS: usize = 100;
-    /// Of everything that is said to one client: looks, votes and greetings.
+    /// The bytes sent to one client in all: looks, votes and greetings.
     const SAID: u64 = 500_000;
     let (fleet, builder) = admitted(Fleet::of(3)).await;
     let fill = "for at = 0, 65535 do redis.call('HSET', KEYS[1], at, 1700000000000000 + at) end";

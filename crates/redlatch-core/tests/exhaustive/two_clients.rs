@@ -73,7 +73,7 @@ impl State {
         if self.waits > 0 && self.world.next_due().is_some() {
             steps.push(Step::Wait);
         }
-        // Who sleeps with nothing under way only wakes up later.
+        // Sleeping with nothing under way only means waking up later.
         if self.sleeps > 0 && !steps.is_empty() {
             steps.push(Step::Sleep);
         }

@@ -496,7 +496,7 @@ fn nodes_that_remember_change_over_to_a_shorter_list_after_one_window() {
     assert_eq!(world.admissions()[before..], over);
 }
 
-/// Whoever refuses us may be among the silent.
+/// A node that refuses us may be among the silent ones.
 #[test]
 fn a_client_that_sees_no_majority_admits_nothing() {
     let mut world = World::with_forgetful([0]);

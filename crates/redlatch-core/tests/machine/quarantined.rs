@@ -113,7 +113,7 @@ fn new_nodes_beside_one_that_serves_others_are_not_waited_for() {
     world.guard(1, &["a", "b", "d"], false);
     world.nodes_forget([1, 2]);
 
-    // Whoever is refused by one node admits no other, marked or not.
+    // A client that one node refuses admits no other, marked or not.
     world.look(0);
     let asked = world.look(1);
     let lock = world.acquire_as(1, plain(), Duration::ZERO);

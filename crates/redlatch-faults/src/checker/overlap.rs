@@ -1,4 +1,4 @@
-//! Promise 1: two guards for one resource never both say "held" at one time.
+//! Exclusion: two guards for one resource never both say "held" at one time.
 
 use super::attempts::Attempt;
 use crate::history::Nanos;

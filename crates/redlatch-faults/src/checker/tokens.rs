@@ -1,4 +1,4 @@
-//! Promise 2: a grant requested after another one arrived has the greater token,
+//! Fencing: a grant requested after another one arrived has the greater token,
 //! and no token is granted twice.
 
 use super::attempts::{Attempt, Grant};

@@ -156,7 +156,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long a lock may be held by default. Default one hour.
+    /// Sets how long a lock may be held by default. Default 1 h.
     ///
     /// See [`LockRequest::max_hold`](crate::LockRequest::max_hold).
     #[must_use]
@@ -169,8 +169,9 @@ impl Builder {
     /// Sets how long one node may take to vote. Default `ttl / 20`, between 5 and
     /// 500 ms.
     ///
-    /// Connecting has times of its own: 2 s for a connection, 1 s for the first answer
-    /// and for that to [`status`](crate::Locks::status).
+    /// Only votes depend on it. A connection may take 2 s; the first answer, and those
+    /// to [`status`](crate::Locks::status) and [`health`](crate::Locks::health), 1 s;
+    /// each answer to an [`Observer`] 2 s.
     #[must_use]
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.wanted.node_timeout = Some(timeout);
@@ -498,4 +499,78 @@ impl Builder {
 
 fn names(nodes: &[Arc<dyn Node>]) -> impl Iterator<Item = Arc<str>> {
     nodes.iter().map(|node| Arc::from(node.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A time as the documentation writes it.
+    fn said(time: Duration) -> String {
+        match time.as_millis() {
+            millis if millis % 3_600_000 == 0 => format!("{} h", millis / 3_600_000),
+            millis if millis % 1000 == 0 => format!("{} s", millis / 1000),
+            millis => format!("{millis} ms"),
+        }
+    }
+
+    /// The documentation of a method, on one line.
+    fn doc(source: &str, method: &str) -> String {
+        let (before, _) = source.split_once(&format!("pub fn {method}(")).unwrap();
+        let above = before.lines().rev().map(str::trim);
+        let above = above.skip_while(|line| !line.starts_with("///"));
+        let mut lines: Vec<_> = above.map_while(|line| line.strip_prefix("///")).collect();
+        lines.reverse();
+        lines.join("")
+    }
+
+    #[test]
+    fn the_table_of_defaults_in_the_documentation_is_that_of_the_code() {
+        let Builder { wanted, wait, skew, .. } = Builder::default();
+        let max_hold = wanted.renewal.as_ref().unwrap().max_hold;
+        let node_timeout =
+            |ttl: Duration| Terms::check(&Wanted { ttl, ..wanted.clone() }).unwrap().node_timeout;
+        let second = Duration::from_secs(1);
+        let part = second.as_nanos() / node_timeout(second).as_nanos();
+        let [least, most] = [second / 20, wanted.max_ttl].map(|ttl| node_timeout(ttl).as_millis());
+
+        for (what, default) in [
+            ("TTL", said(wanted.ttl)),
+            ("wait for a held lock", said(wait)),
+            ("longest time held", said(max_hold)),
+            ("`max_ttl`, `skew`", format!("{} each", said(wanted.max_ttl))),
+            ("node timeout", format!("TTL / {part}, {least} to {most} ms")),
+        ] {
+            let row = format!("\n//! | {what} | {default} | ");
+            assert!(include_str!("../lib.rs").contains(&row), "no row {row:?}");
+        }
+        assert_eq!(wanted.max_ttl, skew);
+    }
+
+    #[test]
+    fn every_setter_names_the_default_that_the_code_has() {
+        let of = Builder::default();
+        let max_hold = of.wanted.renewal.as_ref().unwrap().max_hold;
+        let [builder, request] = [include_str!("builder.rs"), include_str!("settings.rs")];
+
+        for (source, setter, default) in [
+            (builder, "ttl", said(of.wanted.ttl)),
+            (builder, "max_ttl", said(of.wanted.max_ttl)),
+            (builder, "wait", said(of.wait)),
+            (builder, "max_hold", said(max_hold)),
+            (builder, "skew", said(of.skew)),
+            (builder, "fencing", format!("`{}`", of.fencing)),
+            (builder, "fair", format!("`{}`", of.fair)),
+            (builder, "poll_max", said(of.poll_max)),
+            (builder, "local_batch", of.local_batch.to_string()),
+            (request, "ttl", said(of.wanted.ttl)),
+            (request, "wait", said(of.wait)),
+            (request, "max_hold", said(max_hold)),
+            (request, "fair", format!("`{}`", of.fair)),
+        ] {
+            let (doc, default) = (doc(source, setter), format!("Default {default}"));
+            let rest = doc.split_once(&default).unwrap_or_else(|| panic!("{setter}: {doc}")).1;
+            assert!(rest.starts_with(['.', ',']), "{setter}: {doc}");
+        }
+    }
 }

@@ -233,7 +233,7 @@ pub enum InvalidRequest {
 ///
 /// match locks.lock("report").await {
 ///     Ok(guard) => guard.release().await.map(drop)?,
-///     Err(LockError::Held { .. }) => println!("another instance is at it"),
+///     Err(LockError::Held { .. }) => println!("another instance is on it"),
 ///     Err(LockError::Quarantined { remaining, .. }) => println!("retry in {remaining:?}"),
 ///     Err(error) => eprintln!("{error}"), // names every node and its vote
 /// }
@@ -360,7 +360,7 @@ pub enum ResumeError {
     /// The parts cannot be those of a lock. Nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// The lock is no longer held. Take it anew.
+    /// The lock is no longer held. Acquire it again.
     #[error("the lease that was handed over is no longer held: {0}")]
     Lost(Lost),
     /// Too few nodes answered to tell. Retry before the lease ends.
@@ -376,6 +376,23 @@ pub enum ResumeError {
 
 /// Why work did not finish under the lock. Returned by
 /// [`LockRequest::run`](crate::LockRequest::run).
+///
+/// # Example
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// use redlatch::RunError;
+///
+/// match locks.lock("report").run(|_lease| async { "report.pdf" }).await {
+///     Ok(file) => println!("wrote {file}"),
+///     Err(RunError::Late { value: file, lost }) => println!("check {file}: {lost}"),
+///     Err(RunError::Lost(lost)) => println!("half done, start over: {lost}"),
+///     Err(error) => println!("not started: {error}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError<T> {

@@ -482,6 +482,20 @@ impl Lease {
     /// # Cancel safety
     ///
     /// Cancel-safe, like [`extend`](Lease::extend).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// use std::time::Duration;
+    ///
+    /// let guard = locks.lock("import").ttl(Duration::from_secs(5)).no_renewal().await?;
+    /// guard.ensure(Duration::from_secs(20)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(10), "enough for the next step");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), ExtendError> {
         if self.is_held() && self.remaining() >= least {
             return Ok(());

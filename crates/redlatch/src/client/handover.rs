@@ -96,7 +96,8 @@ impl Locks {
     ///
     /// # Cancel safety
     ///
-    /// Once polled, the lock is released even if the future is dropped.
+    /// Cancel-safe: once the future has been polled, the lock is released even if the
+    /// future is dropped.
     ///
     /// # Example
     ///

@@ -6,7 +6,7 @@ use std::fmt;
 /// The state of every node, in the order the nodes were given. Returned by
 /// [`Locks::health`](crate::Locks::health).
 ///
-/// Shown, it says how many nodes vote, and why the others do not.
+/// Its `Display` says how many nodes vote, and why the others do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {

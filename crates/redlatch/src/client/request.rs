@@ -7,11 +7,9 @@ use super::{
     settings::{Settings, setters, wait_setter},
     signature::Signature,
 };
-#[cfg(feature = "metrics")]
-use crate::driver::engine::meter::Waiting;
 use crate::driver::{
     clock::wall_micros,
-    engine::{Acquire, Handle, Shared},
+    engine::{Acquire, Handle, Shared, meter::Waiting},
 };
 use redlatch_core::{
     AcquireError, FencingToken, InLine, Moment, Owner, Terms, WallClock, config::Wanted, lease,
@@ -103,11 +101,19 @@ pub(crate) struct Asked {
     handle: Handle,
     started: Moment,
     limits: Limits,
-    #[cfg(feature = "metrics")]
     waiting: Waiting,
 }
 
 impl Settings {
+    pub(super) fn acquire(self) -> Acquisition {
+        let wait = self.wait;
+        Acquisition::New(Box::new(self), wait)
+    }
+
+    pub(super) fn try_acquire(self) -> Acquisition {
+        Acquisition::New(Box::new(self), Duration::ZERO)
+    }
+
     /// Checks the settings and hands the request to the engine. Returns only what
     /// must be kept while waiting.
     fn ask(mut self, wait: Duration) -> Result<Asked, LockError> {
@@ -128,7 +134,6 @@ impl Settings {
         let answer = self.handle.acquire(order).instrument(span);
         let limits = Limits { max_ttl: self.wanted.max_ttl };
         Ok(Asked {
-            #[cfg(feature = "metrics")]
             waiting: Waiting::since(started, self.handle.shared.clock),
             handle: self.handle,
             started,
@@ -172,10 +177,7 @@ impl Future for Acquisition {
 impl Asked {
     /// Reports the answer to the caller, to its span and to the metrics.
     fn answered(self, answer: Answer) -> Result<Guard, LockError> {
-        #[cfg(feature = "metrics")]
-        let Asked { answer: asked, handle, started, limits, mut waiting } = self;
-        #[cfg(not(feature = "metrics"))]
-        let Asked { answer: asked, handle, started, limits } = self;
+        let Asked { answer: asked, handle, started, limits, waiting } = self;
         let span = asked.span().clone();
         drop(asked);
         let result = Self::result(handle, started, limits, answer);
@@ -184,8 +186,7 @@ impl Asked {
         if let Ok(guard) = &result {
             span.record("fencing_token", guard.fencing_token().map(FencingToken::get));
         }
-        #[cfg(feature = "metrics")]
-        waiting.ends_as(outcome);
+        waiting.end_as(outcome);
         result
     }
 
@@ -286,7 +287,7 @@ impl TryLockRequest {
     /// # let locks = redlatch::Locks::memory(3);
     /// match locks.try_lock("nightly-report").run(|_lease| async { "sent" }).await? {
     ///     Some(done) => println!("the report is {done}"),
-    ///     None => println!("another instance is at it"),
+    ///     None => println!("another instance is on it"),
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -17,6 +17,20 @@
 /// wait.
 ///
 /// Set by [`Builder::restart_guard`](crate::Builder::restart_guard).
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlatch::{Locks, RestartGuard};
+///
+/// let locks = Locks::builder()
+///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+///     .restart_guard(RestartGuard::Strict)
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartGuard {
     /// Every node votes at any time: after a server restart, one lock may have two

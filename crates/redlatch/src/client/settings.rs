@@ -1,9 +1,6 @@
 //! The settings of a request: the same for all four kinds.
 
-use super::{
-    error::InvalidRequest,
-    request::{Acquisition, Defaults},
-};
+use super::{error::InvalidRequest, request::Defaults};
 use crate::driver::engine::Handle;
 use redlatch_core::{
     Owner, Resources, Terms,
@@ -83,15 +80,6 @@ impl Settings {
             _ => Ok(Terms::check(&self.wanted)?),
         }
     }
-
-    pub(crate) fn acquire(self) -> Acquisition {
-        let wait = self.wait;
-        Acquisition::New(Box::new(self), wait)
-    }
-
-    pub(crate) fn try_acquire(self) -> Acquisition {
-        Acquisition::New(Box::new(self), Duration::ZERO)
-    }
 }
 
 impl fmt::Debug for Settings {
@@ -138,7 +126,7 @@ macro_rules! setters {
                 self
             }
 
-            /// Sets how long renewal may hold the lock. Default one hour, so that a
+            /// Sets how long renewal may hold the lock. Default 1 h, so that a
             /// hung job does not hold it forever; `Duration::MAX` means no limit.
             /// When it is reached, the lease ends with
             /// [`Lost::MaxHold`](crate::Lost::MaxHold).

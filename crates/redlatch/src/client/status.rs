@@ -1,4 +1,4 @@
-//! Who holds a lock, and who waits for it, without taking it.
+//! The holder of a lock and those waiting for it, seen without taking it.
 
 use crate::node::Node;
 use redlatch_core::{
@@ -31,20 +31,20 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 pub struct Status {
     /// The conclusion from all answers.
     pub state: LockState,
-    /// What is known of the holder, or of the one for whom the lock is reserved. `None`
-    /// for a lock of another library, and if there is no conclusion.
+    /// What is known of the holder, or of the client that the lock is reserved for.
+    /// `None` for a lock of another library, and if there is no conclusion.
     pub owner: Option<OwnerParts>,
-    /// Who waits in line, the first in line first; not all of them, if the line is
-    /// very long. Whoever waits without a line
-    /// ([`fair(false)`](crate::LockRequest::fair)) is not here.
+    /// The clients waiting in line, in order; of a very long line, only the first.
+    /// Requests that wait outside the line ([`fair(false)`](crate::LockRequest::fair))
+    /// are not listed.
     pub line: Vec<WaiterStatus>,
-    /// How many wait in line.
+    /// How many clients wait in line.
     pub waiters: usize,
     /// Each node's answer, in the order the nodes were given.
     pub nodes: Vec<NodeStatus>,
 }
 
-/// Somebody who waits in line: one client, however many of its tasks wait.
+/// One client waiting in line, however many of its tasks wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterStatus {
@@ -78,7 +78,7 @@ pub enum LockState {
     /// Nobody holds the lock: it was released, and is reserved for the next in line,
     /// who has not taken it yet.
     Reserved {
-        /// The label of the one for whom it is reserved, if it is known.
+        /// The label of the client that it is reserved for, if known.
         owner: Option<String>,
         /// How long until the reservation lapses.
         remaining: Option<Duration>,
@@ -116,7 +116,7 @@ pub enum NodeKey {
     },
     /// No lock: it is reserved for the next in line.
     Reserved {
-        /// The label of the one for whom it is reserved, if it is known.
+        /// The label of the client that it is reserved for, if known.
         owner: Option<String>,
         /// How long until the reservation lapses.
         remaining: Option<Duration>,
@@ -224,7 +224,7 @@ fn agreed(numbers: &[Option<FencingToken>], majority: usize) -> Option<FencingTo
     numbers.iter().flatten().copied().find(has_majority)
 }
 
-/// For whom a key is reserved, and for how long.
+/// The client that a key is reserved for, and for how long.
 fn reservation(key: &KeyState) -> Option<(Waiting, Option<Duration>)> {
     let KeyState::Held { value: Some(value), remaining, .. } = key else { return None };
     Some((Waiting::reserved_in(value)?, *remaining))
@@ -237,7 +237,7 @@ fn parts_of(waiting: &Waiting) -> Option<OwnerParts> {
     Some(parts)
 }
 
-/// Who waits by the nodes' answers, in order, and how many they are.
+/// The waiters that the nodes report, in order, and how many there are.
 fn line_of(replies: &[Reply]) -> (Vec<WaiterStatus>, usize) {
     let lines = || {
         replies.iter().filter_map(|reply| match reply {

@@ -6,8 +6,8 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// The votes of all nodes, in the order the nodes were given.
 ///
-/// Errors carry them. Shown, they are one line: each node's name, its vote, and the
-/// time it took.
+/// Errors carry them. Their `Display` is one line: each node's name, its vote, and
+/// the time it took.
 ///
 /// # Example
 ///

@@ -10,7 +10,7 @@
 mod cell;
 mod entropy;
 mod handle;
-#[cfg(feature = "metrics")]
+#[cfg_attr(not(feature = "metrics"), path = "engine/no_meter.rs")]
 pub(crate) mod meter;
 mod node_log;
 mod trace;
@@ -66,7 +66,6 @@ pub(crate) struct Engine {
     /// Several callers asked in the last turn.
     crowded: bool,
     yielded: bool,
-    #[cfg(feature = "metrics")]
     on_the_way: meter::OnTheWay,
 }
 
@@ -133,7 +132,6 @@ impl Engine {
             closed: false,
             crowded: false,
             yielded: false,
-            #[cfg(feature = "metrics")]
             on_the_way: meter::OnTheWay::default(),
             shared: shared.clone(),
         };
@@ -241,7 +239,6 @@ impl Engine {
             let mut replies = std::mem::take(&mut self.replies);
             for (tag, reply) in replies.drain(..) {
                 self.shared.node_log.reply(now.lease, node, &reply);
-                #[cfg(feature = "metrics")]
                 self.on_the_way.replied(now.lease, node, (tag, &reply), &self.shared.meter);
                 self.machine.handle(now, Input::Reply { node, tag, reply });
                 self.carry_out();
@@ -256,8 +253,7 @@ impl Engine {
         while let Some(output) = self.machine.poll() {
             match output {
                 Output::Send { node, tag, command } => {
-                    #[cfg(feature = "metrics")]
-                    self.on_the_way.sent(self.shared.clock.now(), node, tag);
+                    self.on_the_way.sent(self.shared.clock, node, tag);
                     self.links[node].send(tag, command);
                 }
                 Output::Acquired(op, Ok(grant)) => self.granted(op, grant),

@@ -51,7 +51,7 @@ use std::fmt;
 ///
 /// # Cancel safety
 ///
-/// As of [`Suite::run`].
+/// As for [`Suite::run`].
 pub async fn check(node: &dyn Node) {
     Suite::default().check(node).await;
 }
@@ -61,7 +61,7 @@ pub async fn check(node: &dyn Node) {
 ///
 /// # Cancel safety
 ///
-/// As of [`Suite::run`].
+/// As for [`Suite::run`].
 pub async fn run(node: &dyn Node) -> Report {
     Suite::default().run(node).await
 }
@@ -105,7 +105,7 @@ impl Suite {
     ///
     /// # Cancel safety
     ///
-    /// As of [`run`](Suite::run).
+    /// As for [`run`](Suite::run).
     pub async fn check(self, node: &dyn Node) {
         let report = self.run(node).await;
         assert!(report.is_passed(), "{report}");

@@ -60,7 +60,7 @@ pub enum Removal {
     Removed,
     /// No key.
     Free,
-    /// A key that is no lock, and stays: it does not expire, or is no text.
+    /// A key that is not a lock, and stays: it does not expire, or is not a string.
     NoLock,
 }
 
@@ -156,7 +156,8 @@ impl Listed {
     }
 }
 
-/// What is known of who holds a key with this value, or for whom it is reserved.
+/// What is known of the holder of a key with this value, or of the client that it
+/// is reserved for.
 fn parts_in(value: &[u8]) -> Option<OwnerParts> {
     let reserved = || OwnerParts::parse(Waiting::reserved_in(value)?.owner.as_deref()?);
     OwnerParts::of_value(value).or_else(reserved)

@@ -10,7 +10,7 @@ use crate::{
 };
 use redlatch_core::{
     Command, Fault, FencingToken, HeldKey, KeyState, Page, Proposal, Reply, Resources, Tag, Token,
-    Vote, fence::DEFAULT_SKEW, resource::MAX_RESOURCES, token::owner_of,
+    Vote, fence::DEFAULT_SKEW, link::CONNECT_TIMEOUT, resource::MAX_RESOURCES, token::owner_of,
 };
 use std::{
     future::poll_fn,
@@ -19,8 +19,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// How long a node may take to answer one question.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a node may take to answer one question: the first one has to connect.
+const PATIENCE: Duration = CONNECT_TIMEOUT;
 /// How long the lock of a trial lives if it cannot be released.
 const TRIAL_TTL: Duration = Duration::from_secs(2);
 

@@ -1,4 +1,4 @@
-//! Who is in line, and where.
+//! Joining a line, and one's place in it.
 
 use super::{
     EARLY, LINE, Scene,

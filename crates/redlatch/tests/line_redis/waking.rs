@@ -1,4 +1,4 @@
-//! Who is told, who is not, and what a server must allow for it.
+//! Which waiters are woken, which are not, and what a server must allow for it.
 
 use super::{
     Scene,
@@ -123,7 +123,7 @@ async fn who_may_not_subscribe_waits_in_line_and_is_passed_over() {
             scene.queue([2, 3, 4]).await;
             assert_eq!((scene.line(), channels(&scene.server)), (vec![2, 3, 4], 1));
 
-            // Who may subscribe but not publish does not know who hears.
+            // A client that may subscribe but not publish does not know who listens.
             let releases = if less == "-subscribe" { Some(4) } else { Some(2) };
             assert_eq!(scene.release(1, None).await, Vote::Granted);
 
@@ -177,7 +177,7 @@ async fn a_long_line_of_the_dead_is_passed_over_at_once() {
         for client in 100..1100 {
             let dead = Wire::to("redis://127.0.0.1:1", client);
             let (claim, ticket) = (Claim::of(&["a"], &dead), dead.ticket());
-            // Of a connection that speaks RESP3, but for clients that do not listen.
+            // Sent on a connection that speaks RESP3, for clients that do not listen.
             assert!(ahead(&scene.vote(4, claim.wait(ticket)).await).is_some());
         }
         let url = scene.server.url();

@@ -3,7 +3,7 @@
 //! The end of the lease only moves forward, and its loss is final: once one of them
 //! sees it end, all of them do. The core determines when it ends and how it was lost.
 
-use super::Shared;
+use super::{Shared, meter::Holding};
 use redlatch_core::{
     Ballot, FencingToken, Moment, OpId, Resources, Terms, Token,
     lease::{Deadlines, Loss},
@@ -36,8 +36,7 @@ pub(crate) struct LeaseCell {
     cancelled: std::sync::OnceLock<tokio_util::sync::CancellationToken>,
     /// The keeper is extending it right now.
     being_rescued: AtomicBool,
-    #[cfg(feature = "metrics")]
-    since: Moment,
+    holding: Holding,
 }
 
 #[derive(Debug)]
@@ -72,8 +71,7 @@ impl State {
 impl LeaseCell {
     pub(crate) fn new(op: OpId, grant: Grant, shared: Arc<Shared>) -> Self {
         let Grant { resources, terms, token, deadlines, ballot, fence, second_round } = grant;
-        #[cfg(feature = "metrics")]
-        let since = shared.clock.now();
+        let holding = Holding::begin(shared.clock);
         LeaseCell {
             op,
             resources,
@@ -89,8 +87,7 @@ impl LeaseCell {
             #[cfg(feature = "tokio-util")]
             cancelled: std::sync::OnceLock::new(),
             being_rescued: AtomicBool::new(false),
-            #[cfg(feature = "metrics")]
-            since,
+            holding,
         }
     }
 
@@ -183,8 +180,7 @@ impl LeaseCell {
         {
             state.ballot = ballot.clone();
         }
-        #[cfg(feature = "metrics")]
-        super::meter::ended(self.shared.clock.now().since(self.since), &end);
+        self.holding.end(self.shared.clock, &end);
         state.end = Some(Box::new(end));
         self.ended.store(true, Ordering::Release);
         self.on_end.notify_waiters();

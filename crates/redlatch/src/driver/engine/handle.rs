@@ -1,6 +1,6 @@
 //! How callers talk to an engine.
 
-use super::{Engine, LeaseCell, node_log::NodeLog};
+use super::{Engine, LeaseCell, meter::Meter, node_log::NodeLog};
 use crate::{
     driver::{clock::Clock, keeper::Rescue},
     node::{Heeding, Link, Node, Servers},
@@ -41,8 +41,7 @@ pub(crate) struct Shared {
     pub(crate) leases: Option<Arc<Leases>>,
     /// What was logged about the nodes, by any engine of this client.
     pub(super) node_log: Arc<NodeLog>,
-    #[cfg(feature = "metrics")]
-    pub(super) meter: Arc<super::meter::Meter>,
+    pub(super) meter: Meter,
     /// When the engine wants its next turn, in ns of its clock. If this is in
     /// the past, the keeper knows that the engine's thread is blocked.
     pub(crate) due: AtomicU64,
@@ -66,8 +65,7 @@ impl Shared {
     pub(crate) fn new(nodes: Arc<[Arc<dyn Node>]>, clock: Clock) -> Self {
         let names = nodes.iter().map(|node| Arc::from(node.name()));
         Shared {
-            #[cfg(feature = "metrics")]
-            meter: Arc::new(super::meter::Meter::of(names.clone())),
+            meter: Meter::of(names.clone()),
             node_log: Arc::new(NodeLog::of(names)),
             nodes,
             clock,

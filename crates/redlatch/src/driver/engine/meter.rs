@@ -3,6 +3,8 @@
 //! In:  outcomes, votes and times, from the places that also log them.
 //! Out: counters, gauges and histograms of whatever recorder the process has.
 //!
+//! Without the feature `metrics`, `no_meter` stands in for it.
+//!
 //! Labels are the nodes' names and fixed words: never a lock's name or its token.
 
 use super::LeaseEnd;
@@ -68,8 +70,8 @@ impl Meter {
 pub(super) struct OnTheWay(HashMap<(usize, Tag), Moment>);
 
 impl OnTheWay {
-    pub(super) fn sent(&mut self, now: Moment, node: usize, tag: Tag) {
-        self.0.insert((node, tag), now);
+    pub(super) fn sent(&mut self, clock: Clock, node: usize, tag: Tag) {
+        self.0.insert((node, tag), clock.now());
     }
 
     /// Counts a node's answer. Commands with the same tag count as one.
@@ -118,21 +120,33 @@ pub(super) fn attempt(failed: Option<&AcquireError>) {
     counter!(name::ATTEMPTS, "outcome" => outcome).increment(1);
 }
 
-pub(crate) fn renewal(is_kept: bool) {
+pub(super) fn renewal(is_kept: bool) {
     let outcome = if is_kept { "ok" } else { "failed" };
     counter!(name::RENEWALS, "outcome" => outcome).increment(1);
 }
 
-pub(super) fn ended(held: Duration, end: &LeaseEnd) {
-    histogram!(name::HOLD).record(held);
-    let cause = match end {
-        LeaseEnd::Released => return,
-        LeaseEnd::Lost(Loss::MaxHold) => "max-hold",
-        LeaseEnd::Lost(Loss::Gone(_)) => "gone",
-        LeaseEnd::Lost(_) => "expired",
-        LeaseEnd::Stopped => "stopped",
-    };
-    counter!(name::LOSSES, "cause" => cause).increment(1);
+/// A lock that is held. Counted when it ends.
+#[derive(Debug)]
+pub(super) struct Holding {
+    since: Moment,
+}
+
+impl Holding {
+    pub(super) fn begin(clock: Clock) -> Self {
+        Holding { since: clock.now() }
+    }
+
+    pub(super) fn end(&self, clock: Clock, end: &LeaseEnd) {
+        histogram!(name::HOLD).record(clock.now().since(self.since));
+        let cause = match end {
+            LeaseEnd::Released => return,
+            LeaseEnd::Lost(Loss::MaxHold) => "max-hold",
+            LeaseEnd::Lost(Loss::Gone(_)) => "gone",
+            LeaseEnd::Lost(_) => "expired",
+            LeaseEnd::Stopped => "stopped",
+        };
+        counter!(name::LOSSES, "cause" => cause).increment(1);
+    }
 }
 
 /// A request that is waiting. Counted when it is over, even if it is dropped before.
@@ -147,7 +161,7 @@ impl Waiting {
         Waiting { since, clock, outcome: "cancelled" }
     }
 
-    pub(crate) fn ends_as(&mut self, outcome: &'static str) {
+    pub(crate) fn end_as(mut self, outcome: &'static str) {
         self.outcome = outcome;
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! A node that flaps is logged at most every [`CALM`].
 
+use super::meter;
 use crate::driver::clock::Clock;
 use redlatch_core::{Ballot, Cast, Fault, Moment, Quarantine, Reply, Vote};
 use std::{
@@ -54,7 +55,6 @@ impl NodeLog {
     pub(super) fn of(names: impl IntoIterator<Item = Arc<str>>) -> Self {
         let said = names.into_iter().map(|node| Said { node, is: State::Votes, since: None });
         let nodes: Box<[Said]> = said.collect();
-        #[cfg(feature = "metrics")]
         for said in &nodes {
             State::Down.count(&said.node, 0.0);
             State::Out.count(&said.node, 0.0);
@@ -115,11 +115,8 @@ impl NodeLog {
         if is == said.is || said.since.is_some_and(|since| now < since.after(CALM)) {
             return;
         }
-        #[cfg(feature = "metrics")]
-        {
-            said.is.count(&said.node, -1.0);
-            is.count(&said.node, 1.0);
-        }
+        said.is.count(&said.node, -1.0);
+        is.count(&said.node, 1.0);
         (said.is, said.since) = (is, Some(now));
         let node = &*said.node;
         match shown {
@@ -132,19 +129,17 @@ impl NodeLog {
     }
 }
 
-#[cfg(feature = "metrics")]
 impl State {
     /// Counts one client more, or less, for which a node is out.
     fn count(self, node: &Arc<str>, change: f64) {
         match self {
             State::Votes => {}
-            State::Down => super::meter::out(node, "down", change),
-            State::Out => super::meter::out(node, "quarantined", change),
+            State::Down => meter::out(node, "down", change),
+            State::Out => meter::out(node, "quarantined", change),
         }
     }
 }
 
-#[cfg(feature = "metrics")]
 impl Drop for NodeLog {
     fn drop(&mut self) {
         for said in self.nodes.get_mut().unwrap_or_else(PoisonError::into_inner) {

@@ -1,7 +1,7 @@
 //! What the engine reports to `tracing`: outcomes, every node's vote, and how
 //! long each took. No tokens, no secrets.
 
-use super::{LeaseCell, Shared};
+use super::{LeaseCell, Shared, meter};
 use crate::client::votes::Votes;
 use redlatch_core::{
     AcquireError, Ballot, Fault, FencingToken, Reply, Resources, Vote, lease::Loss,
@@ -27,14 +27,12 @@ impl Shared {
 
     fn log_round(&self, ballot: &Ballot) {
         self.node_log.round(self.clock, ballot);
-        #[cfg(feature = "metrics")]
         self.meter.round(ballot);
     }
 
     pub(super) fn trace_granted(&self, resources: &Resources, ballot: &Ballot) {
         self.log_round(ballot);
-        #[cfg(feature = "metrics")]
-        super::meter::attempt(None);
+        meter::attempt(None);
         if enabled!(Level::DEBUG) {
             debug!(%resources, votes = %self.votes(ballot), "lock taken");
         }
@@ -44,8 +42,7 @@ impl Shared {
     pub(super) fn trace_failed(&self, resources: &Resources, error: &AcquireError) {
         if let Some(ballot) = error.ballot() {
             self.log_round(ballot);
-            #[cfg(feature = "metrics")]
-            super::meter::attempt(Some(error));
+            meter::attempt(Some(error));
         }
         if enabled!(Level::DEBUG) {
             let votes = error.ballot().map(|ballot| self.votes(ballot).to_string());
@@ -61,8 +58,7 @@ impl Shared {
     ) {
         let Some(ballot) = error.ballot() else { return };
         self.log_round(ballot);
-        #[cfg(feature = "metrics")]
-        super::meter::attempt(Some(error));
+        meter::attempt(Some(error));
         if enabled!(Level::DEBUG) {
             let votes = self.votes(ballot);
             debug!(%resources, %votes, ?pause, "waiting for the lock: {error}");
@@ -86,8 +82,7 @@ impl Shared {
     }
 
     fn renewed(&self, lease: &LeaseCell, ballot: &Ballot, how: &str) {
-        #[cfg(feature = "metrics")]
-        super::meter::renewal(true);
+        meter::renewal(true);
         if enabled!(Level::DEBUG) {
             let (resources, fencing_token) = described(lease);
             let votes = self.votes(ballot);
@@ -99,11 +94,8 @@ impl Shared {
     /// A warning for the first failure; until the lease is extended again, those that
     /// follow are details.
     pub(crate) fn trace_not_kept(&self, lease: &LeaseCell, ballot: &Ballot) {
-        #[cfg(feature = "metrics")]
-        {
-            super::meter::renewal(false);
-            self.meter.round(ballot);
-        }
+        meter::renewal(false);
+        self.meter.round(ballot);
         let (resources, fencing_token) = described(lease);
         let (votes, tally) = (self.votes(ballot), ballot.tally());
         if lease.is_not_kept() {
@@ -134,7 +126,6 @@ impl Shared {
         match decision {
             Ok(released) => debug!(%resources, ?released, "lock released"),
             Err(error) => {
-                #[cfg(feature = "metrics")]
                 self.meter.round(error.ballot());
                 let votes = self.votes(error.ballot());
                 info!(%resources, %votes, "release not confirmed: {error}");

@@ -35,7 +35,7 @@ pub(super) struct Site<'a> {
     prefix: String,
     patience: Duration,
     claims: Mutex<Vec<Claim>>,
-    /// Who may be in line for what.
+    /// The waiters that may be in line, and for what.
     waiting: Mutex<Vec<(Claim, Ticket)>>,
 }
 

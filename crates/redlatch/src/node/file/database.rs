@@ -53,7 +53,7 @@ pub(super) struct Database {
     wakes: Wakes,
     /// Where wakes arrive, since its client first joined a line.
     ear: Arc<Ear>,
-    /// Whom to tell what once the transaction is committed.
+    /// The messages to send once the transaction is committed.
     outgoing: RefCell<Vec<(Reached, Wake)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Who waits for which lock: one row for each line, and one for each waiter.
+//! The lines of waiters, by lock: one row for each line, and one for each waiter.
 //!
 //! The core's [`Line`] decides the order; the row holds its tickets as text. A line
 //! past its deadline counts as empty, and a ticket without a waiter that is within its

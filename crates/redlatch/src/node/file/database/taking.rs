@@ -9,7 +9,7 @@ use redlatch_core::{
 use rusqlite::params;
 use std::time::Duration;
 
-/// Whose reservations do not stop a take.
+/// The waiters whose reservations do not stop a take.
 #[derive(Clone, Copy)]
 pub(super) enum Room {
     /// Nobody's.

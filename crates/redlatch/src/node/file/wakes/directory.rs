@@ -29,7 +29,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 pub(super) struct Directory {
     path: PathBuf,
     opened: OwnedFd,
-    /// Of the database: owner, group, and who may read and write.
+    /// The owner, group and permissions of the database.
     owner: Uid,
     group: Gid,
     mode: u32,
