@@ -1,30 +1,26 @@
 //! `acquire`, `extend` and `release`: locks for shell scripts, step by step.
+//! Releases by name are in [`force`](crate::force).
 
 use crate::{
     background::Work,
     cli::{AcquireArgs, ExtendArgs},
-    confirm::confirm,
     connecting::connect,
     duration::show,
     exit::Exit,
     failure::Failure,
     handle::Handle,
-    plain::plain,
     progress,
     say::{Event, Say, print_json},
-    settings::{Settings, quoted},
+    settings::Settings,
     stdout,
-    trace::Trace,
 };
 use redlatch::{
-    FencingToken, GiveBackError, Guard, LeaseParts, LockState, Locks, ReleaseError, Released,
-    ResumeError, Status, Votes,
-    observer::{Forced, Removal},
+    FencingToken, GiveBackError, Guard, LeaseParts, Locks, ReleaseError, Released, ResumeError,
+    Votes,
 };
 use serde_json::json;
 use std::{
     ffi::OsStr,
-    fmt::Write as _,
     io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
     time::{Duration, Instant, SystemTime},
@@ -89,8 +85,8 @@ async fn freshen(guard: &Guard, ttl: Duration) -> Result<(), Failure> {
 }
 
 /// Reads the handle. Called before anything else, because stdin may be slow.
-pub(crate) fn read_handle(typed: &str) -> Result<Handle, Failure> {
-    let mut text = typed.to_string();
+pub(crate) fn read_handle(typed: &OsStr) -> Result<Handle, Failure> {
+    let mut text = typed.to_string_lossy().into_owned();
     if typed == "-" {
         text.clear();
         io::stdin().read_to_string(&mut text)?;
@@ -213,120 +209,6 @@ fn not_yours() -> Failure {
     let words = "the lock is no longer yours: it has expired, somebody took it away (`redlatch \
                  release --force`), or this is not its latest handle; nothing was changed";
     Failure::new(Exit::Lost, words)
-}
-
-/// Takes a lock away from whoever holds it.
-pub(crate) async fn force(
-    name: &OsStr,
-    sure: bool,
-    as_json: bool,
-    settings: Settings,
-    say: Say,
-    trace: &mut Trace,
-) -> Result<Exit, Failure> {
-    let observer = settings.builder().observer()?;
-    let shown = name.to_string_lossy();
-    let status = observer.status(name.as_bytes()).await?;
-    refuse_another_list(&status)?;
-    if !sure && status.state != LockState::Free {
-        let whose = match &status.state {
-            LockState::Held { owner: Some(owner), .. } => format!("It is held by {owner}. "),
-            _ => String::new(),
-        };
-        confirm(
-            &format!("{whose}Take {shown} away? Its holder may still be at work."),
-            "stdin is not a terminal, so nobody can confirm this; add --yes to take the lock away",
-        )?;
-    }
-    let forced = observer.force_release(name.as_bytes()).await?;
-    let (words, exit) = outcome(&shown, &forced);
-    if exit == Exit::Done {
-        trace.succeeded();
-    }
-    trace.note(&words);
-    if as_json {
-        print_forced(&forced)?;
-    }
-    match exit {
-        Exit::Done if !as_json => writeln!(io::stdout(), "{}", plain(&words))?,
-        Exit::Done => {}
-        exit => say.say(&Event::failed(words, exit)),
-    }
-    Ok(exit)
-}
-
-/// Refuses if the nodes serve clients with another list: with a different list than
-/// the holder's, we would remove its lock from some of its nodes and call it free.
-pub(crate) fn refuse_another_list(status: &Status) -> Result<(), Failure> {
-    let conflict = status.nodes.iter().find_map(|node| {
-        let cause = &node.quarantine.as_ref()?.cause;
-        cause.is_conflict().then(|| format!("{}: {cause}", node.node))
-    });
-    match conflict {
-        Some(words) => {
-            Err(Failure::new(Exit::TooFewNodes, format!("nothing was changed: {words}")))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Sums up the nodes' outcomes in words and an exit status.
-pub(crate) fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
-    let on = |wanted: Removal| forced.iter().filter(|node| node.outcome == Ok(wanted)).count();
-    let (removed, strange, nodes) = (on(Removal::Removed), on(Removal::NoLock), forced.len());
-    let failed: Vec<String> = forced
-        .iter()
-        .filter_map(|node| {
-            node.outcome.as_ref().err().map(|fault| format!("{}: {fault}", node.node))
-        })
-        .collect();
-    let mut owners: Vec<&str> = forced.iter().filter_map(|node| node.owner.as_deref()).collect();
-    owners.dedup();
-    let whose = if owners.is_empty() { "another client".into() } else { owners.join(" and ") };
-    let mut words = match (removed, on(Removal::Free)) {
-        (0, 0) => format!("{name} was taken away on no node"),
-        (0, free) if free == nodes => format!("{name} was free"),
-        (0, free) => format!("{name} was free on {free} of {nodes} nodes"),
-        (removed, _) => {
-            format!("{name} was held by {whose}; taken away on {removed} of {nodes} nodes")
-        }
-    };
-    if strange > 0 {
-        let _ = write!(
-            words,
-            "; on {strange} of {nodes} nodes the key is no lock and stays, since it does not \
-             expire or is no text; if nobody needs it: `redis-cli DEL {}`",
-            quoted(name)
-        );
-    }
-    if !failed.is_empty() {
-        let count = failed.len();
-        let _ = write!(words, "; not known on {count} of {nodes} nodes: {}", failed.join("; "));
-    }
-    let exit = match strange {
-        _ if nodes - failed.len() <= nodes / 2 => Exit::TooFewNodes,
-        0 => Exit::Done,
-        _ => Exit::Failed,
-    };
-    (words, exit)
-}
-
-fn print_forced(forced: &[Forced]) -> io::Result<()> {
-    let nodes: Vec<_> = forced
-        .iter()
-        .map(|node| {
-            json!({
-                "node": *node.node,
-                "owner": node.owner,
-                "removed": node.outcome == Ok(Removal::Removed),
-                "reason": match &node.outcome {
-                    Ok(Removal::NoLock) => Some("the key is no lock".into()),
-                    outcome => outcome.as_ref().err().map(ToString::to_string),
-                },
-            })
-        })
-        .collect();
-    print_json(&json!({ "nodes": nodes }))
 }
 
 /// How long a lock stays if its holder stops now, in words.

@@ -175,15 +175,18 @@ pub(crate) struct ExtendArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help::after("release"))]
 pub(crate) struct ReleaseArgs {
-    /// What `acquire` printed; `-` reads it from stdin.
-    #[arg(env = "REDLATCH_LOCK", hide_env_values = true, required_unless_present = "force")]
-    pub(crate) handle: Option<String>,
-    /// Takes this lock away from whoever holds it, after asking.
+    /// What `acquire` printed, `-` reads it from stdin [default: REDLATCH_LOCK]; with --force, the lock's name.
+    #[arg(value_name = "HANDLE|NAME")]
+    pub(crate) handle: Option<OsString>,
+    /// Takes the lock with this NAME away from its holder, after showing whom and asking.
     ///
     /// Its holder notices at its next renewal, and works without the lock until
-    /// then.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) force: Option<OsString>,
+    /// then. A lock that has changed hands since it was shown stays.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// With --force: NAME is an `id`, as JSON has it.
+    #[arg(long, requires = "force")]
+    pub(crate) id: bool,
     /// Doesn't ask for confirmation.
     #[arg(long, requires = "force")]
     pub(crate) yes: bool,
@@ -205,6 +208,9 @@ pub(crate) struct StatusArgs {
     /// The locks to look at.
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
+    /// Each NAME is an `id`, as JSON has it.
+    #[arg(long)]
+    pub(crate) id: bool,
     /// Keeps looking until interrupted.
     #[arg(long)]
     pub(crate) watch: bool,
@@ -319,6 +325,9 @@ pub(crate) struct LogArgs {
     /// Only attempts on these locks, or nodes.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
+    /// Each NAME is an `id`, as JSON has it.
+    #[arg(long, requires = "names")]
+    pub(crate) id: bool,
     /// Only attempts since then: 8h (ago), 01:00 or "2026-11-17 01:00".
     #[arg(long, value_name = "TIME", value_parser = local_time::parse_past)]
     pub(crate) since: Option<SystemTime>,

@@ -9,6 +9,7 @@ use crate::{
     config::Config,
     exit::Exit,
     failure::Failure,
+    name,
     plain::plain,
     say::{Paint, Say, millis, print_json},
     settings::Settings,
@@ -114,7 +115,10 @@ async fn probed(examined: &[Examined]) -> Vec<Option<Listener>> {
 /// Looks for locks that stay on a minority of the nodes for longer than an attempt
 /// takes: their holder must be using another list of nodes.
 async fn strays(observer: &Observer, listing: &Listing, nodes: usize) -> Option<Finding> {
-    let suspects = listing.locks.iter().filter(|lock| lock.state == LockState::Unclear);
+    let suspects = listing
+        .locks
+        .iter()
+        .filter(|lock| !matches!(lock.state, LockState::Held { .. } | LockState::Reserved { .. }));
     let suspects: Vec<_> = suspects.take(SECOND_LOOKS).collect();
     if suspects.is_empty() || !listing.failed.is_empty() {
         return None;
@@ -128,7 +132,7 @@ async fn strays(observer: &Observer, listing: &Listing, nodes: usize) -> Option<
             return Some(Finding::warning(format!(
                 "the lock {} is on {on} of {nodes} nodes only: somebody seems to use another list \
                  of nodes, and would not be excluded",
-                lock.name
+                name::shown(lock.name.as_bytes())
             )));
         }
     }
@@ -185,7 +189,7 @@ fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
     for outage in findings.iter().filter(|finding| finding.is_outage) {
         let _ = writeln!(text, "{}", paint.red(&format!("{}.", capital(&outage.words))));
         if let Some(fix) = &outage.fix {
-            let _ = writeln!(text, "  fix: {fix}");
+            let _ = writeln!(text, "  fix: {}", plain(fix));
         }
     }
     for node in examined {
@@ -241,7 +245,7 @@ fn finding_lines(text: &mut String, finding: &Finding, paint: Paint) {
     };
     let _ = writeln!(text, "  {level}  {}", plain(&finding.words));
     if let Some(fix) = &finding.fix {
-        let _ = writeln!(text, "           fix: {fix}");
+        let _ = writeln!(text, "           fix: {}", plain(fix));
     }
 }
 

@@ -95,8 +95,18 @@ Exit status:
   125  redlatch itself failed, or was used incorrectly
   128+n  signal n ended the wait";
 
-/// The part of `--help` for `extend` and `release`.
-pub(crate) const HANDLE_HELP: &str = "\
+/// The part of `--help` for `release`.
+pub(crate) const RELEASE_HELP: &str = "\
+Exit status:
+  0    done
+  121  --force: another owner has the lock by now; nothing was released
+  122  too few nodes answered, or may vote: the outcome is not known
+  123  the lock is no longer yours
+  125  redlatch itself failed, was used incorrectly, or you answered no
+  128+n  signal n ended it";
+
+/// The part of `--help` for `extend`.
+pub(crate) const EXTEND_HELP: &str = "\
 Exit status:
   0    done
   122  too few nodes answered, or may vote: the outcome is not known
@@ -146,7 +156,8 @@ pub(crate) fn help(command: &str) -> &'static str {
         "doctor" => DOCTOR_HELP,
         "admit" => ADMIT_HELP,
         "acquire" => ACQUIRE_HELP,
-        "extend" | "release" => HANDLE_HELP,
+        "extend" => EXTEND_HELP,
+        "release" => RELEASE_HELP,
         "status" => STATUS_HELP,
         "ls" => LS_HELP,
         "log" | "top" | "web" | "exporter" | "completions" | "man" => PLAIN_HELP,
@@ -193,7 +204,8 @@ mod tests {
         assert_eq!(codes(DOCTOR_HELP), [0, 1, 2, 125]);
         assert_eq!(codes(ADMIT_HELP), [0, 122, 125]);
         assert_eq!(codes(ACQUIRE_HELP), [0, 121, 122, 125]);
-        assert_eq!(codes(HANDLE_HELP), [0, 122, 123, 125]);
+        assert_eq!(codes(EXTEND_HELP), [0, 122, 123, 125]);
+        assert_eq!(codes(RELEASE_HELP), [0, 121, 122, 123, 125]);
         assert_eq!(codes(STATUS_HELP), [0, 121, 122, 125]);
         assert_eq!(codes(LS_HELP), [0, 122, 125]);
         assert_eq!(codes(PLAIN_HELP), [0, 125]);

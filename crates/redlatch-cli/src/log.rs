@@ -6,6 +6,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     local_time::LocalTime,
+    name,
     plain::plain,
     say::{Paint, print_json},
     trace::{LogFile, Place, Record, TraceArgs, sentence},
@@ -17,7 +18,10 @@ use std::{
     time::SystemTime,
 };
 
-pub(crate) fn log(args: &LogArgs) -> Result<Exit, Failure> {
+pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
+    let names = args.names.into_iter().map(|name| name::typed(name, args.id));
+    args.names = names.collect::<Result<_, _>>()?;
+    let args = &args;
     let config = Config::load(args.config.as_deref());
     let config = config.map_err(|error| Failure::new(Exit::Failed, error))?;
     let options = TraceArgs { log: args.log.clone(), ..TraceArgs::default() };

@@ -7,6 +7,7 @@ use crate::{
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
+    name,
     plain::plain,
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
@@ -25,10 +26,12 @@ use std::{
 };
 
 pub(crate) async fn status(
-    args: StatusArgs,
+    mut args: StatusArgs,
     settings: Settings,
     say: Say,
 ) -> Result<Exit, Failure> {
+    let names = args.names.into_iter().map(|name| name::typed(name, args.id));
+    args.names = names.collect::<Result<_, _>>()?;
     let observer = settings.builder().observer()?;
     loop {
         let (text, exit) = look_once(&args, &observer, settings.max_ttl(), say).await?;
@@ -57,12 +60,13 @@ async fn look_once(
     let paint = Paint::stdout();
     let (mut text, mut exit) = (String::new(), Exit::Done);
     for name in &args.names {
-        let status = observer.status(name.as_bytes()).await?;
-        let shown = name.to_string_lossy();
+        let name = name.as_bytes();
+        let status = observer.status(name).await?;
+        let shown = name::shown(name);
         if args.words.json {
-            let _ = writeln!(text, "{}", status_json(&shown, &status, observer, max_ttl));
+            let _ = writeln!(text, "{}", status_json(name, &status, observer, max_ttl));
         } else {
-            text.push_str(&status_text(&shown, &status, observer, max_ttl, paint));
+            text.push_str(&status_text(name, &status, observer, max_ttl, paint));
         }
         exit = exit.worse(verdict(&status));
         if status.state == LockState::Unclear && !args.words.json {
@@ -97,13 +101,13 @@ fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
 }
 
 pub(crate) fn status_text(
-    name: &str,
+    name: &[u8],
     status: &Status,
     observer: &Observer,
     max_ttl: Duration,
     paint: Paint,
 ) -> String {
-    let mut text = format!("{}: {}", plain(name), state_text(&status.state, paint));
+    let mut text = format!("{}: {}", name::shown(name), state_text(&status.state, paint));
     if let LockState::Held { fencing_token: Some(number), .. } = &status.state {
         let _ = write!(text, ", fencing token {number}");
     }
@@ -195,13 +199,14 @@ fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> Strin
 }
 
 pub(crate) fn status_json(
-    name: &str,
+    name: &[u8],
     status: &Status,
     observer: &Observer,
     max_ttl: Duration,
 ) -> Value {
     let mut json = state_json(&status.state);
-    json["name"] = name.into();
+    name::add_json(&mut json, name);
+    json["grants"] = status.grants.iter().map(ToString::to_string).collect();
     if status.owner.is_some() {
         who::add_json(&mut json, status.owner.as_ref());
     }
@@ -264,7 +269,7 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     if args.words.json {
         for lock in &listing.locks {
             let mut json = state_json(&lock.state);
-            json["name"] = lock.name.to_string().into();
+            name::add_json(&mut json, lock.name.as_bytes());
             json["nodes"] = lock.nodes.into();
             json["waiters"] = lock.waiters.into();
             who::add_json(&mut json, lock.owner_parts.as_ref());
@@ -309,7 +314,8 @@ const HEAD: [&str; 9] = [
 ];
 
 fn row(lock: &Listed, nodes: usize) -> [String; HEAD.len()] {
-    let owner = lock.owner.clone().unwrap_or_default();
+    let said = |text: Option<String>| text.map_or(String::new(), |text| plain(&text).into_owned());
+    let owner = said(lock.owner.clone());
     let (owner, left, number) = match &lock.state {
         LockState::Held { remaining, fencing_token, .. } => {
             (owner, remaining.map_or("never".into(), show), *fencing_token)
@@ -318,13 +324,14 @@ fn row(lock: &Listed, nodes: usize) -> [String; HEAD.len()] {
             ("(reserved)".into(), String::new(), None)
         }
         LockState::Reserved { .. } => (format!("(reserved for {owner})"), String::new(), None),
-        _ if owner.is_empty() => ("unclear".into(), String::new(), None),
-        _ => (format!("{owner}, unclear"), String::new(), None),
+        LockState::Free if owner.is_empty() => ("(free)".into(), String::new(), None),
+        LockState::Free => (format!("(free; left by {owner})"), String::new(), None),
+        LockState::Unclear if owner.is_empty() => ("unclear".into(), String::new(), None),
+        LockState::Unclear => (format!("{owner}, unclear"), String::new(), None),
     };
     let parts = lock.owner_parts.clone().unwrap_or_default();
-    let said = |text: Option<String>| text.map_or(String::new(), |text| plain(&text).into_owned());
     [
-        lock.name.to_string(),
+        name::shown(lock.name.as_bytes()),
         owner,
         said(parts.user),
         said(parts.command),

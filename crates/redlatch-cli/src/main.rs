@@ -23,6 +23,7 @@ mod exit;
 mod exporter;
 mod facts;
 mod failure;
+mod force;
 mod fork;
 mod handle;
 mod help;
@@ -33,6 +34,7 @@ mod log;
 mod look;
 mod manual;
 mod metrics;
+mod name;
 mod percent;
 mod plain;
 mod progress;
@@ -61,7 +63,8 @@ use handle::Handle;
 use say::{Event, Say};
 use settings::Settings;
 use std::{
-    ffi::OsString,
+    env,
+    ffi::{OsStr, OsString},
     io::{self, Write as _},
 };
 use trace::{About, Trace, TraceArgs};
@@ -91,7 +94,7 @@ fn main() -> Exit {
                 },
             )
         }
-        Task::Extend(args) => with_handle(&args.handle.clone(), "", args.words, |handle| {
+        Task::Extend(args) => with_handle(args.handle.clone().as_ref(), "", args.words, |handle| {
             let about = About::new(trace::Task::Extend, &handle.names());
             let words = args.words;
             Attempt::new(about, &args.place, &args.trace, None).run(
@@ -103,25 +106,20 @@ fn main() -> Exit {
                 },
             )
         }),
-        Task::Release(ReleaseArgs { force: Some(name), yes, place, trace, words, .. }) => {
-            let about = About::new(trace::Task::ForceRelease, std::slice::from_ref(&name));
-            on_record(about, &place, &trace, words, async |settings, say, trace| {
-                by_hand::force(&name, yes, words.json, settings, say, trace).await
-            })
-        }
-        Task::Release(args) => {
-            let typed = args.handle.clone().unwrap_or_default();
-            with_handle(&typed, by_hand::BY_NAME, args.words, |handle| {
+        Task::Release(args) if args.force => force(args),
+        Task::Release(ReleaseArgs { handle, place, trace, words, .. }) => {
+            let Some(typed) = handle.or_else(|| env::var_os("REDLATCH_LOCK")) else {
+                let message =
+                    format!("a handle is missing: what `acquire` printed{}", by_hand::BY_NAME);
+                return failed(Say::new(words), &Failure::new(Exit::Failed, message));
+            };
+            with_handle(&typed, by_hand::BY_NAME, words, |handle| {
                 let about = About::new(trace::Task::Release, &handle.names());
-                let words = args.words;
-                Attempt::new(about, &args.place, &args.trace, None).run(
-                    words,
-                    |settings, say, trace| {
-                        answer_first(settings, say, trace, async |settings, say, work| {
-                            by_hand::release(handle, args.words.json, settings, say, work).await
-                        })
-                    },
-                )
+                Attempt::new(about, &place, &trace, None).run(words, |settings, say, trace| {
+                    answer_first(settings, say, trace, async |settings, say, work| {
+                        by_hand::release(handle, words.json, settings, say, work).await
+                    })
+                })
             })
         }
         Task::Exporter(args) => ask(args.words, settings(&args.place), async |settings, say| {
@@ -134,7 +132,7 @@ fn main() -> Exit {
             web::web(args, settings, say).await
         }),
         Task::Log(args) => {
-            log::log(&args).unwrap_or_else(|failure| failed(Say::new(Words::default()), &failure))
+            log::log(args).unwrap_or_else(|failure| failed(Say::new(Words::default()), &failure))
         }
         Task::Status(args) => ask(args.words, settings(&args.place), async |settings, say| {
             look::status(args, settings, say).await
@@ -157,6 +155,23 @@ fn main() -> Exit {
         },
         Task::Man { page, into: None } => print(&page.text()),
     }
+}
+
+/// Takes a lock away from its holder. That goes on record.
+fn force(args: ReleaseArgs) -> Exit {
+    let ReleaseArgs { handle, id, yes, place, trace, words, .. } = args;
+    let name = match handle.map(|name| name::typed(name, id)) {
+        Some(Ok(name)) => name,
+        Some(Err(failure)) => return failed(Say::new(words), &failure),
+        None => {
+            let message = "which lock? `redlatch release --force NAME`";
+            return failed(Say::new(words), &Failure::new(Exit::Failed, message));
+        }
+    };
+    let about = About::new(trace::Task::ForceRelease, std::slice::from_ref(&name));
+    on_record(about, &place, &trace, words, async |settings, say, trace| {
+        force::force(&name, yes, words.json, settings, say, trace).await
+    })
 }
 
 /// What is vouched for, or taken from others, goes on record.
@@ -258,7 +273,7 @@ fn block_on(task: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, F
 }
 
 /// Reads the handle first: stdin may be slow.
-fn with_handle(typed: &str, hint: &str, words: Words, task: impl FnOnce(Handle) -> Exit) -> Exit {
+fn with_handle(typed: &OsStr, hint: &str, words: Words, task: impl FnOnce(Handle) -> Exit) -> Exit {
     match by_hand::read_handle(typed) {
         Ok(handle) => task(handle),
         Err(Failure { message, exit, .. }) => {

@@ -174,9 +174,8 @@ fn start_looking(
 
 /// What each node says about a lock.
 async fn detail(live: &Live, name: &[u8], max_ttl: Duration) -> String {
-    let shown = String::from_utf8_lossy(name);
     match live.observer().status(name).await {
-        Ok(status) => status_text(&shown, &status, live.observer(), max_ttl, Paint::none()),
+        Ok(status) => status_text(name, &status, live.observer(), max_ttl, Paint::none()),
         Err(error) => error.to_string(),
     }
 }

@@ -144,8 +144,7 @@ impl Site {
         }
         match self.observer.status(&name).await {
             Ok(status) => {
-                let shown = String::from_utf8_lossy(&name);
-                let told = status_json(&shown, &status, &self.observer, self.max_ttl).to_string();
+                let told = status_json(&name, &status, &self.observer, self.max_ttl).to_string();
                 if details.len() >= DETAILS {
                     details.clear();
                 }

@@ -173,3 +173,22 @@ fn the_library_shows_no_password_of_an_address_that_is_mistyped() {
         assert!(!told.contains(MARK), "{node}: {told}");
     }
 }
+
+/// A name that no server has accepted may be a password in the wrong place.
+#[test]
+fn doctor_names_a_user_only_once_a_server_has_accepted_the_login() {
+    let (servers, sandbox) = Sandbox::with_servers(1);
+    servers[0].run(&["ACL", "SETUSER", "ada", "on", "nopass", "~*", "&*", "+@all"]);
+    let doctor = |user: &str| {
+        let mut command = sandbox.redlatch(["doctor"]);
+        command.env("REDLATCH_NODES", servers[0].url().replace("://", &format!("://{user}@")));
+        start(command).end()
+    };
+
+    let refused = doctor(MARK);
+    let accepted = doctor("ada");
+
+    assert!(!format!("{refused:?}").contains(MARK), "{refused:?}");
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(accepted.stdout.contains("the user ada may lock"), "{accepted:?}");
+}

@@ -59,7 +59,7 @@ fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_out() {
     // Two nodes lose it: now nobody knows.
     servers[0].run(&["DEL", "backup"]);
     servers[1].run(&["DEL", "backup"]);
-    terminal.shows("the lock backup is unclear: 1 of 3 nodes has ada's lock");
+    terminal.shows("the lock backup is free, but 1 of 3 nodes has ada's lock");
     terminal.shows("no majority: 1 of 3 nodes has ada's lock");
     terminal.shows("lost 1 in");
 

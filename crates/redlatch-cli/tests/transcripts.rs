@@ -150,6 +150,7 @@ impl Session {
         settled(r"\d+( )?s to go", "TIME to go");
         settled(r"(up for) \d+[a-z]+( \d+[a-z]+)*", "$1 TIME");
         settled(r"(for another|within|answers in|after|ran for) [0-9.]+(ms|µs|ns|s|m)", "$1 TIME");
+        settled(r"\x22[0-9a-f]{16}\x22", "\"GRANT\"");
         settled(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z)?", "WHEN");
         settled(r"(process) \d+", "$1 PID");
         settled(r"\([0-9.]+(ms|µs|ns|s)\)", "(TIME)");

@@ -61,7 +61,7 @@ fn the_snapshot_tells_locks_nodes_and_what_is_wrong() {
     assert!(answer.head.contains("Content-Type: application/json\r\n"), "{answer:?}");
     assert!(answer.head.contains("X-Content-Type-Options: nosniff"), "{answer:?}");
     let lock = &seen["locks"][0];
-    assert_eq!(lock["name"], "<script>alert(1)</script>\\n\\u{1b}[31m");
+    assert_eq!(lock["name"], "<script>alert(1)</script>\n\x1b[31m");
     assert_eq!(lock["owner"], "<b>ada</b>");
     assert_eq!(lock["nodes"], 2);
     assert_eq!(seen["nodes"][0]["standing"], "down");
@@ -125,7 +125,7 @@ fn other_sites_and_other_names_are_refused() {
         assert!(!answer.body.contains("ada"), "{answer:?}");
         assert!(!answer.head.contains("Access-Control"), "{answer:?}");
     }
-    let body = r#"{"id":"x","owner":"ada"}"#;
+    let body = r#"{"id":"x","grants":[]}"#;
     for (kind, origin) in [
         ("application/json", "Origin: http://evil.example\r\n".to_owned()),
         ("application/json", String::new()),
@@ -150,7 +150,7 @@ fn without_a_token_nothing_can_be_changed() {
     take(&sandbox, "x", "ada");
     let (_running, port) = web(&sandbox, &[]);
 
-    let answer = post(port, "/release", Some(""), r#"{"id":"x","owner":"ada"}"#);
+    let answer = post(port, "/release", Some(""), r#"{"id":"x","grants":[]}"#);
 
     assert_eq!(answer.status, 403, "{answer:?}");
     assert_eq!(snapshot(port)["may_release"], false);
@@ -166,18 +166,19 @@ fn with_the_token_a_lock_is_released_and_that_is_on_record() {
     let (_running, port) = web_with_token(&sandbox);
     assert_eq!(snapshot(port)["may_release"], true);
     let id = snapshot(port)["locks"][0]["id"].as_str().unwrap().to_owned();
-    let wish = |owner: &str| json!({ "id": id, "owner": owner }).to_string();
+    let grants = get(port, &format!("/lock?id={id}")).json()["grants"].clone();
+    let wish = |grants: &Value| json!({ "id": id, "grants": grants }).to_string();
 
     for wrong in [None, Some(""), Some("0123456789abcdef-secreT"), Some("0")] {
-        assert_eq!(post(port, "/release", wrong, &wish("ada")).status, 401, "{wrong:?}");
+        assert_eq!(post(port, "/release", wrong, &wish(&grants)).status, 401, "{wrong:?}");
     }
     let in_url = format!("/release?token={TOKEN}");
-    assert_eq!(post(port, &in_url, None, &wish("ada")).status, 401);
+    assert_eq!(post(port, &in_url, None, &wish(&grants)).status, 401);
     assert_eq!(post(port, "/release", Some(TOKEN), "nonsense").status, 400);
-    let other = post(port, "/release", Some(TOKEN), &wish("bob"));
+    let other = post(port, "/release", Some(TOKEN), &wish(&json!(["0123456789abcdef"])));
     assert_eq!(other.status, 409, "{other:?}");
     assert!(!sandbox.is_free("x/\u{e4} "), "{other:?}");
-    let released = post(port, "/release", Some(TOKEN), &wish("ada"));
+    let released = post(port, "/release", Some(TOKEN), &wish(&grants));
 
     assert_eq!(released.status, 200, "{released:?}");
     assert!(released.body.contains("taken away on 3 of 3 nodes"), "{released:?}");

@@ -5,6 +5,7 @@ pub mod blocking;
 mod builder;
 pub(crate) mod connect;
 pub(crate) mod error;
+pub(crate) mod grant_id;
 mod guard;
 mod handover;
 mod health;
@@ -21,6 +22,7 @@ pub use error::{
     AdmitError, ConnectError, ExtendError, GiveBackError, HealthError, InvalidRequest, LazyError,
     LockError, NodesError, ReleaseError, ReplaceError, ResumeError, RunError, StatusError,
 };
+pub use grant_id::{GrantId, GrantIdError};
 pub use guard::{Guard, Lease, LeaseParts, Lost, Released};
 pub use health::Health;
 pub use locks::Locks;

@@ -14,7 +14,7 @@ mod standing;
 pub use crate::client::advice::advice;
 use crate::{
     client::{
-        AdmitError, InvalidRequest, ReplaceError, RestartGuard, Status,
+        AdmitError, GrantId, InvalidRequest, ReplaceError, RestartGuard, Status,
         connect::{FIRST_ANSWER, identities},
         one,
     },
@@ -27,6 +27,7 @@ use crate::{
 pub use others::{OtherKey, Others, Unseen};
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
 pub use redlatch_core::{Agreement, Facts, Standing, Taking};
+use reports::NodeListing;
 pub use reports::{Examined, Forced, Listed, Listing, Removal, Trial};
 use session::{Session, fault_in};
 pub use standing::NodeStanding;
@@ -111,12 +112,24 @@ impl Observer {
     pub async fn list(&self, pattern: impl AsRef<[u8]>) -> Listing {
         let pattern: Arc<[u8]> = pattern.as_ref().into();
         let told = self
-            .each(move |_, session| {
+            .each(move |_, mut session| {
                 let pattern = pattern.clone();
-                async move { session.pages(pattern).await }
+                async move {
+                    let (found, fault) = session.pages(pattern).await;
+                    let facts = match &fault {
+                        Some(fault) => Reply::failed(fault.clone()),
+                        None => session.ask(Command::Examine).await,
+                    };
+                    ((found, fault), facts)
+                }
             })
             .await;
-        Listing::new(&self.nodes, told)
+        let (told, facts): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+        let told = told.into_iter().zip(self.told(&facts)).map(|((found, fault), standing)| {
+            // As for the status of one lock: unless it is known to be out.
+            NodeListing { found, fault, may_vote: standing.quarantine().is_none() }
+        });
+        Listing::new(&self.nodes, told.collect())
     }
 
     /// Lists the keys that may be locks of other libraries: everything that expires and
@@ -133,8 +146,9 @@ impl Observer {
         Others::new(&self.nodes, told)
     }
 
-    /// Takes a lock away from its holder, on every node that answers. Keys that do
-    /// not look like a lock stay.
+    /// Takes a lock away from its holder, on every node that answers: the very
+    /// [grants](Status::grants) that somebody has seen, and no other, even if the lock has
+    /// changed hands since. Keys that do not look like a lock stay.
     ///
     /// The holder notices at its next renewal, and works without the lock until
     /// then.
@@ -148,15 +162,29 @@ impl Observer {
     ///
     /// Not cancel-safe: dropping the future may leave the lock on some nodes only.
     /// Call it again.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let observer = redlatch::Locks::builder().node("memory:").observer()?;
+    /// let seen = observer.status("deploy").await?;
+    /// println!("{}; take it away?", seen.state);
+    /// observer.force_release("deploy", &seen.grants).await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn force_release(
         &self,
         resource: impl AsRef<[u8]>,
+        grants: &[GrantId],
     ) -> Result<Vec<Forced>, InvalidRequest> {
         let resources = one(resource)?;
+        let grants: Arc<[GrantId]> = grants.into();
         let done = self
             .each(move |_, session| {
-                let resources = resources.clone();
-                async move { session.force(resources).await }
+                let (resources, grants) = (resources.clone(), Arc::clone(&grants));
+                async move { session.force(resources, grants).await }
             })
             .await;
         let names = self.nodes.iter().map(|node| Arc::from(node.name()));

@@ -82,7 +82,9 @@ async fn other_keys_are_neither_listed_nor_taken_away() {
 
     assert_eq!(names(&observer.list("*").await), [""; 0]);
     for name in ["text", "list"] {
-        let forced = observer.force_release(name).await.unwrap();
+        let seen = observer.status(name).await.unwrap();
+        assert_eq!(seen.grants, []);
+        let forced = observer.force_release(name, &seen.grants).await.unwrap();
         assert_eq!(forced[0].outcome, Ok(Removal::NoLock), "{forced:?}");
         assert_eq!(server.run(&["EXISTS", name]), Reply::Int(1));
     }
@@ -95,13 +97,37 @@ async fn a_lock_is_taken_away_from_its_holder_and_the_holder_notices() {
         let locks = locks.await.unwrap();
         let guard = locks.lock("x").await.unwrap();
 
-        let forced = nodes.observer().unwrap().force_release("x").await.unwrap();
+        let observer = nodes.observer().unwrap();
+        let seen = observer.status("x").await.unwrap().grants;
+        let forced = observer.force_release("x", &seen).await.unwrap();
 
         for node in forced {
             assert_eq!((node.owner.as_deref(), node.outcome), (Some("ada"), Ok(Removal::Removed)));
         }
         let lost = tokio::time::timeout(Duration::from_secs(5), guard.lost()).await.unwrap();
         assert!(matches!(lost, redlatch::Lost::Gone { .. }), "{lost}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lock_that_was_taken_anew_since_it_was_seen_stays() {
+    on_every_kind(async |nodes| {
+        let locks = nodes.clone().owner("ada").connect().await.unwrap();
+        let observer = nodes.observer().unwrap();
+        let first = locks.lock("x").await.unwrap();
+        let seen = observer.status("x").await.unwrap().grants;
+        first.release().await.unwrap();
+        locks.settled().await;
+        let _second = locks.lock("x").await.unwrap();
+
+        let forced = observer.force_release("x", &seen).await.unwrap();
+
+        for node in forced {
+            assert_eq!((node.owner.as_deref(), node.outcome), (Some("ada"), Ok(Removal::Other)));
+        }
+        assert_eq!(seen.len(), 1);
+        assert_ne!(observer.status("x").await.unwrap().grants, seen);
     })
     .await;
 }

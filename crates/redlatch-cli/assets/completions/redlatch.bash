@@ -379,7 +379,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__log)
-            opts="-h --since --failed --last --log --config --json --help"
+            opts="-h --id --since --failed --last --log --config --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -469,16 +469,12 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__release)
-            opts="-q -v -h --force --yes --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --log --log-size --no-log-command --syslog --quiet --verbose --json --help"
+            opts="-q -v -h --force --id --yes --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --log --log-size --no-log-command --syslog --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --force)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --node)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -633,7 +629,7 @@ _redlatch() {
             return 0
             ;;
         redlatch__subcmd__status)
-            opts="-q -v -h --watch --every --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
+            opts="-q -v -h --id --watch --every --node --nodes-required --config --max-ttl --skew --restart-guard --node-timeout --quiet --verbose --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

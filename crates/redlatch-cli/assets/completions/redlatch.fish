@@ -112,7 +112,6 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s q -l quiet 
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s v -l verbose -d 'Prints what is going on'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -l json -d 'Prints JSON: answers on stdout, events on stderr, one per line'
 complete -c redlatch -n "__fish_redlatch_using_subcommand extend" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l force -d 'Takes this lock away from whoever holds it, after asking' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node -d 'A server that votes; repeat this option for each server' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l nodes-required -d 'Fails if fewer nodes than this are named [default: REDLATCH_NODES_REQUIRED, or any number]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F
@@ -125,6 +124,8 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeo
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l force -d 'Takes the lock with this NAME away from its holder, after showing whom and asking'
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l id -d 'With --force: NAME is an `id`, as JSON has it'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l yes -d 'Doesn\'t ask for confirmation'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
@@ -141,6 +142,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l restart-gua
 on\t'They do not vote until those locks have expired: for --max-ttl plus --skew'
 strict\t'The same, without trusting the nodes\' own clocks'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l node-timeout -d 'How long one node may take to vote [default: TTL/20, between 5ms and 500ms; TTL/6, at most 5s, if all nodes are files]' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l id -d 'Each NAME is an `id`, as JSON has it'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -l watch -d 'Keeps looking until interrupted'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s q -l quiet -d 'Prints only failures. A lock that another owner holds is not one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand status" -s v -l verbose -d 'Prints what is going on'
@@ -201,6 +203,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l since -d 'Only
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l last -d 'Only the last N of them' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l log -d 'The log, as for `run`; another user\'s, if you may read it' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l config -d 'The config file, which may name the log [default: as for `run`]' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l id -d 'Each NAME is an `id`, as JSON has it'
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l failed -d 'Only those that did not run their command to a successful end'
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -l json -d 'Prints JSON: one object per attempt'
 complete -c redlatch -n "__fish_redlatch_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'

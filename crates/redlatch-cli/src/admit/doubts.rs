@@ -11,6 +11,7 @@ use crate::{
     confirm::{can_ask, confirm},
     failure::{Failure, in_words},
     look::{table, why_unlisted},
+    name,
     plain::plain,
 };
 use redlatch::{
@@ -144,7 +145,7 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
     if can_ask() {
         eprint!("{}", table(&listing.locks, nodes));
         for (node, fault) in &failed {
-            eprintln!("{}", unseen(node, fault));
+            eprintln!("{}", plain(&unseen(node, fault)));
         }
         if let Some(strangers) = &strangers {
             eprintln!("{}", plain(strangers));
@@ -199,5 +200,6 @@ fn unseen(node: &str, fault: &Fault) -> String {
 
 fn held_by(lock: &Listed, nodes: usize) -> String {
     let owner = lock.owner.as_ref().map_or(String::new(), |owner| format!("of {owner} "));
-    format!("{} ({owner}on {} of {nodes} nodes)", lock.name, lock.nodes)
+    let name = name::shown(lock.name.as_bytes());
+    format!("{name} ({owner}on {} of {nodes} nodes)", lock.nodes)
 }

@@ -440,7 +440,10 @@ pub(crate) const UNNAMED: &str = "redlatch:doctor:";
 
 /// A user of their own may lock only some names, and only a name of ours was tried.
 fn untried(evidence: &Evidence<'_>) -> Option<Finding> {
-    let user = evidence.users.iter().find(|user| *user != "default")?;
+    // What no server has accepted may be a password in the wrong place.
+    let accepted =
+        evidence.users.iter().zip(evidence.examined).filter(|(_, node)| node.facts.is_ok());
+    let (user, _) = accepted.into_iter().find(|(user, _)| *user != "default")?;
     (evidence.prefix == UNNAMED).then(|| {
         let words =
             format!("whether the user {user} may lock the names of your jobs was not checked");

@@ -122,8 +122,8 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
         (Some(was), State::Reserved) => {
             vec![(Kind::Freed, format!("free; {} had it, and {owner} is next", was.whose()))]
         }
-        // Unclear for the second time: not one that is being released.
-        (Some(was), State::Unclear) if was.state == State::Unclear => {
+        // For the second time: not one that is being released.
+        (Some(was), state) if state.is_on_few() && was.state.is_on_few() => {
             vec![(Kind::Lost, format!("no majority: {}", lock.where_it_is(now.nodes.len())))]
         }
         _ => Vec::new(),

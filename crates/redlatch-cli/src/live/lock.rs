@@ -45,7 +45,7 @@ pub(crate) struct Lock {
     /// When it ends, if it is not renewed.
     #[serde(skip)]
     pub(super) runs_out: Option<Instant>,
-    /// Whether it is unclear for the first time, and was held before.
+    /// Whether it is on few nodes for the first time, and was held before.
     #[serde(skip)]
     pub(super) was_held: bool,
     /// How many nodes have it.
@@ -60,8 +60,18 @@ pub(crate) enum State {
     Held,
     /// Nobody has it: it is reserved for the next in line.
     Reserved,
-    /// Only a minority has it: an attempt is in progress, or nodes are missing.
+    /// Nobody has it, though a minority of the nodes still has a key: an attempt is in
+    /// progress, its holder lost it, or a forced release did not reach that node.
+    Free,
+    /// None of these: too few nodes tell.
     Unclear,
+}
+
+impl State {
+    /// Whether no majority of the nodes has it, or keeps it for somebody.
+    pub(crate) fn is_on_few(self) -> bool {
+        matches!(self, State::Free | State::Unclear)
+    }
 }
 
 impl Lock {
@@ -86,7 +96,7 @@ impl Lock {
         self.since != before.since
     }
 
-    /// Whether somebody had it: a look while it is being released finds it unclear.
+    /// Whether somebody had it: a look while it is being released finds it on few nodes.
     pub(super) fn is_someones(&self) -> bool {
         self.state == State::Held || self.was_held
     }
@@ -97,17 +107,21 @@ impl Lock {
 }
 
 /// Locks that only a minority of the nodes has, although enough nodes were asked. What is
-/// unclear for the first time is an attempt in progress.
-pub(super) fn unclear(locks: &[Lock], nodes: usize) -> Option<Finding> {
-    let is_unclear = |lock: &&Lock| lock.state == State::Unclear && !lock.seen.is_zero();
-    let mut unclear = locks.iter().filter(is_unclear);
-    let first = unclear.next()?;
-    let more = match unclear.count() {
+/// seen like that for the first time is an attempt in progress.
+pub(super) fn on_few_nodes(locks: &[Lock], nodes: usize) -> Option<Finding> {
+    let is_on_few = |lock: &&Lock| lock.state.is_on_few() && !lock.seen.is_zero();
+    let mut few = locks.iter().filter(is_on_few);
+    let first = few.next()?;
+    let more = match few.count() {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
     let (name, on) = (&first.name, first.where_it_is(nodes));
-    Some(Finding::warning(format!("the lock {name}{more} is unclear: {on}")))
+    let state = match first.state {
+        State::Free => "is free, but",
+        _ => "is unclear:",
+    };
+    Some(Finding::warning(format!("the lock {name}{more} {state} {on}")))
 }
 
 /// Carries over what only an earlier look can know.
@@ -119,7 +133,7 @@ pub(super) fn remember(locks: &mut [Lock], before: &[Lock], at: Instant) {
             continue;
         };
         if lock.state != known.state {
-            lock.was_held = known.state == State::Held && lock.state == State::Unclear;
+            lock.was_held = known.state == State::Held && lock.state.is_on_few();
             lock.runs_out = known.runs_out.filter(|_| lock.was_held);
             continue;
         }

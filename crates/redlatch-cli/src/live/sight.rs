@@ -10,8 +10,7 @@ use crate::{
     duration::{readable, show},
     failure::Failure,
     look::{failed_text, is_down},
-    percent,
-    plain::plain,
+    name,
     settings::Settings,
     who,
 };
@@ -109,7 +108,7 @@ impl Looker {
             address: (node.address != node.node).then(|| node.address.to_string()),
             standing: stands,
             left,
-            reason: reason.map(|reason| plain(&reason).into_owned()),
+            reason,
             round_trip: answers.then_some(node.round_trip),
             clock_ahead: node.ahead.filter(|_| answers),
             lists: unlisted_for.is_none(),
@@ -123,7 +122,7 @@ impl Looker {
         let lock = listing.locks.iter().find(is_long)?;
         let words = format!(
             "the lock {} lives longer than max_ttl, {}: was a server's clock set back?",
-            lock.name,
+            name::shown(lock.name.as_bytes()),
             show(self.max_ttl)
         );
         Some(Finding::warning(words))
@@ -142,26 +141,24 @@ fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
     let (state, left) = match lock.state {
         LockState::Held { remaining, .. } => (State::Held, remaining),
         LockState::Reserved { remaining, .. } => (State::Reserved, remaining),
-        _ => (State::Unclear, None),
+        LockState::Free => (State::Free, None),
+        LockState::Unclear => (State::Unclear, None),
     };
     let fencing_token = match lock.state {
         LockState::Held { fencing_token, .. } => fencing_token.map(FencingToken::get),
         _ => None,
     };
-    let mut id = String::new();
-    percent::encode(&mut id, lock.name.as_bytes());
     let parts = lock.owner_parts.as_ref();
-    let shown = |text: Option<&str>| text.map(|text| plain(text).into_owned());
     let since = parts.and_then(|parts| parts.since).map(who::at);
     Lock {
-        id,
-        name: lock.name.to_string(),
+        id: name::id(lock.name.as_bytes()),
+        name: name::text(lock.name.as_bytes()),
         state,
-        owner: shown(lock.owner.as_deref()),
-        host: shown(parts.and_then(|parts| parts.host.as_deref())),
+        owner: lock.owner.clone(),
+        host: parts.and_then(|parts| parts.host.clone()),
         pid: parts.and_then(|parts| parts.pid),
-        user: shown(parts.and_then(|parts| parts.user.as_deref())),
-        command: shown(parts.and_then(|parts| parts.command.as_deref())),
+        user: parts.and_then(|parts| parts.user.clone()),
+        command: parts.and_then(|parts| parts.command.clone()),
         since,
         held_for: since.and_then(|since| time.duration_since(since).ok()).unwrap_or_default(),
         first_seen: at,

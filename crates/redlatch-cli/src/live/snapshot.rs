@@ -2,7 +2,7 @@
 
 use super::{
     changes::{Change, Tally, changes},
-    lock::{Lock, State, remember, unclear},
+    lock::{Lock, State, on_few_nodes, remember},
     node::{Node, Stands},
     sight::Sight,
     units::in_utc,
@@ -104,7 +104,7 @@ impl Snapshot {
             let words = "too few nodes tell their locks: some may be missing here";
             self.findings.push(Finding::warning(words));
         } else {
-            self.findings.extend(unclear(&self.locks, nodes));
+            self.findings.extend(on_few_nodes(&self.locks, nodes));
         }
         self.findings.retain(|finding| finding.level > Level::Note);
         self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));

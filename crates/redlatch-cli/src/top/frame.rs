@@ -168,10 +168,12 @@ fn lock_table(
 }
 
 fn lock_cells(lock: &Lock, nodes: usize) -> [Cell; 7] {
+    let whose = &*plain(lock.whose());
     let owner = match lock.state {
-        State::Held => (Style::Plain, lock.whose().to_owned()),
-        State::Reserved => (Style::Dim, format!("nobody; {} is next", lock.whose())),
-        State::Unclear => (Style::Warning, format!("unclear: {}", lock.whose())),
+        State::Held => (Style::Plain, whose.to_owned()),
+        State::Reserved => (Style::Dim, format!("nobody; {whose} is next")),
+        State::Free => (Style::Warning, format!("free; left by {whose}")),
+        State::Unclear => (Style::Warning, format!("unclear: {whose}")),
     };
     let is_known = lock.since.is_some() || lock.state != State::Held;
     let held_for = format!("{}{}", if is_known { "" } else { ">" }, brief(lock.held_for));
@@ -180,15 +182,15 @@ fn lock_cells(lock: &Lock, nodes: usize) -> [Cell; 7] {
         waiters => (Style::Bold, waiters.to_string()),
     };
     let ends = match (lock.state, lock.remaining) {
-        (State::Unclear, _) => (Style::Plain, "-".into()),
+        (state, _) if state.is_on_few() => (Style::Plain, "-".into()),
         (_, None) => (Style::Warning, "never".into()),
         (_, Some(left)) if lock.is_renewed => (Style::Plain, show(left)),
         (_, Some(left)) => (Style::Warning, format!("{}, not renewed", show(left))),
     };
     let style = if lock.on < nodes { Style::Warning } else { Style::Plain };
     let on = (style, format!("{} of {nodes}", lock.on));
-    let command = (Style::Dim, lock.command.clone().unwrap_or_else(|| "-".into()));
-    let name = (Style::Bold, lock.name.clone());
+    let command = (Style::Dim, plain(lock.command.as_deref().unwrap_or("-")).into_owned());
+    let name = (Style::Bold, plain(&lock.name).into_owned());
     [name, owner, (Style::Plain, held_for), waiting, ends, on, command]
 }
 
@@ -208,8 +210,8 @@ fn change(change: &Change) -> Line {
     };
     let time = LocalTime::of(change.time).clock();
     Line::new(Style::Dim, format!("{time}  "))
-        .and(Style::Bold, format!("{}  ", change.name))
-        .and(style, change.words.clone())
+        .and(Style::Bold, format!("{}  ", plain(&change.name)))
+        .and(style, plain(&change.words))
 }
 
 /// One lock, node by node, and what happened to it.
@@ -267,7 +269,8 @@ const HELP: &str = "
   FOR            how long its holder has had it; > if only we have watched it
   WAITING        how many wait in line for it
   ENDS IN        if nobody renews it; `run` renews its lock all the time
-  unclear        only a minority of the nodes has it
+  free           a majority of the nodes does not have it; some still do
+  unclear        only a minority of the nodes has it, and too few others tell
 
   redlatch doctor says more about nodes, redlatch log about past jobs.
 ";

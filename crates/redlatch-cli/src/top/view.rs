@@ -2,7 +2,7 @@
 
 use super::keys::Key;
 use crate::{
-    live::{Lock, Snapshot, State},
+    live::{Lock, Snapshot},
     percent,
 };
 use std::cmp::Reverse;
@@ -71,7 +71,7 @@ impl View {
         match self.sort {
             Sort::Name => {}
             Sort::Trouble => locks.sort_by_key(|lock| {
-                (lock.state != State::Unclear, lock.is_renewed, Reverse(lock.waiters))
+                (!lock.state.is_on_few(), lock.is_renewed, Reverse(lock.waiters))
             }),
             Sort::Waiting => locks.sort_by_key(|lock| Reverse(lock.waiters)),
             Sort::Oldest => locks.sort_by_key(|lock| Reverse(lock.held_for)),

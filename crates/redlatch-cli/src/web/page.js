@@ -2,10 +2,14 @@
 // Polls the snapshot and shows it. All text is set as text, never as markup.
 
 const byId = (id) => document.getElementById(id);
-const state = { filter: "", sort: "trouble", open: null, mayRelease: false, timer: 0, turn: 0, since: null };
+const state = { filter: "", sort: "trouble", open: null, grants: null, mayRelease: false, timer: 0, turn: 0, since: null };
 
 // Characters that cannot be seen, or change the direction, are shown by their numbers.
-const visible = (text) => text.replace(/[\p{Cc}\p{Cf}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu;
+const short = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+const visible = (text) => text.replace(hidden, (c) => short[c] ?? `\\u{${c.codePointAt(0).toString(16)}}`);
+// What the command says in words: one line.
+const said = async (answer) => (await answer.text()).trimEnd();
 
 function make(tag, text, kind) {
   const element = document.createElement(tag);
@@ -127,7 +131,9 @@ const columns = [
   ["ends", "Ends in", "number wide", (a, b) => (a.remaining_ms ?? Infinity) - (b.remaining_ms ?? Infinity)],
   ["nodes", "Nodes", "number wide", (a, b) => a.nodes - b.nodes],
 ];
-const trouble = (lock) => (lock.state === "unclear" ? 0 : lock.is_renewed ? 2 : 1);
+// Only a minority of the nodes has it.
+const isOnFew = (lock) => lock.state === "unclear" || lock.state === "free";
+const trouble = (lock) => (isOnFew(lock) ? 0 : lock.is_renewed ? 2 : 1);
 const byTrouble = (a, b) => trouble(a) - trouble(b) || b.waiters - a.waiters;
 const detailsOf = (who) => [
   who.user && `user ${who.user}`, who.command && `command ${who.command}`,
@@ -161,10 +167,10 @@ function markHead() {
 
 function showOwner(row, lock) {
   const owner = lock.owner ?? "another client";
-  const words = { held: owner, reserved: `nobody; ${owner} is next`, unclear: `unclear: ${owner}` }[lock.state];
+  const words = { held: owner, reserved: `nobody; ${owner} is next`, unclear: `unclear: ${owner}`, free: `free; left by ${owner}` }[lock.state];
   const element = cell(row, 1, null);
   if (!element.firstElementChild) element.append(make("span"), make("span"));
-  set(element.firstElementChild, words, lock.state === "unclear" ? "tag warning" : "");
+  set(element.firstElementChild, words, isOnFew(lock) ? "tag warning" : "");
   set(element.lastElementChild, detailsOf(lock), "details");
 }
 
@@ -183,7 +189,7 @@ function showLocks(seen) {
     const isKnown = lock.since !== null || lock.state !== "held";
     cell(row, 2, `${isKnown ? "" : "> "}${span(lock.held_ms)}`, "number");
     cell(row, 3, lock.waiters ? String(lock.waiters) : "–", `number${lock.waiters ? " strong" : ""}`);
-    const ends = lock.state === "unclear" ? "–" : lock.remaining_ms === null ? "never" : span(lock.remaining_ms);
+    const ends = isOnFew(lock) ? "–" : lock.remaining_ms === null ? "never" : span(lock.remaining_ms);
     cell(row, 4, lock.is_renewed ? ends : `${ends}, not renewed`, `number wide${lock.is_renewed ? "" : " warn-text"}`);
     const isPartial = lock.nodes < seen.nodes.length;
     cell(row, 5, `${lock.nodes} of ${seen.nodes.length}`, `number wide${isPartial ? " warn-text" : ""}`);
@@ -218,7 +224,7 @@ async function poll() {
   let pause = 2000;
   try {
     const answer = await ask(`/snapshot?filter=${encodeURIComponent(state.filter)}`);
-    if (!answer.ok) throw new Error(await answer.text());
+    if (!answer.ok) throw new Error(await said(answer));
     const seen = await answer.json();
     // Somebody typed in the meantime: a newer answer is on its way.
     if (turn !== state.turn) return;
@@ -249,6 +255,7 @@ function found() {
 
 function openLock(id) {
   state.open = id;
+  state.grants = null;
   set(byId("lock-title"), "");
   set(byId("lock-state"), "Asking the nodes …");
   set(byId("released"), "");
@@ -280,7 +287,7 @@ function showLine(lock) {
 async function showLock() {
   const answer = await ask(`/lock?id=${state.open}`);
   if (!answer.ok) {
-    set(byId("lock-state"), await answer.text());
+    set(byId("lock-state"), await said(answer));
     return;
   }
   const lock = await answer.json();
@@ -291,13 +298,23 @@ async function showLock() {
     : lock.state === "free" ? "Free" : lock.state === "reserved" ? "Not held; reserved for the next in line"
     : "Unclear: no majority of the nodes says the same");
   showLine(lock);
-  state.owner = lock.owner ?? null;
+  showing(lock.grants);
   rows(byId("lock-nodes"), lock.nodes, (node) => node.node, (row, node) => {
     const [words, kind] = says(node);
     cell(row, 0, node.address ? `${node.node} (${node.address})` : node.node);
     cell(row, 1, words, kind);
   });
-  byId("release").hidden = !state.mayRelease || !["held", "unclear"].includes(lock.state);
+  byId("release").hidden = !state.mayRelease || lock.grants.length === 0;
+}
+
+// What is typed is meant for the holder that was shown while it was typed.
+function showing(grants) {
+  const isOther = state.grants !== null && state.grants.join() !== grants.join();
+  if (isOther && byId("token").value !== "") {
+    byId("token").value = "";
+    set(byId("released"), "It has changed hands while you typed. Look again.");
+  }
+  state.grants = grants;
 }
 
 async function release(event) {
@@ -309,9 +326,9 @@ async function release(event) {
     const answer = await ask("/release", {
       method: "POST",
       headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
-      body: JSON.stringify({ id: state.open, owner: state.owner }),
+      body: JSON.stringify({ id: state.open, grants: state.grants }),
     });
-    set(byId("released"), await answer.text());
+    set(byId("released"), await said(answer));
   } catch (error) {
     set(byId("released"), "No contact with redlatch web: nobody knows whether it is released.");
   }

@@ -1,18 +1,18 @@
 //! Forced releases, for those who have the token.
 
 use crate::{
-    by_hand::{outcome, refuse_another_list},
     cli::WebArgs,
     config::Config,
     exit::Exit,
     failure::Failure,
+    force::{Outcome, take_away},
     http::{Answer, Question},
     percent,
     plain::plain,
     say::Say,
     trace::{About, Place, Task},
 };
-use redlatch::{LockState, observer::Observer};
+use redlatch::{GrantId, observer::Observer};
 use serde::Deserialize;
 use std::{
     ffi::OsString,
@@ -39,8 +39,17 @@ pub(super) struct Releases {
 #[serde(deny_unknown_fields)]
 struct Wish {
     id: String,
-    /// Whom the page showed as the owner.
-    owner: Option<String>,
+    /// What the page showed.
+    grants: Vec<String>,
+}
+
+impl Wish {
+    /// The lock's name, and what was shown of it.
+    fn read(body: &[u8]) -> Option<(Vec<u8>, Vec<GrantId>)> {
+        let Wish { id, grants } = serde_json::from_slice(body).ok()?;
+        let grants = grants.iter().map(|grant| grant.parse().ok()).collect::<Option<_>>()?;
+        Some((percent::decode(&id)?, grants))
+    }
 }
 
 impl Releases {
@@ -61,47 +70,30 @@ impl Releases {
         if !bool::from(self.token.as_bytes().ct_eq(given.as_bytes())) {
             return Answer::text("401 Unauthorized", "this is not the token");
         }
-        let wish = serde_json::from_slice::<Wish>(&question.body);
-        let Ok(Some((name, wish))) =
-            wish.map(|wish| percent::decode(&wish.id).map(|name| (name, wish)))
-        else {
+        let Some((name, grants)) = Wish::read(&question.body) else {
             return Answer::text("400 Bad Request", "this cannot be read");
         };
-        match self.release(name, wish.owner.as_deref(), observer).await {
+        match self.release(name, &grants, observer).await {
             Ok(words) => Answer::text("200 OK", &plain(&words)),
             Err((status, words)) => Answer::text(status, &plain(&words)),
         }
     }
 
-    /// Takes the lock away, unless it has another owner by now.
+    /// Takes away what was shown, and nothing else.
     async fn release(
         &self,
         name: Vec<u8>,
-        owner: Option<&str>,
+        grants: &[GrantId],
         observer: &Observer,
     ) -> Result<String, (&'static str, String)> {
         const CONFLICT: &str = "409 Conflict";
-        let failed = |error: &dyn ToString| ("400 Bad Request", error.to_string());
-        let status = observer.status(&name).await.map_err(|error| failed(&error))?;
-        refuse_another_list(&status).map_err(|failure| (CONFLICT, failure.message))?;
-        let refused = match &status.state {
-            LockState::Held { owner: present, .. } if present.as_deref() != owner => {
-                let present = present.as_deref().unwrap_or("another client");
-                Some(format!("it is held by {present} by now; nothing was changed"))
-            }
-            LockState::Reserved { .. } => {
-                Some("nobody holds it: it is reserved for the next in line".to_owned())
-            }
-            _ => None,
-        };
-        if let Some(words) = refused {
-            return Err((CONFLICT, words));
-        }
+        let status = observer.status(&name).await;
+        let status = status.map_err(|error| ("400 Bad Request", error.to_string()))?;
         let shown = OsString::from_vec(name.clone());
         let mut trace =
             About::new(Task::ForceRelease, std::slice::from_ref(&shown)).begin(self.place.clone());
-        let forced = observer.force_release(&name).await.map_err(|error| failed(&error))?;
-        let (words, exit) = outcome(&shown.to_string_lossy(), &forced);
+        let taken = take_away(observer, &name, &status, grants).await;
+        let Outcome { words, exit, .. } = taken.map_err(|failure| (CONFLICT, failure.message))?;
         if exit == Exit::Done {
             trace.succeeded();
         }
@@ -109,7 +101,11 @@ impl Releases {
         let say = self.say;
         // The disk may be slow, and others want to look.
         let _ = tokio::task::spawn_blocking(move || trace.write_end(exit, say)).await;
-        if exit == Exit::Done { Ok(words) } else { Err(("502 Bad Gateway", words)) }
+        match exit {
+            Exit::Done => Ok(words),
+            Exit::Held => Err((CONFLICT, words)),
+            _ => Err(("502 Bad Gateway", words)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The holder of a lock and those waiting for it, seen without taking it.
 
+use super::grant_id::GrantId;
 use crate::node::Node;
 use redlatch_core::{
     Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Reply, Standing, Ticket,
@@ -40,6 +41,10 @@ pub struct Status {
     pub line: Vec<WaiterStatus>,
     /// How many clients wait in line.
     pub waiters: usize,
+    /// The holder's grant or, if nobody holds the lock, every grant that some node still
+    /// has a key of: what a [forced release](crate::observer::Observer::force_release) may
+    /// take away.
+    pub grants: Vec<GrantId>,
     /// Each node's answer, in the order the nodes were given.
     pub nodes: Vec<NodeStatus>,
 }
@@ -134,7 +139,6 @@ impl Status {
         lines: &[Reply],
         standings: Vec<Option<Standing>>,
     ) -> Self {
-        let keys: Vec<&KeyState> = replies.iter().filter_map(first_key).collect();
         let majority = nodes.len() / 2 + 1;
         let nodes: Vec<NodeStatus> = nodes
             .iter()
@@ -146,25 +150,12 @@ impl Status {
                 quarantine: standing.and_then(|standing| standing.quarantine().cloned()),
             })
             .collect();
-        let free = |node: &&NodeStatus| node.key == NodeKey::Free && node.quarantine.is_none();
-        let free = nodes.iter().filter(free).count();
-        let (state, owner) = if free >= majority {
-            (LockState::Free, None)
-        } else {
-            held_state(&keys, free, majority)
-        };
-        // What nodes may have forgotten, they cannot deny.
-        let denies = |node: &&NodeStatus| {
-            let has_none = matches!(node.key, NodeKey::Free | NodeKey::Reserved { .. });
-            has_none && node.quarantine.is_none()
-        };
-        let is_denied = nodes.iter().filter(denies).count() >= majority;
-        let (state, owner) = match state {
-            LockState::Reserved { .. } if !is_denied => (LockState::Unclear, None),
-            state => (state, owner),
-        };
+        let told = nodes.iter().zip(replies).filter_map(|(node, reply)| {
+            Some(Told { key: first_key(reply)?, may_vote: node.quarantine.is_none() })
+        });
+        let Judgement { state, owner, grants } = judge(&told.collect::<Vec<_>>(), majority);
         let (line, waiters) = line_of(lines);
-        Status { state, owner, line, waiters, nodes }
+        Status { state, owner, line, waiters, grants, nodes }
     }
 }
 
@@ -175,13 +166,49 @@ fn first_key(reply: &Reply) -> Option<&KeyState> {
     }
 }
 
-/// Held if a majority has the same value; reserved if a majority has no value, or has
-/// reserved it for somebody.
-pub(crate) fn held_state(
-    keys: &[&KeyState],
-    free: usize,
-    majority: usize,
-) -> (LockState, Option<OwnerParts>) {
+/// One node's answer about a lock.
+pub(crate) struct Told<'a> {
+    pub(crate) key: &'a KeyState,
+    /// What a node that may not vote has forgotten, it cannot deny.
+    pub(crate) may_vote: bool,
+}
+
+/// What the answers of all nodes add up to.
+pub(crate) struct Judgement {
+    pub(crate) state: LockState,
+    pub(crate) owner: Option<OwnerParts>,
+    pub(crate) grants: Vec<GrantId>,
+}
+
+/// Judges the answers: free if a majority may vote and has no key, held if a majority has
+/// the same value, reserved if a majority has no value or has reserved it for somebody.
+pub(crate) fn judge(told: &[Told<'_>], majority: usize) -> Judgement {
+    let has_none = |told: &&Told<'_>| told.may_vote && *told.key == KeyState::Free;
+    let free = told.iter().filter(has_none).count();
+    let keys: Vec<&KeyState> = told.iter().map(|told| told.key).collect();
+    let of = |state, owner| Judgement { state, owner, grants: grants_in(&keys) };
+    if free >= majority {
+        return of(LockState::Free, None);
+    }
+    if let Some(held) = held(&keys, majority) {
+        return held;
+    }
+    let reserved: Vec<_> = keys.iter().filter_map(|key| reservation(key)).collect();
+    let is_kept = |told: &&Told<'_>| told.may_vote && reservation(told.key).is_some();
+    let not_held = free + told.iter().filter(is_kept).count();
+    if reserved.is_empty() || not_held < majority {
+        return of(LockState::Unclear, None);
+    }
+    // Nodes may have reserved it for different waiters: the earliest goes first.
+    let earliest = reserved.iter().min_by_key(|(waiting, _)| waiting.ticket);
+    let parts = earliest.and_then(|(waiting, _)| parts_of(waiting));
+    let owner = parts.as_ref().map(|parts| parts.label.clone());
+    let remaining = reserved.iter().filter_map(|(_, left)| *left).max();
+    of(LockState::Reserved { owner, remaining }, parts)
+}
+
+/// Held if a majority has the same value.
+fn held(keys: &[&KeyState], majority: usize) -> Option<Judgement> {
     for candidate in keys {
         let KeyState::Held { value, .. } = candidate else { continue };
         let same = keys.iter().filter_map(|key| match key {
@@ -191,8 +218,7 @@ pub(crate) fn held_state(
             _ => None,
         });
         let (mut remaining, numbers): (Vec<Option<Duration>>, Vec<_>) = same.unzip();
-        let is_reserved = value.as_deref().and_then(Ticket::reserved_in).is_some();
-        if remaining.len() < majority || is_reserved {
+        if remaining.len() < majority || reservation(candidate).is_some() {
             continue;
         }
         // Longest first, those that never expire before all: the last of the majority decides.
@@ -201,18 +227,28 @@ pub(crate) fn held_state(
         let fencing_token = agreed(&numbers, majority).filter(|_| parts.is_some());
         let owner = parts.as_ref().map(|parts| parts.label.clone());
         let remaining = remaining[majority - 1];
-        return (LockState::Held { owner, remaining, fencing_token }, parts);
+        let state = LockState::Held { owner, remaining, fencing_token };
+        return Some(Judgement { state, owner: parts, grants: grants_in(&[candidate]) });
     }
-    let reserved: Vec<_> = keys.iter().filter_map(|key| reservation(key)).collect();
-    if reserved.is_empty() || reserved.len() + free < majority {
-        return (LockState::Unclear, None);
+    None
+}
+
+/// The grants that these keys are of, each once.
+fn grants_in(keys: &[&KeyState]) -> Vec<GrantId> {
+    let mut grants: Vec<_> = keys.iter().filter_map(|key| grant_in(key)).collect();
+    grants.sort_unstable();
+    grants.dedup();
+    grants
+}
+
+/// The grant that a key is of, if it can be a lock: text that expires, and no reservation.
+pub(crate) fn grant_in(key: &KeyState) -> Option<GrantId> {
+    match key {
+        KeyState::Held { value: Some(value), remaining: Some(_), .. } => {
+            reservation(key).is_none().then(|| GrantId::of(value))
+        }
+        _ => None,
     }
-    // Nodes may have reserved it for different waiters: the earliest goes first.
-    let earliest = reserved.iter().min_by_key(|(waiting, _)| waiting.ticket);
-    let parts = earliest.and_then(|(waiting, _)| parts_of(waiting));
-    let owner = parts.as_ref().map(|parts| parts.label.clone());
-    let remaining = reserved.iter().filter_map(|(_, left)| *left).max();
-    (LockState::Reserved { owner, remaining }, parts)
 }
 
 /// The number that a majority has: a grant has its number on a majority. A register alone

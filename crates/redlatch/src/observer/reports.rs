@@ -2,7 +2,7 @@
 
 use super::session::Found;
 use crate::{
-    client::status::{LockState, held_state},
+    client::status::{Judgement, LockState, Told, judge},
     node::{Node, label},
 };
 use redlatch_core::{Facts, Fault, KeyState, OwnerParts, Resource, Vote, Waiting};
@@ -24,8 +24,9 @@ pub struct Listing {
 pub struct Listed {
     /// The locked resource.
     pub name: Resource,
-    /// The conclusion from all nodes: held, reserved for the next in line, or unclear if
-    /// only a minority has it.
+    /// The conclusion from all nodes, the same as of [`status`](super::Observer::status).
+    /// A lock of which only a minority of the nodes has a key is free if a majority may
+    /// vote and has none: its holder lost it, or a forced release did not reach all nodes.
     pub state: LockState,
     /// How many nodes have it.
     pub nodes: usize,
@@ -58,8 +59,10 @@ pub struct Forced {
 pub enum Removal {
     /// A lock, which was removed.
     Removed,
-    /// No key.
+    /// Nobody's lock: no key, or one that is reserved for the next in line.
     Free,
+    /// A lock of another grant, which stays.
+    Other,
     /// A key that is not a lock, and stays: it does not expire, or is not a string.
     NoLock,
 }
@@ -109,41 +112,48 @@ impl Examined {
     }
 }
 
+/// What one node says about all locks.
+pub(super) struct NodeListing {
+    pub(super) found: Vec<Found>,
+    /// Why there may be more.
+    pub(super) fault: Option<Fault>,
+    pub(super) may_vote: bool,
+}
+
 impl Listing {
-    pub(super) fn new(nodes: &[Arc<dyn Node>], told: Vec<(Vec<Found>, Option<Fault>)>) -> Self {
+    pub(super) fn new(nodes: &[Arc<dyn Node>], told: Vec<NodeListing>) -> Self {
         let mut locks: BTreeMap<Resource, BTreeMap<usize, Found>> = BTreeMap::new();
-        let mut failed = Vec::new();
-        for (at, (found, fault)) in told.into_iter().enumerate() {
-            for lock in found {
+        let (mut failed, mut denies) = (Vec::new(), Vec::new());
+        for (at, node) in told.into_iter().enumerate() {
+            for lock in node.found {
                 locks.entry(lock.key.name.clone()).or_default().insert(at, lock);
             }
-            failed.extend(fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
+            denies.push(node.fault.is_none().then_some(node.may_vote));
+            failed.extend(node.fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
         }
-        let answered = nodes.len() - failed.len();
-        let listed =
-            locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes, answered));
+        let listed = locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes, &denies));
         Listing { locks: listed.collect(), failed }
     }
 }
 
 impl Listed {
+    /// `denies` says of each node that told all of its locks whether it may vote.
     fn new(
         name: Resource,
         keys: &BTreeMap<usize, Found>,
         nodes: &[Arc<dyn Node>],
-        answered: usize,
+        denies: &[Option<bool>],
     ) -> Self {
-        let majority = nodes.len() / 2 + 1;
         let party = largest_party(keys);
         let owner_parts = party.first().and_then(|at| parts_in(&keys[at].key.value));
-        let states = keys.values().map(|lock| KeyState::Held {
-            value: Some(lock.key.value.clone()),
-            remaining: lock.key.remaining,
-            number: lock.number,
+        let states = denies.iter().enumerate().filter_map(|(at, may_vote)| match keys.get(&at) {
+            Some(lock) => Some((lock.state(), may_vote.unwrap_or(false))),
+            None => may_vote.map(|may_vote| (KeyState::Free, may_vote)),
         });
-        let states: Vec<KeyState> = states.collect();
-        let missing = answered.saturating_sub(keys.len());
-        let (state, _) = held_state(&states.iter().collect::<Vec<_>>(), missing, majority);
+        let states: Vec<_> = states.collect();
+        let told = states.iter().map(|(key, may_vote)| Told { key, may_vote: *may_vote });
+        let majority = nodes.len() / 2 + 1;
+        let Judgement { state, .. } = judge(&told.collect::<Vec<_>>(), majority);
         Listed {
             name,
             state,

@@ -5,12 +5,14 @@ use super::{
     reports::{Examined, Removal, Trial},
 };
 use crate::{
+    client::{GrantId, status::grant_in},
     driver::clock::{Clock, wall_micros},
     node::{Link, Node},
 };
 use redlatch_core::{
-    Command, Fault, FencingToken, HeldKey, KeyState, Page, Proposal, Reply, Resources, Tag, Token,
-    Vote, fence::DEFAULT_SKEW, link::CONNECT_TIMEOUT, resource::MAX_RESOURCES, token::owner_of,
+    Command, Fault, FencingToken, HeldKey, KeyState, Page, Proposal, Reply, Resources, Tag, Ticket,
+    Token, Vote, fence::DEFAULT_SKEW, link::CONNECT_TIMEOUT, resource::MAX_RESOURCES,
+    token::owner_of,
 };
 use std::{
     future::poll_fn,
@@ -31,6 +33,13 @@ const MOST_PAGES: usize = 500;
 pub(super) struct Found {
     pub(super) key: HeldKey,
     pub(super) number: Option<FencingToken>,
+}
+
+impl Found {
+    pub(super) fn state(&self) -> KeyState {
+        let (value, remaining) = (Some(self.key.value.clone()), self.key.remaining);
+        KeyState::Held { value, remaining, number: self.number }
+    }
 }
 
 /// A connection for questions, one at a time.
@@ -63,7 +72,7 @@ impl Session {
         answer.unwrap_or_else(|_| Reply::failed(Fault::TimedOut(PATIENCE)))
     }
 
-    pub(super) async fn pages(mut self, pattern: Arc<[u8]>) -> (Vec<Found>, Option<Fault>) {
+    pub(super) async fn pages(&mut self, pattern: Arc<[u8]>) -> (Vec<Found>, Option<Fault>) {
         let mut locks = Vec::new();
         let mut after = None;
         loop {
@@ -129,29 +138,35 @@ impl Session {
         Ok(())
     }
 
+    /// Removes the lock if it is of one of these grants.
     pub(super) async fn force(
         mut self,
         resources: Resources,
+        grants: Arc<[GrantId]>,
     ) -> (Option<String>, Result<Removal, Fault>) {
-        let found = self.ask(Command::Inspect { resources: resources.clone() }).await;
-        let value = match &found {
-            Reply::Keys(keys) => match keys.first() {
-                Some(KeyState::Held { value: Some(value), remaining: Some(_), .. }) => {
-                    value.clone()
+        let key = match self.ask(Command::Inspect { resources: resources.clone() }).await {
+            Reply::Keys(keys) => keys.into_iter().next().unwrap_or(KeyState::Free),
+            reply => return (None, Err(fault_in(reply))),
+        };
+        let KeyState::Held { value, .. } = &key else { return (None, Ok(Removal::Free)) };
+        let value = value.as_deref().unwrap_or_default();
+        let owner = owner_of(value);
+        let removal = match grant_in(&key) {
+            Some(grant) if !grants.contains(&grant) => Removal::Other,
+            // Between the two, it may have gone; nothing else is removed.
+            Some(_) => {
+                let token = Token::from_bytes(value);
+                match self.ask(Command::Release { resources, token, then: None }).await {
+                    Reply::Vote(Vote::Granted) => Removal::Removed,
+                    Reply::Vote(Vote::Gone) => Removal::Free,
+                    reply => return (owner, Err(fault_in(reply))),
                 }
-                Some(KeyState::Free) => return (None, Ok(Removal::Free)),
-                // Not a lock but data: of another type, or without expiry.
-                _ => return (None, Ok(Removal::NoLock)),
-            },
-            _ => return (None, Err(fault_in(found))),
+            }
+            None if Ticket::reserved_in(value).is_some() => Removal::Free,
+            // Not a lock but data: of another type, or without expiry.
+            None => Removal::NoLock,
         };
-        let token = Token::from_bytes(&value);
-        let outcome = match self.ask(Command::Release { resources, token, then: None }).await {
-            Reply::Vote(Vote::Granted) => Ok(Removal::Removed),
-            Reply::Vote(Vote::Gone) => Ok(Removal::Free),
-            reply => Err(fault_in(reply)),
-        };
-        (owner_of(&value), outcome)
+        (owner, Ok(removal))
     }
 
     pub(super) async fn examine(mut self, resources: Resources, token: Token) -> Examined {

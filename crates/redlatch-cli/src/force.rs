@@ -1,0 +1,203 @@
+//! `release --force`, and the same for the page: takes a lock away from its holder.
+//!
+//! In:  a name, and the grants that somebody was shown. Out: what became of them.
+//!
+//! Promise: nothing is removed but those very grants, whoever has the lock by now.
+
+use crate::{
+    confirm::confirm,
+    exit::Exit,
+    failure::Failure,
+    name,
+    plain::plain,
+    say::{Event, Say, print_json},
+    settings::{Settings, quoted},
+    trace::Trace,
+};
+use redlatch::{
+    GrantId, LockState, NodeKey, Status,
+    observer::{Forced, Observer, Removal},
+};
+use serde_json::json;
+use std::{
+    ffi::OsStr,
+    fmt::Write as _,
+    io::{self, Write as _},
+    os::unix::ffi::OsStrExt,
+};
+
+/// What became of a forced release.
+pub(crate) struct Outcome {
+    forced: Vec<Forced>,
+    pub(crate) words: String,
+    pub(crate) exit: Exit,
+}
+
+/// Shows whose lock it is, asks, and takes it away from that holder.
+pub(crate) async fn force(
+    name: &OsStr,
+    sure: bool,
+    as_json: bool,
+    settings: Settings,
+    say: Say,
+    trace: &mut Trace,
+) -> Result<Exit, Failure> {
+    let observer = settings.builder().observer()?;
+    let status = observer.status(name.as_bytes()).await?;
+    if !sure && !status.grants.is_empty() {
+        refuse_another_list(&status)?;
+        confirm(
+            &question(&name::text(name.as_bytes()), &status),
+            "stdin is not a terminal, so nobody can confirm this; add --yes to take the lock away",
+        )?;
+    }
+    let Outcome { forced, words, exit } =
+        take_away(&observer, name.as_bytes(), &status, &status.grants).await?;
+    if exit == Exit::Done {
+        trace.succeeded();
+    }
+    trace.note(&words);
+    if as_json {
+        print_forced(&forced)?;
+    }
+    match exit {
+        Exit::Done if !as_json => writeln!(io::stdout(), "{}", plain(&words))?,
+        Exit::Done => {}
+        exit => say.say(&Event::failed(words, exit)),
+    }
+    Ok(exit)
+}
+
+/// Takes these grants of a lock away, on every node that has one of them. `status` is a
+/// look at the nodes that is not older than the question who holds the lock.
+pub(crate) async fn take_away(
+    observer: &Observer,
+    name: &[u8],
+    status: &Status,
+    grants: &[GrantId],
+) -> Result<Outcome, Failure> {
+    refuse_another_list(status)?;
+    let forced = observer.force_release(name, grants).await?;
+    let (mut words, exit) = outcome(&name::text(name), &forced);
+    if let (LockState::Reserved { .. }, true) = (&status.state, grants.is_empty()) {
+        words = format!("{} is {}", name::text(name), status.state);
+    }
+    Ok(Outcome { forced, words, exit })
+}
+
+fn question(name: &str, status: &Status) -> String {
+    let mut owners: Vec<&str> = status.nodes.iter().filter_map(held_by).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    let whose = match &status.state {
+        LockState::Held { owner, .. } => {
+            format!("It is held by {}.", owner.as_deref().unwrap_or(NAMELESS))
+        }
+        _ => format!("No majority of the nodes has it; some have a lock of {}.", all(&owners)),
+    };
+    format!("{whose} Take {name} away? Its holder may still be at work.")
+}
+
+fn held_by(node: &redlatch::NodeStatus) -> Option<&str> {
+    match &node.key {
+        NodeKey::Held { owner, .. } => Some(owner.as_deref().unwrap_or(NAMELESS)),
+        _ => None,
+    }
+}
+
+/// A holder that does not say who it is.
+const NAMELESS: &str = "another client";
+
+fn all(owners: &[&str]) -> String {
+    if owners.is_empty() { NAMELESS.into() } else { owners.join(" and ") }
+}
+
+/// Refuses if the nodes serve clients with another list: with a different list than
+/// the holder's, we would remove its lock from some of its nodes and call it free.
+fn refuse_another_list(status: &Status) -> Result<(), Failure> {
+    let conflict = status.nodes.iter().find_map(|node| {
+        let cause = &node.quarantine.as_ref()?.cause;
+        cause.is_conflict().then(|| format!("{}: {cause}", node.node))
+    });
+    match conflict {
+        Some(words) => {
+            Err(Failure::new(Exit::TooFewNodes, format!("nothing was changed: {words}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Sums up the nodes' outcomes in words and an exit status.
+fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
+    let on = |wanted: Removal| forced.iter().filter(|node| node.outcome == Ok(wanted)).count();
+    let whose = |wanted: Removal| {
+        let nodes = forced.iter().filter(|node| node.outcome == Ok(wanted));
+        let mut owners: Vec<&str> = nodes.filter_map(|node| node.owner.as_deref()).collect();
+        owners.dedup();
+        all(&owners)
+    };
+    let (removed, other, nodes) = (on(Removal::Removed), on(Removal::Other), forced.len());
+    let strange = on(Removal::NoLock);
+    let mut words = match (removed, other, on(Removal::Free)) {
+        (0, 0, 0) => format!("{name} was taken away on no node"),
+        (0, 0, free) if free == nodes => format!("{name} was free"),
+        (0, 0, free) => format!("{name} was free on {free} of {nodes} nodes"),
+        (0, other, _) => format!(
+            "{name} has been taken anew since it was shown, by {}, and stays on {other} of {nodes} \
+             nodes; nothing was released",
+            whose(Removal::Other)
+        ),
+        (removed, ..) => format!(
+            "{name} was held by {}; taken away on {removed} of {nodes} nodes",
+            whose(Removal::Removed)
+        ),
+    };
+    if removed > 0 && other > 0 {
+        let whose = whose(Removal::Other);
+        let _ = write!(words, "; on {other} of {nodes} nodes it is {whose}'s by now, and stays");
+    }
+    if strange > 0 {
+        let _ = write!(
+            words,
+            "; on {strange} of {nodes} nodes the key is no lock and stays, since it does not \
+             expire or is no text; if nobody needs it: `redis-cli DEL {}`",
+            quoted(name)
+        );
+    }
+    let failed: Vec<String> = forced
+        .iter()
+        .filter_map(|node| {
+            node.outcome.as_ref().err().map(|fault| format!("{}: {fault}", node.node))
+        })
+        .collect();
+    if !failed.is_empty() {
+        let count = failed.len();
+        let _ = write!(words, "; not known on {count} of {nodes} nodes: {}", failed.join("; "));
+    }
+    let exit = match strange {
+        _ if nodes - failed.len() <= nodes / 2 => Exit::TooFewNodes,
+        _ if other > nodes / 2 || (other > 0 && removed == 0) => Exit::Held,
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    };
+    (words, exit)
+}
+
+fn print_forced(forced: &[Forced]) -> io::Result<()> {
+    let nodes: Vec<_> = forced
+        .iter()
+        .map(|node| {
+            json!({
+                "node": *node.node,
+                "owner": node.owner,
+                "removed": node.outcome == Ok(Removal::Removed),
+                "reason": match &node.outcome {
+                    Ok(Removal::NoLock) => Some("the key is no lock".into()),
+                    Ok(Removal::Other) => Some("it has been taken anew since it was shown".into()),
+                    outcome => outcome.as_ref().err().map(ToString::to_string),
+                },
+            })
+        })
+        .collect();
+    print_json(&json!({ "nodes": nodes }))
+}
