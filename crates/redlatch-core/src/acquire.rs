@@ -16,7 +16,7 @@ use crate::{
     quorum::{Ballot, Fault, Tally, Verdict, Vote},
 };
 use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
-use core::time::Duration;
+use core::{mem, time::Duration};
 
 /// One attempt: one token, one ballot, one result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -122,6 +122,11 @@ impl Attempt {
     #[must_use]
     pub fn ballot(&self) -> &Ballot {
         &self.ballot
+    }
+
+    /// Takes the votes out of an attempt that is over.
+    pub(crate) fn take_ballot(&mut self) -> Ballot {
+        mem::replace(&mut self.ballot, Ballot::of(0))
     }
 
     /// Records one vote. Returns the result once, with the deciding vote.

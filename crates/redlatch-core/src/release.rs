@@ -27,7 +27,7 @@ pub struct Undo {
     started: Moment,
     ballot: Ballot,
     asked: Box<[Asked]>,
-    /// Each node's next pause, should it fail.
+    /// Each node's next pause, should it fail; empty until one has failed.
     pauses: Box<[Duration]>,
     /// When the keys have expired. On the steady clock, so that a wall clock that
     /// steps cannot end it early.
@@ -77,7 +77,7 @@ impl Undo {
             started: now,
             ballot,
             asked: asked.into(),
-            pauses: vec![FIRST_PAUSE; nodes].into(),
+            pauses: Box::default(),
             expires: steady.after(life),
             expires_at: now.after(life),
             answer_by,
@@ -112,15 +112,20 @@ impl Undo {
     pub fn vote(&mut self, time: Now, node: usize, vote: Vote) -> Option<Decision> {
         let now = time.lease;
         self.asked[node] = match &vote {
-            Vote::Failed(_) => {
-                let pause = self.pauses[node];
-                self.pauses[node] = (pause * 2).min(LONGEST_PAUSE);
-                Asked::AgainAt(now.after(pause))
-            }
+            Vote::Failed(_) => Asked::AgainAt(now.after(self.pause(node))),
             _ => Asked::Done,
         };
         self.ballot.cast(node, vote, now.since(self.started));
         self.decide(time)
+    }
+
+    /// Returns how long to leave a node that has failed alone: longer each time.
+    fn pause(&mut self, node: usize) -> Duration {
+        if self.pauses.is_empty() {
+            self.pauses = vec![FIRST_PAUSE; self.asked.len()].into();
+        }
+        let next = (self.pauses[node] * 2).min(LONGEST_PAUSE);
+        core::mem::replace(&mut self.pauses[node], next)
     }
 
     /// Registers a caller that wants the outcome, and waits for it until `answer_by`.

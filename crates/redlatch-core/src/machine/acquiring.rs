@@ -434,14 +434,14 @@ impl Acquiring {
         usable_until: Moment,
         world: &mut World<E>,
     ) -> Next {
-        let State::Taking(taking) = &self.state else {
+        let State::Taking(taking) = &mut self.state else {
             return Next::Same;
         };
         let refused = taking.attempt.ballot().tally().refused > 0;
         let in_line = |place: &Place| refused || world.lines.has(&self.order.resources, place);
         let ticket = self.place.filter(in_line).map(|place| place.ticket);
         let holding = Holding::taken(now, &self.order, taking, usable_until, self.round, ticket);
-        let grant = holding.grant(&taking.attempt);
+        let grant = holding.grant(&mut taking.attempt);
         world.lines.won(id, &self.order.resources);
         world.outbox.push_back(Output::Acquired(id, Ok(grant)));
         Next::Becomes(Op::Holding(holding))

@@ -119,16 +119,16 @@ impl Holding {
         holding
     }
 
-    /// Returns what the holder needs to know.
-    pub(super) fn grant(&self, attempt: &Attempt) -> Grant {
+    /// Returns what the holder needs to know, the votes of the attempt included.
+    pub(super) fn grant(&self, attempt: &mut Attempt) -> Grant {
         Grant {
             resources: self.resources.clone(),
             terms: self.terms.clone(),
             token: self.token.clone(),
             deadlines: self.deadlines,
-            ballot: attempt.ballot().clone(),
             fence: self.fence,
             second_round: attempt.took_a_second_round(),
+            ballot: attempt.take_ballot(),
         }
     }
 

@@ -140,8 +140,8 @@ impl Turns {
 
 /// Returns whether a majority of the nodes has answered or failed.
 pub(super) fn is_settled(ballot: &Ballot) -> bool {
-    let settled = ballot.casts().iter().filter(|cast| cast.vote != Vote::Pending).count();
-    settled >= ballot.tally().majority()
+    let tally = ballot.tally();
+    tally.nodes - tally.pending >= tally.majority()
 }
 
 /// Returns how long a majority took to answer, or `None` if fewer have.

@@ -393,7 +393,7 @@ impl Engine {
         if due == Moment::NEVER {
             return false;
         }
-        let now = self.now().lease;
+        let now = self.shared.clock.now();
         if due <= now {
             return true;
         }

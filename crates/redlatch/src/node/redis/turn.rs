@@ -156,28 +156,30 @@ impl Turn {
         self.registers.clear();
         (self.votes, self.fingerprint, self.skew) = (false, None, None);
         for command in commands {
-            match Entry::of(command) {
-                Some(entry) if self.admits(&entry) => self.add(&entry),
-                _ => return self.commands.max(1),
+            let Some(entry) = Entry::of(command) else { return self.commands.max(1) };
+            let register = entry.register();
+            if !self.admits(&entry, register) {
+                return self.commands;
             }
+            self.add(&entry, register);
         }
         self.commands
     }
 
     /// Whether the script can carry it out in the same call.
-    fn admits(&self, entry: &Entry<'_>) -> bool {
+    fn admits(&self, entry: &Entry<'_>, register: Option<u32>) -> bool {
         let agrees = !self.votes || !entry.is_vote || self.fingerprint == entry.fingerprint;
         let skew_fits = self.skew.is_none() || entry.skew.is_none() || self.skew == entry.skew;
         let is_new = |register| !self.registers.contains(&register);
-        self.commands < Self::MOST && agrees && skew_fits && entry.register().is_none_or(is_new)
+        self.commands < Self::MOST && agrees && skew_fits && register.is_none_or(is_new)
     }
 
-    fn add(&mut self, entry: &Entry<'_>) {
+    fn add(&mut self, entry: &Entry<'_>, register: Option<u32>) {
         self.commands += 1;
         self.votes |= entry.is_vote;
         self.fingerprint = self.fingerprint.or(entry.fingerprint);
         self.skew = self.skew.or(entry.skew);
-        self.registers.extend(entry.register());
+        self.registers.extend(register);
         match self.runs.last_mut() {
             Some(run) if run.kind == entry.kind && run.ttl == entry.ttl => run.commands += 1,
             _ => self.runs.push(Run { kind: entry.kind, ttl: entry.ttl, commands: 1 }),

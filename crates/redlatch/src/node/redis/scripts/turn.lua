@@ -41,7 +41,8 @@ local function alone(kind, KEYS, ARGV)
   elseif kind == 'serve' then
     local lines
     -- include line.lua
-    lines.serve_next(KEYS[1], lines.read(KEYS[1]))
+    local line = lines.read(KEYS[1])
+    lines.serve_next(KEYS[1], ARGV[1] and lines.leave(line, ARGV[1]) or line)
     return 1
   else
     -- include release.lua
@@ -59,14 +60,16 @@ while ARGV[at] do
   at = at + 3
   for command = #answers + 1, last do
     local name, token, answer = ARGV[at], ARGV[at + 1], nil
-    if kind == 'release' then
-      at, answer = at + 2, try('GET', name)
+    if kind == 'release' or kind == 'leave' then
+      local ticket = kind == 'leave' and ARGV[at + 2] or nil
+      at, answer = at + (ticket and 3 or 2), try('GET', name)
       if answer == token then
         -- Usually nobody waits, and that is all there is to do.
         answer = try('DEL', name, 'redlatch:waits:' .. name)
-        answer = answer == 2 and by_itself('serve', {name}, {token}) or answer
+        answer = answer == 2 and by_itself('serve', {name}, {ticket}) or answer
       else
-        answer = forbids(answer) or 0
+        answer = forbids(answer)
+          or ticket and by_itself('release', {name}, {token, kind, ticket}) or 0
       end
     elseif kind == 'take_fenced' or kind == 'take' then
       local place, proposed = ARGV[at + 2], kind == 'take_fenced' and ARGV[at + 3]
