@@ -20,11 +20,13 @@ pub(crate) async fn connect(
     say: Say,
     deadline: Option<Instant>,
 ) -> Result<Locks, Failure> {
+    // The same nodes each time: they keep a password whose file is being replaced.
+    let builder = settings.builder();
     let mut reminder = Reminder::new(say);
     let mut tries = 0;
     loop {
         tries += 1;
-        let error = match settings.builder().connect().await {
+        let error = match builder.clone().connect().await {
             Ok(locks) => return Ok(locks),
             Err(error) => error,
         };
