@@ -123,7 +123,7 @@ fn a_wrapper_that_is_late_is_not_called_stopped_and_nothing_outlives_the_lease()
     running.end().exits_with(124);
     let said = reading.join().unwrap().unwrap();
     assert!(said.contains("--max-hold is reached"), "{said}");
-    assert!(said.contains("the command was killed"), "{said}");
+    assert!(said.contains("did not end in time and was killed"), "{said}");
     assert!(!said.contains("redlatch was stopped"), "{said}");
     assert!(sandbox.is_free("x"));
 }

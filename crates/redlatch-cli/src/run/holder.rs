@@ -424,11 +424,7 @@ impl<'a> Supervision<'a> {
     }
 
     fn start_grace(&mut self) {
-        let time = self.time_to_end();
-        if self.killing == Killed::AtOnce && !time.is_zero() {
-            self.killing = Killed::TooLate;
-        }
-        self.kill_at = Some(Instant::now() + time);
+        self.kill_at = Some(Instant::now() + self.time_to_end());
     }
 
     fn good_for(&self) -> Duration {
@@ -448,12 +444,16 @@ impl<'a> Supervision<'a> {
         vec![Happening::Ending(Cause::Lost)]
     }
 
-    fn ending(&self, lost: &Lost) -> Happening {
+    fn ending(&mut self, lost: &Lost) -> Happening {
         let then = match (self.plan.on_lost, millis(self.time_to_end())) {
             (OnLost::Warn, _) => Then::RunsOn,
             (_, 0) => Then::Killed,
             (_, left_ms) => Then::Ends { left_ms },
         };
+        // Whoever was told how long it has, and is killed, did not end in time.
+        if self.killing == Killed::AtOnce && matches!(then, Then::Ends { .. }) {
+            self.killing = Killed::TooLate;
+        }
         let (event, cause) = match lost {
             Lost::MaxHold => {
                 let reason = "--max-hold is reached".into();
