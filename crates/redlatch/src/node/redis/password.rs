@@ -48,7 +48,7 @@ impl Password {
     }
 
     /// The password as it was read last.
-    pub(super) fn reveal(&self) -> Arc<str> {
+    pub(in crate::node) fn reveal(&self) -> Arc<str> {
         Arc::clone(&self.known())
     }
 
