@@ -361,8 +361,11 @@ fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
 
         // None of them can say anything any more.
         let all = with_descendants(waiter.pid());
-        all.iter().for_each(|pid| send("STOP", *pid));
-        all.iter().for_each(|pid| send("KILL", *pid));
+        for signal in ["STOP", "KILL"] {
+            for pid in &all {
+                send(signal, *pid);
+            }
+        }
         all[..all.len() - 1].iter().copied().for_each(dies);
         let words = "redlatch was killed while it waited";
         // Nobody has reaped it yet: a zombie waits for nothing.
