@@ -12,7 +12,7 @@ use crate::{
     trace::{LogFile, Place, Record, TraceArgs, sentence},
 };
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::BTreeMap,
     fmt::Write as _,
     io::{self, Write as _},
     time::SystemTime,
@@ -52,20 +52,18 @@ pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// One record for each attempt: the later one, completed by the earlier.
+/// One record for each attempt, from all of its lines.
 fn joined(lines: Vec<Record>) -> Vec<Record> {
     let mut records: BTreeMap<_, Record> = BTreeMap::new();
-    for mut line in lines {
-        match records.entry((line.time, line.host.clone(), line.pid)) {
-            Entry::Vacant(place) => drop(place.insert(line)),
-            Entry::Occupied(mut known) if line.is_open() => known.get_mut().complete(line),
-            Entry::Occupied(mut known) => {
-                line.complete(known.get().clone());
-                known.insert(line);
-            }
-        }
+    for line in lines {
+        let attempt = (line.time, line.host.clone(), line.pid);
+        let joined = match records.remove(&attempt) {
+            Some(known) => known.joined(line),
+            None => line,
+        };
+        records.insert(attempt, joined);
     }
-    records.into_values().collect()
+    records.into_values().map(Record::as_of_now).collect()
 }
 
 fn choose<'a>(records: &'a [Record], args: &LogArgs) -> Vec<&'a Record> {
@@ -73,7 +71,7 @@ fn choose<'a>(records: &'a [Record], args: &LogArgs) -> Vec<&'a Record> {
     let is_wanted = |record: &&Record| {
         let is_named =
             names.is_empty() || record.names.iter().any(|name| names.contains(&name.into()));
-        // What still runs has not failed.
+        // What still runs, or waits, has not failed.
         let is_failure = !record.is_success() && !record.is_running();
         is_named
             && args.since.is_none_or(|since| record.time >= since)

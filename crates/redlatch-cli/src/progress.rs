@@ -16,24 +16,31 @@ const FIRST: Duration = Duration::from_millis(400);
 /// The shortest pause between two looks at the nodes.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// Shows who holds the lock, how long we have waited, and which nodes are down,
-/// until it is dropped.
-pub(crate) async fn show(say: Say, locks: &Locks, names: &[OsString], deadline: Option<Instant>) {
+/// Shows who holds the lock, how long we have waited since we began, and which nodes are
+/// down, until it is dropped. Calls `waits` when it is seen that we have to wait.
+pub(crate) async fn show(
+    say: Say,
+    locks: &Locks,
+    names: &[OsString],
+    began: Instant,
+    deadline: Option<Instant>,
+    mut waits: impl FnMut(),
+) {
     let mut reminder = Reminder::new(say);
-    let since = reminder.since();
     tokio::time::sleep(FIRST).await;
     loop {
         for name in names {
             if let Ok(status) = locks.status(name.as_bytes()).await
                 && status.state != LockState::Free
             {
+                waits();
                 let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
                 let is_own = matches!(
                     &status.state,
                     LockState::Held { owner: Some(owner), .. } if around::holds(name, owner)
                 );
                 reminder.tell(is_own || status.state == LockState::Unclear, || {
-                    line(&name.to_string_lossy(), &status, is_own, since.elapsed(), left)
+                    line(&name.to_string_lossy(), &status, is_own, began.elapsed(), left)
                 });
                 break;
             }

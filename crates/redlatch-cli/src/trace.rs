@@ -7,6 +7,7 @@
 
 mod log_file;
 mod place;
+mod process;
 mod record;
 mod sentence;
 mod syslog;
@@ -50,6 +51,8 @@ pub(crate) struct Trace {
     place: Place,
     record: Record,
     began: Instant,
+    /// It has to wait, and that is on record.
+    is_waiting: bool,
     granted: Option<Instant>,
 }
 
@@ -95,11 +98,12 @@ impl About {
             why: None,
             held_ms: None,
             exit: None,
+            process: None,
         };
         if !task.is_on_nodes() {
             facts::begin(&record.names);
         }
-        Trace { place, record, began: Instant::now(), granted: None }
+        Trace { place, record, began: Instant::now(), is_waiting: false, granted: None }
     }
 }
 
@@ -207,10 +211,25 @@ impl Trace {
         record
     }
 
-    /// Writes what is known while the command runs, and does not wait for that.
+    /// Writes what is known while the attempt waits or the command runs, and does not
+    /// wait for that.
     pub(crate) fn write_start(&self) {
-        let (place, record) = (self.place.clone(), self.record.clone());
-        let _ = thread::Builder::new().spawn(move || place.write(&record));
+        let (place, mut record) = (self.place.clone(), self.known());
+        if self.granted.is_none() {
+            record.outcome = Outcome::Waiting;
+        }
+        let _ = thread::Builder::new().spawn(move || {
+            record.process = process::identity(record.pid);
+            place.write(&record)
+        });
+    }
+
+    /// Leaves a trace of an attempt that has to wait, once: its end may never be written.
+    pub(crate) fn waits(&mut self) {
+        if !self.is_waiting {
+            self.is_waiting = true;
+            self.write_start();
+        }
     }
 
     /// Writes what came of the attempt, which is over. Waits for a slow disk, but not

@@ -6,7 +6,7 @@ mod support;
 use nix::fcntl::{FcntlArg, fcntl};
 use redlatch_testbed::{Server, Servers};
 use std::{
-    io::{PipeReader, Read, Write},
+    io::{PipeReader, PipeWriter, Read, Write},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -80,9 +80,52 @@ fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hang
     send("STOP", child_of(running.pid()));
     let alive = last_alive(family);
 
-    running.end().exits_with(123);
+    let ended = running.end().exits_with(123);
     let lived = alive.join().unwrap().saturating_duration_since(began);
     assert!(lived < Duration::from_secs(2), "{lived:?}");
+    assert!(ended.stderr.contains("because redlatch was stopped"), "{}", ended.stderr);
+}
+
+/// A pipe that is full: whoever writes to it waits for its reader.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    writer.write_all(&[b'\n'; 4096]).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn a_wrapper_that_is_late_is_not_called_stopped_and_nothing_outlives_the_lease() {
+    let sandbox = Sandbox::embedded();
+    let (mut stderr, writer) = full_pipe();
+    // It is held up when it says that the time is over, before it tells the command.
+    let script = format!("exec 2> /dev/null; {STUBBORN}");
+    let mut command = sandbox.redlatch([
+        "run",
+        "x",
+        "--max-hold",
+        "1s",
+        "--grace",
+        "100ms",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let running = Running::of(command.stderr(writer).spawn().unwrap());
+    drop(command);
+    let family = FAMILY.map(|name| sandbox.read_pid(name));
+
+    family.into_iter().for_each(dies);
+
+    let mut said = String::new();
+    let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
+    running.end().exits_with(124);
+    let said = reading.join().unwrap().unwrap();
+    assert!(said.contains("--max-hold is reached"), "{said}");
+    assert!(said.contains("did not end in time and was killed"), "{said}");
+    assert!(!said.contains("redlatch was stopped"), "{said}");
+    assert!(sandbox.is_free("x"));
 }
 
 /// A wrapper that takes the lock and then hangs, before it starts the command:
@@ -114,7 +157,7 @@ fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
     let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
     running.end().exits_with(123);
     let said = reading.join().unwrap().unwrap();
-    assert!(said.contains("redlatch was stopped"), "{said}");
+    assert!(said.contains("redlatch hung, or got no processor time"), "{said}");
     assert!(!sandbox.path("up").exists(), "the command was started");
 }
 

@@ -135,6 +135,27 @@ fn ctrl_z_while_waiting_waits_no_longer_until_fg() {
 }
 
 #[test]
+fn time_in_which_we_were_stopped_counts_as_waited() {
+    let sandbox = Sandbox::embedded();
+    let _holder = sandbox.hold("x --owner ada");
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    terminal.press("redlatch run x --wait 5m -- true\n");
+    terminal.shows("x is held by ada; waited ");
+
+    terminal.press(CTRL_Z);
+    terminal.shows("Stopped");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    terminal.press("fg\n");
+    terminal.shows("x is held by ada; waited ");
+
+    let waited = terminal.shown_before(" so far, gives up in 4m ");
+    let seconds = waited.strip_suffix('s').and_then(|seconds| seconds.parse::<f64>().ok());
+    // On a busy machine it may even be minutes.
+    assert!(!waited.ends_with("ms") && seconds.is_none_or(|seconds| seconds >= 3.0), "{waited}");
+}
+
+#[test]
 fn a_command_in_the_background_may_not_take_the_terminal() {
     let sandbox = Sandbox::embedded();
     let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);

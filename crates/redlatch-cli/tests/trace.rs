@@ -337,6 +337,84 @@ fn a_run_without_an_end_is_told_as_running_or_as_killed() {
     assert!(told.contains("its end is not on record"), "{told}");
 }
 
+/// Everything that runs below a process, and the process itself.
+fn with_descendants(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let below = children.split_whitespace().flat_map(|pid| with_descendants(pid.parse().unwrap()));
+    below.chain([pid]).collect()
+}
+
+#[test]
+fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
+    for task in [&["run", "x", "--wait", "1m", "--", "echo"][..], &["acquire", "x", "--wait", "1m"]]
+    {
+        let sandbox = Sandbox::embedded();
+        let _holder = sandbox.hold("x --log off");
+        let log = |args: &[&str]| redlatch(&sandbox, &[&["log", "x"], args].concat()).exits_with(0);
+        let waiter = start(sandbox.redlatch(task));
+
+        eventually(PATIENCE, || log(&[]).stdout.contains(" is waiting for the lock since 20"));
+        let told: Value = serde_json::from_str(&log(&["--json"]).stdout).unwrap();
+        assert_eq!((&told["outcome"], &told["exit"]), (&"waiting".into(), &Value::Null));
+        assert_eq!(log(&["--failed"]).stdout, "", "it has not failed");
+
+        // None of them can say anything any more.
+        let all = with_descendants(waiter.pid());
+        for signal in ["STOP", "KILL"] {
+            for pid in &all {
+                send(signal, *pid);
+            }
+        }
+        all[..all.len() - 1].iter().copied().for_each(dies);
+        let words = "redlatch was killed while it waited";
+        // Nobody has reaped it yet: a zombie waits for nothing.
+        eventually(PATIENCE, || log(&["--failed"]).stdout.contains(words));
+        drop(waiter);
+        let told = log(&["--failed"]).stdout;
+        assert!(told.contains(words), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn a_wait_that_is_over_is_one_attempt() {
+    let sandbox = Sandbox::embedded();
+    let holder = sandbox.run("x --log off", "echo > up; while [ ! -e go ]; do sleep 0.01; done");
+    eventually(PATIENCE, || sandbox.path("up").exists());
+    let waiter = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"]));
+    eventually(PATIENCE, || !traced(&sandbox).is_empty());
+
+    fs::write(sandbox.path("go"), "").unwrap();
+    holder.end().exits_with(0);
+    waiter.end().exits_with(0);
+
+    let told = redlatch(&sandbox, &["log", "x"]).exits_with(0).stdout;
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains("true ran for"), "{told}");
+}
+
+#[test]
+fn another_process_with_the_same_id_is_not_taken_for_the_one_that_waited() {
+    let sandbox = Sandbox::embedded();
+    let _holder = sandbox.hold("x --log off");
+    let waiter = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"]));
+    eventually(PATIENCE, || !traced(&sandbox).is_empty());
+    let line = &traced(&sandbox)[0];
+    let known = line["process"].as_str().unwrap();
+    let (boot, ticks) = known.split_once('/').unwrap();
+    let later = format!("{boot}/{}", ticks.parse::<u64>().unwrap() - 1);
+    let other_boot = known.replacen(|c: char| c.is_ascii_hexdigit(), "x", 1);
+
+    for other in [later, other_boot] {
+        let text = line.to_string().replace(known, &other);
+        fs::write(sandbox.path("log"), text + "\n").unwrap();
+        let told = redlatch(&sandbox, &["log", "x", "--log", "log"]).exits_with(0).stdout;
+        assert!(told.contains("redlatch was killed while it waited"), "{told}");
+    }
+    drop(waiter);
+}
+
 #[test]
 fn a_job_that_was_never_started_is_told_as_such() {
     let sandbox = Sandbox::embedded();

@@ -302,3 +302,17 @@ async fn locks_work_over_a_unix_socket_a_password_and_another_database() {
     guard.release().await.unwrap();
     assert_eq!(fleet.keys(), [""; 0]);
 }
+
+#[tokio::test]
+async fn whoever_locks_a_name_twice_is_told_who_holds_it() {
+    let (_fleet, locks, other) = Fleet::with_two_clients(1).await;
+    let _guard = locks.lock(NAME).await.unwrap();
+
+    for again in [&locks, &other] {
+        let error = in_time(again.lock(NAME).wait(MS).into_future()).await.unwrap_err();
+        assert!(error.to_string().starts_with("held by this process itself"), "{error}");
+    }
+    let _named = locks.lock("other").owner("another/1").await.unwrap();
+    let error = in_time(locks.lock("other").wait(MS).into_future()).await.unwrap_err();
+    assert!(error.to_string().starts_with("held by another owner"), "{error}");
+}

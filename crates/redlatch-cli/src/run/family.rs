@@ -123,6 +123,8 @@ fn below(ancestor: Pid) -> Vec<Relative> {
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     is_zombie: bool,
+    /// By a signal, or by a debugger.
+    is_stopped: bool,
     parent: Pid,
     group: Pid,
 }
@@ -131,10 +133,17 @@ impl Stat {
     fn parse(stat: &str) -> Option<Self> {
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
-        let is_zombie = matches!(fields.next()?, "Z" | "X");
+        let state = fields.next()?;
+        let (is_zombie, is_stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
         let mut pid = || fields.next()?.parse().ok().map(Pid::from_raw);
-        Some(Stat { is_zombie, parent: pid()?, group: pid()? })
+        Some(Stat { is_zombie, is_stopped, parent: pid()?, group: pid()? })
     }
+}
+
+/// Whether a process is stopped, as by `SIGSTOP`. One that merely gets no processor is not.
+pub(super) fn is_stopped(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    Stat::parse(&stat).is_some_and(|stat| stat.is_stopped)
 }
 
 /// Sends a signal to a process group, and to every descendant that is not in it.
@@ -224,8 +233,10 @@ mod tests {
     #[test]
     fn the_parent_is_found_whatever_the_name_of_the_process() {
         let found = |is_zombie, parent, group| {
-            Some(Stat { is_zombie, parent: Pid::from_raw(parent), group: Pid::from_raw(group) })
+            let (parent, group) = (Pid::from_raw(parent), Pid::from_raw(group));
+            Some(Stat { is_zombie, is_stopped: false, parent, group })
         };
+        assert!(Stat::parse("7 (a) T 3 5 7").unwrap().is_stopped);
         assert_eq!(Stat::parse("7 (a) S 3 5 7"), found(false, 3, 5));
         assert_eq!(Stat::parse("7 (a) S 1) S 42 7 7"), found(false, 42, 7));
         assert_eq!(Stat::parse("7 (a) Z 3 7 7"), found(true, 3, 7));

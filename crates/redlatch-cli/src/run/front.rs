@@ -6,6 +6,9 @@
 //! Promise: if the holder dies, or does not report in time that the lease is still
 //! held, every process of the command is killed. While the front is stopped, the
 //! watchdog does that if the holder dies.
+//!
+//! A holder that is late but not stopped may only lack the processor: the front kills
+//! the command in its stead, and lets it tell how that came about.
 
 use super::{
     Plan,
@@ -40,6 +43,11 @@ use std::{
 /// What ended less than this ago still explains what we see.
 const JUST_NOW: Duration = Duration::from_secs(5);
 
+/// Why a holder did not report in time.
+const STOPPED: &str = "the lock is lost: it could not be renewed, because redlatch was stopped";
+const HUNG: &str =
+    "the lock is lost: redlatch hung, or got no processor time, and could not keep it";
+
 /// Starts the holder, watches it and returns the exit status.
 pub(super) fn run(plan: &Plan) -> Exit {
     let mut given = given_descriptors();
@@ -72,6 +80,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                     signals,
                     original,
                     good_until: None,
+                    is_late: false,
                     overslept: None,
                     had_lock: false,
                     is_told: false,
@@ -110,6 +119,8 @@ struct Front<'a> {
     original: Original,
     /// How long the command may run without another message from the holder.
     good_until: Option<Instant>,
+    /// The holder has not reported by then, and the command was killed in its stead.
+    is_late: bool,
     /// This process was stopped past that time: for how long, and when that ended.
     overslept: Option<(Duration, Instant)>,
     /// Whether the holder ever had the lock.
@@ -130,6 +141,7 @@ impl Front<'_> {
                     self.plan.trace.borrow_mut().succeeded();
                     self.had_lock = true;
                     self.good_until = Instant::now().checked_add(time);
+                    self.is_late = false;
                 }
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
@@ -140,19 +152,22 @@ impl Front<'_> {
                         WaitStatus::Exited(_, code) => {
                             Exit::Code(u8::try_from(code).unwrap_or(u8::MAX))
                         }
-                        _ => self.clear_up(false),
+                        _ => self.clear_up(None),
                     };
                 }
                 Err(Hangs) => {
-                    // The holder may be stopped, and the command, too; or it is dead, and
-                    // we were stopped.
+                    // Or it is dead, and we were stopped.
                     let now = waitpid(self.holder, Some(WaitPidFlag::WNOHANG));
-                    let is_dead = matches!(now, Ok(WaitStatus::Signaled(..)));
-                    if !is_dead {
+                    if matches!(now, Ok(WaitStatus::Signaled(..))) {
+                        break self.clear_up(None);
+                    }
+                    let is_stopped = family::is_stopped(self.holder);
+                    if self.is_late || is_stopped {
                         let _ = kill(self.holder, Signal::SIGKILL);
                         self.bury();
+                        break self.clear_up(Some(if is_stopped { STOPPED } else { HUNG }));
                     }
-                    break self.clear_up(!is_dead);
+                    self.stand_in();
                 }
             }
         };
@@ -172,12 +187,11 @@ impl Front<'_> {
         loop {
             let slept = Instant::now();
             let left = self.good_until.map(|until| until.saturating_duration_since(slept));
-            if left == Some(Duration::ZERO) {
-                return Err(Hangs);
-            }
-            // Round up, or we would spend the last millisecond in a busy loop.
-            let timeout = left.map_or(PollTimeout::NONE, |left| {
-                PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX)
+            // Round up, or we would spend the last millisecond in a busy loop. If the time
+            // is over, there may still be news: we may have been late, not the holder.
+            let timeout = left.map_or(PollTimeout::NONE, |left| match left {
+                Duration::ZERO => PollTimeout::ZERO,
+                left => PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX),
             });
             let mut ready = vec![
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
@@ -185,11 +199,13 @@ impl Front<'_> {
             ];
             ready.extend(self.plan.hooks.heard().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             let polled = poll(&mut ready, timeout);
-            if left.is_some_and(|left| slept.elapsed() > left) {
+            let is_over = left == Some(Duration::ZERO);
+            if !is_over && left.is_some_and(|left| slept.elapsed() > left) {
                 self.overslept = Some((slept.elapsed(), Instant::now()));
             }
             match polled {
-                Ok(0) | Err(Errno::EINTR) => continue,
+                Ok(0) if !is_over => continue,
+                Err(Errno::EINTR) => continue,
                 // Without poll, we cannot watch anything any more.
                 Err(_) => return Err(Hangs),
                 Ok(_) => {}
@@ -208,6 +224,9 @@ impl Front<'_> {
                     Ok(()) => News::from_bytes(bytes).ok(),
                     Err(_) => None,
                 });
+            }
+            if is_over {
+                return Err(Hangs);
             }
         }
     }
@@ -255,6 +274,15 @@ impl Front<'_> {
         }
     }
 
+    /// Kills the command in the holder's stead, before its lease ends. The holder has some
+    /// time to tell how that came about: it may have got no processor.
+    fn stand_in(&mut self) {
+        self.order(Order::TooLate);
+        family::kill_below(self.holder, Cage::left_by(self.holder).as_ref());
+        self.is_late = true;
+        self.good_until = Instant::now().checked_add(family::PATIENCE);
+    }
+
     fn bury(&self) -> WaitStatus {
         loop {
             match waitpid(self.holder, None) {
@@ -265,10 +293,11 @@ impl Front<'_> {
         }
     }
 
-    /// Cleans up after a holder that is gone without having ended the command.
-    fn clear_up(&mut self, hung: bool) -> Exit {
+    /// Cleans up after a holder that is gone without having ended the command. If we
+    /// killed it, tells why.
+    fn clear_up(&mut self, why: Option<&str>) -> Exit {
         self.dismiss();
-        let exit = self.end_command(hung);
+        let exit = self.end_command(why);
         let mut trace = self.plan.trace.borrow_mut();
         if exit == Exit::Failed {
             trace.killed();
@@ -277,9 +306,9 @@ impl Front<'_> {
         exit
     }
 
-    fn end_command(&self, hung: bool) -> Exit {
+    fn end_command(&self, why: Option<&str>) -> Exit {
         let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
-        let overslept = overslept.filter(|_| self.had_lock && !hung).map(|(time, _)| time);
+        let overslept = overslept.filter(|_| self.had_lock && why.is_none()).map(|(time, _)| time);
         let late = overslept.map(too_late);
         let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(getpgrp()) {
@@ -287,12 +316,8 @@ impl Front<'_> {
         }
         let (words, fate, exit) = if let Some((words, fate)) = &late {
             (&**words, &**fate, Exit::Lost)
-        } else if hung {
-            (
-                "the lock could not be renewed, because redlatch was stopped",
-                "; the command was killed",
-                Exit::Lost,
-            )
+        } else if let Some(why) = why {
+            (why, "; the command was killed", Exit::Lost)
         } else if self.had_lock {
             ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
         } else {

@@ -38,7 +38,7 @@ use std::{
     collections::VecDeque,
     convert::Infallible,
     ffi::OsString,
-    io,
+    io, mem,
     os::{
         fd::RawFd,
         unix::{ffi::OsStringExt, net::UnixStream},
@@ -53,7 +53,7 @@ const LAST_ANSWERS: Duration = Duration::from_millis(25);
 const SHORT: Duration = Duration::from_secs(1);
 /// How soon after a kill to look for survivors.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
-/// While it kills, the holder has this long to report to the front again.
+/// While it kills, the holder has this long to report to the front before that helps.
 const AT_WORK: Duration = Duration::from_millis(500);
 /// How many times per TTL the holder reports to the front.
 const WORD_PER_TTL: u32 = 10;
@@ -92,7 +92,7 @@ pub(super) fn run(
             Ok(exit)
         });
         // Dropping the runtime would wait for silent nodes.
-        std::mem::forget(runtime);
+        mem::forget(runtime);
         exit
     };
     work().unwrap_or_else(|error| {
@@ -275,15 +275,17 @@ async fn watch(
                 vec![Happening::TimeOver]
             }
             () = sleep_until(watch.kill_at) => vec![Happening::GraceOver],
-            events = children.changed() => events,
-            order = line.next(), if is_front_alive => vec![match order {
-                Some(Order::Signal(signal)) => Happening::Told(signal),
-                Some(Order::Continue { foreground }) => Happening::Continued { foreground },
+            // Before the news of its children: they may be dead because it was too late.
+            order = line.next(), if is_front_alive => match order {
+                Some(Order::Signal(signal)) => vec![Happening::Told(signal)],
+                Some(Order::Continue { foreground }) => vec![Happening::Continued { foreground }],
+                Some(Order::TooLate) => watch.too_late(mem::replace(&mut over, true)),
                 None => {
                     is_front_alive = false;
-                    Happening::FrontDied
+                    vec![Happening::FrontDied]
                 }
-            }],
+            },
+            events = children.changed() => events,
             _ = word.tick(), if !over => {
                 line.tell(News::GoodFor(watch.good_for()));
                 watch.health.look(plan, lease);
@@ -422,23 +424,36 @@ impl<'a> Supervision<'a> {
     }
 
     fn start_grace(&mut self) {
-        let time = self.time_to_end();
-        if self.killing == Killed::AtOnce && !time.is_zero() {
-            self.killing = Killed::TooLate;
-        }
-        self.kill_at = Some(Instant::now() + time);
+        self.kill_at = Some(Instant::now() + self.time_to_end());
     }
 
     fn good_for(&self) -> Duration {
         good_for(self.plan, self.lease)
     }
 
-    fn ending(&self, lost: &Lost) -> Happening {
+    /// The front has killed the command, since it had not heard of us in time. We may not
+    /// even have seen the lease end.
+    fn too_late(&mut self, is_known: bool) -> Vec<Happening> {
+        self.killed.get_or_insert(self.killing);
+        if is_known {
+            return Vec::new();
+        }
+        self.over_at = Instant::now().checked_add(self.lease.ends_in());
+        let reason = "the lock is lost: redlatch got no processor time to keep it".into();
+        self.plan.tell(&Event::Lost { reason, then: Then::Killed });
+        vec![Happening::Ending(Cause::Lost)]
+    }
+
+    fn ending(&mut self, lost: &Lost) -> Happening {
         let then = match (self.plan.on_lost, millis(self.time_to_end())) {
             (OnLost::Warn, _) => Then::RunsOn,
             (_, 0) => Then::Killed,
             (_, left_ms) => Then::Ends { left_ms },
         };
+        // Whoever was told how long it has, and is killed, did not end in time.
+        if self.killing == Killed::AtOnce && matches!(then, Then::Ends { .. }) {
+            self.killing = Killed::TooLate;
+        }
         let (event, cause) = match lost {
             Lost::MaxHold => {
                 let reason = "--max-hold is reached".into();

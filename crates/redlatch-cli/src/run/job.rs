@@ -173,6 +173,8 @@ fn in_child(
 /// Watches all processes that the command has started.
 pub(super) struct Children {
     news: tokio::signal::unix::Signal,
+    /// There was news, and nobody has looked yet.
+    is_due: bool,
     job: Pid,
 }
 
@@ -183,13 +185,19 @@ impl Children {
     }
 
     pub(super) fn of(job: Pid, news: tokio::signal::unix::Signal) -> Self {
-        Children { news, job }
+        Children { news, is_due: false, job }
     }
 
-    /// Waits until something happens to any of them. Cancel safe.
+    /// Waits until something happens to any of them. What else has happened by then, an
+    /// order from the front, is heard first. Cancel safe.
     pub(super) async fn changed(&mut self) -> Vec<Event> {
         loop {
-            self.news.recv().await;
+            if !self.is_due {
+                self.news.recv().await;
+                self.is_due = true;
+            }
+            tokio::task::yield_now().await;
+            self.is_due = false;
             let events = self.look();
             if !events.is_empty() {
                 return events;

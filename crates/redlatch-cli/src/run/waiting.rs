@@ -44,7 +44,7 @@ pub(super) async fn take(
     let began = Instant::now();
     let deadline = began.checked_add(plan.settings.wait());
     loop {
-        let attempt = attempt(plan, locks, deadline);
+        let attempt = attempt(plan, locks, began, deadline);
         let interruption = match unless_told(line, attempt).await {
             Ok(result) => {
                 let wait = plan.settings.wait();
@@ -68,11 +68,13 @@ pub(super) async fn take(
 async fn attempt(
     plan: &Plan,
     locks: &mut Option<Locks>,
+    began: Instant,
     deadline: Option<Instant>,
 ) -> Result<Guard, Failure> {
+    let waits = || plan.trace.borrow_mut().waits();
     let locks = match locks {
         Some(locks) => locks,
-        None => locks.insert(connect(&plan.settings, plan.say, deadline).await?),
+        None => locks.insert(connect(&plan.settings, plan.say, deadline, waits).await?),
     };
     let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
     let names = plan.names.iter().map(|name| name.as_bytes());
@@ -83,7 +85,7 @@ async fn attempt(
         // At `max_hold` the command is asked to end, and has the notice to do so.
         .max_hold(plan.max_hold.saturating_add(plan.notice()))
         .wait(left);
-    let watching = progress::show(plan.say, locks, &plan.names, deadline);
+    let watching = progress::show(plan.say, locks, &plan.names, began, deadline, waits);
     let result = tokio::select! {
         result = request => result,
         () = watching => unreachable!("progress goes on until the request ends"),

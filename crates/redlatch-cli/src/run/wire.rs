@@ -13,13 +13,15 @@ pub(super) enum Order {
     Signal(Signal),
     /// The front was stopped and runs again, in the terminal's foreground or not.
     Continue { foreground: bool },
+    /// The holder has not reported in time: the front kills the command in its stead.
+    TooLate,
 }
 
 /// From the holder to the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// The command may run for this long. Without another message by then, the holder
-    /// hangs, and the command must be killed.
+    /// The command may run for this long. Without another message by then, the front
+    /// must kill it.
     GoodFor(Duration),
     /// No command is running, so none can outlive its lock.
     NothingToGuard,
@@ -38,6 +40,7 @@ impl Order {
         match self {
             Order::Signal(signal) => message(b's', u64::try_from(signal as i32).unwrap_or(0)),
             Order::Continue { foreground } => message(b'c', u64::from(foreground)),
+            Order::TooLate => message(b'l', 0),
         }
     }
 
@@ -48,6 +51,7 @@ impl Order {
                 Ok(Order::Signal(Signal::try_from(number)?))
             }
             (b'c', foreground) => Ok(Order::Continue { foreground: foreground != 0 }),
+            (b'l', _) => Ok(Order::TooLate),
             _ => Err(nonsense()),
         }
     }
@@ -104,6 +108,7 @@ mod tests {
             Order::Signal(Signal::SIGTERM),
             Order::Continue { foreground: true },
             Order::Continue { foreground: false },
+            Order::TooLate,
         ] {
             assert_eq!(Order::from_bytes(order.to_bytes()).unwrap(), order);
         }

@@ -1,10 +1,12 @@
 //! One attempt to get a lock, or to do something with it, as the log keeps it.
 
+use super::process;
 use serde::{Deserialize, Serialize};
-use std::{fs, time::SystemTime};
+use std::time::SystemTime;
 
-/// One line of the log. A run has two: one when the command has started, and one when
-/// it is over; they have the same time, host and process id.
+/// One line of the log. An attempt has up to three: one if it waits, one when the
+/// command has been running for a while, and one when it is over; they have the same
+/// time, host and process id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// When the attempt began.
@@ -44,6 +46,10 @@ pub(crate) struct Record {
     /// The exit status of `redlatch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exit: Option<u8>,
+    /// Which process it is, while nothing is known of its end: another one may get its
+    /// id later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) process: Option<String>,
 }
 
 /// The subcommand.
@@ -73,6 +79,8 @@ impl Task {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Granted,
+    /// It is not known yet: it waits.
+    Waiting,
     /// Another owner has it.
     Held,
     TooFewNodes,
@@ -120,9 +128,8 @@ impl Ending {
             Ending::Ended(End::Lost) | Ending::NotRun(Outcome::Lost) => "lost",
             Ending::Ended(End::MaxHold) => "max-hold",
             Ending::Ended(End::Killed) | Ending::NotRun(Outcome::Killed) => "killed",
-            Ending::Ended(End::NotStarted) | Ending::NotRun(Outcome::Failed | Outcome::Granted) => {
-                "failed"
-            }
+            Ending::Ended(End::NotStarted)
+            | Ending::NotRun(Outcome::Failed | Outcome::Granted | Outcome::Waiting) => "failed",
             Ending::NotRun(Outcome::Held) => "held",
             Ending::NotRun(Outcome::TooFewNodes) => "too-few-nodes",
             Ending::NotRun(Outcome::Interrupted) => "interrupted",
@@ -151,11 +158,20 @@ impl Record {
         self.exit.is_none()
     }
 
-    /// Whether it still runs, as far as its process id tells: after a restart of the
-    /// machine, another `redlatch` may have it.
+    /// Whether its process is still there, running the command or waiting for the lock.
     pub(crate) fn is_running(&self) -> bool {
-        let name = || fs::read_to_string(format!("/proc/{}/comm", self.pid));
-        self.is_open() && name().is_ok_and(|name| name.trim() == "redlatch")
+        self.is_open() && process::is_alive(self.pid, self.process.as_deref())
+    }
+
+    /// The same, as far as it can be told after the fact: a process that is gone does
+    /// not wait.
+    pub(crate) fn as_of_now(mut self) -> Self {
+        if self.outcome == Outcome::Waiting && !self.is_running() {
+            self.outcome = Outcome::Killed;
+            let why = "redlatch was killed while it waited, or the machine went down";
+            self.why.get_or_insert_with(|| why.into());
+        }
+        self
     }
 
     /// Whether it did what it should: the lock was taken, and the command succeeded.
@@ -163,13 +179,26 @@ impl Record {
         self.outcome == Outcome::Granted && self.exit == Some(0)
     }
 
-    /// Adds what only an earlier record of the same attempt knows. The process that
-    /// writes the second one may not be the one that held the lock.
-    pub(crate) fn complete(&mut self, earlier: Record) {
-        self.token = self.token.or(earlier.token);
-        self.votes = self.votes.take().or(earlier.votes);
-        if self.waited_ms == 0 {
-            self.waited_ms = earlier.waited_ms;
+    /// Joins two records of the same attempt: what the later one says, completed by the
+    /// earlier. The process that writes the last one may not be the one that held the
+    /// lock.
+    pub(crate) fn joined(self, other: Record) -> Record {
+        let (mut later, earlier) =
+            if self.stage() > other.stage() { (self, other) } else { (other, self) };
+        later.token = later.token.or(earlier.token);
+        later.votes = later.votes.take().or(earlier.votes);
+        if later.waited_ms == 0 {
+            later.waited_ms = earlier.waited_ms;
+        }
+        later
+    }
+
+    /// How far the attempt had come. Lines may be written out of order.
+    fn stage(&self) -> u8 {
+        match self.outcome {
+            _ if !self.is_open() => 2,
+            Outcome::Waiting => 0,
+            _ => 1,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A record in words, for whoever asks in the morning why a job did not run.
 
 use super::record::{End, Outcome, Record, Task};
-use crate::duration::show;
+use crate::{duration::show, local_time::LocalTime};
 use std::{fmt::Write as _, time::Duration};
 
 /// What came of the attempt, in one line.
 pub(crate) fn sentence(record: &Record) -> String {
     let mut words = match (record.task, record.outcome) {
+        (_, Outcome::Waiting) => waits(record),
         (Task::Run, Outcome::Granted) => ran(record),
         (Task::Run, _) => format!("not run{}", because(record)),
         (task, Outcome::Granted) => by_hand(task, record),
@@ -29,6 +30,13 @@ pub(crate) fn sentence(record: &Record) -> String {
         let _ = write!(words, "; fencing token {token}");
     }
     words
+}
+
+/// What an attempt does that is not over.
+fn waits(record: &Record) -> String {
+    let command = record.command.as_deref().unwrap_or("the command");
+    let who = if record.task == Task::Run { command } else { "acquire" };
+    format!("{who} is waiting for the lock since {}", LocalTime::of(record.time).show())
 }
 
 /// How a command that was started ended.

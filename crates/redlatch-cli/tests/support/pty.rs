@@ -60,11 +60,18 @@ impl Terminal {
     /// Waits until the screen shows this, after what was waited for before.
     #[track_caller]
     pub fn shows(&mut self, text: &str) {
+        self.shown_before(text);
+    }
+
+    /// The same; returns what it shows before that.
+    #[track_caller]
+    pub fn shown_before(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(at) = self.seen.find(text) {
+                let before = self.seen[..at].to_owned();
                 self.seen.drain(..at + text.len());
-                return;
+                return before;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(more) = self.screen.recv_timeout(left) else {

@@ -6,6 +6,7 @@
 use super::{
     advice::{about_conflicts, not_yet},
     guard::Lost,
+    signature,
     votes::Votes,
 };
 use crate::node::UrlError;
@@ -247,7 +248,7 @@ pub enum LockError {
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
     /// Another owner holds the lock. Wait, or retry later.
-    #[error("held by another owner on {} of {} nodes: {votes}", votes.tally().refused, votes.tally().nodes)]
+    #[error("held by {} on {} of {} nodes: {votes}", whom(votes), votes.tally().refused, votes.tally().nodes)]
     Held {
         /// The votes of the last attempt.
         votes: Votes,
@@ -302,6 +303,18 @@ pub enum LockError {
     /// alive (see [several runtimes](crate#several-runtimes)).
     #[error("{STOPPED}")]
     Stopped,
+}
+
+/// Who holds a lock that was refused. A request for a lock that this very process holds
+/// waits for itself.
+fn whom(votes: &Votes) -> &'static str {
+    let ours = signature::label_of_this_process();
+    let labels = votes.iter().filter_map(|node| node.vote.holder()?.owner.as_deref());
+    if labels.into_iter().any(|label| label == ours) {
+        "this process itself, and locks are not re-entrant,"
+    } else {
+        "another owner"
+    }
 }
 
 /// Why an extension failed, or may have failed.

@@ -94,7 +94,8 @@ impl Locks {
     /// until the request is awaited.
     ///
     /// Locks are not re-entrant: a second request for a lock that this process holds
-    /// waits like any other, and then names this process as the holder (`host/pid`).
+    /// waits like any other, and the error then says that this process holds it, unless
+    /// the lock was given a [label](LockRequest::owner) of its own.
     ///
     /// # Errors
     ///

@@ -17,9 +17,7 @@ impl Signature {
 
     /// The owner with the default label, `host/pid`.
     pub(crate) fn default_owner(&self) -> Owner {
-        let host: String = self.host().chars().filter(char::is_ascii_graphic).take(200).collect();
-        let label = format!("{host}/{}", self.0.pid.unwrap_or_default());
-        self.owner(&label).expect("graphic ASCII of at most 211 bytes is a label")
+        self.owner(&self.default_label()).expect("graphic ASCII of at most 211 bytes is a label")
     }
 
     /// The owner with this label. Host and process are not said twice.
@@ -33,9 +31,19 @@ impl Signature {
         Ok(owner.with_details(&parts))
     }
 
+    fn default_label(&self) -> String {
+        let host: String = self.host().chars().filter(char::is_ascii_graphic).take(200).collect();
+        format!("{host}/{}", self.0.pid.unwrap_or_default())
+    }
+
     fn host(&self) -> &str {
         self.0.host.as_deref().unwrap_or_default()
     }
+}
+
+/// The label of locks of this process that were given none.
+pub(super) fn label_of_this_process() -> String {
+    Signature::new(OwnerParts::default()).default_label()
 }
 
 fn host() -> String {

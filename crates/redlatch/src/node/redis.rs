@@ -4,6 +4,7 @@ mod connect;
 mod link;
 mod look;
 mod observe;
+mod password;
 mod resp;
 mod runs;
 mod scripts;
@@ -14,6 +15,7 @@ mod turn;
 mod wakes;
 
 pub use observe::REDIS_PERMISSIONS;
+pub(super) use password::Password;
 
 use super::{Link, Node};
 use crate::driver::clock::Clock;
@@ -62,7 +64,7 @@ impl Node for Redis {
 pub(super) struct Address {
     pub(super) transport: Transport,
     pub(super) user: Option<String>,
-    pub(super) password: Option<Secret>,
+    pub(super) password: Option<Password>,
     pub(super) database: u32,
     pub(super) tls: Option<TlsFiles>,
     /// Accept a server that may evict keys when its memory is full.
@@ -85,27 +87,6 @@ pub(super) struct TlsFiles {
     pub(super) ca: Option<PathBuf>,
     pub(super) cert: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
-}
-
-/// A string that never appears in logs or errors.
-pub(super) struct Secret(String);
-
-impl Secret {
-    pub(super) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Secret(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
 }
 
 impl Address {

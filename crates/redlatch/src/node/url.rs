@@ -4,7 +4,7 @@
 use super::File;
 use super::{
     Memory, Node, Redis, name,
-    redis::{Address, Transport},
+    redis::{Address, Password, Transport},
 };
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -19,8 +19,13 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// | `memory:` | inside this process, for tests |
 ///
 /// User, password and query values may be percent-encoded; `%` itself, and `&`
-/// in a query value, must be. The option `password_file=FILE` reads the
-/// password from a file instead.
+/// in a query value, must be.
+///
+/// The option `password_file=FILE` takes the password from a file instead, which must
+/// be there when the address is parsed. It is read again whenever the server refuses
+/// the password, so a change of password needs no restart, whichever changes first,
+/// file or server. If the file is missing or empty at that time, the password known so
+/// far is kept, and tried on each new connection. Connections that are open stay so.
 ///
 /// # Names
 ///
@@ -217,7 +222,7 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
             ("db", _) => address.database = read_database(&value)?,
             ("user", _) => address.user = non_empty(value),
             ("password", _) => address.password = non_empty(value).map(Into::into),
-            ("password_file", _) => address.password = Some(read_password(&value)?.into()),
+            ("password_file", _) => address.password = Some(Password::in_file(&value)?),
             ("allow_eviction", _) => {
                 address.allow_eviction = match value.as_str() {
                     "yes" => true,
@@ -240,15 +245,6 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn read_password(path: &str) -> Result<String, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("the password file {path} cannot be read: {error}"))?;
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(format!("the password file {path} is empty")),
-        password => Ok(password.into()),
-    }
 }
 
 fn non_empty(text: String) -> Option<String> {

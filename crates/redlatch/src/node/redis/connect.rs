@@ -4,7 +4,7 @@
 //! scripts: one round trip once connected.
 
 use super::{
-    Address, REDIS_PERMISSIONS, Transport, observe,
+    Address, Password, REDIS_PERMISSIONS, Transport, observe,
     resp::{LARGEST, Progress, Value, write_command},
     scripts::{Hashes, Script},
     translate::text_of,
@@ -51,9 +51,25 @@ pub(super) enum Stream {
 }
 
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
-    match tokio::time::timeout(CONNECT_TIMEOUT, meet(&address)).await {
+    match tokio::time::timeout(CONNECT_TIMEOUT, log_in(&address)).await {
         Ok(result) => result.map_err(|fault| for_user(&address, fault)),
         Err(_) => Err(Fault::Unreachable(format!("not ready within {CONNECT_TIMEOUT:?}").into())),
+    }
+}
+
+/// Greets the server. If it refuses the password, looks for another one, and tries again.
+async fn log_in(address: &Address) -> Result<Connection, Fault> {
+    let tried = address.password.as_ref().map(|password| (password, password.reveal()));
+    let met = meet(address).await;
+    match (met, tried) {
+        (Err(Fault::Unfit(why)), Some((password, tried))) if is_about_login(&why) => {
+            match password.look_again(&tried).await {
+                Ok(true) => meet(address).await,
+                Ok(false) => Err(Fault::Unfit(why)),
+                Err(unread) => Err(unfit(&format!("{why}; {unread}"))),
+            }
+        }
+        (met, _) => met,
     }
 }
 
@@ -154,14 +170,15 @@ enum Login {
 /// The commands to log in, and the steps that are answered.
 fn login(address: &Address) -> (Vec<u8>, Vec<Login>) {
     let (mut out, mut logins) = (Vec::new(), Vec::new());
-    let password = address.password.as_ref().map(|password| password.reveal().as_bytes());
+    let password = address.password.as_ref().map(Password::reveal);
     match (&address.user, password) {
         (None, None) => {}
-        (None, Some(password)) => write_command(&mut out, &[b"AUTH", password]),
+        (None, Some(password)) => write_command(&mut out, &[b"AUTH", password.as_bytes()]),
         // A user without a password also logs in: otherwise we would be the
         // default user.
         (Some(user), password) => {
-            write_command(&mut out, &[b"AUTH", user.as_bytes(), password.unwrap_or_default()]);
+            let password = password.as_deref().unwrap_or_default();
+            write_command(&mut out, &[b"AUTH", user.as_bytes(), password.as_bytes()]);
         }
     }
     if !out.is_empty() {
@@ -196,17 +213,25 @@ fn login_refused(text: &[u8]) -> Fault {
         b"BUSY" => passing("BUSY: it is running somebody's script"),
         b"MASTERDOWN" => passing("MASTERDOWN: it has no link to its master"),
         b"NOPERM" => unfit(&format!("NOPERM: this user may not log in; {}", acl_hint())),
-        b"WRONGPASS" => unfit("WRONGPASS: the password or the user is wrong, or the user is off"),
+        b"WRONGPASS" => unfit(WRONG_PASSWORD),
         _ if says("err max number of clients") => passing("ERR max number of clients reached"),
         _ if says("err unknown command") => unfit("it does not know AUTH: was it renamed?"),
         _ if says("err client sent auth") || says("err auth <password> called without") => {
             unfit("it has no password; leave it out of the address")
         }
         _ if code.iter().all(u8::is_ascii_uppercase) && code.len() < 20 => {
-            unfit(&format!("it refused the login: {}", String::from_utf8_lossy(code)))
+            unfit(&format!("{REFUSED_LOGIN}: {}", String::from_utf8_lossy(code)))
         }
-        _ => unfit("it refused the login"),
+        _ => unfit(REFUSED_LOGIN),
     }
+}
+
+const WRONG_PASSWORD: &str = "WRONGPASS: the password or the user is wrong, or the user is off";
+const REFUSED_LOGIN: &str = "it refused the login";
+
+/// Whether another password may help.
+fn is_about_login(why: &str) -> bool {
+    why == WRONG_PASSWORD || why.starts_with(REFUSED_LOGIN)
 }
 
 async fn dial(address: &Address) -> Result<Stream, Fault> {

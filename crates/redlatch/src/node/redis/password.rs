@@ -1,0 +1,199 @@
+//! The password for a server: given in the address, or in a file that may change.
+//!
+//! In:  what the address says. Out: the password to log in with.
+//!
+//! A file is read when its address is parsed, and again whenever a server refuses the
+//! password. So file and server may change in either order, and a connection whose
+//! password still works reads nothing.
+//!
+//! Promise: a file that is missing, empty or unreadable while it is being replaced costs
+//! nothing: the password known so far is kept. No error shows what is in the file.
+
+use std::{
+    fmt,
+    fs::OpenOptions,
+    io::Read as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+use tokio::sync::oneshot;
+
+/// A longer file is no password file.
+const LARGEST: u64 = 64 * 1024;
+
+/// A password, which never appears in logs or errors.
+pub(in crate::node) struct Password {
+    known: Mutex<Arc<str>>,
+    file: Option<Arc<PasswordFile>>,
+}
+
+struct PasswordFile {
+    path: PathBuf,
+    /// A thread is reading it: one at a time, however long a file system hangs.
+    is_read: AtomicBool,
+}
+
+impl Password {
+    /// The password in this file.
+    pub(in crate::node) fn in_file(path: &str) -> Result<Self, String> {
+        let path = PathBuf::from(path);
+        let known = read(&path, Waiting::Yes)?;
+        let file = PasswordFile { path, is_read: AtomicBool::new(false) };
+        Ok(Password { known: Mutex::new(known.into()), file: Some(Arc::new(file)) })
+    }
+
+    /// The password as it was read last.
+    pub(in crate::node) fn reveal(&self) -> Arc<str> {
+        Arc::clone(&self.known())
+    }
+
+    /// Looks for another password than the one that a server refused. Returns whether
+    /// there is one; an error says why the file does not tell.
+    pub(super) async fn look_again(&self, refused: &str) -> Result<bool, String> {
+        // Another connection may have read the file meanwhile.
+        if **self.known() != *refused {
+            return Ok(true);
+        }
+        let Some(file) = &self.file else { return Ok(false) };
+        let read = PasswordFile::read_aside(file).await?;
+        let is_another = read != refused;
+        *self.known() = read.into();
+        Ok(is_another)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Arc<str>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<String> for Password {
+    fn from(text: String) -> Self {
+        Password { known: Mutex::new(text.into()), file: None }
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl PasswordFile {
+    /// Reads it in a thread of its own: a file system that hangs must neither hold up
+    /// the locks nor the end of a runtime.
+    async fn read_aside(file: &Arc<Self>) -> Result<String, String> {
+        let unread = |why: &dyn fmt::Display| unreadable(&file.path, why);
+        if file.is_read.swap(true, Ordering::AcqRel) {
+            return Err(unread(&"an earlier attempt is still under way"));
+        }
+        let (told, hears) = oneshot::channel();
+        let ours = Arc::clone(file);
+        let reading = thread::Builder::new().name("redlatch-password".into()).spawn(move || {
+            let read = read(&ours.path, Waiting::No);
+            ours.is_read.store(false, Ordering::Release);
+            let _ = told.send(read);
+        });
+        if let Err(error) = reading {
+            file.is_read.store(false, Ordering::Release);
+            return Err(unread(&error));
+        }
+        hears.await.unwrap_or_else(|_| Err(unread(&"its reader panicked")))
+    }
+}
+
+/// Whether a pipe may keep us waiting for its writer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Yes,
+    No,
+}
+
+fn read(path: &Path, waiting: Waiting) -> Result<String, String> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if waiting == Waiting::No {
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let mut text = String::new();
+    let read = options.open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+    read.map_err(|error| unreadable(path, &error))?;
+    let shown = path.display();
+    match text.trim_end_matches(['\r', '\n']) {
+        _ if text.len() as u64 > LARGEST => {
+            Err(format!("the password file {shown} is larger than {} KiB", LARGEST / 1024))
+        }
+        "" => Err(format!("the password file {shown} is empty")),
+        password => Ok(password.into()),
+    }
+}
+
+fn unreadable(path: &Path, why: &dyn fmt::Display) -> String {
+    format!("the password file {} cannot be read: {why}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redlatch_testbed::Scratch;
+    use std::fs;
+
+    fn in_file(scratch: &Scratch, text: &str) -> (String, Password) {
+        let path = scratch.file("password").to_str().unwrap().to_owned();
+        fs::write(&path, text).unwrap();
+        let password = Password::in_file(&path).unwrap();
+        (path, password)
+    }
+
+    #[tokio::test]
+    async fn a_password_that_is_refused_is_looked_up_again() {
+        let scratch = Scratch::new().unwrap();
+        let (path, password) = in_file(&scratch, "old\n");
+
+        assert_eq!(password.look_again("old").await, Ok(false), "it is still in the file");
+        fs::write(&path, "new\r\n").unwrap();
+        assert_eq!(password.look_again("old").await, Ok(true));
+        assert_eq!(&*password.reveal(), "new");
+        assert_eq!(password.look_again("old").await, Ok(true), "another connection knows it");
+        assert_eq!(password.look_again("new").await, Ok(false));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_being_replaced_costs_nothing_and_shows_nothing() {
+        let scratch = Scratch::new().unwrap();
+        let (path, password) = in_file(&scratch, "S3cret");
+        let mut told = Vec::new();
+
+        fs::write(&path, "\n").unwrap();
+        told.push(password.look_again("S3cret").await.unwrap_err());
+        fs::write(&path, "S3cret".repeat(20_000)).unwrap();
+        told.push(password.look_again("S3cret").await.unwrap_err());
+        fs::write(&path, b"S3cret\xff").unwrap();
+        told.push(password.look_again("S3cret").await.unwrap_err());
+        fs::remove_file(&path).unwrap();
+        told.push(password.look_again("S3cret").await.unwrap_err());
+
+        assert_eq!(&*password.reveal(), "S3cret");
+        for why in told {
+            assert!(why.contains(&path) && !why.contains("S3c"), "{why}");
+        }
+        assert_eq!(format!("{password:?}"), "(secret)");
+    }
+
+    #[tokio::test]
+    async fn a_pipe_that_nobody_writes_to_keeps_no_connection_waiting() {
+        let scratch = Scratch::new().unwrap();
+        let (path, password) = in_file(&scratch, "old");
+        fs::remove_file(&path).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(pipe.success());
+
+        let told = password.look_again("old").await.unwrap_err();
+
+        assert!(told.ends_with("is empty"), "{told}");
+    }
+}
