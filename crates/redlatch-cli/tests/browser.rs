@@ -56,7 +56,8 @@ fn the_page_shows_a_lock_taken_and_lost_a_node_out_and_that_contact_is_lost() {
     servers[2].run(&["DEL", "import"]);
     page.shows("#changes", "no majority: 1 of 3 nodes has etl-3's lock");
     page.shows("#findings", "the lock import is unclear");
-    page.shows("#numbers", "Lost last minute\n1");
+    page.shows("#numbers", "Lost since ");
+    page.shows("#numbers", "\n1");
     servers[1].kill();
     page.shows("h1", "Degraded, but locks work");
     page.shows("#findings", &format!("{}: down: ", servers[1].url()));

@@ -5,7 +5,7 @@ mod support;
 
 use redlatch_testbed::Server;
 use serde_json::{Value, json};
-use std::{fs, net::TcpStream, os::unix::fs::PermissionsExt, thread};
+use std::{fs, io::Write as _, net::TcpStream, os::unix::fs::PermissionsExt, thread};
 use support::{
     Ended, PATIENCE, Running, Sandbox, eventually,
     http::{get, post, send, serve},
@@ -75,6 +75,42 @@ fn the_snapshot_tells_locks_nodes_and_what_is_wrong() {
     assert_eq!(get(port, "/snapshot?filter=SCRIPT%3E").json()["matching"], 1);
     assert_eq!(get(port, "/lock?id=%4").status, 400);
     assert_eq!(get(port, "/lock").status, 400);
+}
+
+#[test]
+fn without_a_majority_nothing_is_known_of_locks_and_afterwards_what_may_be_lost() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    for name in ["backup", "import"] {
+        take(&sandbox, name, "ada");
+    }
+    let (_running, port) = web(&sandbox, &[]);
+    let first = snapshot(port);
+    assert_eq!((&first["held"], &first["losses"]), (&json!(2), &Value::Null));
+    eventually(PATIENCE, || snapshot(port)["losses"].is_object());
+    let before = snapshot(port)["losses"].clone();
+    assert_eq!(before, json!({ "since": first["time"], "lost": 0, "unseen": 0 }));
+
+    servers.kill(&[1, 2]);
+    eventually(PATIENCE, || snapshot(port)["votes"] == 1);
+    let seen = snapshot(port);
+    for field in ["held", "waiting", "rates", "losses"] {
+        assert_eq!(seen[field], Value::Null, "{field}: {seen}");
+    }
+    assert_eq!(seen["locks"][0]["waiters"], Value::Null, "{seen}");
+    servers.kill(&[0]);
+    servers.iter().for_each(Server::restart_empty);
+    take(&sandbox, "backup", "bob");
+
+    eventually(PATIENCE, || snapshot(port)["held"] == 1);
+    let seen = snapshot(port);
+    assert_eq!(seen["losses"], json!({ "since": first["time"], "lost": 0, "unseen": 2 }));
+    let told = recently(port).join("\n");
+    assert!(told.contains(r#""backup" "taken by bob""#), "{told}");
+    for name in ["backup", "import"] {
+        let gone = "ada's lock is gone during the outage: released or lost, nobody could see";
+        assert!(told.contains(&format!("\"{name}\" \"{gone}\"")), "{told}");
+    }
+    assert_eq!(seen["findings"][0]["level"], "warning", "{seen}");
 }
 
 #[test]
@@ -256,4 +292,27 @@ fn however_many_look_the_nodes_are_asked_once() {
 
     assert_eq!(listings(&servers[0]) - before, 1);
     drop(idle);
+}
+
+/// Clients that begin to ask, and say no more.
+fn half_ask(port: u16, count: usize) -> Vec<TcpStream> {
+    let ask = |_| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        stream
+    };
+    (0..count).map(ask).collect()
+}
+
+#[test]
+fn clients_that_ask_half_a_question_keep_nobody_waiting() {
+    let sandbox = Sandbox::embedded();
+    let (_web, port) = web(&sandbox, &[]);
+    let (_exporter, metrics) = serve(&sandbox, &["exporter"]);
+    // If each of them were given its time, the last would be served after the patience of
+    // whoever asks here.
+    let _slow = [port, metrics].map(|port| half_ask(port, 1200));
+
+    assert_eq!(get(port, "/").status, 200);
+    assert_eq!(get(metrics, "/metrics").status, 200);
 }

@@ -31,28 +31,25 @@ pub(crate) enum Kind {
     Freed,
     /// A lock ended, or lost its majority, before its holder released it.
     Lost,
+    /// A lock was held before an outage and no longer after it: released or lost, nobody
+    /// could see.
+    Unseen,
     /// A node went down, or into quarantine.
     Out,
     /// A node may vote again.
     Back,
 }
 
-/// How much happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) taken: usize,
-    pub(super) lost: usize,
-}
-
-impl Tally {
-    pub(super) fn of(changes: &[Change]) -> Self {
-        let count = |kind| changes.iter().filter(|change| change.kind == kind).count();
-        Tally { taken: count(Kind::Taken), lost: count(Kind::Lost) }
+impl Kind {
+    /// Whether it happens all the time where nothing is wrong.
+    pub(super) fn is_everyday(self) -> bool {
+        matches!(self, Kind::Taken | Kind::Freed)
     }
 }
 
-/// What happened from one snapshot to the next. About locks, only if both saw them all: a
-/// lock that nobody told about is not a lock that is free.
+/// What happened from one snapshot to the next. About locks, only if all of them are seen
+/// now: a lock that nobody told about is not a lock that is free. After an outage, they are
+/// compared with those before it.
 pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
     let mut happened: Vec<(Kind, String, String)> = Vec::new();
     let nodes = now.nodes.iter().filter_map(|node| {
@@ -60,8 +57,9 @@ pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
         of_node(was, node).map(|(kind, words)| (kind, node.label(), words))
     });
     happened.extend(nodes);
-    if before.is_complete && now.is_complete {
-        of_locks(before, now, &mut happened);
+    if let Some(known) = before.known().filter(|_| now.is_complete) {
+        let since = Since { known, outage: !before.is_complete };
+        of_locks(&since, now, &mut happened);
     }
     let seen = |(kind, name, words)| Change { time: now.time, kind, name, words };
     happened.into_iter().map(seen).collect()
@@ -80,21 +78,29 @@ fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
     })
 }
 
-fn of_locks(before: &Snapshot, now: &Snapshot, happened: &mut Vec<(Kind, String, String)>) {
-    let by_id = |snapshot: &'_ Snapshot| -> BTreeMap<String, usize> {
-        let locks = snapshot.locks.iter().enumerate();
-        locks.map(|(at, lock)| (lock.id.clone(), at)).collect()
+/// What the locks are compared with.
+struct Since<'a> {
+    known: &'a [Lock],
+    /// Whether there was an outage between then and now.
+    outage: bool,
+}
+
+fn of_locks(since: &Since<'_>, now: &Snapshot, happened: &mut Vec<(Kind, String, String)>) {
+    let by_id = |locks: &'_ [Lock]| -> BTreeMap<String, usize> {
+        locks.iter().enumerate().map(|(at, lock)| (lock.id.clone(), at)).collect()
     };
-    let (known, present) = (by_id(before), by_id(now));
+    let (known, present) = (by_id(since.known), by_id(&now.locks));
     for lock in &now.locks {
-        let was = known.get(&lock.id).map(|at| &before.locks[*at]);
-        for (kind, words) in of_lock(was, lock, now) {
-            happened.push((kind, lock.name.clone(), words));
-        }
+        let was = known.get(&lock.id).map(|at| &since.known[*at]);
+        let was = was.filter(|was| was.is_someones());
+        let what = if since.outage { after_outage(was, lock) } else { of_lock(was, lock, now) };
+        happened.extend(what.into_iter().map(|(kind, words)| (kind, lock.name.clone(), words)));
     }
     let is_gone = |was: &&Lock| was.is_someones() && !present.contains_key(&was.id);
-    for was in before.locks.iter().filter(is_gone) {
-        let (kind, words) = if was.has_run_out(now.at) {
+    for was in since.known.iter().filter(is_gone) {
+        let (kind, words) = if since.outage || was.is_unseen {
+            unseen(was)
+        } else if was.has_run_out(now.at) {
             (Kind::Lost, format!("ended: {} had not renewed it", was.whose()))
         } else {
             (Kind::Freed, format!("free; {} had it", was.whose()))
@@ -105,10 +111,12 @@ fn of_locks(before: &Snapshot, now: &Snapshot, happened: &mut Vec<(Kind, String,
 
 fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String)> {
     let owner = lock.whose();
-    let was = was.filter(|was| was.is_someones());
     match (was, lock.state) {
         (None, State::Held) => vec![(Kind::Taken, format!("taken by {owner}"))],
-        (Some(was), State::Held) if was.owner == lock.owner && !lock.is_retaken(was) => Vec::new(),
+        (Some(was), State::Held) if lock.is_same_grant(was) => Vec::new(),
+        (Some(was), _) if was.is_unseen && lock.state != State::Unclear => {
+            after_outage(Some(was), lock)
+        }
         (Some(was), State::Held) if was.owner == lock.owner => {
             vec![(Kind::Taken, format!("taken again by {owner}"))]
         }
@@ -128,4 +136,18 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
         }
         _ => Vec::new(),
     }
+}
+
+/// What happened to a lock from before an outage until now. If only a minority has it, the
+/// next look tells.
+fn after_outage(was: Option<&Lock>, lock: &Lock) -> Vec<(Kind, String)> {
+    let is_taken = lock.state == State::Held && !was.is_some_and(|was| lock.is_same_grant(was));
+    let taken = is_taken.then(|| (Kind::Taken, format!("taken by {}", lock.whose())));
+    let is_over = is_taken || lock.state == State::Reserved;
+    taken.into_iter().chain(was.filter(|_| is_over).map(unseen)).collect()
+}
+
+fn unseen(was: &Lock) -> (Kind, String) {
+    let words = "gone during the outage: released or lost, nobody could see";
+    (Kind::Unseen, format!("{}'s lock is {words}", was.whose()))
 }

@@ -166,13 +166,14 @@ fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
         held_for: since.and_then(|since| time.duration_since(since).ok()).unwrap_or_default(),
         first_seen: at,
         seen: Duration::ZERO,
-        waiters: lock.waiters,
+        waiters: Some(lock.waiters),
         fencing_token,
         remaining: left,
         longest: left.unwrap_or_default(),
         is_renewed: true,
         runs_out: None,
         was_held: false,
+        is_unseen: false,
         on: lock.nodes,
     }
 }
