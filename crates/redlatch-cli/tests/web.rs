@@ -5,7 +5,7 @@ mod support;
 
 use redlatch_testbed::Server;
 use serde_json::{Value, json};
-use std::{fs, io::Write as _, net::TcpStream, os::unix::fs::PermissionsExt, thread};
+use std::{fs, net::TcpStream, os::unix::fs::PermissionsExt, thread};
 use support::{
     Ended, PATIENCE, Running, Sandbox, eventually,
     http::{get, post, send, serve},
@@ -292,27 +292,4 @@ fn however_many_look_the_nodes_are_asked_once() {
 
     assert_eq!(listings(&servers[0]) - before, 1);
     drop(idle);
-}
-
-/// Clients that begin to ask, and say no more.
-fn half_ask(port: u16, count: usize) -> Vec<TcpStream> {
-    let ask = |_| {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-        stream
-    };
-    (0..count).map(ask).collect()
-}
-
-#[test]
-fn clients_that_ask_half_a_question_keep_nobody_waiting() {
-    let sandbox = Sandbox::embedded();
-    let (_web, port) = web(&sandbox, &[]);
-    let (_exporter, metrics) = serve(&sandbox, &["exporter"]);
-    // If each of them were given its time, the last would be served after the patience of
-    // whoever asks here.
-    let _slow = [port, metrics].map(|port| half_ask(port, 1200));
-
-    assert_eq!(get(port, "/").status, 200);
-    assert_eq!(get(metrics, "/metrics").status, 200);
 }
