@@ -98,13 +98,7 @@ fn of_locks(since: &Since<'_>, now: &Snapshot, happened: &mut Vec<(Kind, String,
     }
     let is_gone = |was: &&Lock| was.is_someones() && !present.contains_key(&was.id);
     for was in since.known.iter().filter(is_gone) {
-        let (kind, words) = if since.outage || was.is_unseen {
-            unseen(was)
-        } else if was.has_run_out(now.at) {
-            (Kind::Lost, format!("ended: {} had not renewed it", was.whose()))
-        } else {
-            (Kind::Freed, format!("free; {} had it", was.whose()))
-        };
+        let (kind, words) = if since.outage { unseen(was) } else { gone(was, now) };
         happened.push((kind, was.name.clone(), words));
     }
 }
@@ -130,6 +124,8 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
         (Some(was), State::Reserved) => {
             vec![(Kind::Freed, format!("free; {} had it, and {owner} is next", was.whose()))]
         }
+        // The next one's attempt is in its place.
+        (Some(was), State::Unclear) if !lock.is_same_grant(was) => vec![gone(was, now)],
         // Unclear for the second time: not one that is being released.
         (Some(was), State::Unclear) if was.state == State::Unclear => {
             vec![(Kind::Lost, format!("no majority: {}", lock.where_it_is(now.nodes.len())))]
@@ -138,12 +134,25 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
     }
 }
 
-/// What happened to a lock from before an outage until now. If only a minority has it, the
-/// next look tells.
+/// What became of a lock that is no longer there.
+fn gone(was: &Lock, now: &Snapshot) -> (Kind, String) {
+    if was.is_unseen {
+        unseen(was)
+    } else if was.has_run_out(now.at) {
+        (Kind::Lost, format!("ended: {} had not renewed it", was.whose()))
+    } else {
+        (Kind::Freed, format!("free; {} had it", was.whose()))
+    }
+}
+
+/// What happened to a lock from before an outage until now. If it is there, but only a
+/// minority has it, the next look tells.
 fn after_outage(was: Option<&Lock>, lock: &Lock) -> Vec<(Kind, String)> {
     let is_taken = lock.state == State::Held && !was.is_some_and(|was| lock.is_same_grant(was));
     let taken = is_taken.then(|| (Kind::Taken, format!("taken by {}", lock.whose())));
-    let is_over = is_taken || lock.state == State::Reserved;
+    // Somebody else's attempt is in its place, or a reservation.
+    let is_another = was.is_some_and(|was| !lock.is_same_grant(was));
+    let is_over = is_another || lock.state == State::Reserved;
     taken.into_iter().chain(was.filter(|_| is_over).map(unseen)).collect()
 }
 

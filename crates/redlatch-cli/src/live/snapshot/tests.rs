@@ -141,6 +141,21 @@ fn a_lock_that_runs_out_node_by_node_is_lost_too() {
 }
 
 #[test]
+fn a_lock_that_ends_while_the_next_one_takes_it_is_told() {
+    let mut looks = Looks::new();
+    looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
+    looks.see(&[held("x", "ada", 1), held("y", "bob", 30)]);
+
+    let (_, new) = looks.see(&[unclear("x", "eve"), unclear("y", "eve")]);
+
+    let lost = (Kind::Lost, "x ended: ada had not renewed it".to_owned());
+    assert_eq!(new, [lost, (Kind::Freed, "y free; bob had it".into())]);
+    let (_, new) = looks.see(&[held("x", "eve", 30), held("y", "eve", 30)]);
+    let words: Vec<_> = new.iter().map(|(_, words)| &**words).collect();
+    assert_eq!(words, ["x taken by eve", "y taken by eve"]);
+}
+
+#[test]
 fn a_lock_that_is_always_about_to_end_is_not_lost_when_it_is_released() {
     let mut looks = Looks::new();
     looks.see(&[held("x", "ada", 1)]);
@@ -225,6 +240,12 @@ fn locks_that_are_gone_after_an_outage_may_have_been_lost() {
     let (_, new) = looks.see(&[unclear("x", "ada"), held("y", "bob", 30)]);
     assert_eq!(of_locks(new), [], "it may be on its way back");
     assert_eq!(looks.see(&[held("y", "bob", 30)]).1, [unseen("x", "ada")]);
+
+    let mut looks = in_an_outage();
+    let (_, new) = looks.see(&[unclear("x", "eve"), held("y", "bob", 30)]);
+    assert_eq!(of_locks(new), [unseen("x", "ada")], "the next one is about to take it");
+    let (_, new) = looks.see(&[held("x", "eve", 30), held("y", "bob", 30)]);
+    assert_eq!(new, one(Kind::Taken, "x taken by eve"));
 }
 
 #[test]
