@@ -114,6 +114,25 @@ fn without_a_majority_nothing_is_known_of_locks_and_afterwards_what_may_be_lost(
 }
 
 #[test]
+fn a_lock_that_servers_forget_between_two_looks_is_not_called_free() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    take(&sandbox, "backup", "ada");
+    let (_running, port) = web(&sandbox, &[]);
+    assert_eq!(snapshot(port)["held"], 1);
+
+    // Nobody looks in the meantime.
+    servers.kill(&[0, 1, 2]);
+    servers.iter().for_each(Server::restart_empty);
+    eventually(PATIENCE, || snapshot(port)["held"] == 0);
+
+    let told = recently(port).join("\n");
+    let gone = "ada's lock is gone during the outage: released or lost, nobody could see";
+    assert!(told.contains(&format!("\"backup\" \"{gone}\"")), "{told}");
+    assert!(told.contains("restarted: it may have forgotten locks"), "{told}");
+    assert_eq!(snapshot(port)["losses"]["unseen"], 1);
+}
+
+#[test]
 fn the_page_needs_nothing_from_elsewhere_and_runs_nothing_but_its_own_script() {
     let sandbox = Sandbox::embedded();
     let (running, port) = web(&sandbox, &[]);

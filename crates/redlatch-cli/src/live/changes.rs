@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     /// A lock was held before an outage and no longer after it: released or lost, nobody
     /// could see.
     Unseen,
-    /// A node went down, or into quarantine.
+    /// A node went down, or into quarantine, or restarted.
     Out,
     /// A node may vote again.
     Back,
@@ -50,7 +50,7 @@ impl Kind {
 /// What happened from one snapshot to the next. About locks, only if all of them are seen
 /// now: a lock that nobody told about is not a lock that is free. After an outage, they are
 /// compared with those before it.
-pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
+pub(super) fn changes(before: &Snapshot, now: &Snapshot, outage: bool) -> Vec<Change> {
     let mut happened: Vec<(Kind, String, String)> = Vec::new();
     let nodes = now.nodes.iter().filter_map(|node| {
         let was = before.nodes.iter().find(|was| was.name == node.name)?;
@@ -58,7 +58,7 @@ pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
     });
     happened.extend(nodes);
     if let Some(known) = before.known().filter(|_| now.is_complete) {
-        let since = Since { known, outage: !before.is_complete };
+        let since = Since { known, outage };
         of_locks(&since, now, &mut happened);
     }
     let seen = |(kind, name, words)| Change { time: now.time, kind, name, words };
@@ -67,7 +67,8 @@ pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
 
 fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
     if was.standing == node.standing {
-        return None;
+        let words = "restarted: it may have forgotten locks";
+        return node.has_restarted(was).then(|| (Kind::Out, words.to_owned()));
     }
     let reason = node.reason.as_deref().unwrap_or_default();
     Some(match node.standing {

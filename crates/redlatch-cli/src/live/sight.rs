@@ -19,7 +19,10 @@ use redlatch::{
     Fault, FencingToken, LockState, Standing,
     observer::{Examined, Listed, Listing, Observer, advice},
 };
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 /// What was seen at one moment.
 #[derive(Debug, Clone)]
@@ -104,6 +107,7 @@ impl Looker {
             finding.node = Some(node.label().into_owned());
         }
         let answers = node.facts.is_ok();
+        let run = node.facts.as_ref().ok().map(|facts| Arc::clone(&facts.identity.run));
         let node = Node {
             name: node.node.to_string(),
             address: (node.address != node.node).then(|| node.address.to_string()),
@@ -113,6 +117,7 @@ impl Looker {
             round_trip: answers.then_some(node.round_trip),
             clock_ahead: node.ahead.filter(|_| answers),
             lists: unlisted_for.is_none(),
+            run,
         };
         (node, found)
     }

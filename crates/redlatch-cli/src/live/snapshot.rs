@@ -76,12 +76,11 @@ impl Snapshot {
     pub(super) fn new(sight: Sight, before: Option<&Snapshot>) -> Self {
         let Sight { at, time, nodes, mut locks, findings } = sight;
         let votes = nodes.iter().filter(|node| node.standing == Stands::Admitted).count();
-        let told = |node: &&Node| node.lists && node.standing == Stands::Admitted;
-        let told = nodes.iter().filter(told).count();
+        let told = nodes.iter().filter(|node| node.is_told()).count();
         let majority = nodes.len() / 2 + 1;
         let is_complete = told >= majority;
+        let outage = before.is_some_and(|before| before.is_cut_off_from(&nodes));
         if let Some(before) = before {
-            let outage = is_complete && !before.is_complete;
             let known = before.known().filter(|_| is_complete).unwrap_or(&before.locks);
             remember(&mut locks, known, outage, at);
         }
@@ -111,11 +110,18 @@ impl Snapshot {
             counted: None,
             before_outage: before.filter(|_| !is_complete).and_then(Snapshot::kept),
         };
-        let happened = before.map_or(Vec::new(), |before| changes(before, &snapshot));
+        let happened = before.map_or(Vec::new(), |before| changes(before, &snapshot, outage));
         snapshot.count(&happened, before);
         snapshot.changes = latest(happened, before);
         snapshot.judge();
         snapshot
+    }
+
+    /// Whether locks may have come and gone unseen between then and now: too few nodes told,
+    /// or have kept what they knew.
+    fn is_cut_off_from(&self, nodes: &[Node]) -> bool {
+        let has_kept = |(node, before): &(&Node, &Node)| node.has_kept(before);
+        !self.is_complete || nodes.iter().zip(&self.nodes).filter(has_kept).count() < self.majority
     }
 
     /// All locks, as they were when enough nodes last told theirs; `None` if they never have.

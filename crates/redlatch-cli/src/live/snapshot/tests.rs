@@ -9,11 +9,17 @@ struct Looks {
     at: Instant,
     last: Option<Snapshot>,
     stands: [Stands; NODES],
+    runs: [&'static str; NODES],
 }
 
 impl Looks {
     fn new() -> Self {
-        Looks { at: Instant::now(), last: None, stands: [Stands::Admitted; NODES] }
+        Looks {
+            at: Instant::now(),
+            last: None,
+            stands: [Stands::Admitted; NODES],
+            runs: ["1"; NODES],
+        }
     }
 
     /// Sees these locks. Returns what that means, and what is new.
@@ -28,6 +34,7 @@ impl Looks {
             round_trip: None,
             clock_ahead: None,
             lists: stands != Stands::Down,
+            run: Some(self.runs[at].into()),
         };
         let mut locks = locks.to_vec();
         for lock in &mut locks {
@@ -257,6 +264,22 @@ fn locks_that_outlive_an_outage_have_been_seen_all_the_time() {
     assert_eq!((of_locks(new), seen.worst()), (vec![], None));
     assert_eq!(seen.locks[0].seen, Duration::from_secs(6));
     assert!(!seen.losses.unwrap().is_any());
+}
+
+#[test]
+fn a_lock_that_is_gone_after_a_majority_has_restarted_may_have_been_lost() {
+    let restarted = |which| (Kind::Out, format!("{which} restarted: it may have forgotten locks"));
+    let mut looks = Looks::new();
+    looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
+    looks.runs[0] = "2";
+    let (_, new) = looks.see(&[held("x", "ada", 30)]);
+    assert_eq!(new, [restarted("A"), (Kind::Freed, "y free; bob had it".into())]);
+    looks.runs = ["2", "3", "3"];
+
+    let (seen, new) = looks.see(&[]);
+
+    assert_eq!(new[..2], [restarted("B"), restarted("C")]);
+    assert_eq!((new[2].0, seen.losses.unwrap().unseen), (Kind::Unseen, 1));
 }
 
 #[test]
