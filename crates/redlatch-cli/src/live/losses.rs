@@ -60,9 +60,9 @@ pub(super) fn swallowed(changes: &[Change], now: SystemTime) -> Option<Finding> 
         None => String::new(),
         Some(more) => format!(" and {} more", more + 1),
     };
-    let named = names[..names.len().min(NAMED)].join(", ");
+    let first = names[..names.len().min(NAMED)].join(", ");
     let words =
-        format!("gone during the outage, released or lost, nobody could see: {named}{more}");
+        format!("gone during the outage, released or lost, nobody could see: {first}{more}");
     (!names.is_empty()).then(|| {
         Finding::warning(words)
             .fix("on the host of its holder, `redlatch log NAME` says what came of it")

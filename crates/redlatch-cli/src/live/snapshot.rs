@@ -85,7 +85,9 @@ impl Snapshot {
             remember(&mut locks, known, outage, at);
         }
         if !is_complete {
-            locks.iter_mut().for_each(|lock| lock.waiters = None);
+            for lock in &mut locks {
+                lock.waiters = None;
+            }
         }
         let held = || locks.iter().filter(|lock| lock.state == State::Held).count();
         let mut snapshot = Snapshot {

@@ -25,6 +25,7 @@ pub(super) fn is_running(file: &File, name: &str) -> bool {
 }
 
 /// A lock on the byte whose position is the name's FNV hash.
+#[expect(clippy::cast_possible_truncation, reason = "small constants, which libc has as `c_int`")]
 fn byte_of(name: &str) -> flock {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);

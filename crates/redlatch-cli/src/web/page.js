@@ -275,8 +275,10 @@ function says(node) {
 }
 
 function showLine(lock) {
-  byId("line").hidden = lock.waiters === 0;
-  set(byId("line-title"), `Waiting in line: ${lock.waiters}`);
+  const told = lock.nodes.filter((node) => node.reason === undefined && !node.quarantine).length;
+  const isKnown = told > lock.nodes.length / 2;
+  byId("line").hidden = isKnown && lock.waiters === 0;
+  set(byId("line-title"), `Waiting in line: ${isKnown ? lock.waiters : "not known, too few nodes tell"}`);
   const items = lock.line.map((waiter) => {
     const words = [waiter.owner ?? "a client that did not say who it is", detailsOf(waiter), `since ${clock(new Date(waiter.since))}`];
     return make("li", words.filter(Boolean).join(" · "));
