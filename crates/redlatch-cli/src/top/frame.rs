@@ -105,15 +105,16 @@ fn title(snapshot: &Snapshot) -> Line {
     );
     let mut line =
         Line::new(Style::Bold, "redlatch  ").and(style, verdict).and(Style::Plain, words);
-    if let Some(rates) = &snapshot.rates {
-        line = line.and(Style::Plain, format!("  taken {:.1}/s", rates.taken_per_second));
-    }
+    // What matters more comes first: a narrow terminal cuts the rest.
     if let Some(losses) = &snapshot.losses {
         let style = if losses.is_any() { Style::Bad } else { Style::Plain };
         let since = LocalTime::of(losses.since).brief(LocalTime::of(snapshot.time));
         line = line
             .and(Style::Plain, "  ")
             .and(style, format!("lost {} since {since}", losses.count()));
+    }
+    if let Some(rates) = &snapshot.rates {
+        line = line.and(Style::Plain, format!("  taken {:.1}/s", rates.taken_per_second));
     }
     line
 }
