@@ -7,21 +7,22 @@
 //! out. It cannot name us (`Host`), and what it sends says where it comes from (`Origin`).
 //! Whoever asks slowly, or does not read, holds up nobody but themselves.
 
+mod visitors;
+
 use crate::exit::Exit;
 use std::{borrow::Cow, io, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     signal::unix::{SignalKind, signal},
-    task::JoinSet,
 };
+use visitors::{Stage, Visitors};
 
 /// The longest question that is read, and the longest body.
 const LONGEST: usize = 8 * 1024;
 /// How long a client may take to ask, and to read the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How many connections there may be; who comes later waits. Browsers keep some that they
-/// do not use.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many connections there may be. Browsers keep some that they do not use.
 const MOST: usize = 256;
 /// How long to wait when no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -91,36 +92,51 @@ where
     let (hosts, answer) = (Arc::new(Hosts(hosts)), Arc::new(answer));
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut answers = JoinSet::new();
+    let mut visitors = Visitors::new(MOST);
     loop {
+        let has_room = visitors.has_room();
         let accepted = tokio::select! {
             _ = terminate.recv() => return Ok(Exit::Done),
             _ = interrupt.recv() => return Ok(Exit::Done),
-            Some(_) = answers.join_next(), if !answers.is_empty() => continue,
-            accepted = listener.accept(), if answers.len() < MOST => accepted,
+            () = visitors.leave() => continue,
+            accepted = listener.accept(), if has_room => accepted,
         };
-        let Ok((mut stream, _)) = accepted else {
+        let Ok((stream, _)) = accepted else {
             // Out of descriptors, for now.
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         let (hosts, answer) = (Arc::clone(&hosts), Arc::clone(&answer));
-        answers.spawn(async move {
-            let asked = tokio::time::timeout(PATIENCE, read(&mut stream, &hosts)).await;
-            let answered = match asked {
-                Ok(Some(Ok(question))) => answer(question).await,
-                Ok(Some(Err(refusal))) => refusal,
-                // Nobody is there to be answered.
-                Ok(None) | Err(_) => return,
-            };
-            let write = async {
-                stream.write_all(&answered.bytes()).await?;
-                stream.shutdown().await
-            };
-            // A client that does not read its answer does without.
-            let _ = tokio::time::timeout(PATIENCE, write).await;
-        });
+        visitors.add(|stage| async move { visit(stream, &hosts, &*answer, &stage).await });
     }
+}
+
+/// Answers one question.
+async fn visit<A>(
+    mut stream: TcpStream,
+    hosts: &Hosts,
+    answer: impl Fn(Question) -> A,
+    stage: &Stage,
+) where
+    A: Future<Output = Answer>,
+{
+    let asked = tokio::time::timeout(PATIENCE, read(&mut stream, hosts)).await;
+    if !stage.begin() {
+        return;
+    }
+    let answered = match asked {
+        Ok(Some(Ok(question))) => answer(question).await,
+        Ok(Some(Err(refusal))) => refusal,
+        // Nobody is there to be answered.
+        Ok(None) | Err(_) => return,
+    };
+    stage.end();
+    let write = async {
+        stream.write_all(&answered.bytes()).await?;
+        stream.shutdown().await
+    };
+    // A client that does not read its answer does without.
+    let _ = tokio::time::timeout(PATIENCE, write).await;
 }
 
 /// Reads one question; `None` if none comes.

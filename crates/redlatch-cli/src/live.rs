@@ -8,6 +8,7 @@
 
 mod changes;
 mod lock;
+mod losses;
 mod node;
 mod sight;
 mod snapshot;

@@ -69,6 +69,12 @@ impl LocalTime {
         format!("{hour:02}:{minute:02}:{second:02}")
     }
 
+    /// `01:00:00` if that is today, and otherwise with the date.
+    pub(crate) fn brief(self, now: LocalTime) -> String {
+        let is_today = (self.year, self.month, self.day) == (now.year, now.month, now.day);
+        if is_today { self.clock() } else { self.show() }
+    }
+
     /// `Nov 17 01:00:00`, as syslog wants it.
     pub(crate) fn show_for_syslog(self) -> String {
         const MONTHS: [&str; 12] =

@@ -1,5 +1,6 @@
 //! Metrics in Prometheus' text format.
 
+mod running;
 mod text;
 mod textfile;
 

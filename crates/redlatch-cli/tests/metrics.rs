@@ -141,6 +141,33 @@ fn the_exporter_tells_locks_and_nodes_and_changes_nothing() {
 }
 
 #[test]
+fn what_the_exporter_cannot_know_without_a_majority_it_does_not_say() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::on(&servers).with_times("10m", "1s");
+    start(sandbox.redlatch(["admit", "--all", "--yes"])).end().exits_with(0);
+    redlatch(&sandbox, &["acquire", "x", "--ttl", "10m"]).exits_with(0);
+    let (_running, port) = exporter(&sandbox);
+    let of_locks = ["locks_held", "locks_unclear", "oldest_lock_seconds", "waiters"]
+        .map(|metric| format!("redlatch_{metric}"));
+    let oldest = |text: &str| value(text, "redlatch_oldest_lock_seconds");
+    eventually(PATIENCE, || oldest(&scrape(port)) > Some(0.0));
+    let before = scrape(port);
+    assert!(of_locks.iter().all(|sample| value(&before, sample).is_some()), "{before}");
+
+    servers.freeze(&[1, 2]);
+    let during = scrape(port);
+    servers.thaw(&[1, 2]);
+
+    assert_eq!(value(&during, "redlatch_majority"), Some(0.0), "{during}");
+    assert_eq!(value(&during, "redlatch_nodes_listed"), Some(1.0), "{during}");
+    for sample in &of_locks {
+        assert_eq!(value(&during, sample), None, "{during}");
+    }
+    eventually(PATIENCE, || value(&scrape(port), "redlatch_locks_held") == Some(1.0));
+    assert!(oldest(&scrape(port)) > oldest(&before), "it is the same lock");
+}
+
+#[test]
 fn the_exporter_answers_no_name_that_is_not_its_own() {
     let sandbox = Sandbox::embedded();
     let (_running, port) = exporter(&sandbox);

@@ -25,6 +25,17 @@ fn docs(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file).canonicalize().unwrap()
 }
 
+/// What jobs of the sandbox have left behind so far.
+fn written(sandbox: &Sandbox) -> String {
+    written_in(sandbox.dir())
+}
+
+fn written_in(dir: &Path) -> String {
+    let files = fs::read_dir(dir).into_iter().flatten().flatten().map(|file| file.path());
+    let is_it = |path: &PathBuf| path.extension().is_some_and(|end| end == "prom");
+    files.filter(is_it).filter_map(|path| fs::read_to_string(path).ok()).collect()
+}
+
 /// Serves the file that jobs of the sandbox leave behind, as `node_exporter` does.
 fn serve_textfile(sandbox: &Sandbox) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -33,10 +44,7 @@ fn serve_textfile(sandbox: &Sandbox) -> u16 {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let _ = stream.read(&mut [0; 4096]);
-            let files = fs::read_dir(&dir).into_iter().flatten().flatten().map(|file| file.path());
-            let is_it = |path: &PathBuf| path.extension().is_some_and(|end| end == "prom");
-            let text: String =
-                files.filter(is_it).filter_map(|path| fs::read_to_string(path).ok()).collect();
+            let text = written_in(&dir);
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4";
             let _ = write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{text}", text.len());
         }
@@ -235,6 +243,35 @@ fn a_job_that_one_host_runs_and_another_skips_is_no_alert_but_one_that_all_skip_
     answers(&prometheus, "count(redlatch_skipped_since_timestamp_seconds) == 4");
     evaluated(&prometheus);
     alerts(&prometheus, "RedlatchJobSkipped", ("name", "backup"), &["firing"]);
+    let fired = api(&prometheus, "alerts")["data"]["alerts"].clone();
+    assert_eq!(fired.as_array().unwrap().len(), 1, "{fired}");
+}
+
+#[test]
+fn a_job_that_runs_for_long_and_is_tried_meanwhile_is_no_alert_but_one_that_died_is() {
+    let servers = Servers::start(3).unwrap();
+    let (host, elsewhere) = (Sandbox::on(&servers), Sandbox::on(&servers));
+    let begin = |name: &str| {
+        let args = format!("{name} --metrics-dir .");
+        let job = host.run(&args, &format!("echo up > {name}.up; sleep 100"));
+        host.read(&format!("{name}.up"));
+        eventually(PATIENCE, || written(&host).contains(&format!("name=\"{name}\"")));
+        job
+    };
+    let _runs = begin("reindex");
+    let died = begin("import");
+    died.signal("KILL");
+    drop(died);
+    eventually(PATIENCE, || host.is_free("import"));
+    let _stuck = elsewhere.hold("import --log off");
+
+    long_ago(&host, "reindex", 121);
+    long_ago(&host, "import", 121);
+
+    let prometheus = prometheus(None, &[serve_textfile(&host)]);
+    answers(&prometheus, "count(redlatch_skipped_since_timestamp_seconds) == 2");
+    evaluated(&prometheus);
+    alerts(&prometheus, "RedlatchJobSkipped", ("name", "import"), &["firing"]);
     let fired = api(&prometheus, "alerts")["data"]["alerts"].clone();
     assert_eq!(fired.as_array().unwrap().len(), 1, "{fired}");
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use redlatch_testbed::Servers;
+use redlatch_testbed::{Server, Servers};
 use serde_json::Value;
 use std::fs;
 use support::{Ended, PATIENCE, Sandbox, eventually, pty::Terminal, start};
@@ -61,7 +61,7 @@ fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_out() {
     servers[1].run(&["DEL", "backup"]);
     terminal.shows("the lock backup is free, but 1 of 3 nodes has ada's lock");
     terminal.shows("no majority: 1 of 3 nodes has ada's lock");
-    terminal.shows("lost 1 in");
+    terminal.shows("lost 1 since ");
 
     servers[1].kill();
     terminal.shows("DEGRADED");
@@ -70,6 +70,25 @@ fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_out() {
     terminal.shows("NO LOCK CAN BE TAKEN");
     terminal.shows("locks ?");
     terminal.shows("no lock can be taken: 1 of 3 nodes may vote, 2 must");
+    terminal.press("q");
+    ended(terminal);
+}
+
+#[test]
+fn top_says_that_a_lock_gone_after_an_outage_may_have_been_lost() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    take(&sandbox, "backup", "--owner ada");
+    let mut terminal = top(&sandbox, "");
+    terminal.shows("lost 0 since ");
+
+    servers.kill(&[0, 1, 2]);
+    terminal.shows("locks ?  waiting ?");
+    servers.iter().for_each(Server::restart_empty);
+
+    terminal.shows("DEGRADED");
+    terminal.shows("gone during the outage, released or lost, nobody could see: backup");
+    terminal.shows("ada's lock is gone during the outage: released or lost, nobody could see");
+    terminal.shows("lost 0 to 1 since ");
     terminal.press("q");
     ended(terminal);
 }

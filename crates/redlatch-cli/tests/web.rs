@@ -78,6 +78,61 @@ fn the_snapshot_tells_locks_nodes_and_what_is_wrong() {
 }
 
 #[test]
+fn without_a_majority_nothing_is_known_of_locks_and_afterwards_what_may_be_lost() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    for name in ["backup", "import"] {
+        take(&sandbox, name, "ada");
+    }
+    let (_running, port) = web(&sandbox, &[]);
+    let first = snapshot(port);
+    assert_eq!((&first["held"], &first["losses"]), (&json!(2), &Value::Null));
+    eventually(PATIENCE, || snapshot(port)["losses"].is_object());
+    let before = snapshot(port)["losses"].clone();
+    assert_eq!(before, json!({ "since": first["time"], "lost": 0, "unseen": 0 }));
+
+    servers.kill(&[1, 2]);
+    eventually(PATIENCE, || snapshot(port)["votes"] == 1);
+    let seen = snapshot(port);
+    for field in ["held", "waiting", "rates", "losses"] {
+        assert_eq!(seen[field], Value::Null, "{field}: {seen}");
+    }
+    assert_eq!(seen["locks"][0]["waiters"], Value::Null, "{seen}");
+    servers.kill(&[0]);
+    servers.iter().for_each(Server::restart_empty);
+    take(&sandbox, "backup", "bob");
+
+    eventually(PATIENCE, || snapshot(port)["held"] == 1);
+    let seen = snapshot(port);
+    assert_eq!(seen["losses"], json!({ "since": first["time"], "lost": 0, "unseen": 2 }));
+    let told = recently(port).join("\n");
+    assert!(told.contains(r#""backup" "taken by bob""#), "{told}");
+    for name in ["backup", "import"] {
+        let gone = "ada's lock is gone during the outage: released or lost, nobody could see";
+        assert!(told.contains(&format!("\"{name}\" \"{gone}\"")), "{told}");
+    }
+    assert_eq!(seen["findings"][0]["level"], "warning", "{seen}");
+}
+
+#[test]
+fn a_lock_that_servers_forget_between_two_looks_is_not_called_free() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    take(&sandbox, "backup", "ada");
+    let (_running, port) = web(&sandbox, &[]);
+    assert_eq!(snapshot(port)["held"], 1);
+
+    // Nobody looks in the meantime.
+    servers.kill(&[0, 1, 2]);
+    servers.iter().for_each(Server::restart_empty);
+    eventually(PATIENCE, || snapshot(port)["held"] == 0);
+
+    let told = recently(port).join("\n");
+    let gone = "ada's lock is gone during the outage: released or lost, nobody could see";
+    assert!(told.contains(&format!("\"backup\" \"{gone}\"")), "{told}");
+    assert!(told.contains("restarted: it may have forgotten locks"), "{told}");
+    assert_eq!(snapshot(port)["losses"]["unseen"], 1);
+}
+
+#[test]
 fn the_page_needs_nothing_from_elsewhere_and_runs_nothing_but_its_own_script() {
     let sandbox = Sandbox::embedded();
     let (running, port) = web(&sandbox, &[]);

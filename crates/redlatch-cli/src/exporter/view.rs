@@ -54,14 +54,15 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     metrics.text(&DESCRIBED)
 }
 
+/// If too few nodes tell their locks, nothing is said of them: zero would be a lie.
 fn locks(metrics: &mut Metrics, snapshot: &Snapshot) {
-    let held = snapshot.locks.iter().filter(|lock| lock.state == State::Held);
-    let oldest = held.map(|lock| lock.seen).max().unwrap_or_default();
     let listed = snapshot.nodes.iter().filter(|node| node.lists).count();
-    let unclear = snapshot.locks.iter().filter(|lock| lock.state == State::Unclear).count();
-    metrics.set(HELD, &[], number(snapshot.held));
-    metrics.set(UNCLEAR, &[], number(unclear));
-    metrics.set(WAITERS, &[], number(snapshot.waiting));
-    metrics.set(OLDEST, &[], oldest.as_secs_f64());
     metrics.set(LISTED, &[], number(listed));
+    let (Some(held), Some(waiting)) = (snapshot.held, snapshot.waiting) else { return };
+    let in_state = |state| snapshot.locks.iter().filter(move |lock| lock.state == state);
+    let oldest = in_state(State::Held).map(|lock| lock.seen).max().unwrap_or_default();
+    metrics.set(HELD, &[], number(held));
+    metrics.set(UNCLEAR, &[], number(in_state(State::Unclear).count()));
+    metrics.set(WAITERS, &[], number(waiting));
+    metrics.set(OLDEST, &[], oldest.as_secs_f64());
 }

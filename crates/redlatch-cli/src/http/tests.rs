@@ -1,4 +1,8 @@
 use super::*;
+use std::{
+    io::{Read as _, Write as _},
+    net::SocketAddr,
+};
 
 /// The path that is answered, or the status of the refusal.
 fn checked(head: &str) -> String {
@@ -57,4 +61,39 @@ fn only_a_page_of_ours_can_post_and_only_json() {
     assert_eq!(post(&format!("{ours}{json}Content-Length: 10000000")), "413");
     assert_eq!(post(&format!("{ours}{json}Content-Length: -1")), "400");
     assert_eq!(post(&format!("{ours}{json}Transfer-Encoding: chunked")), "400");
+}
+
+/// Connects, and says this.
+fn say(address: SocketAddr, words: &str) -> std::net::TcpStream {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(words.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+/// The clock stands still while the clients are at work: nobody is served because somebody
+/// else's time is up.
+#[tokio::test(start_paused = true)]
+async fn clients_that_ask_half_a_question_or_do_not_read_keep_nobody_waiting() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let long = "x".repeat(20_000_000);
+    let answer = move |question: Question| {
+        let body = if question.path == "/long" { long.clone() } else { "here".into() };
+        async { Answer::new("text/plain", body) }
+    };
+    let server = tokio::spawn(serve(listener, Vec::new(), answer));
+
+    let clients = tokio::task::spawn_blocking(move || {
+        let question = |path| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let deaf: Vec<_> = (0..5).map(|_| say(address, &question("/long"))).collect();
+        let slow: Vec<_> = (0..MOST + 40).map(|_| say(address, "GET / HTTP/1.1\r\n")).collect();
+        let mut told = String::new();
+        say(address, &question("/")).read_to_string(&mut told).unwrap();
+        drop((deaf, slow));
+        told
+    });
+
+    assert!(clients.await.unwrap().ends_with("here"));
+    server.abort();
 }

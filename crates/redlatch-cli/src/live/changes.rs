@@ -31,37 +31,35 @@ pub(crate) enum Kind {
     Freed,
     /// A lock ended, or lost its majority, before its holder released it.
     Lost,
-    /// A node went down, or into quarantine.
+    /// A lock was held before an outage and no longer after it: released or lost, nobody
+    /// could see.
+    Unseen,
+    /// A node went down, or into quarantine, or restarted.
     Out,
     /// A node may vote again.
     Back,
 }
 
-/// How much happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) taken: usize,
-    pub(super) lost: usize,
-}
-
-impl Tally {
-    pub(super) fn of(changes: &[Change]) -> Self {
-        let count = |kind| changes.iter().filter(|change| change.kind == kind).count();
-        Tally { taken: count(Kind::Taken), lost: count(Kind::Lost) }
+impl Kind {
+    /// Whether it happens all the time where nothing is wrong.
+    pub(super) fn is_everyday(self) -> bool {
+        matches!(self, Kind::Taken | Kind::Freed)
     }
 }
 
-/// What happened from one snapshot to the next. About locks, only if both saw them all: a
-/// lock that nobody told about is not a lock that is free.
-pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
+/// What happened from one snapshot to the next. About locks, only if all of them are seen
+/// now: a lock that nobody told about is not a lock that is free. After an outage, they are
+/// compared with those before it.
+pub(super) fn changes(before: &Snapshot, now: &Snapshot, outage: bool) -> Vec<Change> {
     let mut happened: Vec<(Kind, String, String)> = Vec::new();
     let nodes = now.nodes.iter().filter_map(|node| {
         let was = before.nodes.iter().find(|was| was.name == node.name)?;
         of_node(was, node).map(|(kind, words)| (kind, node.label(), words))
     });
     happened.extend(nodes);
-    if before.is_complete && now.is_complete {
-        of_locks(before, now, &mut happened);
+    if let Some(known) = before.known().filter(|_| now.is_complete) {
+        let since = Since { known, outage };
+        of_locks(&since, now, &mut happened);
     }
     let seen = |(kind, name, words)| Change { time: now.time, kind, name, words };
     happened.into_iter().map(seen).collect()
@@ -69,7 +67,8 @@ pub(super) fn changes(before: &Snapshot, now: &Snapshot) -> Vec<Change> {
 
 fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
     if was.standing == node.standing {
-        return None;
+        let words = "restarted: it may have forgotten locks";
+        return node.has_restarted(was).then(|| (Kind::Out, words.to_owned()));
     }
     let reason = node.reason.as_deref().unwrap_or_default();
     Some(match node.standing {
@@ -80,35 +79,37 @@ fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
     })
 }
 
-fn of_locks(before: &Snapshot, now: &Snapshot, happened: &mut Vec<(Kind, String, String)>) {
-    let by_id = |snapshot: &'_ Snapshot| -> BTreeMap<String, usize> {
-        let locks = snapshot.locks.iter().enumerate();
-        locks.map(|(at, lock)| (lock.id.clone(), at)).collect()
+/// What the locks are compared with.
+struct Since<'a> {
+    known: &'a [Lock],
+    /// Whether there was an outage between then and now.
+    outage: bool,
+}
+
+fn of_locks(since: &Since<'_>, now: &Snapshot, happened: &mut Vec<(Kind, String, String)>) {
+    let by_id = |locks: &'_ [Lock]| -> BTreeMap<String, usize> {
+        locks.iter().enumerate().map(|(at, lock)| (lock.id.clone(), at)).collect()
     };
-    let (known, present) = (by_id(before), by_id(now));
+    let (known, present) = (by_id(since.known), by_id(&now.locks));
     for lock in &now.locks {
-        let was = known.get(&lock.id).map(|at| &before.locks[*at]);
-        for (kind, words) in of_lock(was, lock, now) {
-            happened.push((kind, lock.name.clone(), words));
-        }
+        let was = known.get(&lock.id).map(|at| &since.known[*at]);
+        let was = was.filter(|was| was.is_someones());
+        let what = if since.outage { after_outage(was, lock) } else { of_lock(was, lock, now) };
+        happened.extend(what.into_iter().map(|(kind, words)| (kind, lock.name.clone(), words)));
     }
     let is_gone = |was: &&Lock| was.is_someones() && !present.contains_key(&was.id);
-    for was in before.locks.iter().filter(is_gone) {
-        let (kind, words) = if was.has_run_out(now.at) {
-            (Kind::Lost, format!("ended: {} had not renewed it", was.whose()))
-        } else {
-            (Kind::Freed, format!("free; {} had it", was.whose()))
-        };
+    for was in since.known.iter().filter(is_gone) {
+        let (kind, words) = if since.outage { unseen(was) } else { gone(was, now) };
         happened.push((kind, was.name.clone(), words));
     }
 }
 
 fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String)> {
     let owner = lock.whose();
-    let was = was.filter(|was| was.is_someones());
     match (was, lock.state) {
         (None, State::Held) => vec![(Kind::Taken, format!("taken by {owner}"))],
-        (Some(was), State::Held) if was.owner == lock.owner && !lock.is_retaken(was) => Vec::new(),
+        (Some(was), State::Held) if lock.is_same_grant(was) => Vec::new(),
+        (Some(was), state) if was.is_unseen && !state.is_on_few() => after_outage(Some(was), lock),
         (Some(was), State::Held) if was.owner == lock.owner => {
             vec![(Kind::Taken, format!("taken again by {owner}"))]
         }
@@ -122,10 +123,41 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
         (Some(was), State::Reserved) => {
             vec![(Kind::Freed, format!("free; {} had it, and {owner} is next", was.whose()))]
         }
+        // The next one's attempt is in its place.
+        (Some(was), state) if state.is_on_few() && !lock.is_same_grant(was) => {
+            vec![gone(was, now)]
+        }
         // For the second time: not one that is being released.
         (Some(was), state) if state.is_on_few() && was.state.is_on_few() => {
             vec![(Kind::Lost, format!("no majority: {}", lock.where_it_is(now.nodes.len())))]
         }
         _ => Vec::new(),
     }
+}
+
+/// What became of a lock that is no longer there.
+fn gone(was: &Lock, now: &Snapshot) -> (Kind, String) {
+    if was.is_unseen {
+        unseen(was)
+    } else if was.has_run_out(now.at) {
+        (Kind::Lost, format!("ended: {} had not renewed it", was.whose()))
+    } else {
+        (Kind::Freed, format!("free; {} had it", was.whose()))
+    }
+}
+
+/// What happened to a lock from before an outage until now. If it is there, but only a
+/// minority has it, the next look tells.
+fn after_outage(was: Option<&Lock>, lock: &Lock) -> Vec<(Kind, String)> {
+    let is_taken = lock.state == State::Held && !was.is_some_and(|was| lock.is_same_grant(was));
+    let taken = is_taken.then(|| (Kind::Taken, format!("taken by {}", lock.whose())));
+    // Somebody else's attempt is in its place, or a reservation.
+    let is_another = was.is_some_and(|was| !lock.is_same_grant(was));
+    let is_over = is_another || lock.state == State::Reserved;
+    taken.into_iter().chain(was.filter(|_| is_over).map(unseen)).collect()
+}
+
+fn unseen(was: &Lock) -> (Kind, String) {
+    let words = "gone during the outage: released or lost, nobody could see";
+    (Kind::Unseen, format!("{}'s lock is {words}", was.whose()))
 }

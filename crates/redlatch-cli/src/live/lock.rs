@@ -30,8 +30,8 @@ pub(crate) struct Lock {
     pub(crate) first_seen: Instant,
     #[serde(rename = "seen_ms", serialize_with = "whole_millis")]
     pub(crate) seen: Duration,
-    /// How many wait in line for it.
-    pub(crate) waiters: usize,
+    /// How many wait in line for it; `None` if too few nodes tell.
+    pub(crate) waiters: Option<usize>,
     /// The holder's fencing token, or a later one.
     pub(crate) fencing_token: Option<u64>,
     /// How long it lasts unless it is renewed; `None` if it never expires, or is unclear.
@@ -48,6 +48,9 @@ pub(crate) struct Lock {
     /// Whether it is on few nodes for the first time, and was held before.
     #[serde(skip)]
     pub(super) was_held: bool,
+    /// Whether that was before an outage.
+    #[serde(skip)]
+    pub(super) is_unseen: bool,
     /// How many nodes have it.
     #[serde(rename = "nodes")]
     pub(crate) on: usize,
@@ -91,9 +94,9 @@ impl Lock {
         format!("{} of {nodes} nodes {verb} {}'s lock", self.on, self.whose())
     }
 
-    /// Whether it was taken anew, as far as can be seen, by the same owner.
-    pub(super) fn is_retaken(&self, before: &Lock) -> bool {
-        self.since != before.since
+    /// Whether its owner has had it ever since, as far as can be seen.
+    pub(super) fn is_same_grant(&self, before: &Lock) -> bool {
+        self.owner == before.owner && self.since == before.since
     }
 
     /// Whether somebody had it: a look while it is being released finds it on few nodes.
@@ -124,17 +127,21 @@ pub(super) fn on_few_nodes(locks: &[Lock], nodes: usize) -> Option<Finding> {
     Some(Finding::warning(format!("the lock {name}{more} {state} {on}")))
 }
 
-/// Carries over what only an earlier look can know.
-pub(super) fn remember(locks: &mut [Lock], before: &[Lock], at: Instant) {
+/// Carries over what only an earlier look can know, be it before an outage.
+pub(super) fn remember(locks: &mut [Lock], before: &[Lock], outage: bool, at: Instant) {
     let before: BTreeMap<&str, &Lock> = before.iter().map(|lock| (&*lock.id, lock)).collect();
     for lock in locks {
-        let is_same = |known: &&&Lock| known.owner == lock.owner && !lock.is_retaken(known);
+        let is_same = |known: &&&Lock| lock.is_same_grant(known);
         let Some(known) = before.get(&*lock.id).filter(is_same) else {
             continue;
         };
+        let was_held = known.state == State::Held || (outage && known.was_held);
+        if was_held && lock.state.is_on_few() {
+            lock.was_held = true;
+            lock.is_unseen = outage;
+            lock.runs_out = known.runs_out;
+        }
         if lock.state != known.state {
-            lock.was_held = known.state == State::Held && lock.state.is_on_few();
-            lock.runs_out = known.runs_out.filter(|_| lock.was_held);
             continue;
         }
         lock.first_seen = known.first_seen;

@@ -2,7 +2,7 @@
 
 use super::units::{in_exact_millis, in_millis};
 use serde::Serialize;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Node {
@@ -24,6 +24,9 @@ pub(crate) struct Node {
     pub(crate) clock_ahead: Option<f64>,
     /// Whether it tells its locks.
     pub(crate) lists: bool,
+    /// Which run of the server this is, if it answers.
+    #[serde(skip)]
+    pub(super) run: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -56,6 +59,21 @@ impl Stands {
 }
 
 impl Node {
+    /// Whether it told its locks both times, and has not restarted in between: what is
+    /// missing now was taken from it.
+    pub(super) fn has_kept(&self, before: &Node) -> bool {
+        self.is_told() && before.is_told() && !self.has_restarted(before)
+    }
+
+    /// Whether it may vote, and tells its locks.
+    pub(super) fn is_told(&self) -> bool {
+        self.lists && self.standing == Stands::Admitted
+    }
+
+    pub(super) fn has_restarted(&self, before: &Node) -> bool {
+        self.run.is_some() && before.run.is_some() && self.run != before.run
+    }
+
     /// The node as people see it.
     pub(crate) fn label(&self) -> String {
         match &self.address {

@@ -18,7 +18,10 @@ use redlatch::{
     Fault, FencingToken, LockState, Standing,
     observer::{Examined, Listed, Listing, Observer, advice},
 };
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 /// What was seen at one moment.
 #[derive(Debug, Clone)]
@@ -103,6 +106,7 @@ impl Looker {
             finding.node = Some(node.label().into_owned());
         }
         let answers = node.facts.is_ok();
+        let run = node.facts.as_ref().ok().map(|facts| Arc::clone(&facts.identity.run));
         let node = Node {
             name: node.node.to_string(),
             address: (node.address != node.node).then(|| node.address.to_string()),
@@ -112,6 +116,7 @@ impl Looker {
             round_trip: answers.then_some(node.round_trip),
             clock_ahead: node.ahead.filter(|_| answers),
             lists: unlisted_for.is_none(),
+            run,
         };
         (node, found)
     }
@@ -163,13 +168,14 @@ fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
         held_for: since.and_then(|since| time.duration_since(since).ok()).unwrap_or_default(),
         first_seen: at,
         seen: Duration::ZERO,
-        waiters: lock.waiters,
+        waiters: Some(lock.waiters),
         fencing_token,
         remaining: left,
         longest: left.unwrap_or_default(),
         is_renewed: true,
         runs_out: None,
         was_held: false,
+        is_unseen: false,
         on: lock.nodes,
     }
 }

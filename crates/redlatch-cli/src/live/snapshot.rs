@@ -1,8 +1,9 @@
 //! Everything there is to see at one moment, and what it means. Pure.
 
 use super::{
-    changes::{Change, Tally, changes},
+    changes::{Change, Kind, changes},
     lock::{Lock, State, on_few_nodes, remember},
+    losses::{Losses, swallowed},
     node::{Node, Stands},
     sight::Sight,
     units::in_utc,
@@ -12,11 +13,14 @@ use crate::{
     say::millis,
 };
 use serde::Serialize;
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
-/// For how long changes are counted.
+/// For how long locks that are taken are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How many changes are remembered.
+/// How many changes are remembered, of those that happen every day and of the others.
 const REMEMBERED: usize = 50;
 
 #[derive(Debug, Clone, Serialize)]
@@ -37,23 +41,32 @@ pub(crate) struct Snapshot {
     /// By name. JSON has them where it is told which: there may be very many.
     #[serde(skip)]
     pub(crate) locks: Vec<Lock>,
-    /// How many of them are held.
-    pub(crate) held: usize,
+    /// How many of them are held; like the next three, `None` if too few nodes tell.
+    pub(crate) held: Option<usize>,
     /// How many wait in line for one.
-    pub(crate) waiting: usize,
-    pub(crate) rates: Rates,
+    pub(crate) waiting: Option<usize>,
+    /// `None`, too, at the first look: there is nothing to compare with.
+    pub(crate) rates: Option<Rates>,
+    /// Likewise.
+    pub(crate) losses: Option<Losses>,
     /// Newest first.
     pub(crate) changes: Vec<Change>,
+    /// Looks within the window, and how many locks were taken before each.
     #[serde(skip)]
-    tallies: Vec<(Instant, Tally)>,
+    taken: Vec<(Instant, usize)>,
+    /// All losses, whether or not they are told now.
+    #[serde(skip)]
+    counted: Option<Losses>,
+    /// While too few nodes tell: the locks as they were when enough told.
+    #[serde(skip)]
+    before_outage: Option<Arc<[Lock]>>,
 }
 
 /// What was seen to happen within the last minute, at least.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Rates {
     pub(crate) taken_per_second: f64,
     pub(crate) taken: usize,
-    pub(crate) lost: usize,
     /// How long we have been looking; a minute at most.
     pub(crate) window_ms: u64,
 }
@@ -63,33 +76,68 @@ impl Snapshot {
     pub(super) fn new(sight: Sight, before: Option<&Snapshot>) -> Self {
         let Sight { at, time, nodes, mut locks, findings } = sight;
         let votes = nodes.iter().filter(|node| node.standing == Stands::Admitted).count();
-        let told = |node: &&Node| node.lists && node.standing == Stands::Admitted;
-        let told = nodes.iter().filter(told).count();
+        let told = nodes.iter().filter(|node| node.is_told()).count();
         let majority = nodes.len() / 2 + 1;
+        let is_complete = told >= majority;
+        let outage = before.is_some_and(|before| before.is_cut_off_from(&nodes));
         if let Some(before) = before {
-            remember(&mut locks, &before.locks, at);
+            let known = before.known().filter(|_| is_complete).unwrap_or(&before.locks);
+            remember(&mut locks, known, outage, at);
         }
+        if !is_complete {
+            for lock in &mut locks {
+                lock.waiters = None;
+            }
+        }
+        let held = || locks.iter().filter(|lock| lock.state == State::Held).count();
         let mut snapshot = Snapshot {
             time,
             at,
             votes,
             majority,
-            is_complete: told >= majority,
+            is_complete,
             findings,
             nodes,
-            held: locks.iter().filter(|lock| lock.state == State::Held).count(),
-            waiting: locks.iter().map(|lock| lock.waiters).sum(),
+            held: is_complete.then(held),
+            waiting: locks
+                .iter()
+                .map(|lock| lock.waiters)
+                .sum::<Option<usize>>()
+                .filter(|_| is_complete),
             locks,
-            rates: Rates::default(),
+            rates: None,
+            losses: None,
             changes: Vec::new(),
-            tallies: Vec::new(),
+            taken: Vec::new(),
+            counted: None,
+            before_outage: before.filter(|_| !is_complete).and_then(Snapshot::kept),
         };
-        snapshot.judge();
-        let happened = before.map_or(Vec::new(), |before| changes(before, &snapshot));
+        let happened = before.map_or(Vec::new(), |before| changes(before, &snapshot, outage));
         snapshot.count(&happened, before);
-        let known = before.into_iter().flat_map(|before| before.changes.iter().cloned());
-        snapshot.changes = happened.into_iter().chain(known).take(REMEMBERED).collect();
+        snapshot.changes = latest(happened, before);
+        snapshot.judge();
         snapshot
+    }
+
+    /// Whether locks may have come and gone unseen between then and now: too few nodes told,
+    /// or have kept what they knew.
+    fn is_cut_off_from(&self, nodes: &[Node]) -> bool {
+        let has_kept = |(node, before): &(&Node, &Node)| node.has_kept(before);
+        !self.is_complete || nodes.iter().zip(&self.nodes).filter(has_kept).count() < self.majority
+    }
+
+    /// All locks, as they were when enough nodes last told theirs; `None` if they never have.
+    pub(super) fn known(&self) -> Option<&[Lock]> {
+        if self.is_complete { Some(&self.locks) } else { self.before_outage.as_deref() }
+    }
+
+    /// The same, for as long as an outage lasts.
+    fn kept(&self) -> Option<Arc<[Lock]>> {
+        if self.is_complete {
+            Some(self.locks.as_slice().into())
+        } else {
+            self.before_outage.clone()
+        }
     }
 
     /// Adds what is wrong with all of it, and sorts.
@@ -105,33 +153,34 @@ impl Snapshot {
             self.findings.push(Finding::warning(words));
         } else {
             self.findings.extend(on_few_nodes(&self.locks, nodes));
+            self.findings.extend(swallowed(&self.changes, self.time));
         }
         self.findings.retain(|finding| finding.level > Level::Note);
         self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     }
 
-    /// Counts what happened within the window.
+    /// Counts what happened: locks taken, within the window; locks lost, since the first look.
     fn count(&mut self, happened: &[Change], before: Option<&Snapshot>) {
-        let known = before.map_or(Vec::new(), |before| before.tallies.clone());
-        self.tallies = known;
-        self.tallies.push((self.at, Tally::of(happened)));
+        let taken = happened.iter().filter(|change| change.kind == Kind::Taken).count();
+        self.taken = before.map_or(Vec::new(), |before| before.taken.clone());
+        self.counted = before.and_then(|before| before.counted).map(|losses| losses.and(happened));
+        if !self.is_complete {
+            return;
+        }
+        self.taken.push((self.at, taken));
+        self.losses = self.counted;
+        self.counted.get_or_insert(Losses::since(self.time));
         // The first look within the window has nothing to be compared with.
         let began = self.at.checked_sub(WINDOW);
-        let first =
-            self.tallies.iter().rposition(|(at, _)| began.is_some_and(|began| *at <= began));
-        self.tallies.drain(..first.unwrap_or(0));
-        let Some((since, _)) = self.tallies.first() else { return };
-        let window = self.at - *since;
-        let sum =
-            |of: fn(&Tally) -> usize| self.tallies[1..].iter().map(|(_, tally)| of(tally)).sum();
-        let taken: usize = sum(|tally| tally.taken);
-        let per_second = if window.is_zero() { 0.0 } else { number(taken) / window.as_secs_f64() };
-        self.rates = Rates {
-            taken_per_second: per_second,
-            taken,
-            lost: sum(|tally| tally.lost),
-            window_ms: millis(window),
-        };
+        let first = self.taken.iter().rposition(|(at, _)| began.is_some_and(|began| *at <= began));
+        self.taken.drain(..first.unwrap_or(0));
+        let since = self.taken.first().map(|(at, _)| *at).filter(|at| *at < self.at);
+        self.rates = since.map(|since| {
+            let taken: usize = self.taken[1..].iter().map(|(_, taken)| taken).sum();
+            let window = self.at - since;
+            let taken_per_second = number(taken) / window.as_secs_f64();
+            Rates { taken_per_second, taken, window_ms: millis(window) }
+        });
     }
 
     pub(crate) fn has_majority(&self) -> bool {
@@ -146,6 +195,18 @@ impl Snapshot {
     pub(crate) fn worst(&self) -> Option<Level> {
         self.findings.first().map(|finding| finding.level)
     }
+}
+
+/// Changes, newest first. What happens every day does not push out what does not.
+fn latest(happened: Vec<Change>, before: Option<&Snapshot>) -> Vec<Change> {
+    let known = before.into_iter().flat_map(|before| before.changes.iter().cloned());
+    let (mut everyday, mut others) = (0, 0);
+    let is_kept = |change: &Change| {
+        let count = if change.kind.is_everyday() { &mut everyday } else { &mut others };
+        *count += 1;
+        *count <= REMEMBERED
+    };
+    happened.into_iter().chain(known).filter(is_kept).collect()
 }
 
 pub(crate) fn number(count: usize) -> f64 {

@@ -1,11 +1,15 @@
 //! Metrics of finished runs, in a file for `node_exporter`'s textfile collector.
 //!
-//! In:  the record of a run. Out: the file, with all counters as of this run.
+//! In:  the record of a run that has begun, or is over. Out: the file, with all counters as
+//! of this run.
 //!
 //! Promise: a reader sees the file before or after a run, never in between. Writers
 //! take turns, but none waits for long.
 
-use super::text::{Described, Metrics};
+use super::{
+    running,
+    text::{Described, Metrics},
+};
 use crate::trace::{Ending, Record};
 use rustix::fs::{FlockOperation, flock};
 use std::{
@@ -38,7 +42,7 @@ const DESCRIBED: [Described; 6] = [
     (
         SKIPPED_SINCE,
         "gauge",
-        "When the first attempt began after which no command ran; 0 if it ran.",
+        "When the first attempt began since when no command has run; 0 if one ran, or runs.",
     ),
 ];
 
@@ -53,17 +57,38 @@ impl TextFile {
         TextFile { dir: dir.into() }
     }
 
+    /// Says that a command runs: whoever is refused meanwhile does not miss a run.
+    pub(crate) fn begin(&self, record: &Record) -> io::Result<()> {
+        for name in &record.names {
+            running::begin(self.lock_file(record)?, name)?;
+        }
+        self.update(record, |metrics, _| {
+            for name in &record.names {
+                let of = [("name", &**name), ("user", &*record.user)];
+                metrics.set(LAST_ATTEMPT, &of, began(record));
+                metrics.set(SKIPPED_SINCE, &of, 0.0);
+            }
+        })
+    }
+
     /// Adds a finished run.
     pub(crate) fn add(&self, record: &Record) -> io::Result<()> {
-        let name = format!("redlatch-{}", record.user.replace(['/', '.'], "_"));
+        self.update(record, |metrics, lock| {
+            for name in &record.names {
+                let runs = record.ending().is_run() || running::is_running(lock, name);
+                count(metrics, name, record, runs);
+            }
+        })
+    }
+
+    /// Replaces the file. Hands over the locked file, too.
+    fn update(&self, record: &Record, change: impl Fn(&mut Metrics, &File)) -> io::Result<()> {
+        let name = name_for(record);
         let path = self.dir.join(format!("{name}.prom"));
-        // The lock is beside the file, which is replaced.
-        let lock = open(&self.dir.join(format!(".{name}.lock")))?;
+        let lock = self.lock_file(record)?;
         wait_for(&lock)?;
         let mut metrics = Metrics::parse(&fs::read_to_string(&path).unwrap_or_default());
-        for name in &record.names {
-            count(&mut metrics, name, record);
-        }
+        change(&mut metrics, &lock);
         forget_oldest(&mut metrics);
         let new = self.dir.join(format!(".{name}.new"));
         let mut file = open(&new)?;
@@ -71,6 +96,19 @@ impl TextFile {
         file.write_all(metrics.text(&DESCRIBED).as_bytes())?;
         fs::rename(&new, &path)
     }
+
+    /// The lock is beside the file, which is replaced.
+    fn lock_file(&self, record: &Record) -> io::Result<File> {
+        open(&self.dir.join(format!(".{}.lock", name_for(record))))
+    }
+}
+
+fn name_for(record: &Record) -> String {
+    format!("redlatch-{}", record.user.replace(['/', '.'], "_"))
+}
+
+fn began(record: &Record) -> f64 {
+    record.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// `node_exporter` is another user, and must be able to read it.
@@ -89,7 +127,8 @@ fn wait_for(lock: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn count(metrics: &mut Metrics, name: &str, record: &Record) {
+/// `runs`: whether the command ran, or runs now.
+fn count(metrics: &mut Metrics, name: &str, record: &Record, runs: bool) {
     let of = [("name", name), ("user", &*record.user)];
     let ending = record.ending();
     *metrics.sample(ATTEMPTS, &[of[0], ("outcome", ending.name()), of[1]]) += 1.0;
@@ -99,13 +138,13 @@ fn count(metrics: &mut Metrics, name: &str, record: &Record) {
         *metrics.sample(&format!("{HOLD}_sum"), &of) += seconds(held);
         *metrics.sample(&format!("{HOLD}_count"), &of) += 1.0;
     }
-    let began = record.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let began = began(record);
     metrics.set(LAST_ATTEMPT, &of, began);
     if ending == Ending::Succeeded {
         metrics.set(LAST_SUCCESS, &of, began);
     }
     let skipped = metrics.sample(SKIPPED_SINCE, &of);
-    if ending.is_run() {
+    if runs {
         *skipped = 0.0;
     } else if *skipped == 0.0 {
         *skipped = began;

@@ -11,7 +11,6 @@ use crate::{
     local_time::LocalTime,
     plain::plain,
 };
-use std::fmt::Write as _;
 
 /// How much room there is, in columns and rows.
 pub(super) type Room = (usize, usize);
@@ -95,20 +94,29 @@ fn title(snapshot: &Snapshot) -> Line {
         Some(_) => (Style::Warning, "DEGRADED"),
         None => (Style::Good, "OK"),
     };
-    let rates = &snapshot.rates;
-    let mut words = format!(
+    let known = |count: Option<usize>| count.map_or("?".into(), |count| count.to_string());
+    let words = format!(
         "  {}  votes {} of {}  locks {}  waiting {}",
         LocalTime::of(snapshot.time).clock(),
         snapshot.votes,
         snapshot.nodes.len(),
-        if snapshot.is_complete { snapshot.held.to_string() } else { "?".into() },
-        snapshot.waiting,
+        known(snapshot.held),
+        known(snapshot.waiting),
     );
-    if rates.window_ms > 0 {
-        let (taken, lost, seconds) = (rates.taken_per_second, rates.lost, rates.window_ms / 1000);
-        let _ = write!(words, "  taken {taken:.1}/s  lost {lost} in {seconds}s");
+    let mut line =
+        Line::new(Style::Bold, "redlatch  ").and(style, verdict).and(Style::Plain, words);
+    // What matters more comes first: a narrow terminal cuts the rest.
+    if let Some(losses) = &snapshot.losses {
+        let style = if losses.is_any() { Style::Bad } else { Style::Plain };
+        let since = LocalTime::of(losses.since).brief(LocalTime::of(snapshot.time));
+        line = line
+            .and(Style::Plain, "  ")
+            .and(style, format!("lost {} since {since}", losses.count()));
     }
-    Line::new(Style::Bold, "redlatch  ").and(style, verdict).and(Style::Plain, words)
+    if let Some(rates) = &snapshot.rates {
+        line = line.and(Style::Plain, format!("  taken {:.1}/s", rates.taken_per_second));
+    }
+    line
 }
 
 fn finding(finding: &Finding) -> Vec<Line> {
@@ -178,8 +186,9 @@ fn lock_cells(lock: &Lock, nodes: usize) -> [Cell; 7] {
     let is_known = lock.since.is_some() || lock.state != State::Held;
     let held_for = format!("{}{}", if is_known { "" } else { ">" }, brief(lock.held_for));
     let waiting = match lock.waiters {
-        0 => (Style::Dim, "-".into()),
-        waiters => (Style::Bold, waiters.to_string()),
+        None => (Style::Warning, "?".into()),
+        Some(0) => (Style::Dim, "-".into()),
+        Some(waiters) => (Style::Bold, waiters.to_string()),
     };
     let ends = match (lock.state, lock.remaining) {
         (state, _) if state.is_on_few() => (Style::Plain, "-".into()),
@@ -204,7 +213,7 @@ fn recent(snapshot: &Snapshot, most: usize) -> Vec<Line> {
 
 fn change(change: &Change) -> Line {
     let style = match change.kind {
-        Kind::Lost | Kind::Out => Style::Bad,
+        Kind::Lost | Kind::Unseen | Kind::Out => Style::Bad,
         Kind::Back => Style::Good,
         Kind::Taken | Kind::Freed => Style::Plain,
     };
@@ -266,8 +275,10 @@ const HELP: &str = "
 
   votes          nodes that may vote; no lock can be taken without a majority
   taken, lost    as seen between two looks: there may have been more
+  lost 0 to 2    two were gone after an outage: released or lost, nobody could see
   FOR            how long its holder has had it; > if only we have watched it
   WAITING        how many wait in line for it
+  ?              not known: too few nodes tell
   ENDS IN        if nobody renews it; `run` renews its lock all the time
   free           a majority of the nodes does not have it; some still do
   unclear        only a minority of the nodes has it, and too few others tell

@@ -94,9 +94,11 @@ impl Place {
         if let Some(socket) = self.syslog.as_ref().filter(|_| !record.is_open()) {
             let _ = syslog::send(socket, record, logged.as_ref().err());
         }
-        let is_counted = record.task == Task::Run && !record.is_open();
+        let is_counted = record.task == Task::Run;
         let counted = self.metrics.as_ref().filter(|_| is_counted).map_or(Ok(()), |metrics| {
-            metrics.add(record).map_err(|error| format!("no metrics are written: {error}"))
+            let written =
+                if record.is_open() { metrics.begin(record) } else { metrics.add(record) };
+            written.map_err(|error| format!("no metrics are written: {error}"))
         });
         logged.and(counted)
     }

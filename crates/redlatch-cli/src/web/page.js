@@ -41,6 +41,8 @@ function offset(ms) {
 }
 
 const clock = (date) => date.toLocaleTimeString([], { hour12: false });
+const isToday = (date) => date.toDateString() === new Date().toDateString();
+const moment = (date) => (isToday(date) ? clock(date) : `${date.toLocaleDateString()} ${clock(date)}`);
 
 // Rows of a table by key, so that focus and selection survive an update.
 function rows(body, items, key, cells) {
@@ -94,19 +96,24 @@ function showVerdict(seen) {
 }
 
 function showNumbers(seen) {
+  const { lost, unseen, since } = seen.losses ?? {};
+  // Too few nodes tell, or this is the first look.
+  const unknown = seen.is_complete ? "–" : "?";
   const numbers = [
-    ["Locks held", seen.is_complete ? seen.held : "?", !seen.is_complete],
-    ["Waiting in line", seen.waiting, false],
-    ["Taken per second", seen.rates.window_ms ? seen.rates.taken_per_second.toFixed(1) : "–", false],
-    ["Lost last minute", seen.rates.lost, seen.rates.lost > 0],
+    ["Locks held", seen.held ?? "?", !seen.is_complete],
+    ["Waiting in line", seen.waiting ?? "?", !seen.is_complete],
+    ["Taken per second", seen.rates?.taken_per_second.toFixed(1) ?? unknown, false],
+    [since ? `Lost since ${moment(new Date(since))}` : "Lost",
+      !since ? unknown : unseen ? `${lost} to ${lost + unseen}` : lost, lost + unseen > 0],
   ];
   const list = byId("numbers");
   numbers.forEach(([name, value, isBad], at) => {
     let item = list.children[at];
     if (!item) {
       item = list.appendChild(make("div"));
-      item.append(make("dt", name), make("dd"));
+      item.append(make("dt"), make("dd"));
     }
+    set(item.firstElementChild, name);
     set(item.lastElementChild, String(value));
     item.className = isBad ? "bad" : "";
   });
@@ -188,7 +195,7 @@ function showLocks(seen) {
     showOwner(row, lock);
     const isKnown = lock.since !== null || lock.state !== "held";
     cell(row, 2, `${isKnown ? "" : "> "}${span(lock.held_ms)}`, "number");
-    cell(row, 3, lock.waiters ? String(lock.waiters) : "–", `number${lock.waiters ? " strong" : ""}`);
+    cell(row, 3, lock.waiters === null ? "?" : String(lock.waiters || "–"), `number${lock.waiters ? " strong" : ""}`);
     const ends = isOnFew(lock) ? "–" : lock.remaining_ms === null ? "never" : span(lock.remaining_ms);
     cell(row, 4, lock.is_renewed ? ends : `${ends}, not renewed`, `number wide${lock.is_renewed ? "" : " warn-text"}`);
     const isPartial = lock.nodes < seen.nodes.length;
@@ -275,8 +282,10 @@ function says(node) {
 }
 
 function showLine(lock) {
-  byId("line").hidden = lock.waiters === 0;
-  set(byId("line-title"), `Waiting in line: ${lock.waiters}`);
+  const told = lock.nodes.filter((node) => node.reason === undefined && !node.quarantine).length;
+  const isKnown = told > lock.nodes.length / 2;
+  byId("line").hidden = isKnown && lock.waiters === 0;
+  set(byId("line-title"), `Waiting in line: ${isKnown ? lock.waiters : "not known, too few nodes tell"}`);
   const items = lock.line.map((waiter) => {
     const words = [waiter.owner ?? "a client that did not say who it is", detailsOf(waiter), `since ${clock(new Date(waiter.since))}`];
     return make("li", words.filter(Boolean).join(" · "));

@@ -9,11 +9,17 @@ struct Looks {
     at: Instant,
     last: Option<Snapshot>,
     stands: [Stands; NODES],
+    runs: [&'static str; NODES],
 }
 
 impl Looks {
     fn new() -> Self {
-        Looks { at: Instant::now(), last: None, stands: [Stands::Admitted; NODES] }
+        Looks {
+            at: Instant::now(),
+            last: None,
+            stands: [Stands::Admitted; NODES],
+            runs: ["1"; NODES],
+        }
     }
 
     /// Sees these locks. Returns what that means, and what is new.
@@ -28,6 +34,7 @@ impl Looks {
             round_trip: None,
             clock_ahead: None,
             lists: stands != Stands::Down,
+            run: Some(self.runs[at].into()),
         };
         let mut locks = locks.to_vec();
         for lock in &mut locks {
@@ -62,13 +69,14 @@ fn held(name: &str, owner: &str, left: u64) -> Lock {
         held_for: Duration::ZERO,
         first_seen: Instant::now(),
         seen: Duration::ZERO,
-        waiters: 0,
+        waiters: Some(0),
         fencing_token: None,
         remaining: Some(left),
         longest: left,
         is_renewed: true,
         runs_out: None,
         was_held: false,
+        is_unseen: false,
         on: NODES,
     }
 }
@@ -110,7 +118,7 @@ fn a_lock_that_its_owner_takes_anew_counts_and_one_that_is_reserved_is_not_held(
 
     let again = (Kind::Taken, "x taken again by ada".to_owned());
     assert_eq!(new, [again, (Kind::Freed, "y free; ada had it, and bob is next".into())]);
-    assert_eq!((seen.held, seen.rates.taken), (1, 1));
+    assert_eq!((seen.held, seen.rates.unwrap().taken), (Some(1), 1));
     let (_, new) = looks.see(&[since("x", 2), held("y", "bob", 30)]);
     assert_eq!(new, one(Kind::Taken, "y taken by bob"));
 }
@@ -137,6 +145,21 @@ fn a_lock_that_runs_out_node_by_node_is_lost_too() {
     assert_eq!(looks.see(&[unclear("x", "ada")]).1, []);
 
     assert_eq!(looks.see(&[]).1, one(Kind::Lost, "x ended: ada had not renewed it"));
+}
+
+#[test]
+fn a_lock_that_ends_while_the_next_one_takes_it_is_told() {
+    let mut looks = Looks::new();
+    looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
+    looks.see(&[held("x", "ada", 1), held("y", "bob", 30)]);
+
+    let (_, new) = looks.see(&[unclear("x", "eve"), unclear("y", "eve")]);
+
+    let lost = (Kind::Lost, "x ended: ada had not renewed it".to_owned());
+    assert_eq!(new, [lost, (Kind::Freed, "y free; bob had it".into())]);
+    let (_, new) = looks.see(&[held("x", "eve", 30), held("y", "eve", 30)]);
+    let words: Vec<_> = new.iter().map(|(_, words)| &**words).collect();
+    assert_eq!(words, ["x taken by eve", "y taken by eve"]);
 }
 
 #[test]
@@ -181,19 +204,115 @@ fn locks_that_nobody_could_tell_about_are_not_free() {
     assert!(new.iter().all(|(kind, _)| *kind == Kind::Back), "{new:?}");
 }
 
+/// `x` is ada's, and `y` bob's, and then two nodes are out for two looks.
+fn in_an_outage() -> Looks {
+    let mut looks = Looks::new();
+    looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
+    looks.stands = [Stands::Admitted, Stands::Down, Stands::Down];
+    for _ in 0..2 {
+        let (seen, new) = looks.see(&[unclear("x", "ada")]);
+        assert!(new.iter().all(|(kind, _)| *kind == Kind::Out), "{new:?}");
+        assert_eq!((seen.held, seen.waiting, seen.locks[0].waiters), (None, None, None));
+        assert_eq!((seen.rates, seen.losses), (None, None));
+    }
+    looks.stands = [Stands::Admitted; NODES];
+    looks
+}
+
+/// What is new, apart from nodes that are back.
+fn of_locks(new: Vec<(Kind, String)>) -> Vec<(Kind, String)> {
+    new.into_iter().filter(|(kind, _)| *kind != Kind::Back).collect()
+}
+
+#[test]
+fn locks_that_are_gone_after_an_outage_may_have_been_lost() {
+    let unseen = |name: &str, whose: &str| {
+        let words = "gone during the outage: released or lost, nobody could see";
+        (Kind::Unseen, format!("{name} {whose}'s lock is {words}"))
+    };
+    let mut looks = in_an_outage();
+
+    let (seen, new) = looks.see(&[held("x", "eve", 30)]);
+
+    let taken = (Kind::Taken, "x taken by eve".to_owned());
+    assert_eq!(of_locks(new), [taken, unseen("x", "ada"), unseen("y", "bob")]);
+    let losses = seen.losses.unwrap();
+    assert_eq!((losses.lost, losses.unseen, &*losses.count()), (0, 2, "0 to 2"));
+    let words = "gone during the outage, released or lost, nobody could see: x, y";
+    assert_eq!(seen.findings[0].words, words);
+    let (seen, new) = looks.see(&[held("x", "eve", 30)]);
+    assert_eq!((new, seen.losses), (vec![], Some(losses)), "it is told once");
+
+    let mut looks = in_an_outage();
+    let (_, new) = looks.see(&[unclear("x", "ada"), held("y", "bob", 30)]);
+    assert_eq!(of_locks(new), [], "it may be on its way back");
+    assert_eq!(looks.see(&[held("y", "bob", 30)]).1, [unseen("x", "ada")]);
+
+    let mut looks = in_an_outage();
+    let (_, new) = looks.see(&[unclear("x", "eve"), held("y", "bob", 30)]);
+    assert_eq!(of_locks(new), [unseen("x", "ada")], "the next one is about to take it");
+    let (_, new) = looks.see(&[held("x", "eve", 30), held("y", "bob", 30)]);
+    assert_eq!(new, one(Kind::Taken, "x taken by eve"));
+}
+
+#[test]
+fn locks_that_outlive_an_outage_have_been_seen_all_the_time() {
+    let mut looks = in_an_outage();
+
+    let (seen, new) = looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
+
+    assert_eq!((of_locks(new), seen.worst()), (vec![], None));
+    assert_eq!(seen.locks[0].seen, Duration::from_secs(6));
+    assert!(!seen.losses.unwrap().is_any());
+}
+
+#[test]
+fn a_lock_that_is_gone_after_a_majority_has_restarted_may_have_been_lost() {
+    let restarted = |which| (Kind::Out, format!("{which} restarted: it may have forgotten locks"));
+    let mut looks = Looks::new();
+    looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
+    looks.runs[0] = "2";
+    let (_, new) = looks.see(&[held("x", "ada", 30)]);
+    assert_eq!(new, [restarted("A"), (Kind::Freed, "y free; bob had it".into())]);
+    looks.runs = ["2", "3", "3"];
+
+    let (seen, new) = looks.see(&[]);
+
+    assert_eq!(new[..2], [restarted("B"), restarted("C")]);
+    assert_eq!((new[2].0, seen.losses.unwrap().unseen), (Kind::Unseen, 1));
+}
+
+#[test]
+fn losses_are_counted_since_the_first_look_and_are_not_forgotten() {
+    let mut looks = Looks::new();
+    let (first, _) = looks.see(&[held("x", "ada", 30)]);
+    assert_eq!(first.losses, None, "there was nothing to compare with");
+    looks.see(&[held("x", "ada", 1)]);
+    looks.see(&[]);
+
+    for turn in 0..100 {
+        looks.see(&[held("y", if turn % 2 == 0 { "bob" } else { "ada" }, TTL.as_secs())]);
+    }
+
+    let seen = looks.last.unwrap();
+    assert_eq!(seen.losses, Some(Losses { since: first.time, lost: 1, unseen: 0 }));
+    assert_eq!(seen.changes.last().unwrap().words, "ended: ada had not renewed it");
+}
+
 #[test]
 fn rates_are_of_the_last_minute() {
     let mut looks = Looks::new();
     looks.see(&[]);
     let (seen, _) = looks.see(&[held("x", "ada", 30), held("y", "ada", 30)]);
-    assert_eq!((seen.rates.taken, seen.rates.window_ms), (2, 2000));
-    assert!((seen.rates.taken_per_second - 1.0).abs() < 1e-9);
+    let rates = seen.rates.unwrap();
+    assert_eq!((rates.taken, rates.window_ms), (2, 2000));
+    assert!((rates.taken_per_second - 1.0).abs() < 1e-9);
 
     for turn in 0..100 {
         looks.see(&[held("x", if turn % 2 == 0 { "bob" } else { "ada" }, TTL.as_secs())]);
     }
 
-    let rates = looks.last.unwrap().rates;
-    assert_eq!((rates.taken, rates.lost, rates.window_ms), (30, 0, 60_000));
+    let rates = looks.last.unwrap().rates.unwrap();
+    assert_eq!((rates.taken, rates.window_ms), (30, 60_000));
     assert!((rates.taken_per_second - 0.5).abs() < 1e-9);
 }
