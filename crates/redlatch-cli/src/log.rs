@@ -63,7 +63,7 @@ fn joined(lines: Vec<Record>) -> Vec<Record> {
         };
         records.insert(attempt, joined);
     }
-    records.into_values().map(Record::as_of_now).collect()
+    records.into_values().map(Record::seen_now).collect()
 }
 
 fn choose<'a>(records: &'a [Record], args: &LogArgs) -> Vec<&'a Record> {

@@ -18,7 +18,7 @@ fn rotating() -> (Servers, Sandbox) {
     fs::write(sandbox.path("pw"), "old\n").unwrap();
     let nodes: Vec<_> =
         (0..3).map(|at| format!("redis://127.0.0.1:{}", servers[at].port())).collect();
-    let config = format!("nodes = {nodes:?}\npassword_file = {:?}\n", sandbox.path("pw"));
+    let config = format!("nodes = {nodes:?}\npassword_file = \"pw\"\n");
     fs::write(sandbox.path("redlatch.toml"), config).unwrap();
     (servers, sandbox)
 }

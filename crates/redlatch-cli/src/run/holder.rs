@@ -276,15 +276,10 @@ async fn watch(
             }
             () = sleep_until(watch.kill_at) => vec![Happening::GraceOver],
             // Before the news of its children: they may be dead because it was too late.
-            order = line.next(), if is_front_alive => match order {
-                Some(Order::Signal(signal)) => vec![Happening::Told(signal)],
-                Some(Order::Continue { foreground }) => vec![Happening::Continued { foreground }],
-                Some(Order::TooLate) => watch.too_late(mem::replace(&mut over, true)),
-                None => {
-                    is_front_alive = false;
-                    vec![Happening::FrontDied]
-                }
-            },
+            order = line.next(), if is_front_alive => {
+                is_front_alive = order.is_some();
+                watch.hear(order, &mut over)
+            }
             events = children.changed() => events,
             _ = word.tick(), if !over => {
                 line.tell(News::GoodFor(watch.good_for()));
@@ -429,6 +424,16 @@ impl<'a> Supervision<'a> {
 
     fn good_for(&self) -> Duration {
         good_for(self.plan, self.lease)
+    }
+
+    /// What an order means, or the end of the front. Notes if the lock is over.
+    fn hear(&mut self, order: Option<Order>, over: &mut bool) -> Vec<Happening> {
+        match order {
+            Some(Order::Signal(signal)) => vec![Happening::Told(signal)],
+            Some(Order::Continue { foreground }) => vec![Happening::Continued { foreground }],
+            Some(Order::TooLate) => self.too_late(mem::replace(over, true)),
+            None => vec![Happening::FrontDied],
+        }
     }
 
     /// The front has killed the command, since it had not heard of us in time. We may not

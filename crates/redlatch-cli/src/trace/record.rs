@@ -165,7 +165,7 @@ impl Record {
 
     /// The same, as far as it can be told after the fact: a process that is gone does
     /// not wait.
-    pub(crate) fn as_of_now(mut self) -> Self {
+    pub(crate) fn seen_now(mut self) -> Self {
         if self.outcome == Outcome::Waiting && !self.is_running() {
             self.outcome = Outcome::Killed;
             let why = "redlatch was killed while it waited, or the machine went down";
