@@ -9,6 +9,7 @@ pub(crate) mod grant_id;
 mod guard;
 mod handover;
 mod health;
+pub(crate) mod judgement;
 mod locks;
 pub(crate) mod request;
 mod restart_guard;

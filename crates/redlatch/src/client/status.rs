@@ -1,6 +1,9 @@
 //! The holder of a lock and those waiting for it, seen without taking it.
 
-use super::grant_id::GrantId;
+use super::{
+    grant_id::GrantId,
+    judgement::{Judgement, Told, judge, parts_of, reservation},
+};
 use crate::node::Node;
 use redlatch_core::{
     Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Reply, Standing, Ticket,
@@ -164,113 +167,6 @@ fn first_key(reply: &Reply) -> Option<&KeyState> {
         Reply::Keys(keys) => keys.first(),
         _ => None,
     }
-}
-
-/// One node's answer about a lock.
-pub(crate) struct Told<'a> {
-    pub(crate) key: &'a KeyState,
-    /// What a node that may not vote has forgotten, it cannot deny.
-    pub(crate) may_vote: bool,
-}
-
-/// What the answers of all nodes add up to.
-pub(crate) struct Judgement {
-    pub(crate) state: LockState,
-    pub(crate) owner: Option<OwnerParts>,
-    pub(crate) grants: Vec<GrantId>,
-}
-
-/// Judges the answers: free if a majority may vote and has no key, held if a majority has
-/// the same value, reserved if a majority has no value or has reserved it for somebody.
-pub(crate) fn judge(told: &[Told<'_>], majority: usize) -> Judgement {
-    let has_none = |told: &&Told<'_>| told.may_vote && *told.key == KeyState::Free;
-    let free = told.iter().filter(has_none).count();
-    let keys: Vec<&KeyState> = told.iter().map(|told| told.key).collect();
-    let of = |state, owner| Judgement { state, owner, grants: grants_in(&keys) };
-    if free >= majority {
-        return of(LockState::Free, None);
-    }
-    if let Some(held) = held(&keys, majority) {
-        return held;
-    }
-    let reserved: Vec<_> = keys.iter().filter_map(|key| reservation(key)).collect();
-    let is_kept = |told: &&Told<'_>| told.may_vote && reservation(told.key).is_some();
-    let not_held = free + told.iter().filter(is_kept).count();
-    if reserved.is_empty() || not_held < majority {
-        return of(LockState::Unclear, None);
-    }
-    // Nodes may have reserved it for different waiters: the earliest goes first.
-    let earliest = reserved.iter().min_by_key(|(waiting, _)| waiting.ticket);
-    let parts = earliest.and_then(|(waiting, _)| parts_of(waiting));
-    let owner = parts.as_ref().map(|parts| parts.label.clone());
-    let remaining = reserved.iter().filter_map(|(_, left)| *left).max();
-    of(LockState::Reserved { owner, remaining }, parts)
-}
-
-/// Held if a majority has the same value.
-fn held(keys: &[&KeyState], majority: usize) -> Option<Judgement> {
-    for candidate in keys {
-        let KeyState::Held { value, .. } = candidate else { continue };
-        let same = keys.iter().filter_map(|key| match key {
-            KeyState::Held { value: other, remaining, number } if other == value => {
-                Some((*remaining, *number))
-            }
-            _ => None,
-        });
-        let (mut remaining, numbers): (Vec<Option<Duration>>, Vec<_>) = same.unzip();
-        if remaining.len() < majority || reservation(candidate).is_some() {
-            continue;
-        }
-        // Longest first, those that never expire before all: the last of the majority decides.
-        remaining.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
-        let parts = value.as_deref().and_then(OwnerParts::of_value);
-        let fencing_token = agreed(&numbers, majority).filter(|_| parts.is_some());
-        let owner = parts.as_ref().map(|parts| parts.label.clone());
-        let remaining = remaining[majority - 1];
-        let state = LockState::Held { owner, remaining, fencing_token };
-        return Some(Judgement { state, owner: parts, grants: grants_in(&[candidate]) });
-    }
-    None
-}
-
-/// The grants that these keys are of, each once.
-fn grants_in(keys: &[&KeyState]) -> Vec<GrantId> {
-    let mut grants: Vec<_> = keys.iter().filter_map(|key| grant_in(key)).collect();
-    grants.sort_unstable();
-    grants.dedup();
-    grants
-}
-
-/// The grant that a key is of, if it can be a lock: text that expires, and no reservation.
-pub(crate) fn grant_in(key: &KeyState) -> Option<GrantId> {
-    match key {
-        KeyState::Held { value: Some(value), remaining: Some(_), .. } => {
-            reservation(key).is_none().then(|| GrantId::of(value))
-        }
-        _ => None,
-    }
-}
-
-/// The number that a majority has: a grant has its number on a majority. A register alone
-/// may be ahead of it, on a node whose clock is.
-fn agreed(numbers: &[Option<FencingToken>], majority: usize) -> Option<FencingToken> {
-    let has_majority = |number: &FencingToken| {
-        numbers.iter().filter(|other| **other == Some(*number)).count() >= majority
-    };
-    numbers.iter().flatten().copied().find(has_majority)
-}
-
-/// The client that a key is reserved for, and for how long.
-fn reservation(key: &KeyState) -> Option<(Waiting, Option<Duration>)> {
-    let KeyState::Held { value: Some(value), remaining, .. } = key else { return None };
-    Some((Waiting::reserved_in(value)?, *remaining))
-}
-
-/// What is known of a waiter. It has waited since it got its ticket.
-fn parts_of(waiting: &Waiting) -> Option<OwnerParts> {
-    let mut parts = OwnerParts::parse(waiting.owner.as_deref()?)?;
-    parts.since = Some(Duration::from_micros(waiting.ticket.arrived));
-    Some(parts)
 }
 
 /// The waiters that the nodes report, in order, and how many there are.

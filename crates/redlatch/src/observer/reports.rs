@@ -2,7 +2,10 @@
 
 use super::session::Found;
 use crate::{
-    client::status::{Judgement, LockState, Told, judge},
+    client::{
+        LockState,
+        judgement::{Judgement, Told, judge},
+    },
     node::{Node, label},
 };
 use redlatch_core::{Facts, Fault, KeyState, OwnerParts, Resource, Vote, Waiting};

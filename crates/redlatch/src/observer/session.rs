@@ -5,7 +5,7 @@ use super::{
     reports::{Examined, Removal, Trial},
 };
 use crate::{
-    client::{GrantId, status::grant_in},
+    client::{GrantId, judgement::grant_in},
     driver::clock::{Clock, wall_micros},
     node::{Link, Node},
 };
