@@ -80,26 +80,28 @@ impl Holding {
             terms,
             usable_until,
         };
-        let mut holding = Holding::new(lease, Some(taking.attempt.ballot().clone()), round);
+        let mut holding = Holding::new(lease, round);
+        holding.planted = Some(taking.attempt.ballot().clone());
         holding.in_line = order.line.is_some();
         holding.ticket = ticket.map(Box::new);
+        holding.forget_planted();
         holding
     }
 
     /// Creates the state of a lock that was acquired elsewhere: any node may have
     /// its key.
     pub(super) fn adopted(lease: Adopted) -> Self {
-        Holding::new(lease, None, 0)
+        Holding::new(lease, 0)
     }
 
-    fn new(lease: Adopted, planted: Option<Ballot>, round: u32) -> Self {
+    fn new(lease: Adopted, round: u32) -> Self {
         let deadlines = lease.deadlines();
         let Adopted { resources, terms, token, keeps, fence, .. } = lease;
         let mut holding = Holding {
             resources,
             token,
             key_ttl: terms.ttl,
-            planted,
+            planted: None,
             deadlines,
             next_renewal: Moment::NEVER,
             extension: None,
@@ -115,7 +117,6 @@ impl Holding {
             terms,
         };
         holding.schedule_renewal();
-        holding.forget_planted();
         holding
     }
 
@@ -259,12 +260,14 @@ impl Holding {
         self.forget_planted();
     }
 
-    /// Drops the votes once they rule out no node: the undo then goes to all of them.
+    /// Drops the votes once they rule out no node and none of them may have put us in
+    /// line: the undo then goes to all of them.
     fn forget_planted(&mut self) {
+        let in_line = self.in_line;
         self.planted.take_if(|planted| {
             planted.casts().iter().all(|cast| match &cast.vote {
                 Vote::Pending | Vote::Held(_) => false,
-                Vote::Failed(fault) => !fault.never_sent(),
+                Vote::Failed(fault) => !fault.never_sent() && !in_line,
                 _ => true,
             })
         });

@@ -475,6 +475,23 @@ fn a_lock_handed_over_before_every_node_has_answered_leaves_no_ticket() {
     assert_eq!(world.locked(), [0, 1], "the lease is not ours to release");
 }
 
+/// The connection breaks before the client hears that it is in line there.
+#[test]
+fn a_lock_with_a_node_whose_answer_was_lost_leaves_no_ticket() {
+    let mut world = World::with(2, 3);
+    world.occupy(2);
+    world.line_of(0, 2, Mode::Held);
+    let holder = world.wait_for(0, LONG);
+    world.grant(holder);
+    world.cut(2, Cut::CarriedOut);
+    assert_eq!(world.nodes[2].contents.lines.len(), 1, "it is in line");
+    world.line_of(0, 2, Mode::Open);
+
+    world.release(holder);
+
+    assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
+}
+
 /// It travels on a connection of its own where the server cannot push.
 #[test]
 fn a_wake_that_overtakes_the_answer_to_the_take_is_not_lost() {
