@@ -133,8 +133,8 @@ fn answer(mut from: TcpStream, mut client: TcpStream, lies: &Lies) -> io::Result
                 return client.shutdown(std::net::Shutdown::Both);
             }
             Manner::Trickling => {
-                let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
-                for byte in lines.next_back().unwrap_or_default().iter().cycle() {
+                let mut rows = bytes.split_inclusive(|byte| *byte == b'\n');
+                for byte in rows.next_back().unwrap_or_default().iter().cycle() {
                     client.write_all(&[*byte])?;
                     thread::sleep(Duration::from_millis(5));
                 }
