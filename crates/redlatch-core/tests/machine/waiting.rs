@@ -205,7 +205,7 @@ fn a_waiter_that_gives_up_hands_its_place_to_the_next_of_its_client() {
 #[test]
 fn a_waiter_whose_time_is_up_is_told_who_has_the_lock_and_leaves_nothing() {
     let mut world = World::with(2, 3);
-    let holder = world.acquire_on(crate::support::renewed(LONG));
+    let holder = world.acquire_on(renewed(LONG));
     let waiters = [world.wait_for(1, 500 * MS), world.wait_for(1, 700 * MS)];
 
     world.pass(750 * MS);
@@ -378,7 +378,7 @@ fn a_node_that_forgot_its_line_delays_nobody() {
 fn a_node_that_the_holder_missed_does_not_keep_a_waiter_busy() {
     let mut world = World::with(2, 3);
     world.channel(2, Mode::Down);
-    let holder = world.acquire_on(crate::support::renewed(LONG));
+    let holder = world.acquire_on(renewed(LONG));
     world.channel(2, Mode::Open);
     let waiter = world.wait_for(1, LONG);
     let before = world.clients[1].sent.len();
