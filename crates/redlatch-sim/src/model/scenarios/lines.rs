@@ -151,7 +151,7 @@ fn wrong() -> Vec<Scenario> {
             faults: Faults { cuts: 1, ..Faults::default() },
             promises: LATE,
             must_happen: &[Mark::Refusal],
-            states: 100_000,
+            states: 263_071,
             ..line()
         },
         Scenario {
