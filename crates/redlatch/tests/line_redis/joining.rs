@@ -193,7 +193,7 @@ async fn a_list_tells_what_is_reserved_and_how_many_wait_and_no_line() {
 /// As if it had not asked for half a minute.
 fn forget(scene: &Scene, client: usize) {
     let key = format!("redlatch:waiter:{}", scene.ticket(client).waiter);
-    let left = scene.server.run(&["PTTL", &key]).int().unwrap();
+    let left = scene.server.run(&["PTTL", &key]).int().expect("a number");
     assert!((1..=30_000).contains(&left), "{left}");
     scene.server.run(&["DEL", &key]);
 }
