@@ -96,6 +96,18 @@ impl Undo {
         self
     }
 
+    /// Asks also the nodes that no command reached: an earlier attempt may have left its
+    /// ticket there.
+    #[must_use]
+    pub fn ask_unreached(mut self) -> Self {
+        for (node, asked) in self.asked.iter_mut().enumerate() {
+            if matches!(self.ballot.vote(node), Vote::Failed(fault) if fault.never_sent()) {
+                *asked = Asked::AgainAt(self.started);
+            }
+        }
+        self
+    }
+
     /// Returns the nodes to ask now. Each is asked once until it answers.
     pub fn ask(&mut self, now: Moment) -> Vec<usize> {
         let mut nodes = Vec::with_capacity(self.asked.len());

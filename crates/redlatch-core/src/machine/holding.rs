@@ -285,6 +285,7 @@ impl Holding {
             world.outbox.push_back(Output::Extended(id, Err(ExtendError::Over)));
         }
         let answer_by = answer.then(|| now.after(self.terms.node_timeout.max(RELEASE)));
+        let has_waited = self.ticket.is_some();
         let left = self.left_in_line(id, world);
         let then = world.lines.released(id, &self.resources);
         // The lock goes to another line of this client: both began at the same time,
@@ -296,11 +297,15 @@ impl Holding {
             self.leave_line(time, ticket, world);
         }
         let then = then.or(left.map(Then::Leave));
+        let undo = Undo::new(time, world.nodes, self.planted.as_ref(), self.key_ttl, answer_by);
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
             then,
-            undo: Undo::new(time, world.nodes, self.planted.as_ref(), self.key_ttl, answer_by),
+            undo: match then {
+                Some(Then::Leave(_)) if has_waited => undo.ask_unreached(),
+                _ => undo,
+            },
             patience: self.terms.node_timeout,
             round: self.round + 1,
         };

@@ -441,6 +441,9 @@ fn while_nodes_fail_one_caller_of_a_client_speaks_for_all() {
 
     assert!(alone < 80, "{alone} commands");
     served_in_order(&mut world, waiters[0], &waiters[1..]);
+    // Where it is down they may still be in line: they leave when it is back.
+    world.channel(1, Mode::Open);
+    world.pass(1000 * MS);
     is_empty(&world);
 }
 
@@ -488,6 +491,25 @@ fn a_lock_with_a_node_whose_answer_was_lost_leaves_no_ticket() {
     world.line_of(0, 2, Mode::Open);
 
     world.release(holder);
+
+    assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
+}
+
+/// The node has the ticket of an earlier attempt, and is down while the lock is taken.
+#[test]
+fn a_lock_with_a_node_that_was_down_meanwhile_leaves_no_ticket() {
+    let mut world = World::with(1, 3);
+    world.occupy_all(0..3);
+    let waiter = world.wait_for(0, 2 * LONG);
+    world.pass(LONG - 100 * MS);
+    world.channel(2, Mode::Down);
+    world.pass(1000 * MS);
+    assert!(has_it(&world, waiter));
+    assert_eq!(world.nodes[2].contents.lines.len(), 1, "it is in line");
+
+    world.release(waiter);
+    world.channel(2, Mode::Open);
+    world.pass(1000 * MS);
 
     assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
 }
