@@ -65,8 +65,6 @@ struct Entry {
     op: Op,
     /// When its timer fires; never later than the operation's own `due`.
     armed: Moment,
-    /// The load that it was last counted with.
-    load: Load,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -284,18 +282,18 @@ impl<E: Entropy> Machine<E> {
         let Some(entry) = self.ops.get_mut(&id) else {
             return; // a late reply to something that is over
         };
+        let load = entry.op.load();
         match react(id, &mut entry.op, &mut self.world) {
             Next::Same => {}
             Next::Becomes(op) => entry.op = op,
             Next::Over => {
-                self.world.turns.shift(entry.load, Load::None);
+                self.world.turns.shift(load, Load::None);
                 self.timers.remove(&(entry.armed, id));
                 self.ops.remove(&id);
                 return;
             }
         }
-        let before = core::mem::replace(&mut entry.load, entry.op.load());
-        self.world.turns.shift(before, entry.load);
+        self.world.turns.shift(load, entry.op.load());
         let due = entry.op.due();
         if due < entry.armed {
             self.timers.remove(&(entry.armed, id));
@@ -305,10 +303,10 @@ impl<E: Entropy> Machine<E> {
     }
 
     fn insert(&mut self, id: OpId, op: Op) {
-        let (armed, load) = (op.due(), op.load());
-        self.world.turns.shift(Load::None, load);
+        let armed = op.due();
+        self.world.turns.shift(Load::None, op.load());
         self.timers.insert((armed, id));
-        self.ops.insert(id, Box::new(Entry { op, armed, load }));
+        self.ops.insert(id, Box::new(Entry { op, armed }));
     }
 
     fn survey(&mut self, now: Moment, id: OpId, command: &Command, timeout: Duration) {

@@ -26,9 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Undo {
     started: Moment,
     ballot: Ballot,
-    asked: Box<[Asked]>,
-    /// Each node's next pause, should it fail; empty until one has failed.
-    pauses: Box<[Duration]>,
+    /// What each node was asked, and its next pause, should it fail.
+    asked: Box<[(Asked, Duration)]>,
     /// When the keys have expired. On the steady clock, so that a wall clock that
     /// steps cannot end it early.
     expires: Steady,
@@ -60,15 +59,15 @@ impl Undo {
         let Now { lease: now, steady } = now;
         let life = lease::longest_life(ttl);
         let mut ballot = Ballot::of(nodes);
-        let mut asked = vec![Asked::AgainAt(now); nodes];
+        let mut asked = vec![(Asked::AgainAt(now), FIRST_PAUSE); nodes];
         for (node, cast) in taken.iter().flat_map(|taken| taken.casts()).enumerate() {
             match &cast.vote {
                 Vote::Failed(fault) if fault.never_sent() => {
                     ballot.cast(node, cast.vote.clone(), Duration::ZERO);
-                    asked[node] = Asked::Done;
+                    asked[node].0 = Asked::Done;
                 }
                 Vote::Held(_) if mutant::on(Mutant::NoUndoWhereRefused) => {
-                    asked[node] = Asked::Done;
+                    asked[node].0 = Asked::Done;
                 }
                 _ => {}
             }
@@ -77,7 +76,6 @@ impl Undo {
             started: now,
             ballot,
             asked: asked.into(),
-            pauses: Box::default(),
             expires: steady.after(life),
             expires_at: now.after(life),
             answer_by,
@@ -90,7 +88,7 @@ impl Undo {
     pub fn skip_joined(mut self, taken: &Ballot) -> Self {
         for (node, cast) in taken.casts().iter().enumerate() {
             if cast.vote.holder().is_some_and(|holder| holder.ahead.is_some()) {
-                self.asked[node] = Asked::Done;
+                self.asked[node].0 = Asked::Done;
             }
         }
         self
@@ -100,7 +98,7 @@ impl Undo {
     /// ticket there.
     #[must_use]
     pub fn ask_unreached(mut self) -> Self {
-        for (node, asked) in self.asked.iter_mut().enumerate() {
+        for (node, (asked, _)) in self.asked.iter_mut().enumerate() {
             if matches!(self.ballot.vote(node), Vote::Failed(fault) if fault.never_sent()) {
                 *asked = Asked::AgainAt(self.started);
             }
@@ -111,7 +109,7 @@ impl Undo {
     /// Returns the nodes to ask now. Each is asked once until it answers.
     pub fn ask(&mut self, now: Moment) -> Vec<usize> {
         let mut nodes = Vec::with_capacity(self.asked.len());
-        for (node, asked) in self.asked.iter_mut().enumerate() {
+        for (node, (asked, _)) in self.asked.iter_mut().enumerate() {
             if matches!(asked, Asked::AgainAt(at) if *at <= now) {
                 *asked = Asked::Waiting;
                 nodes.push(node);
@@ -123,21 +121,14 @@ impl Undo {
     /// Records one node's answer. Returns the caller's answer if that settles it.
     pub fn vote(&mut self, time: Now, node: usize, vote: Vote) -> Option<Decision> {
         let now = time.lease;
-        self.asked[node] = match &vote {
-            Vote::Failed(_) => Asked::AgainAt(now.after(self.pause(node))),
-            _ => Asked::Done,
-        };
+        let (asked, pause) = &mut self.asked[node];
+        *asked = Asked::Done;
+        if let Vote::Failed(_) = &vote {
+            *asked = Asked::AgainAt(now.after(*pause));
+            *pause = (*pause * 2).min(LONGEST_PAUSE);
+        }
         self.ballot.cast(node, vote, now.since(self.started));
         self.decide(time)
-    }
-
-    /// Returns how long to leave a node that has failed alone: longer each time.
-    fn pause(&mut self, node: usize) -> Duration {
-        if self.pauses.is_empty() {
-            self.pauses = vec![FIRST_PAUSE; self.asked.len()].into();
-        }
-        let next = (self.pauses[node] * 2).min(LONGEST_PAUSE);
-        core::mem::replace(&mut self.pauses[node], next)
     }
 
     /// Registers a caller that wants the outcome, and waits for it until `answer_by`.
@@ -161,14 +152,14 @@ impl Undo {
     /// Returns whether no node is left to ask.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.asked.iter().all(|asked| *asked == Asked::Done)
+        self.asked.iter().all(|(asked, _)| *asked == Asked::Done)
     }
 
     /// Returns when to call [`tick`](Self::tick) and [`ask`](Self::ask) again; at
     /// the latest when the keys expire.
     #[must_use]
     pub fn due(&self) -> Moment {
-        let again = self.asked.iter().filter_map(|asked| match asked {
+        let again = self.asked.iter().filter_map(|(asked, _)| match asked {
             Asked::AgainAt(at) => Some(*at),
             _ => None,
         });

@@ -23,7 +23,11 @@ const DESCRIBED: [(&str, &str, &str); 10] = [
     (CLOCK, "gauge", "How far a node's clock is ahead of this machine's."),
     (MAJORITY, "gauge", "1 if enough nodes are admitted for a lock to be taken."),
     (HELD, "gauge", "Locks that a majority of the nodes has."),
-    (UNCLEAR, "gauge", "Locks that some nodes have, but too few answered to tell whether they are held or free."),
+    (
+        UNCLEAR,
+        "gauge",
+        "Locks that some nodes have, but too few answered to tell whether they are held or free.",
+    ),
     (OLDEST, "gauge", "For how long this exporter has seen the oldest lock with the same owner."),
     (WAITERS, "gauge", "Clients that wait in line for a lock, over all locks."),
     (LISTED, "gauge", "Nodes that list their locks."),

@@ -35,8 +35,9 @@ pub(super) struct Holding {
     /// The longest TTL that any command so far gave the keys.
     key_ttl: Duration,
     /// Votes on the take and on planting the key again, showing which nodes may
-    /// have it. `None` if any node may, which is usual once all have answered.
-    planted: Option<Ballot>,
+    /// have it. `None` if any node may, which is usual once all have answered; boxed
+    /// for that reason.
+    planted: Option<Box<Ballot>>,
     deadlines: Deadlines,
     next_renewal: Moment,
     /// The last extension, while it matters. Boxed because there usually is none.
@@ -81,7 +82,7 @@ impl Holding {
             usable_until,
         };
         let mut holding = Holding::new(lease, round);
-        holding.planted = Some(taking.attempt.ballot().clone());
+        holding.planted = Some(Box::new(taking.attempt.ballot().clone()));
         holding.in_line = order.line.is_some();
         holding.ticket = ticket.map(Box::new);
         holding.forget_planted();
@@ -242,7 +243,7 @@ impl Holding {
     ) -> bool {
         let is_missing =
             |planted: &Ballot| matches!(planted.vote(node), Vote::Pending | Vote::Held(_));
-        let missing = self.keeps && !self.lost && self.planted.as_ref().is_some_and(is_missing);
+        let missing = self.keeps && !self.lost && self.planted.as_deref().is_some_and(is_missing);
         if missing {
             self.plant(id, node, Some(ticket), world);
         }
@@ -297,7 +298,7 @@ impl Holding {
             self.leave_line(time, ticket, world);
         }
         let then = then.or(left.map(Then::Leave));
-        let undo = Undo::new(time, world.nodes, self.planted.as_ref(), self.key_ttl, answer_by);
+        let undo = Undo::new(time, world.nodes, self.planted.as_deref(), self.key_ttl, answer_by);
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
@@ -487,7 +488,7 @@ impl Holding {
         };
         world.send(node, Tag { op: id, round: self.planted_in }, command);
         // Whatever the outcome, the key may be there from now on.
-        let planted = self.planted.get_or_insert_with(|| Ballot::granted(world.nodes));
+        let planted = self.planted.get_or_insert_with(|| Box::new(Ballot::granted(world.nodes)));
         planted.cast(node, Vote::Pending, Duration::ZERO);
     }
 }
