@@ -16,10 +16,10 @@
 mod acquiring;
 mod admitting;
 mod holding;
+mod intake;
 mod interface;
 mod lines;
 mod node_set;
-mod turns;
 mod undoing;
 
 use crate::{
@@ -44,9 +44,9 @@ use alloc::{
 };
 use core::time::Duration;
 use holding::Holding;
+use intake::{Intake, Load};
 pub use interface::{Adopted, Grant, Input, Kept, OpId, Order, Output, Tag, Vouch};
 use lines::Lines;
-use turns::{Load, Turns};
 use undoing::Undoing;
 
 /// The state of all operations. Equal machines have the same future, which an
@@ -86,7 +86,7 @@ struct World<E> {
     /// Counts the admission rounds, so that replies to an earlier round are
     /// recognised and ignored.
     admission_round: u32,
-    turns: Turns,
+    intake: Intake,
     lines: Lines,
     outbox: VecDeque<Output>,
     spawned: Vec<Undoing>,
@@ -110,7 +110,7 @@ impl<E: Entropy> Machine<E> {
                 entropy,
                 admission: None,
                 admission_round: 0,
-                turns: Turns::default(),
+                intake: Intake::default(),
                 lines: Lines::default(),
                 outbox: VecDeque::new(),
                 spawned: Vec::new(),
@@ -211,7 +211,7 @@ impl<E: Entropy> Machine<E> {
     /// Returns how many undos are in progress.
     #[must_use]
     pub fn undos(&self) -> usize {
-        self.world.turns.undos()
+        self.world.intake.undos()
     }
 
     /// Returns the keys that would stay on the nodes if the machine stopped now,
@@ -287,13 +287,13 @@ impl<E: Entropy> Machine<E> {
             Next::Same => {}
             Next::Becomes(op) => entry.op = op,
             Next::Over => {
-                self.world.turns.shift(load, Load::None);
+                self.world.intake.shift(load, Load::None);
                 self.timers.remove(&(entry.armed, id));
                 self.ops.remove(&id);
                 return;
             }
         }
-        self.world.turns.shift(load, entry.op.load());
+        self.world.intake.shift(load, entry.op.load());
         let due = entry.op.due();
         if due < entry.armed {
             self.timers.remove(&(entry.armed, id));
@@ -304,7 +304,7 @@ impl<E: Entropy> Machine<E> {
 
     fn insert(&mut self, id: OpId, op: Op) {
         let armed = op.due();
-        self.world.turns.shift(Load::None, op.load());
+        self.world.intake.shift(Load::None, op.load());
         self.timers.insert((armed, id));
         self.ops.insert(id, Box::new(Entry { op, armed }));
     }
@@ -412,7 +412,7 @@ impl<E: Entropy> Machine<E> {
 
     /// Starts the attempts whose turn has come.
     fn let_in(&mut self, now: Moment) {
-        while let Some(id) = self.world.turns.next() {
+        while let Some(id) = self.world.intake.next() {
             self.step(id, |id, op, world| match op {
                 Op::Acquiring(op) => op.take_all(now, id, world),
                 _ => Next::Same,

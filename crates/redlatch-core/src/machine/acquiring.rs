@@ -4,9 +4,9 @@
 
 use super::{
     Holding, Load, Next, Op, OpId, Order, Output, Tag, Undoing, World,
-    lines::{News, Stand, Turn},
+    intake::is_settled,
+    lines::{Claim, News, Stand},
     node_set::NodeSet,
-    turns::is_settled,
 };
 use crate::{
     acquire::{AcquireError, Attempt, Decision},
@@ -140,10 +140,10 @@ impl Acquiring {
             }
             State::Queueing { until, .. } if now < *until => Next::Same,
             State::Queueing { since, number, .. } => {
-                world.turns.leave(id, *number);
+                world.intake.leave(id, *number);
                 let waited = now.since(*since);
                 let error = self.last.take().map(|last| *last);
-                let error = error.unwrap_or_else(|| world.turns.why_not(waited));
+                let error = error.unwrap_or_else(|| world.intake.why_not(waited));
                 self.leave(time, id, now, world);
                 world.outbox.push_back(Output::Acquired(id, Err(error)));
                 Next::Over
@@ -187,7 +187,7 @@ impl Acquiring {
 
     pub(super) fn cancel<E>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
         if let State::Queueing { number, .. } = self.state {
-            world.turns.leave(id, number);
+            world.intake.leave(id, number);
         }
         let look = self.due().min(now.lease.after(LOOK));
         self.leave(now, id, look, world);
@@ -217,7 +217,7 @@ impl Acquiring {
                 }
                 State::Pausing { .. } => return self.take_all(now, id, world),
                 State::Queueing { number, .. } => {
-                    world.turns.leave(id, *number);
+                    world.intake.leave(id, *number);
                     return self.take_all(now, id, world);
                 }
                 State::Behind => {}
@@ -232,7 +232,7 @@ impl Acquiring {
         self.refused = NodeSet::all(world.nodes);
         self.woken = NodeSet::NONE;
         self.state = State::Pausing { until: look.min(self.order.wait_until), number: None };
-        world.lines.leads(id, &self.order.resources, self.turn(place));
+        world.lines.leads(id, &self.order.resources, self.claim(place));
     }
 
     /// A node has reserved the lock for us.
@@ -262,7 +262,7 @@ impl Acquiring {
         let majority = world.nodes / 2 + 1;
         if self.woken.count() >= majority {
             if let State::Queueing { number, .. } = self.state {
-                world.turns.leave(id, number);
+                world.intake.leave(id, number);
             }
             return self.take(now, id, self.woken, world);
         }
@@ -279,11 +279,11 @@ impl Acquiring {
     /// Starts an attempt, or waits for a turn: until `wait_until`, and for at least
     /// one node timeout.
     fn queue<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
-        if world.turns.is_open() {
+        if world.intake.is_open() {
             return self.take_all(now, id, world);
         }
         let until = self.order.wait_until.max(now.after(self.order.terms.node_timeout));
-        let number = world.turns.enter(id, self.number());
+        let number = world.intake.enter(id, self.number());
         self.state = State::Queueing { since: now, until, number };
         Next::Same
     }
@@ -384,7 +384,7 @@ impl Acquiring {
     ) -> Next {
         let now = time.lease;
         if let (Some(decision), State::Taking(taking)) = (&decision, &self.state) {
-            world.turns.decided(now, &taking.attempt, &self.order.terms, decision.as_ref().err());
+            world.intake.decided(now, &taking.attempt, &self.order.terms, decision.as_ref().err());
         }
         match decision {
             None => {
@@ -472,12 +472,12 @@ impl Acquiring {
         let pause = self.backoff.pause(elapsed, &mut world.entropy);
         let until = now.after(pause).min(self.order.wait_until);
         if let (Some(place), Some(_)) = (self.place, self.line(now))
-            && let Stand::Behind = world.lines.join(id, &self.order.resources, self.turn(place))
+            && let Stand::Behind = world.lines.join(id, &self.order.resources, self.claim(place))
         {
             return self.wait_behind(time, place, (id, error, until), world);
         }
         self.undo(time, None, world);
-        let is_crowded = world.turns.is_crowded();
+        let is_crowded = world.intake.is_crowded();
         self.last = is_crowded.then(|| Box::new(error.clone()));
         // If nodes failed, keep the place in the queue. If the lock is held, give
         // it up: retries would keep others waiting.
@@ -498,7 +498,7 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Next {
         let now = time.lease;
-        let stand = world.lines.join(id, &self.order.resources, self.turn(place));
+        let stand = world.lines.join(id, &self.order.resources, self.claim(place));
         let until = now.after(pause).min(self.order.wait_until);
         if let Stand::Behind = stand {
             return self.wait_behind(time, place, (id, error, until), world);
@@ -588,8 +588,8 @@ impl Acquiring {
         Place { ticket: line.ticket(waiter, self.order.terms.node_timeout), known: false }
     }
 
-    fn turn(&self, place: Place) -> Turn {
+    fn claim(&self, place: Place) -> Claim {
         let local_batch = self.order.line.map_or(0, |line| line.local_batch);
-        Turn { ticket: place.ticket, local_batch }
+        Claim { ticket: place.ticket, local_batch }
     }
 }

@@ -1,6 +1,6 @@
 //! Watches the nodes that may not vote, and admits them when they may.
 //!
-//! Works in turns: look at all nodes, which changes nothing; leave a mark on
+//! Works in phases: look at all nodes, which changes nothing; leave a mark on
 //! those that are out; admit those whose time has come; look again. If a node
 //! refuses this client because it serves another agreement, the client marks and
 //! admits nothing: otherwise one misconfigured client would take over every node
@@ -26,7 +26,7 @@ use alloc::{boxed::Box, string::ToString, sync::Arc, vec, vec::Vec};
 use core::time::Duration;
 use node::{Node, Word};
 
-/// How long the nodes may take in each turn.
+/// How long the nodes may take in each phase.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause between two looks.
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -36,21 +36,21 @@ const SHORTEST_REST: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Admitting {
     nodes: Box<[Node]>,
-    turn: Turn,
-    /// When the turn ends at the latest.
+    phase: Phase,
+    /// When the phase ends at the latest.
     until: Moment,
     /// When the last look was sent.
     looked_at: Steady,
     /// Callers waiting to hear which nodes may vote.
     callers: Vec<(OpId, Patience)>,
-    /// Someone asked in the middle of a turn: look again afterwards.
+    /// Someone asked in the middle of a phase: look again afterwards.
     asked: bool,
     /// Someone vouched for the nodes, provided that no client ever admitted one of them.
     vouched_new: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Turn {
+enum Phase {
     Resting,
     Looking,
     Marking,
@@ -70,7 +70,7 @@ impl Admitting {
     pub(super) fn start<E: Entropy>(now: Now, id: OpId, world: &mut World<E>) -> Self {
         let mut admitting = Admitting {
             nodes: vec![Node::default(); world.nodes].into(),
-            turn: Turn::Resting,
+            phase: Phase::Resting,
             until: now.lease,
             looked_at: now.steady,
             callers: Vec::new(),
@@ -116,7 +116,7 @@ impl Admitting {
         vouch.remembers.iter().for_each(|node| self.nodes[*node].word = Word::Given);
         vouch.replace.iter().for_each(|node| self.nodes[*node].replace = true);
         self.vouched_new |= vouch.new;
-        if self.turn == Turn::Resting {
+        if self.phase == Phase::Resting {
             self.look(now, id, world);
         } else {
             self.asked = true;
@@ -136,7 +136,7 @@ impl Admitting {
         if tag.round != world.admission_round {
             return Next::Same;
         }
-        let looking = world.admission.as_ref().filter(|_| self.turn == Turn::Looking);
+        let looking = world.admission.as_ref().filter(|_| self.phase == Phase::Looking);
         if let (Some(admission), Reply::Facts(facts)) = (looking, &reply) {
             // The mark is known to be there from now on.
             let outlook = self.nodes[node].watch.look(now.steady, facts, admission, node);
@@ -146,7 +146,7 @@ impl Admitting {
         if self.nodes.iter().all(|node| node.answer.is_some()) {
             return self.proceed(now, id, world);
         }
-        if self.turn == Turn::Looking && self.majority_admitted() {
+        if self.phase == Phase::Looking && self.majority_admitted() {
             self.answer_callers(now, Patience::Little, world);
         }
         Next::Same
@@ -156,30 +156,30 @@ impl Admitting {
         if now.lease < self.until { Next::Same } else { self.proceed(now, id, world) }
     }
 
-    /// Ends a turn and begins the next.
+    /// Ends a phase and begins the next.
     fn proceed<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
         let Some(admission) = world.admission.clone() else { return Next::Over };
-        match self.turn {
-            Turn::Resting => self.look(now, id, world),
-            Turn::Looking => {
+        match self.phase {
+            Phase::Resting => self.look(now, id, world),
+            Phase::Looking => {
                 self.take_in(now, &admission);
                 if !self.mark(now, id, &admission, world) {
                     return self.admit(now, id, &admission, world);
                 }
             }
-            Turn::Marking => {
+            Phase::Marking => {
                 self.take_in(now, &admission);
                 return self.admit(now, id, &admission, world);
             }
-            Turn::Admitting if self.tell_admitted(world) => self.look(now, id, world),
-            Turn::Admitting => return self.rest(now, id, &admission, world),
+            Phase::Admitting if self.tell_admitted(world) => self.look(now, id, world),
+            Phase::Admitting => return self.rest(now, id, &admission, world),
         }
         Next::Same
     }
 
     fn look<E: Entropy>(&mut self, now: Now, id: OpId, world: &mut World<E>) {
         self.asked = false;
-        self.begin(now, Turn::Looking, world);
+        self.begin(now, Phase::Looking, world);
         self.looked_at = now.steady;
         for node in &mut self.nodes {
             node.look = None;
@@ -189,9 +189,9 @@ impl Admitting {
         }
     }
 
-    /// Takes in what the nodes answered in this turn.
+    /// Takes in what the nodes answered in this phase.
     fn take_in(&mut self, now: Now, admission: &Admission) {
-        let looking = self.turn == Turn::Looking;
+        let looking = self.phase == Phase::Looking;
         for node in &mut self.nodes {
             match node.answer.take() {
                 Some(answer @ Reply::Facts(_)) => node.look = Some(answer),
@@ -248,7 +248,7 @@ impl Admitting {
         if marked.is_empty() {
             return false;
         }
-        self.begin(now, Turn::Marking, world);
+        self.begin(now, Phase::Marking, world);
         self.wait_for(&marked);
         for node in marked {
             let mut nonce = [0; 8];
@@ -275,7 +275,7 @@ impl Admitting {
         if ripe.is_empty() {
             return self.rest(now, id, admission, world);
         }
-        self.begin(now, Turn::Admitting, world);
+        self.begin(now, Phase::Admitting, world);
         self.wait_for(&ripe.iter().map(|(node, _)| *node).collect::<Vec<_>>());
         for (node, mark) in ripe {
             let agreement = admission.agreement_at(node).to_string().into();
@@ -320,7 +320,7 @@ impl Admitting {
         let rest = (admission.agreement.window() / 4).clamp(SHORTEST_REST, LONGEST_REST);
         let left = self.nodes.iter().filter_map(|node| node.remaining(now.steady));
         let next = left.filter(|left| !left.is_zero()).fold(rest, Duration::min);
-        self.begin(now, Turn::Resting, world);
+        self.begin(now, Phase::Resting, world);
         self.until = now.lease.after(next);
         Next::Same
     }
@@ -352,7 +352,7 @@ impl Admitting {
     /// client's to tell, since it has watched the node.
     fn standing(&self, now: Steady, admission: &Admission, node: usize) -> Standing {
         let Node { answer, look, .. } = &self.nodes[node];
-        let answer = answer.as_ref().filter(|_| self.turn == Turn::Looking);
+        let answer = answer.as_ref().filter(|_| self.phase == Phase::Looking);
         let Some(reply) = answer.or(look.as_ref()) else {
             return Standing::Failed(Fault::TimedOut(PATIENCE));
         };
@@ -368,8 +368,8 @@ impl Admitting {
         self.nodes.iter().filter(admitted).count() > self.nodes.len() / 2
     }
 
-    fn begin<E>(&mut self, now: Now, turn: Turn, world: &mut World<E>) {
-        self.turn = turn;
+    fn begin<E>(&mut self, now: Now, phase: Phase, world: &mut World<E>) {
+        self.phase = phase;
         self.until = now.lease.after(PATIENCE);
         world.admission_round += 1;
         for node in &mut self.nodes {
@@ -377,7 +377,7 @@ impl Admitting {
         }
     }
 
-    /// Marks all other nodes as answered: only these are asked in this turn.
+    /// Marks all other nodes as answered: only these are asked in this phase.
     fn wait_for(&mut self, asked: &[usize]) {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             node.answer = (!asked.contains(&at)).then_some(Reply::Vote(Vote::Pending));
@@ -385,7 +385,7 @@ impl Admitting {
     }
 }
 
-/// Sends a command in the current turn.
+/// Sends a command in the current phase.
 fn send<E>(node: usize, id: OpId, command: Command, world: &mut World<E>) {
     world.send(node, Tag { op: id, round: world.admission_round }, command);
 }

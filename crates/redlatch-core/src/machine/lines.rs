@@ -50,12 +50,12 @@ struct Line {
 struct Head {
     id: OpId,
     /// `None` until it has heard that it is the head.
-    turn: Option<Turn>,
+    claim: Option<Claim>,
 }
 
 /// How the head is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Turn {
+pub(super) struct Claim {
     pub(super) ticket: Ticket,
     /// See [`InLine::local_batch`](crate::line::InLine::local_batch).
     pub(super) local_batch: u32,
@@ -110,9 +110,9 @@ impl Lines {
     }
 
     /// Puts a caller into line that found the lock held and has left this ticket.
-    pub(super) fn join(&mut self, id: OpId, resources: &Resources, turn: Turn) -> Stand {
+    pub(super) fn join(&mut self, id: OpId, resources: &Resources, claim: Claim) -> Stand {
         let line = self.all.entry(resources.clone()).or_insert_with(|| Line {
-            waiter: turn.ticket.waiter,
+            waiter: claim.ticket.waiter,
             head: None,
             behind: BTreeSet::new(),
             holder: None,
@@ -123,14 +123,14 @@ impl Lines {
                 line.behind.insert(id);
                 Stand::Behind
             }
-            _ if line.waiter != turn.ticket.waiter => {
+            _ if line.waiter != claim.ticket.waiter => {
                 // The line has a number already, and this ticket another.
                 line.behind.insert(id);
                 self.advance(resources);
                 Stand::Behind
             }
             _ => {
-                line.head = Some(Head { id, turn: Some(turn) });
+                line.head = Some(Head { id, claim: Some(claim) });
                 Stand::Head
             }
         }
@@ -142,9 +142,9 @@ impl Lines {
     }
 
     /// Records how a caller is served that has become the head.
-    pub(super) fn leads(&mut self, id: OpId, resources: &Resources, turn: Turn) {
+    pub(super) fn leads(&mut self, id: OpId, resources: &Resources, claim: Claim) {
         if let Some(line) = self.all.get_mut(resources) {
-            line.head = Some(Head { id, turn: Some(turn) });
+            line.head = Some(Head { id, claim: Some(claim) });
         }
     }
 
@@ -180,7 +180,7 @@ impl Lines {
         }
         let next = line.next();
         if let (Some(next), Some(place)) = (next, place) {
-            line.head = Some(Head { id: next, turn: None });
+            line.head = Some(Head { id: next, claim: None });
             self.news.push((next, News::Inherits(place, look)));
             return true;
         }
@@ -195,7 +195,7 @@ impl Lines {
         line.holder.take_if(|holder| *holder == id);
         let then = line.head.as_ref().and_then(|head| {
             self.news.push((head.id, News::Served));
-            let Turn { ticket, local_batch } = head.turn?;
+            let Claim { ticket, local_batch } = head.claim?;
             line.passes += 1;
             if line.passes > local_batch && !mutant::on(Mutant::BatchWithoutEnd) {
                 line.passes = 0;
@@ -239,7 +239,7 @@ impl Lines {
             return;
         }
         if let Some(next) = line.next() {
-            line.head = Some(Head { id: next, turn: None });
+            line.head = Some(Head { id: next, claim: None });
             self.news.push((next, News::Leads(line.waiter)));
         }
         self.tidy(resources);

@@ -1,6 +1,6 @@
 //! Removes a lock from the nodes: [`Undo`] decides, this module sends.
 
-use super::{Load, Next, OpId, Output, Tag, World, turns::is_settled};
+use super::{Load, Next, OpId, Output, Tag, World, intake::is_settled};
 use crate::{
     command::Command,
     line::Then,

@@ -29,7 +29,7 @@ pub(super) enum Load {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct Turns {
+pub(super) struct Intake {
     pace: Pace,
     /// Waiting operations by number: first come, first served.
     waiting: BTreeSet<(u64, OpId)>,
@@ -40,7 +40,7 @@ pub(super) struct Turns {
     trouble: Option<Ballot>,
 }
 
-impl Turns {
+impl Intake {
     /// Returns whether an attempt may start at once.
     pub(super) fn is_open(&self) -> bool {
         !self.is_crowded() && self.has_room()
