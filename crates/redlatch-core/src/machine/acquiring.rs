@@ -37,6 +37,8 @@ pub(super) struct Acquiring {
     state: State,
     /// Our place in line, if we wait in one and speak to the nodes ourselves.
     place: Option<Place>,
+    /// Whether an attempt before this one may have put us in line.
+    was_in_line: bool,
     /// Which nodes have woken us since the last attempt.
     woken: NodeSet,
     /// Which nodes refused the last attempt.
@@ -84,8 +86,17 @@ impl Acquiring {
         let backoff = Backoff::new(order.terms.ttl);
         let state = State::Pausing { until: now, number: None };
         let (woken, refused) = (NodeSet::NONE, NodeSet::NONE);
-        let mut acquiring =
-            Acquiring { order, backoff, round: 0, state, place: None, woken, refused, last: None };
+        let mut acquiring = Acquiring {
+            order,
+            backoff,
+            round: 0,
+            state,
+            place: None,
+            was_in_line: false,
+            woken,
+            refused,
+            last: None,
+        };
         if let Some(line) = acquiring.line(now) {
             if world.lines.wait_behind(id, &acquiring.order.resources) {
                 acquiring.state = State::Behind;
@@ -325,7 +336,7 @@ impl Acquiring {
         self.woken = NodeSet::NONE;
         self.ask(id, nodes, world);
         if let Some(place) = &mut self.place {
-            place.known = true;
+            self.was_in_line = core::mem::replace(&mut place.known, true);
         }
         if mutant::on(Mutant::WakeIsAVote) && !is_all {
             return self.believe(now, id, nodes, world);
@@ -438,7 +449,8 @@ impl Acquiring {
             return Next::Same;
         };
         let refused = taking.attempt.ballot().tally().refused > 0;
-        let in_line = |place: &Place| refused || world.lines.has(&self.order.resources, place);
+        let may_be = refused || self.was_in_line;
+        let in_line = |place: &Place| may_be || world.lines.has(&self.order.resources, place);
         let ticket = self.place.filter(in_line).map(|place| place.ticket);
         let holding = Holding::taken(now, &self.order, taking, usable_until, self.round, ticket);
         let grant = holding.grant(&mut taking.attempt);

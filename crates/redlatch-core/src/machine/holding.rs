@@ -264,11 +264,13 @@ impl Holding {
     /// Drops the votes once they rule out no node and none of them may have put us in
     /// line: the undo then goes to all of them.
     fn forget_planted(&mut self) {
-        let in_line = self.in_line;
+        let (in_line, has_waited) = (self.in_line, self.ticket.is_some());
         self.planted.take_if(|planted| {
             planted.casts().iter().all(|cast| match &cast.vote {
                 Vote::Pending | Vote::Held(_) => false,
                 Vote::Failed(fault) => !fault.never_sent() && !in_line,
+                // It votes for nobody, and lets nobody leave by that.
+                Vote::Quarantined(_) => !has_waited,
                 _ => true,
             })
         });

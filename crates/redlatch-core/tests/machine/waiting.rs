@@ -514,6 +514,26 @@ fn a_lock_with_a_node_that_was_down_meanwhile_leaves_no_ticket() {
     assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
 }
 
+/// The node has the ticket of an earlier attempt, restarts with all it had, and may not
+/// vote when the lock is taken.
+#[test]
+fn a_lock_with_a_node_that_was_restarted_meanwhile_leaves_no_ticket() {
+    let mut world = World::admitted(1, 3);
+    world.occupy_all(0..3);
+    let waiter = world.wait_for(0, 2 * LONG);
+    world.pass(LONG - 100 * MS);
+    let now = world.now;
+    world.nodes[2].restart(now);
+    world.pass(101 * MS);
+    assert!(has_it(&world, waiter));
+    assert_eq!(world.nodes[2].contents.lines.len(), 1, "it is in line");
+
+    world.release(waiter);
+    world.pass(MS);
+
+    assert!(world.nodes[2].contents.lines.is_empty(), "{:?}", world.nodes[2].contents.lines);
+}
+
 /// It travels on a connection of its own where the server cannot push.
 #[test]
 fn a_wake_that_overtakes_the_answer_to_the_take_is_not_lost() {

@@ -4,7 +4,7 @@ use super::{Bug, broken::Broken};
 use redlatch_core::{
     Command, Place, Reply, Then, Ticket, Token, Vote, Waiter, Wake,
     line::Line,
-    reference::{Contents, Key, Reading},
+    reference::{Contents, Key, Presence, Reading},
 };
 use std::{collections::BTreeMap, time::Duration};
 use tokio::sync::mpsc::UnboundedSender;
@@ -71,6 +71,7 @@ impl Broken {
     /// What it does to lines and reservations before it carries out a command.
     pub(super) fn meddle_with_lines(&mut self, now: Reading, asked: &Command) {
         let Contents { keys, lines, .. } = &mut self.node.contents;
+        let waiters = &mut self.node.waiters;
         match (self.bug, asked) {
             (Bug::AnyoneTakesTheReserved, Command::Take { resources, .. })
             | (Bug::PlantsOvertake, Command::Plant { resources, ticket: Some(_), .. }) => {
@@ -90,6 +91,8 @@ impl Broken {
                     let line = lines.entry(name.clone()).or_insert((Line::default(), dies));
                     line.0.join(*ticket);
                 }
+                let presence = Presence { owner: None, dies };
+                waiters.get_or_insert_default().insert(ticket.waiter, presence);
             }
             (Bug::AnyoneServes, Command::Release { resources, token, .. }) => {
                 for name in resources.iter().filter(|name| lines.contains_key(*name)) {
