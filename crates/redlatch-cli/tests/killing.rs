@@ -9,6 +9,8 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    thread,
+    time::{Duration, Instant},
 };
 use support::{Ended, Sandbox, dies, is_alive, redlatch, send, start};
 
@@ -201,9 +203,13 @@ fn what_a_command_leaves_behind_on_purpose_leaves_its_control_group_too() {
 /// A command with a background process and one in a session of its own; the processes
 /// of the wrapper.
 fn family(sandbox: &Sandbox) -> (support::Running, u32, [u32; 2]) {
+    family_with(sandbox, "2s")
+}
+
+fn family_with(sandbox: &Sandbox, ttl: &str) -> (support::Running, u32, [u32; 2]) {
     let script =
         "setsid -f sh -c 'echo $$ > away; exec sleep 100'; sleep 100 & echo $! > beside; wait";
-    let running = start(sandbox.redlatch(["run", "x", "--ttl", "2s", "--", "sh", "-c", script]));
+    let running = start(sandbox.redlatch(["run", "x", "--ttl", ttl, "--", "sh", "-c", script]));
     let kin = ["away", "beside"].map(|name| sandbox.read_pid(name));
     let holder = support::child_of(running.pid());
     (running, holder, kin)
@@ -229,16 +235,54 @@ fn what_a_command_has_started_dies_with_the_holder_while_the_front_is_stopped() 
     }
 }
 
+fn watchdog_of(running: &support::Running) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
+    children.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_a_command_has_started_dies_with_its_lease_while_front_and_holder_are_stopped() {
+    let sandbox = Sandbox::embedded();
+    let (running, holder, kin) = family(&sandbox);
+
+    running.signal("STOP");
+    send("STOP", holder);
+
+    kin.into_iter().for_each(dies);
+    running.signal("CONT");
+    let ended = running.end().exits_with(123);
+    assert!(ended.stderr.contains("because redlatch was stopped"), "{}", ended.stderr);
+}
+
+/// What the holder said while the front was stopped counts from when it said it.
+#[test]
+fn a_front_that_was_stopped_does_not_count_a_lease_from_when_it_hears_of_it() {
+    let sandbox = Sandbox::embedded();
+    let (running, holder, kin) = family_with(&sandbox, "10s");
+    send("STOP", watchdog_of(&running));
+    running.signal("STOP");
+    // Long enough to renew and to report: it does so ten times per TTL.
+    thread::sleep(Duration::from_secs(5));
+    send("STOP", holder);
+    let next = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"])).end();
+    next.exits_with(0);
+
+    let began = Instant::now();
+    running.signal("CONT");
+
+    kin.into_iter().for_each(dies);
+    let lived = began.elapsed();
+    running.end().exits_with(123);
+    assert!(lived < Duration::from_secs(5), "{lived:?}: as long as another lease");
+}
+
 /// The watchdog is stopped, too: nothing helps, but nobody is told otherwise.
 #[test]
 fn what_outlived_the_lease_because_all_were_stopped_is_named() {
     let sandbox = Sandbox::embedded();
     let (running, holder, kin) = family(&sandbox);
-    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid()));
-    let children = children.unwrap();
-    let watchdog: u32 = children.split_whitespace().nth(1).unwrap().parse().unwrap();
 
-    send("STOP", watchdog);
+    send("STOP", watchdog_of(&running));
     running.signal("STOP");
     send("KILL", holder);
     let next = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"])).end();

@@ -296,7 +296,7 @@ fn a_lock_that_cannot_be_given_back_yet_is_said_and_given_back_in_the_background
         let sandbox = Sandbox::on(&servers);
         let script = "echo up > up; while ! [ -e go ]; do sleep 0.01; done; exit 3";
         let command = ["--", "sh", "-c", script];
-        let args = ["run", "x", "--max-ttl", "2m", "--ttl", "2m"];
+        let args = ["run", "x", "--max-ttl", "2m", "--ttl", "2m", "--wait", "1m"];
         let args = args.into_iter().chain(option).chain(command);
         let running = start(sandbox.redlatch(args));
         sandbox.read("up");

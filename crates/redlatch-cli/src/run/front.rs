@@ -12,6 +12,7 @@
 
 use super::{
     Plan,
+    boot_time::BootTime,
     cage::Cage,
     family, holder,
     hooks::Hook,
@@ -72,7 +73,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
             ForkResult::Parent { child } => {
                 drop((theirs, told));
                 let (watchdog, (line, signals)) =
-                    Watchdog::start(child, heard, &given, (ours, signals));
+                    Watchdog::start(child, heard, plan.margin() / 4, &given, (ours, signals));
                 Ok(Front {
                     holder: child,
                     watchdog,
@@ -117,8 +118,8 @@ struct Front<'a> {
     line: UnixStream,
     signals: SignalFd,
     original: Original,
-    /// How long the command may run without another message from the holder.
-    good_until: Option<Instant>,
+    /// Until when the command may run without another message from the holder.
+    good_until: Option<BootTime>,
     /// The holder has not reported by then, and the command was killed in its stead.
     is_late: bool,
     /// This process was stopped past that time: for how long, and when that ended.
@@ -137,10 +138,10 @@ impl Front<'_> {
         let mut interrupted = None;
         let exit = loop {
             match self.wait() {
-                Ok(Some(News::GoodFor(time))) => {
+                Ok(Some(News::GoodUntil(time))) => {
                     self.plan.trace.borrow_mut().succeeded();
                     self.had_lock = true;
-                    self.good_until = Instant::now().checked_add(time);
+                    self.good_until = Some(time);
                     self.is_late = false;
                 }
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
@@ -186,7 +187,7 @@ impl Front<'_> {
     fn wait(&mut self) -> Result<Option<News>, Hangs> {
         loop {
             let slept = Instant::now();
-            let left = self.good_until.map(|until| until.saturating_duration_since(slept));
+            let left = self.good_until.map(BootTime::left);
             // Round up, or we would spend the last millisecond in a busy loop. If the time
             // is over, there may still be news: we may have been late, not the holder.
             let timeout = left.map_or(PollTimeout::NONE, |left| match left {
@@ -280,7 +281,7 @@ impl Front<'_> {
         self.order(Order::TooLate);
         family::kill_below(self.holder, Cage::left_by(self.holder).as_ref());
         self.is_late = true;
-        self.good_until = Instant::now().checked_add(family::PATIENCE);
+        self.good_until = Some(BootTime::now().after(family::PATIENCE));
     }
 
     fn bury(&self) -> WaitStatus {

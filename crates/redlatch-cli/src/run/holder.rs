@@ -10,6 +10,7 @@
 
 use super::{
     Plan,
+    boot_time::BootTime,
     course::{Act, Cause, Course, Event as Happening},
     ending::{give_back, linger},
     family::PATIENCE,
@@ -133,7 +134,7 @@ async fn hold(
     };
     let taken = Instant::now();
     // Before anything that can block: from here on, the front kills us if we hang.
-    line.tell(News::GoodFor(good_for(plan, &guard.lease())));
+    line.tell(good_until(plan, &guard.lease(), Duration::ZERO));
     plan.trace.borrow_mut().granted(&guard.lease());
     plan.tell(&Event::Taken { owner: guard.owner(), usable_ms: millis(guard.remaining()) });
     let mut health = Health::ask(plan, locks.as_ref());
@@ -282,7 +283,7 @@ async fn watch(
             }
             events = children.changed() => events,
             _ = word.tick(), if !over => {
-                line.tell(News::GoodFor(watch.good_for()));
+                line.tell(good_until(plan, lease, Duration::ZERO));
                 watch.health.look(plan, lease);
                 continue;
             }
@@ -314,7 +315,7 @@ async fn watch(
                     watch.over_at.get_or_insert_with(|| Instant::now() + PATIENCE);
                 }
                 Act::Kill => {
-                    line.tell(News::GoodFor(watch.good_for().max(AT_WORK)));
+                    line.tell(good_until(plan, lease, AT_WORK));
                     job.kill();
                     watch.killed.get_or_insert(watch.killing);
                     watch.kill_at = Some(Instant::now() + KILL_AGAIN);
@@ -324,7 +325,7 @@ async fn watch(
                     if !processes.is_empty() {
                         watch.survived = true;
                         plan.tell(&Event::Survived { processes });
-                        line.tell(News::GoodFor(PATIENCE + AT_WORK));
+                        line.tell(News::GoodUntil(BootTime::now().after(PATIENCE + AT_WORK)));
                         job.kill_patiently();
                         events.push_back(Happening::Survived);
                     }
@@ -336,7 +337,7 @@ async fn watch(
                 }
                 Act::Resume { foreground } => {
                     job.resume(foreground);
-                    line.tell(News::GoodFor(watch.good_for()));
+                    line.tell(good_until(plan, lease, Duration::ZERO));
                 }
                 Act::Finish(exit) => {
                     if let Some(how) = watch.killed.filter(|_| !watch.survived) {
@@ -387,12 +388,16 @@ struct Supervision<'a> {
     health: Renewals,
 }
 
-/// How long the front may hear nothing from us: until after our kill was due.
-fn good_for(plan: &Plan, lease: &Lease) -> Duration {
-    match plan.on_lost {
+/// Until when the front may hear nothing from us: until after our kill was due, and for
+/// `at_least` from now.
+fn good_until(plan: &Plan, lease: &Lease, at_least: Duration) -> News {
+    // Before we look at the lease: we may be stopped in between.
+    let now = BootTime::now();
+    let time = match plan.on_lost {
         OnLost::Warn => Duration::MAX,
         _ => lease.ends_in().saturating_sub(plan.margin() / 2),
-    }
+    };
+    News::GoodUntil(now.after(time.max(at_least)))
 }
 
 impl<'a> Supervision<'a> {
@@ -420,10 +425,6 @@ impl<'a> Supervision<'a> {
 
     fn start_grace(&mut self) {
         self.kill_at = Some(Instant::now() + self.time_to_end());
-    }
-
-    fn good_for(&self) -> Duration {
-        good_for(self.plan, self.lease)
     }
 
     /// What an order means, or the end of the front. Notes if the lock is over.

@@ -1,9 +1,11 @@
-//! The watchdog: a third process, which does nothing unless the holder is killed.
+//! The watchdog: a third process, which does nothing unless the holder is killed or
+//! stopped.
 //!
 //! In:  what the holder tells the front. Out: nothing.
 //!
-//! Promise: if the holder dies while a command runs, everything that the command has
-//! started is killed, even if the front is stopped at that time and cannot do it.
+//! Promise: if the holder dies while a command runs, or does not report in time that the
+//! lease is still held, everything that the command has started is killed, even if the
+//! front is stopped at that time and cannot do it.
 //!
 //! It is a child of the front like the holder, in a process group of its own, so that
 //! a signal to one of them, or to a group, does not reach it. It cannot help if the
@@ -11,6 +13,7 @@
 //! know.
 
 use super::{
+    boot_time::BootTime,
     cage::Cage,
     family,
     front::split,
@@ -19,6 +22,7 @@ use super::{
 use crate::background::{let_go, nothing};
 use nix::{
     errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         signal::{Signal, kill},
         wait::waitpid,
@@ -27,9 +31,16 @@ use nix::{
 };
 use std::{
     io::Read,
-    os::{fd::RawFd, unix::net::UnixStream},
+    os::{
+        fd::{AsFd as _, RawFd},
+        unix::net::UnixStream,
+    },
     process,
+    time::Duration,
 };
+
+/// A time that does not come: the command was killed, and is still to be looked after.
+const NEVER: BootTime = BootTime(u64::MAX);
 
 /// The watchdog, in the front's hand.
 pub(super) struct Watchdog {
@@ -37,11 +48,12 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it. `ours` is all that it must not keep open: someone waits for its end.
-    /// Without a process to spare, there is none.
+    /// Starts it. The front has the `grace` to act first. `ours` is all that the watchdog
+    /// must not keep open: someone waits for its end. Without a process to spare, there is none.
     pub(super) fn start<T>(
         holder: Pid,
         line: UnixStream,
+        grace: Duration,
         given: &[RawFd],
         ours: T,
     ) -> (Option<Self>, T) {
@@ -50,7 +62,7 @@ impl Watchdog {
             Ok(ForkResult::Child) => {
                 drop(ours);
                 let _ = nothing().and_then(|nothing| let_go(given.to_vec(), &nothing));
-                watch(line, front, holder);
+                watch(line, grace, front, holder);
                 process::exit(0);
             }
             Ok(ForkResult::Parent { child }) => (Some(Watchdog { pid: child }), ours),
@@ -65,17 +77,44 @@ impl Watchdog {
     }
 }
 
-fn watch(mut line: UnixStream, front: Pid, holder: Pid) {
-    let mut has_command = false;
+fn watch(mut line: UnixStream, grace: Duration, front: Pid, holder: Pid) {
+    let mut good_until = None;
     let mut bytes = [0; LENGTH];
-    while line.read_exact(&mut bytes).is_ok() {
+    loop {
+        if !hears(&line, good_until) {
+            // The front may be killing just now, too, which does no harm.
+            family::kill_below(holder, Cage::left_by(holder).as_ref());
+            good_until = Some(NEVER);
+            continue;
+        }
+        if line.read_exact(&mut bytes).is_err() {
+            break;
+        }
         match News::from_bytes(bytes) {
-            Ok(News::GoodFor(_)) => has_command = true,
-            Ok(News::NothingToGuard) => has_command = false,
+            Ok(News::GoodUntil(time)) => good_until = Some(time.after(grace)),
+            Ok(News::NothingToGuard) => good_until = None,
             _ => {}
         }
     }
-    if has_command && getppid() == front {
+    if good_until.is_some() && getppid() == front {
         family::kill_below(front, Cage::left_by(holder).as_ref());
+    }
+}
+
+/// Waits for the holder's next word, or its end. Returns false if there is none in time.
+fn hears(line: &UnixStream, until: Option<BootTime>) -> bool {
+    loop {
+        let timeout = match until.map(BootTime::left) {
+            None => PollTimeout::NONE,
+            // Round up, or we would spend the last millisecond in a busy loop.
+            Some(left) => PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX),
+        };
+        let mut ready = [PollFd::new(line.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, timeout) {
+            Ok(0) if until.is_some_and(|until| until.left().is_zero()) => return false,
+            Ok(0) | Err(Errno::EINTR) => {}
+            // Whatever is wrong, reading tells.
+            _ => return true,
+        }
     }
 }

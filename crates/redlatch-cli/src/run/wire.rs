@@ -1,7 +1,8 @@
 //! The messages between the front and the holder: nine bytes each.
 
+use super::boot_time::BootTime;
 use nix::sys::signal::Signal;
-use std::{io, time::Duration};
+use std::io;
 
 pub(super) const LENGTH: usize = 9;
 pub(super) type Bytes = [u8; LENGTH];
@@ -20,9 +21,9 @@ pub(super) enum Order {
 /// From the holder to the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// The command may run for this long. Without another message by then, the front
-    /// must kill it.
-    GoodFor(Duration),
+    /// The command may run until then. Without another message by then, the front must
+    /// kill it. A point in time, since the front may have been stopped, and read it late.
+    GoodUntil(BootTime),
     /// No command is running, so none can outlive its lock.
     NothingToGuard,
     /// The command stopped, as on Ctrl-Z: stop, too. If it stopped because it wants the
@@ -60,9 +61,7 @@ impl Order {
 impl News {
     pub(super) fn to_bytes(self) -> Bytes {
         match self {
-            News::GoodFor(time) => {
-                message(b'g', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-            }
+            News::GoodUntil(BootTime(nanos)) => message(b'g', nanos),
             News::NothingToGuard => message(b'n', 0),
             News::Stop { wants_terminal } => message(b's', u64::from(wants_terminal)),
             News::Interrupted { lent } => message(b'i', u64::from(lent)),
@@ -72,7 +71,7 @@ impl News {
 
     pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Self> {
         match parts(bytes) {
-            (b'g', nanos) => Ok(News::GoodFor(Duration::from_nanos(nanos))),
+            (b'g', nanos) => Ok(News::GoodUntil(BootTime(nanos))),
             (b'n', _) => Ok(News::NothingToGuard),
             (b's', wants) => Ok(News::Stop { wants_terminal: wants != 0 }),
             (b'i', lent) => Ok(News::Interrupted { lent: lent != 0 }),
@@ -113,7 +112,7 @@ mod tests {
             assert_eq!(Order::from_bytes(order.to_bytes()).unwrap(), order);
         }
         for news in [
-            News::GoodFor(Duration::from_millis(1234)),
+            News::GoodUntil(BootTime(1_234_567_890)),
             News::NothingToGuard,
             News::Stop { wants_terminal: true },
             News::Stop { wants_terminal: false },
