@@ -1,6 +1,8 @@
 //! The terminal, and which process group has it.
 
-use nix::unistd::{Pid, tcgetpgrp, tcsetpgrp};
+use super::family;
+use nix::unistd::{Pid, getpgid, tcgetpgrp, tcsetpgrp};
+use rustix::fs::{FileType, fstat};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -13,19 +15,32 @@ use std::{
 #[derive(Debug)]
 pub(super) struct Terminal {
     tty: File,
+    front: Pid,
     /// The process group of the front, which is the one that the caller knows.
     home: Pid,
 }
 
 impl Terminal {
-    pub(super) fn open(home: Pid) -> Option<Self> {
+    pub(super) fn open(front: Pid) -> Option<Self> {
         let tty = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        Some(Terminal { tty, home })
+        let home = getpgid(Some(front)).ok()?;
+        Some(Terminal { tty, front, home })
     }
 
     /// Whether the front is in the foreground, so that the command may be, too.
     pub(super) fn is_home(&self) -> bool {
         tcgetpgrp(&self.tty) == Ok(self.home)
+    }
+
+    /// Whether the command should have the terminal before it asks for it: nobody else whom
+    /// the caller started with us may want to read from it. Only the controlling terminal
+    /// tells its foreground group, so stdin is that terminal.
+    pub(super) fn is_free(&self) -> bool {
+        let stdout = fstat(io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        tcgetpgrp(io::stdin()) == Ok(self.home)
+            // The next one in the pipeline may not have been started yet.
+            && stdout != Ok(FileType::Fifo)
+            && !family::has_neighbours(self.front)
     }
 
     /// Puts a process group into the foreground.
@@ -47,6 +62,6 @@ impl Terminal {
     }
 
     pub(super) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Terminal { tty: self.tty.try_clone()?, home: self.home })
+        Ok(Terminal { tty: self.tty.try_clone()?, ..*self })
     }
 }
