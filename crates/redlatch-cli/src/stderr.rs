@@ -22,12 +22,15 @@ use std::{
         unix::fs::OpenOptionsExt,
     },
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
-/// How many ms a line may wait for a reader that has kept up so far.
-const SOON: u8 = 10;
-/// How many ms the last line may wait.
-const LAST: u8 = 100;
+/// How long a line may wait for a reader that has kept up so far.
+const SOON: Duration = Duration::from_millis(10);
+/// How long it may wait for one that has not.
+const NOW: Duration = Duration::from_millis(1);
+/// How long the last line may wait.
+const LAST: Duration = Duration::from_millis(100);
 /// A pipe that has room takes this much at once, and does not mix it with other lines.
 const ROOM: usize = 4096;
 
@@ -46,7 +49,7 @@ pub(crate) fn write(line: &str, is_last: bool, missed: impl FnOnce(u64) -> Strin
     let wait = match (is_last, keeps_up) {
         (true, _) => LAST,
         (false, true) => SOON,
-        (false, false) => 0,
+        (false, false) => NOW,
     };
     let missed = if lines.lost > 0 { missed(lines.lost) } else { String::new() };
     if lines.put(missed + line, wait) {
@@ -58,7 +61,7 @@ pub(crate) fn write(line: &str, is_last: bool, missed: impl FnOnce(u64) -> Strin
 
 /// Writes what nobody misses.
 pub(crate) fn show(text: String) {
-    lines().put(text, 0);
+    lines().put(text, NOW);
 }
 
 fn lines() -> MutexGuard<'static, Lines> {
@@ -68,7 +71,7 @@ fn lines() -> MutexGuard<'static, Lines> {
 
 impl Lines {
     /// Returns whether it is written, or begun.
-    fn put(&mut self, text: String, wait: u8) -> bool {
+    fn put(&mut self, text: String, wait: Duration) -> bool {
         self.rest.drain(..write_now(&self.rest, wait));
         if !self.rest.is_empty() {
             return false;
@@ -83,19 +86,27 @@ impl Lines {
 }
 
 /// Writes what fits. Returns how much that was.
-fn write_now(bytes: &[u8], wait: u8) -> usize {
+fn write_now(bytes: &[u8], wait: Duration) -> usize {
+    let deadline = Instant::now() + wait;
     let stderr = io::stderr();
     let is_file = kind(&stderr) == Some(FileType::RegularFile);
     let room = if is_file { bytes.len() } else { ROOM };
     let ours = unblocked(&stderr);
     let stderr = ours.as_ref().map_or(stderr.as_fd(), AsFd::as_fd);
+    // One of our own tells whether there is room.
+    let may_try = || ours.is_some() || has_room(stderr, Duration::ZERO);
     let mut written = 0;
-    while written < bytes.len() && has_room(stderr, wait) {
-        let end = bytes.len().min(written + room);
-        match write_some(stderr, &bytes[written..end]) {
-            Ok(0) | Err(Errno::EAGAIN) => break,
-            Ok(more) => written += more,
+    while written < bytes.len() {
+        let piece = &bytes[written..bytes.len().min(written + room)];
+        match if may_try() { write_some(stderr, piece) } else { Err(Errno::EAGAIN) } {
+            Ok(more @ 1..) => written += more,
             Err(Errno::EINTR) => {}
+            Ok(0) | Err(Errno::EAGAIN) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() || !has_room(stderr, left) {
+                    break;
+                }
+            }
             // There is no reader any more, or a full disk: that must not end the command.
             Err(_) => return bytes.len(),
         }
@@ -121,10 +132,12 @@ fn unblocked(stderr: &Stderr) -> Option<File> {
     may_block.then(open).flatten()
 }
 
-fn has_room(stderr: BorrowedFd<'_>, wait: u8) -> bool {
+/// Waits for room.
+fn has_room(stderr: BorrowedFd<'_>, wait: Duration) -> bool {
+    let wait = PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO);
     loop {
         let mut ready = [PollFd::new(stderr, PollFlags::POLLOUT)];
-        match poll(&mut ready, PollTimeout::from(wait)) {
+        match poll(&mut ready, wait) {
             Err(Errno::EINTR) => {}
             polled => return polled == Ok(1),
         }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{PATIENCE, Sandbox, dies, eventually, pty::Terminal};
+use support::{PATIENCE, Sandbox, dies, eventually, pty::Terminal, send};
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
@@ -280,6 +280,20 @@ fn ctrl_c_ends_a_command_without_the_terminal_and_the_script_around_it() {
     terminal.end();
     assert!(sandbox.is_free("x"));
     assert!(!terminal.has_shown("not reached"));
+}
+
+#[test]
+fn a_background_job_whose_holder_is_killed_leaves_the_terminal_alone() {
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    terminal.press("redlatch run x -- sh -c 'echo $PPID > holder; exec sleep 100' &\n");
+
+    send("KILL", sandbox.read_pid("holder"));
+
+    terminal.shows("the process that held the lock was killed");
+    terminal.press("wait; echo sh''ell\n");
+    terminal.shows("shell\r\n");
 }
 
 #[test]

@@ -314,7 +314,7 @@ impl Front<'_> {
         let late = overslept.map(too_late);
         let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(Pid::this()) {
-            terminal.bring_home();
+            terminal.take_back_from_the_dead();
         }
         let (words, fate, exit) = if let Some((words, fate)) = &late {
             (&**words, &**fate, Exit::Lost)

@@ -1,7 +1,11 @@
 //! The terminal, and which process group has it.
 
 use super::family;
-use nix::unistd::{Pid, getpgid, tcgetpgrp, tcsetpgrp};
+use nix::{
+    errno::Errno,
+    sys::signal::killpg,
+    unistd::{Pid, getpgid, tcgetpgrp, tcsetpgrp},
+};
 use rustix::fs::{FileType, fstat};
 use std::{
     fs::{File, OpenOptions},
@@ -51,6 +55,14 @@ impl Terminal {
     /// Puts the front back into the foreground, if `group` is there now.
     pub(super) fn take_back(&self, group: Pid) {
         if tcgetpgrp(&self.tty) == Ok(group) {
+            self.bring_home();
+        }
+    }
+
+    /// Puts the front back into the foreground, if nobody is left there.
+    pub(super) fn take_back_from_the_dead(&self) {
+        let group = tcgetpgrp(&self.tty);
+        if group.is_ok_and(|group| killpg(group, None) == Err(Errno::ESRCH)) {
             self.bring_home();
         }
     }
