@@ -297,6 +297,20 @@ fn a_background_job_whose_holder_is_killed_leaves_the_terminal_alone() {
 }
 
 #[test]
+fn the_terminal_comes_back_from_a_command_whose_holder_is_killed() {
+    let sandbox = Sandbox::embedded();
+    let command = "sh -c 'echo $PPID > holder; exec sleep 100'";
+    let script = format!("redlatch run x -- {command}; read line; echo line $line");
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+
+    send("KILL", sandbox.read_pid("holder"));
+
+    terminal.shows("the process that held the lock was killed");
+    terminal.press("typed\n");
+    terminal.shows("line typed");
+}
+
+#[test]
 fn force_asks_and_takes_no_for_an_answer() {
     let sandbox = Sandbox::embedded();
     let taken = sandbox.redlatch(["acquire", "x", "--owner", "ada"]).output().unwrap();
