@@ -69,6 +69,8 @@ pub(crate) enum Event {
     HookFailed { message: String },
     /// The attempt leaves no trace.
     Untraced { reason: String },
+    /// So many lines were lost before this one, because nobody read them.
+    Unread { lines: u64 },
     /// `redlatch` exits.
     Finished { code: u8 },
 }
@@ -184,6 +186,7 @@ impl Event {
             Event::Failed { .. } => "failed",
             Event::HookFailed { .. } => "hook-failed",
             Event::Untraced { .. } => "untraced",
+            Event::Unread { .. } => "unread",
             Event::Finished { .. } => "finished",
         }
     }
@@ -224,6 +227,7 @@ impl Event {
             | Event::Lost { .. }
             | Event::Stopped { .. }
             | Event::HookFailed { .. }
+            | Event::Unread { .. }
             | Event::Killed { how: Killed::TooLate | Killed::LeftBehind }
             | Event::CutShort { .. }
             | Event::Unreleased { .. }
@@ -315,6 +319,8 @@ impl fmt::Display for Event {
             | Event::HookFailed { message }
             | Event::Failed { message, .. } => f.write_str(message),
             Event::Untraced { reason } => f.write_str(reason),
+            Event::Unread { lines: 1 } => f.write_str("1 line was lost: nobody read stderr"),
+            Event::Unread { lines } => write!(f, "{lines} lines were lost: nobody read stderr"),
             Event::Finished { code } => write!(f, "ends with {code}"),
         }
     }

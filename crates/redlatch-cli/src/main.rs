@@ -46,6 +46,7 @@ mod secrets;
 mod settings;
 mod share;
 mod size;
+mod stderr;
 mod stdout;
 mod top;
 mod trace;

@@ -2,7 +2,7 @@
 
 pub(crate) use crate::event::{Event, Killed, Survivor, Then};
 
-use crate::{cli::Words, event::Level, facts, plain::plain};
+use crate::{cli::Words, event::Level, facts, plain::plain, stderr};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::{
@@ -26,13 +26,21 @@ impl Say {
     }
 
     pub(crate) fn say(self, event: &Event) {
-        // A closed stderr must not end the command.
-        let mut stderr = io::stderr().lock();
+        let is_last = matches!(event, Event::Finished { .. });
+        let line = self.line(event);
+        if is_last || !line.is_empty() {
+            stderr::write(&line, is_last, |lines| self.line(&Event::Unread { lines }));
+        }
+    }
+
+    /// The line to print; empty if there is none.
+    fn line(self, event: &Event) -> String {
         if self.words.json {
-            let line = serde_json::to_string(&facts::line(event)).unwrap_or_default();
-            let _ = writeln!(stderr, "{line}");
+            serde_json::to_string(&facts::line(event)).unwrap_or_default() + "\n"
         } else if event.level() >= self.threshold() {
-            let _ = writeln!(stderr, "redlatch: {}", plain(&event.to_string()));
+            format!("redlatch: {}\n", plain(&event.to_string()))
+        } else {
+            String::new()
         }
     }
 
@@ -90,9 +98,7 @@ fn fitting(line: &str, columns: Option<usize>) -> Cow<'_, str> {
 }
 
 fn replace_line(line: &str) {
-    let mut stderr = io::stderr().lock();
-    let _ = write!(stderr, "\r\x1b[K{line}");
-    let _ = stderr.flush();
+    stderr::show(format!("\r\x1b[K{line}"));
 }
 
 /// Colours, if wanted.

@@ -81,7 +81,8 @@ fn hide_word(word: &str) -> String {
             Err(error) => word.replace(address, error.address()),
         };
     }
-    if word.contains('@') { "…".into() } else { word.into() }
+    // An `@` alone stands in our own advice.
+    if word.contains('@') && address != "@" { "…".into() } else { word.into() }
 }
 
 /// Removes whatever may be a password: the login of anything that looks like an
@@ -155,6 +156,7 @@ mod tests {
             ("'redis://u:pw' found", "'redis://…' found"),
             ("'redis://a:1' found\n\nUsage:", "'redis://a:1' found\n\nUsage:"),
             ("x@y://z", "…"),
+            ("write an @ as %40, or `@`", "write an @ as %40, or `@`"),
         ] {
             assert_eq!(hide_typed(text), shown);
         }

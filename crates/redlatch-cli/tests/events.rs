@@ -4,9 +4,14 @@
 mod support;
 
 use redlatch_testbed::Servers;
+use rustix::fs::{OFlags, fcntl_setfl};
 use serde_json::Value;
-use std::fs;
-use support::{Ended, PATIENCE, Sandbox, eventually, start, wait_until};
+use std::{
+    fs,
+    io::{self, PipeReader, Read, Write},
+    process::Stdio,
+};
+use support::{Ended, PATIENCE, Running, Sandbox, eventually, start, wait_until};
 
 fn shell(sandbox: &Sandbox, script: &str) -> Ended {
     start(sandbox.shell(script)).end()
@@ -212,4 +217,65 @@ fn a_window_that_changes_its_size_kills_no_hook() {
 
     let ended = waiting.end().exits_with(121);
     assert!(!ended.stderr.contains("--on-skip-run"), "{}", ended.stderr);
+}
+
+/// Starts it with a stderr that is full. Returns the other end, and how much is in it.
+fn start_unread(sandbox: &Sandbox, script: &str) -> (Running, PipeReader, usize) {
+    let (reader, mut stderr) = io::pipe().unwrap();
+    fcntl_setfl(&stderr, OFlags::NONBLOCK).unwrap();
+    let mut length = 0;
+    while let Ok(written) = stderr.write(b"x") {
+        length += written;
+    }
+    fcntl_setfl(&stderr, OFlags::empty()).unwrap();
+    let child = sandbox.shell(script).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+    (Running::of(child), reader, length)
+}
+
+#[test]
+fn a_stderr_that_nobody_reads_holds_up_neither_the_lock_nor_the_end() {
+    let sandbox = Sandbox::embedded();
+    let command = "sleep 5; echo > through";
+    let script = format!("exec redlatch run x --json --ttl 2s -- sh -c '{command}'");
+
+    let (job, _unread, _) = start_unread(&sandbox, &script);
+
+    job.end().exits_with(0);
+    assert!(sandbox.path("through").exists());
+    assert!(sandbox.is_free("x"));
+}
+
+#[test]
+fn a_reader_that_comes_back_is_told_what_it_missed() {
+    let sandbox = Sandbox::embedded();
+    let command = "echo up > up; until [ -e go ]; do sleep 0.01; done";
+    let script = format!("exec redlatch run x --json -- sh -c '{command}'");
+    let (job, mut reader, full) = start_unread(&sandbox, &script);
+    sandbox.read("up");
+
+    reader.read_exact(&mut vec![0; full]).unwrap();
+    fs::write(sandbox.path("go"), "").unwrap();
+
+    job.end().exits_with(0);
+    let mut told = String::new();
+    reader.read_to_string(&mut told).unwrap();
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!((names[0], names.last()), ("unread", Some(&"finished")));
+    // Which nodes are used, and that the lock was taken; perhaps also that the command runs.
+    assert!(matches!(told[0]["lines"].as_u64(), Some(2 | 3)), "{told:#?}");
+}
+
+#[test]
+fn a_hook_that_fails_is_told_with_the_token_of_the_lock() {
+    let sandbox = Sandbox::embedded();
+    let steal = "sh -c 'redlatch release --force x --yes --quiet'";
+    let script = format!("redlatch run x --json --on-lost-run 'exit 4' -- {steal}");
+
+    let told = events(&shell(&sandbox, &script).exits_with(123));
+
+    let (taken, failed) = (event(&told, "taken"), event(&told, "hook-failed"));
+    for fact in ["token", "waited_ms"] {
+        assert!(failed[fact].is_u64() && failed[fact] == taken[fact], "{told:#?}");
+    }
 }

@@ -68,7 +68,7 @@ fn runs_are_counted_by_what_came_of_them() {
 fn writers_take_turns_and_wait_for_no_one_for_long() {
     let sandbox = Sandbox::embedded();
     let run = |name: &str| {
-        let script = format!("umask 022; exec redlatch run {name} -v --metrics-dir . -- true");
+        let script = format!("umask 077; exec redlatch run {name} -v --metrics-dir . -- true");
         start(sandbox.shell(&script)).end().exits_with(0)
     };
     let counted = |name: &str| {
@@ -89,7 +89,7 @@ fn writers_take_turns_and_wait_for_no_one_for_long() {
     assert!(blocked.stderr.contains("no metrics are written: others are writing"), "{blocked:?}");
     assert_eq!((counted("x"), counted("y")), (Some(1.0), None));
     let mode = file(".prom").metadata().unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o644, "others can read it");
+    assert_eq!(mode & 0o777, 0o644, "others can read it, whatever the umask");
     let next = run("y");
     let missed = next.stderr.contains("no metrics");
     assert_eq!(counted("y"), (!missed).then_some(1.0), "{next:?}");

@@ -81,3 +81,17 @@ fn a_wait_for_a_password_that_never_comes_ends_with_122_and_the_reason() {
         assert!(ended.stderr.contains(words), "{words:?} is not in {:?}", ended.stderr);
     }
 }
+
+#[test]
+fn a_password_that_is_refused_is_not_blamed_on_its_file() {
+    let (servers, sandbox) = rotating();
+    change_everywhere(&servers, "new");
+
+    // With the restart guard, each node is asked twice at once, and both look into the file.
+    for _ in 0..30 {
+        let mut command = sandbox.redlatch(["ls"]);
+        command.env_remove("REDLATCH_RESTART_GUARD");
+        let told = start(command).end().stderr;
+        assert!(told.contains("password") && !told.contains("cannot be read"), "{told}");
+    }
+}

@@ -47,6 +47,7 @@ fn no_error_repeats_a_password() {
             assert!(!format!("{ended:?}").contains("Secret"), "{nodes}: {ended:?}");
             let words = format!("REDLATCH_NODES: the {which} address has no scheme");
             assert!(ended.stderr.contains(&words), "{nodes}: {}", ended.stderr);
+            assert!(ended.stderr.contains("an @ as %40"), "{nodes}: {}", ended.stderr);
         }
     }
     // No name holds an `@`: this is a password.

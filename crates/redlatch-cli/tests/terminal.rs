@@ -2,10 +2,14 @@
 
 mod support;
 
-use support::{PATIENCE, Sandbox, dies, eventually, pty::Terminal};
+use support::{PATIENCE, Sandbox, dies, eventually, pty::Terminal, send};
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
+const CTRL_S: &str = "\x13";
+const CTRL_Q: &str = "\x11";
+/// A command that runs until there is a file `go`.
+const BUSY: &str = "sh -c 'echo up > up; until [ -e go ]; do sleep 0.01; done'";
 
 #[test]
 fn ctrl_c_ends_the_command_and_the_script_around_it() {
@@ -173,6 +177,136 @@ fn a_command_in_the_background_may_not_take_the_terminal() {
     eventually(PATIENCE, || !is_stopped(pid));
     terminal.press("typed\n");
 
+    terminal.shows("line typed");
+}
+
+#[test]
+fn a_terminal_that_is_held_with_ctrl_s_holds_up_no_lock() {
+    let sandbox = Sandbox::embedded();
+    let command =
+        "echo up > up; until [ -e held ]; do sleep 0.01; done; sleep 5; echo end > through";
+    let script = format!("redlatch run x --json --ttl 2s -- sh -c '{command}'; echo status $?");
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    sandbox.read("up");
+
+    terminal.press(CTRL_S);
+    std::fs::write(sandbox.path("held"), "").unwrap();
+
+    sandbox.read("through");
+    terminal.press(CTRL_Q);
+    terminal.shows("status 0");
+}
+
+#[test]
+fn the_terminal_stays_with_the_rest_of_a_pipeline() {
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    let pager = "sh -c 'cat > /dev/null & read key < /dev/tty; echo key $key'";
+    terminal.press(&format!("{{ redlatch run x -- {BUSY}; }} 3>&1 | {pager}\n"));
+    sandbox.read("up");
+
+    terminal.press("one\n");
+    terminal.shows("key one");
+    std::fs::write(sandbox.path("go"), "").unwrap();
+
+    terminal.press("exit\n");
+    terminal.end();
+    assert!(!terminal.has_ever_shown("Stopped"));
+}
+
+#[test]
+fn a_group_in_a_pipeline_leaves_the_terminal_alone_too() {
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    // Only its neighbour tells: stdin is the terminal, and stdout is a file.
+    let pager = "sh -c 'echo > pager; read key < /dev/tty; echo key $key'";
+    let group = format!("until [ -e pager ]; do sleep 0.01; done; redlatch run x -- {BUSY} > out");
+    terminal.press(&format!("{{ {group}; }} | {pager}\n"));
+    sandbox.read("up");
+
+    // Also after it was stopped.
+    terminal.press(CTRL_Z);
+    terminal.shows("Stopped");
+    terminal.press("fg\n");
+    terminal.shows(pager);
+    terminal.press("one\n");
+    terminal.shows("key one");
+    std::fs::write(sandbox.path("go"), "").unwrap();
+}
+
+#[test]
+fn the_terminal_stays_with_a_script_that_goes_on() {
+    let sandbox = Sandbox::embedded();
+    let script = format!(
+        "redlatch run x -- {BUSY} & until [ -e up ]; do sleep 0.01; done; \
+                          read line; echo line $line; echo > go; wait"
+    );
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    sandbox.read("up");
+
+    terminal.press("typed\n");
+
+    terminal.shows("line typed");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks_for_it() {
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    terminal.press("redlatch run x -- sh -c 'echo na\"\"me; read name; echo hello $name' | cat\n");
+    terminal.shows("name\r\n");
+
+    terminal.press("ada\n");
+    terminal.shows("hello ada");
+
+    terminal.press("exit\n");
+    terminal.end();
+    assert!(!terminal.has_ever_shown("Stopped"));
+}
+
+#[test]
+fn ctrl_c_ends_a_command_without_the_terminal_and_the_script_around_it() {
+    let sandbox = Sandbox::embedded();
+    let script = format!("redlatch run x -- {BUSY} < /dev/null; echo not reached");
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    sandbox.read("up");
+
+    terminal.press(CTRL_C);
+
+    terminal.end();
+    assert!(sandbox.is_free("x"));
+    assert!(!terminal.has_shown("not reached"));
+}
+
+#[test]
+fn a_background_job_whose_holder_is_killed_leaves_the_terminal_alone() {
+    let sandbox = Sandbox::embedded();
+    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+    terminal.shows("$ ");
+    terminal.press("redlatch run x -- sh -c 'echo $PPID > holder; exec sleep 100' &\n");
+
+    send("KILL", sandbox.read_pid("holder"));
+
+    terminal.shows("the process that held the lock was killed");
+    terminal.press("wait; echo sh''ell\n");
+    terminal.shows("shell\r\n");
+}
+
+#[test]
+fn the_terminal_comes_back_from_a_command_whose_holder_is_killed() {
+    let sandbox = Sandbox::embedded();
+    let command = "sh -c 'echo $PPID > holder; exec sleep 100'";
+    let script = format!("redlatch run x -- {command}; read line; echo line $line");
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+
+    send("KILL", sandbox.read_pid("holder"));
+
+    terminal.shows("the process that held the lock was killed");
+    terminal.press("typed\n");
     terminal.shows("line typed");
 }
 

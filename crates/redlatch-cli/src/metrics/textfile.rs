@@ -13,9 +13,12 @@ use super::{
 use crate::trace::{Ending, Record};
 use rustix::fs::{FlockOperation, flock};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, Write},
-    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant, UNIX_EPOCH},
@@ -93,6 +96,8 @@ impl TextFile {
         let new = self.dir.join(format!(".{name}.new"));
         let mut file = open(&new)?;
         file.set_len(0)?;
+        // `node_exporter` is another user, and must be able to read it, whatever the umask.
+        file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(metrics.text(&DESCRIBED).as_bytes())?;
         fs::rename(&new, &path)
     }
@@ -111,7 +116,6 @@ fn began(record: &Record) -> f64 {
     record.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// `node_exporter` is another user, and must be able to read it.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(path)
 }

@@ -97,16 +97,32 @@ fn relatives() -> Vec<Relative> {
     below(Pid::this())
 }
 
+/// All processes that live.
+fn living() -> impl Iterator<Item = Relative> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        Relative::look(Pid::from_raw(pid))
+    })
+}
+
+/// Whether others than a process and its ancestors are in its process group: the rest of
+/// a pipeline.
+pub(super) fn has_neighbours(pid: Pid) -> bool {
+    let mut others: HashMap<Pid, Relative> = living().map(|other| (other.pid, other)).collect();
+    let Some(this) = others.remove(&pid) else { return false };
+    let mut parent = this.parent;
+    while let Some(ancestor) = others.remove(&parent) {
+        parent = ancestor.parent;
+    }
+    others.values().any(|other| other.group == this.group)
+}
+
 /// The living descendants of a process.
 fn below(ancestor: Pid) -> Vec<Relative> {
     let mut children: HashMap<Pid, Vec<Relative>> = HashMap::new();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        if let Some(relative) = Relative::look(Pid::from_raw(pid)) {
-            children.entry(relative.parent).or_default().push(relative);
-        }
+    for relative in living() {
+        children.entry(relative.parent).or_default().push(relative);
     }
     let mut found = Vec::new();
     let mut unvisited = vec![ancestor];

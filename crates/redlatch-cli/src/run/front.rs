@@ -259,14 +259,16 @@ impl Front<'_> {
     fn stop(&mut self, wants_terminal: bool) {
         // While we are stopped, the holder watches, and the command does not run.
         self.good_until = None;
-        let is_home = || Terminal::open(getpgrp()).is_some_and(|terminal| terminal.is_home());
+        let terminal = Terminal::open(Pid::this());
+        let is_home = || terminal.as_ref().is_some_and(Terminal::is_home);
+        let is_free = || terminal.as_ref().is_some_and(Terminal::is_free);
         if !(wants_terminal && is_home()) {
             let stopping = SigSet::from(Signal::SIGTSTP);
             let _ = killpg(getpgrp(), Signal::SIGTSTP);
             let _ = stopping.thread_unblock(); // here we stop
             let _ = stopping.thread_block();
         }
-        self.order(Order::Continue { foreground: is_home() });
+        self.order(Order::Continue { foreground: wants_terminal && is_home() || is_free() });
     }
 
     fn dismiss(&mut self) {
@@ -312,8 +314,8 @@ impl Front<'_> {
         let overslept = overslept.filter(|_| self.had_lock && why.is_none()).map(|(time, _)| time);
         let late = overslept.map(too_late);
         let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
-        if let Some(terminal) = Terminal::open(getpgrp()) {
-            terminal.bring_home();
+        if let Some(terminal) = Terminal::open(Pid::this()) {
+            terminal.take_back_from_the_dead();
         }
         let (words, fate, exit) = if let Some((words, fate)) = &late {
             (&**words, &**fate, Exit::Lost)

@@ -31,7 +31,7 @@ use crate::{
 };
 use nix::{
     sys::{prctl, signal::Signal},
-    unistd::{getpgid, getppid},
+    unistd::getppid,
 };
 use redlatch::{Lease, Locks, Lost};
 use rustix::io::Errno;
@@ -72,9 +72,7 @@ pub(super) fn run(
     };
     let work = || -> io::Result<Exit> {
         prctl::set_child_subreaper(true)?;
-        // The front's process group, which has the terminal unless we lend it.
-        let home = getpgid(Some(getppid()))?;
-        let terminal = Terminal::open(home);
+        let terminal = Terminal::open(getppid());
         let runtime = runtime::new()?;
         let exit = runtime.block_on(async {
             let mut line = FrontLink::new(line, watchdog)?;
@@ -344,8 +342,8 @@ async fn watch(
                         plan.tell(&Event::Killed { how });
                     }
                     job.give_terminal_back();
-                    if exit == Exit::Signal(Signal::SIGINT as i32) && job.had_terminal() {
-                        line.tell(News::Interrupted { lent: true });
+                    if exit == Exit::Signal(Signal::SIGINT as i32) && job.is_at_terminal() {
+                        line.tell(News::Interrupted { lent: job.had_terminal() });
                     }
                     return exit;
                 }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     cli::HookArgs,
     exit::Exit,
+    facts,
     say::{Event, Say},
 };
 use nix::{
@@ -121,6 +122,9 @@ impl Hooks {
                 continue;
             }
             let Some(command) = self.command(&call.event) else { continue };
+            // Only the holder has seen the votes and the grant.
+            facts::granted(call.waited_ms, call.token);
+            facts::voted(call.votes.clone());
             match spawn(command, &call, plan, original) {
                 Ok(child) => running.push(Hook { event: call.event, child, since: Instant::now() }),
                 Err(error) => {

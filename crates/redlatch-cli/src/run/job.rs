@@ -32,14 +32,14 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Starts the command, in the terminal's foreground if the front is there.
+    /// Starts the command, in the terminal's foreground if the front is there alone.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(&str, Option<OsString>)],
         original: Original,
         terminal: Option<Terminal>,
     ) -> io::Result<Self> {
-        let lent = terminal.as_ref().is_some_and(Terminal::is_home);
+        let lent = terminal.as_ref().is_some_and(Terminal::is_free);
         let lender = terminal.as_ref().filter(|_| lent).map(Terminal::try_clone).transpose()?;
         let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let mut child = Command::new(program);
@@ -74,6 +74,11 @@ impl Job {
     /// Whether the command had the terminal last.
     pub(super) fn had_terminal(&self) -> bool {
         self.lent
+    }
+
+    /// Whether a Ctrl-C in the terminal reaches the command or the front.
+    pub(super) fn is_at_terminal(&self) -> bool {
+        self.lent || self.terminal.as_ref().is_some_and(Terminal::is_home)
     }
 
     /// Sends a signal to the command's process group.

@@ -1,6 +1,12 @@
 //! The terminal, and which process group has it.
 
-use nix::unistd::{Pid, tcgetpgrp, tcsetpgrp};
+use super::family;
+use nix::{
+    errno::Errno,
+    sys::signal::killpg,
+    unistd::{Pid, getpgid, tcgetpgrp, tcsetpgrp},
+};
+use rustix::fs::{FileType, fstat};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -13,19 +19,32 @@ use std::{
 #[derive(Debug)]
 pub(super) struct Terminal {
     tty: File,
+    front: Pid,
     /// The process group of the front, which is the one that the caller knows.
     home: Pid,
 }
 
 impl Terminal {
-    pub(super) fn open(home: Pid) -> Option<Self> {
+    pub(super) fn open(front: Pid) -> Option<Self> {
         let tty = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        Some(Terminal { tty, home })
+        let home = getpgid(Some(front)).ok()?;
+        Some(Terminal { tty, front, home })
     }
 
     /// Whether the front is in the foreground, so that the command may be, too.
     pub(super) fn is_home(&self) -> bool {
         tcgetpgrp(&self.tty) == Ok(self.home)
+    }
+
+    /// Whether the command should have the terminal before it asks for it: nobody else whom
+    /// the caller started with us may want to read from it. Only the controlling terminal
+    /// tells its foreground group, so stdin is that terminal.
+    pub(super) fn is_free(&self) -> bool {
+        let stdout = fstat(io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        tcgetpgrp(io::stdin()) == Ok(self.home)
+            // The next one in the pipeline may not have been started yet.
+            && stdout != Ok(FileType::Fifo)
+            && !family::has_neighbours(self.front)
     }
 
     /// Puts a process group into the foreground.
@@ -40,6 +59,14 @@ impl Terminal {
         }
     }
 
+    /// Puts the front back into the foreground, if nobody is left there.
+    pub(super) fn take_back_from_the_dead(&self) {
+        let group = tcgetpgrp(&self.tty);
+        if group.is_ok_and(|group| killpg(group, None) == Err(Errno::ESRCH)) {
+            self.bring_home();
+        }
+    }
+
     /// Puts the front back into the foreground.
     pub(super) fn bring_home(&self) {
         // The terminal may have been hung up.
@@ -47,6 +74,6 @@ impl Terminal {
     }
 
     pub(super) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Terminal { tty: self.tty.try_clone()?, home: self.home })
+        Ok(Terminal { tty: self.tty.try_clone()?, ..*self })
     }
 }

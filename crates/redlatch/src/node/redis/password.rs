@@ -15,13 +15,10 @@ use std::{
     io::Read as _,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 /// A longer file is no password file.
 const LARGEST: u64 = 64 * 1024;
@@ -34,16 +31,20 @@ pub(in crate::node) struct Password {
 
 struct PasswordFile {
     path: PathBuf,
-    /// A thread is reading it: one at a time, however long a file system hangs.
-    is_read: AtomicBool,
+    /// Where the thread that reads it tells what it says: one at a time, however long a
+    /// file system hangs.
+    reading: Mutex<Option<watch::Receiver<Said>>>,
 }
+
+/// What a file says, once that is known.
+type Said = Option<Result<String, String>>;
 
 impl Password {
     /// The password in this file.
     pub(in crate::node) fn in_file(path: &str) -> Result<Self, String> {
         let path = PathBuf::from(path);
         let known = read(&path, Waiting::Yes)?;
-        let file = PasswordFile { path, is_read: AtomicBool::new(false) };
+        let file = PasswordFile { path, reading: Mutex::default() };
         Ok(Password { known: Mutex::new(known.into()), file: Some(Arc::new(file)) })
     }
 
@@ -84,25 +85,29 @@ impl fmt::Debug for Password {
 }
 
 impl PasswordFile {
-    /// Reads it in a thread of its own: a file system that hangs must neither hold up
-    /// the locks nor the end of a runtime.
+    /// Reads it. Whoever finds that another one does waits for the same answer.
     async fn read_aside(file: &Arc<Self>) -> Result<String, String> {
-        let unread = |why: &dyn fmt::Display| unreadable(&file.path, why);
-        if file.is_read.swap(true, Ordering::AcqRel) {
-            return Err(unread(&"an earlier attempt is still under way"));
+        let mut reading = PasswordFile::reading(file)?;
+        let said = reading.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
+        said.unwrap_or_else(|| Err(unreadable(&file.path, &"its reader panicked")))
+    }
+
+    /// The answer of a thread of its own: a file system that hangs must neither hold up the
+    /// locks nor the end of a runtime.
+    fn reading(file: &Arc<Self>) -> Result<watch::Receiver<Said>, String> {
+        let mut reading = file.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let under_way = reading.as_ref().filter(|answer| answer.has_changed().is_ok());
+        if let Some(answer) = under_way {
+            return Ok(answer.clone());
         }
-        let (told, hears) = oneshot::channel();
-        let ours = Arc::clone(file);
-        let reading = thread::Builder::new().name("redlatch-password".into()).spawn(move || {
-            let read = read(&ours.path, Waiting::No);
-            ours.is_read.store(false, Ordering::Release);
-            let _ = told.send(read);
-        });
-        if let Err(error) = reading {
-            file.is_read.store(false, Ordering::Release);
-            return Err(unread(&error));
-        }
-        hears.await.unwrap_or_else(|_| Err(unread(&"its reader panicked")))
+        let (tell, answer) = watch::channel(None);
+        let path = file.path.clone();
+        let thread = thread::Builder::new().name("redlatch-password".into());
+        thread
+            .spawn(move || tell.send(Some(read(&path, Waiting::No))))
+            .map_err(|error| unreadable(&file.path, &error))?;
+        *reading = Some(answer.clone());
+        Ok(answer)
     }
 }
 
@@ -160,6 +165,17 @@ mod tests {
         assert_eq!(&*password.reveal(), "new");
         assert_eq!(password.look_again("old").await, Ok(true), "another connection knows it");
         assert_eq!(password.look_again("new").await, Ok(false));
+    }
+
+    #[tokio::test]
+    async fn all_who_look_at_once_learn_what_the_file_says() {
+        let scratch = Scratch::new().unwrap();
+        let (_, password) = in_file(&scratch, "old");
+        let look = || password.look_again("old");
+
+        let told = tokio::join!(look(), look(), look());
+
+        assert_eq!(told, (Ok(false), Ok(false), Ok(false)));
     }
 
     #[tokio::test]
