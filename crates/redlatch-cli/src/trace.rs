@@ -22,7 +22,7 @@ use crate::{
     facts,
     failure::Failure,
     plain::plain,
-    say::{Event, Say, millis},
+    say::{Event, Say, Then, millis},
     secrets::hide,
     settings::Settings,
 };
@@ -95,6 +95,10 @@ impl About {
             votes: None,
             token: None,
             ended: None,
+            command_exit: None,
+            ran_ms: None,
+            lost_ms: None,
+            at_least_ms: None,
             why: None,
             held_ms: None,
             exit: None,
@@ -113,6 +117,12 @@ impl Trace {
         self.record.nodes = settings.names();
         let wait = settings.wait();
         self.record.wait_ms = (wait != Duration::MAX).then(|| millis(wait));
+        self
+    }
+
+    /// The same attempt, which keeps the lock for at least this time.
+    pub(crate) fn at_least(mut self, time: Duration) -> Self {
+        self.record.at_least_ms = (!time.is_zero()).then(|| millis(time));
         self
     }
 
@@ -156,8 +166,27 @@ impl Trace {
         }
     }
 
+    /// The command has ended, after it ran for this long.
+    pub(crate) fn ran(&mut self, exit: Exit, time: Duration) {
+        self.record.ran_ms = Some(millis(time));
+        self.record.ended.get_or_insert(end_of(exit));
+        if matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
+            self.record.command_exit = Some(exit.code());
+        }
+    }
+
+    /// The lock is lost from now on.
+    pub(crate) fn lost(&mut self) {
+        let after = self.granted.map(|since| millis(since.elapsed()));
+        self.record.lost_ms = self.record.lost_ms.or(after);
+    }
+
     /// Something was reported: whatever went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
+        // If the command is over, nobody knows when that happened.
+        if matches!(event, Event::Lost { then, .. } if *then != Then::Over) {
+            self.lost();
+        }
         // That the command was killed with redlatch is on record already.
         let is_known =
             self.record.ended == Some(End::Killed) && matches!(event, Event::Killed { .. });
@@ -254,13 +283,11 @@ impl Trace {
             Some(_) if self.record.task != Task::Run => {}
             Some(since) => {
                 self.record.held_ms = Some(millis(since.elapsed()));
-                self.record.ended.get_or_insert(match exit {
-                    Exit::Lost => End::Lost,
-                    Exit::MaxHold => End::MaxHold,
-                    Exit::Failed | Exit::NotExecutable | Exit::NotFound => End::NotStarted,
-                    Exit::Signal(_) => End::Signal,
-                    _ => End::Exited,
-                });
+                let end = self.record.ended.get_or_insert(end_of(exit));
+                // The loss may be seen when the command is done.
+                if exit == Exit::Lost && !was_killed {
+                    *end = End::Lost;
+                }
             }
             None => {
                 self.record.waited_ms = millis(self.began.elapsed());
@@ -276,6 +303,17 @@ impl Trace {
             }
         }
         self.record.clone()
+    }
+}
+
+/// How a command with this status ended.
+fn end_of(exit: Exit) -> End {
+    match exit {
+        Exit::Lost => End::Lost,
+        Exit::MaxHold => End::MaxHold,
+        Exit::Failed | Exit::NotExecutable | Exit::NotFound => End::NotStarted,
+        Exit::Signal(_) => End::Signal,
+        _ => End::Exited,
     }
 }
 

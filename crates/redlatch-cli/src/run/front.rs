@@ -83,6 +83,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                     is_late: false,
                     overslept: None,
                     had_lock: false,
+                    has_run: false,
                     is_told: false,
                     hooks: Vec::new(),
                     plan,
@@ -125,6 +126,8 @@ struct Front<'a> {
     overslept: Option<(Duration, Instant)>,
     /// Whether the holder ever had the lock.
     had_lock: bool,
+    /// Whether the command ended before the lock did.
+    has_run: bool,
     /// Whether a signal told us to end when there was nothing left but a hook.
     is_told: bool,
     /// The hooks that were started.
@@ -144,6 +147,13 @@ impl Front<'_> {
                     self.is_late = false;
                 }
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
+                Ok(Some(News::Ran { code, by_signal, ms })) => {
+                    self.good_until = None;
+                    self.has_run = true;
+                    let number = i32::from(code) - 128;
+                    let exit = if by_signal { Exit::Signal(number) } else { Exit::Code(code) };
+                    self.plan.trace.borrow_mut().ran(exit, Duration::from_millis(ms));
+                }
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
                 Ok(Some(News::Interrupted { lent })) => interrupted = Some(lent),
                 Ok(Some(News::CleansUp { code })) => break Exit::Code(code),
@@ -299,7 +309,7 @@ impl Front<'_> {
         self.dismiss();
         let exit = self.end_command(why);
         let mut trace = self.plan.trace.borrow_mut();
-        if exit == Exit::Failed {
+        if exit == Exit::Failed && !self.has_run {
             trace.killed();
         }
         trace.write_end(exit, self.plan.say);
@@ -318,6 +328,9 @@ impl Front<'_> {
             (&**words, &**fate, Exit::Lost)
         } else if let Some(why) = why {
             (why, "; the command was killed", Exit::Lost)
+        } else if self.has_run {
+            let words = "the process that held the lock was killed when the command had ended";
+            (words, "; the lock ends by itself", Exit::Failed)
         } else if self.had_lock {
             ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
         } else {
