@@ -71,7 +71,7 @@ fn watch(mut line: UnixStream, front: Pid, holder: Pid) {
     while line.read_exact(&mut bytes).is_ok() {
         match News::from_bytes(bytes) {
             Ok(News::GoodFor(_)) => has_command = true,
-            Ok(News::NothingToGuard) => has_command = false,
+            Ok(News::NothingToGuard | News::Ran { .. }) => has_command = false,
             _ => {}
         }
     }
