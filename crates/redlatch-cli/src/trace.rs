@@ -21,6 +21,7 @@ use crate::{
     exit::Exit,
     facts,
     failure::Failure,
+    name,
     plain::plain,
     say::{Event, Say, Then, millis},
     secrets::hide,
@@ -32,6 +33,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
     fs,
+    os::unix::ffi::OsStrExt as _,
     sync::mpsc,
     thread,
     time::{Duration, Instant, SystemTime},
@@ -39,6 +41,9 @@ use std::{
 
 /// Longer reasons are cut: a line must fit into one write.
 const LONGEST: usize = 2000;
+
+/// The longest name of a lock, in bytes.
+const LONGEST_NAME: usize = 1024;
 
 /// How long to wait for a slow disk.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -61,13 +66,15 @@ pub(crate) struct Trace {
 pub(crate) struct About {
     task: Task,
     names: Vec<String>,
+    ids: Vec<String>,
     command: Option<String>,
 }
 
 impl About {
     pub(crate) fn new(task: Task, names: &[OsString]) -> Self {
-        let names = names.iter().map(|name| shown(name)).collect();
-        About { task, names, command: None }
+        let ids = ids(names);
+        let names = names.iter().map(|name| cut(shown(name))).collect();
+        About { task, names, ids, command: None }
     }
 
     /// The same, for this command; only its first word is kept.
@@ -78,12 +85,13 @@ impl About {
 
     /// The attempt begins now.
     pub(crate) fn begin(self, place: Place) -> Trace {
-        let About { task, names, command } = self;
+        let About { task, names, ids, command } = self;
         let host = nix::unistd::gethostname().unwrap_or_default();
         let record = Record {
             time: SystemTime::now(),
             task,
             names,
+            ids,
             host: host.to_string_lossy().into_owned(),
             user: user(),
             pid: std::process::id(),
@@ -320,6 +328,27 @@ fn end_of(exit: Exit) -> End {
 /// A name, or a word of a command, with nothing that looks like a password.
 fn shown(word: &OsStr) -> String {
     hide(&word.to_string_lossy())
+}
+
+/// A name that no lock can have, because it is too long, is cut.
+fn cut(mut name: String) -> String {
+    if name.len() > LONGEST_NAME {
+        let ends = name.char_indices().map(|(at, sign)| at + sign.len_utf8());
+        let end = ends.take_while(|end| *end <= LONGEST_NAME).last().unwrap_or_default();
+        name.truncate(end);
+        name.push('…');
+    }
+    name
+}
+
+/// The names exactly, unless they are text, or may contain a password.
+fn ids(names: &[OsString]) -> Vec<String> {
+    let is_told =
+        |name: &OsString| name.len() <= LONGEST_NAME && shown(name) == name.to_string_lossy();
+    if names.iter().all(|name| name.to_str().is_some()) || !names.iter().all(is_told) {
+        return Vec::new();
+    }
+    names.iter().map(|name| name::id(name.as_bytes())).collect()
 }
 
 /// How many nodes voted which way: `granted 2, down 1`.

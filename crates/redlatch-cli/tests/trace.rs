@@ -397,6 +397,13 @@ fn last(sandbox: &Sandbox, words: &str) -> (String, Value) {
     (redlatch(sandbox, &log).stdout, serde_json::from_str(&json).unwrap())
 }
 
+/// What `--metrics-dir .` has written.
+fn metrics(sandbox: &Sandbox) -> String {
+    let mut files = fs::read_dir(sandbox.dir()).unwrap().map(|file| file.unwrap().path());
+    let written = files.find(|path| path.extension().is_some_and(|end| end == "prom"));
+    fs::read_to_string(written.unwrap()).unwrap()
+}
+
 #[test]
 fn whoever_is_killed_while_it_keeps_the_lock_has_run_its_command() {
     for (victim, why, exit) in [
@@ -419,11 +426,7 @@ fn whoever_is_killed_while_it_keeps_the_lock_has_run_its_command() {
         assert!(told.contains(" (--at-least); "), "{told}");
         assert_eq!((&json["ended"], &json["command_exit"]), (&"exited".into(), &0.into()));
         assert_eq!(json["exit"], exit, "{told}");
-        let metrics = fs::read_dir(sandbox.dir()).unwrap().map(|file| file.unwrap().path());
-        let mut files = metrics.filter(|path| path.extension().is_some_and(|end| end == "prom"));
-        let metrics = files.next().unwrap();
-        let succeeded = || fs::read_to_string(&metrics).unwrap().contains(r#"="succeeded""#);
-        eventually(PATIENCE, succeeded);
+        eventually(PATIENCE, || metrics(&sandbox).contains(r#"="succeeded""#));
     }
 }
 
@@ -530,4 +533,33 @@ fn a_job_that_was_never_started_is_told_as_such() {
     assert!(ended.stderr.contains("or the record could not be written"), "{ended:?}");
     redlatch(&sandbox, &["log", "--since", "nonsense"]).exits_with(125);
     redlatch(&sandbox, &["log", "--log", "off"]).exits_with(125);
+}
+
+#[test]
+fn a_name_that_is_far_too_long_is_cut_in_the_log_and_in_metrics() {
+    let sandbox = Sandbox::embedded();
+    let name = "ü".repeat(30_000);
+
+    redlatch(&sandbox, &["run", &name, "--metrics-dir", ".", "--", "true"]).exits_with(125);
+
+    let told = traced(&sandbox)[0]["names"][0].as_str().unwrap().to_owned();
+    assert!(told == "ü".repeat(512) + "…", "{} bytes", told.len());
+    let metrics = metrics(&sandbox);
+    assert!(metrics.contains(&told) && !metrics.contains(&"ü".repeat(513)));
+}
+
+#[test]
+fn lines_of_the_log_that_cannot_be_read_are_counted() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+    let path = sandbox.path("redlatch/runs.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    assert_eq!(redlatch(&sandbox, &["log"]).exits_with(0).stderr, "");
+    fs::write(&path, format!("{}\n{whole}nonsense\n", &whole[..50])).unwrap();
+
+    for args in [&["log"][..], &["log", "--json"]] {
+        let told = redlatch(&sandbox, args).exits_with(0);
+        assert_eq!(told.stdout.lines().count(), 1, "{told:?}");
+        assert!(told.stderr.contains(": 2 lines cannot be read"), "{told:?}");
+    }
 }

@@ -1,8 +1,9 @@
 //! One attempt to get a lock, or to do something with it, as the log keeps it.
 
 use super::process;
+use crate::name;
 use serde::{Deserialize, Serialize};
-use std::time::SystemTime;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, time::SystemTime};
 
 /// One line of the log. An attempt has up to four: one if it waits, one when the
 /// command has been running for a while, one when it is done and `--at-least` keeps the
@@ -14,6 +15,9 @@ pub(crate) struct Record {
     pub(crate) time: SystemTime,
     pub(crate) task: Task,
     pub(crate) names: Vec<String>,
+    /// The names exactly, percent-encoded, if one of them is not text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ids: Vec<String>,
     pub(crate) host: String,
     pub(crate) user: String,
     pub(crate) pid: u32,
@@ -167,6 +171,14 @@ impl Record {
             (Outcome::Granted, None | Some(End::Exited | End::Signal)) => Ending::CommandFailed,
             (Outcome::Granted, Some(end)) => Ending::Ended(end),
             (outcome, _) => Ending::NotRun(outcome),
+        }
+    }
+
+    /// Whether it is about this lock.
+    pub(crate) fn is_on(&self, name: &OsStr) -> bool {
+        match self.ids.as_slice() {
+            [] => self.names.iter().any(|known| *known == name.to_string_lossy()),
+            ids => ids.contains(&name::id(name.as_bytes())),
         }
     }
 
