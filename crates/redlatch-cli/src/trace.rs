@@ -6,6 +6,7 @@
 //! stderr, and in syslog for `--quiet`.
 
 mod log_file;
+mod names;
 mod place;
 mod process;
 mod record;
@@ -21,19 +22,18 @@ use crate::{
     exit::Exit,
     facts,
     failure::Failure,
-    name,
     plain::plain,
     say::{Event, Say, Then, millis},
     secrets::hide,
     settings::Settings,
 };
+use names::{named, shown};
 use record::{End, Outcome};
 use redlatch::{Lease, OwnerParts, Votes};
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fmt::Write as _,
     fs,
-    os::unix::ffi::OsStrExt as _,
     sync::mpsc,
     thread,
     time::{Duration, Instant, SystemTime},
@@ -41,9 +41,6 @@ use std::{
 
 /// Longer reasons are cut: a line must fit into one write.
 const LONGEST: usize = 2000;
-
-/// The longest name of a lock, in bytes.
-const LONGEST_NAME: usize = 1024;
 
 /// How long to wait for a slow disk.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -72,8 +69,8 @@ pub(crate) struct About {
 
 impl About {
     pub(crate) fn new(task: Task, names: &[OsString]) -> Self {
-        let ids = ids(names);
-        let names = names.iter().map(|name| cut(shown(name))).collect();
+        let ids = names::ids(names);
+        let names = names.iter().map(|name| named(name)).collect();
         About { task, names, ids, command: None }
     }
 
@@ -323,32 +320,6 @@ fn end_of(exit: Exit) -> End {
         Exit::Signal(_) => End::Signal,
         _ => End::Exited,
     }
-}
-
-/// A name, or a word of a command, with nothing that looks like a password.
-fn shown(word: &OsStr) -> String {
-    hide(&word.to_string_lossy())
-}
-
-/// A name that no lock can have, because it is too long, is cut.
-fn cut(mut name: String) -> String {
-    if name.len() > LONGEST_NAME {
-        let ends = name.char_indices().map(|(at, sign)| at + sign.len_utf8());
-        let end = ends.take_while(|end| *end <= LONGEST_NAME).last().unwrap_or_default();
-        name.truncate(end);
-        name.push('…');
-    }
-    name
-}
-
-/// The names exactly, unless they are text, or may contain a password.
-fn ids(names: &[OsString]) -> Vec<String> {
-    let is_told =
-        |name: &OsString| name.len() <= LONGEST_NAME && shown(name) == name.to_string_lossy();
-    if names.iter().all(|name| name.to_str().is_some()) || !names.iter().all(is_told) {
-        return Vec::new();
-    }
-    names.iter().map(|name| name::id(name.as_bytes())).collect()
 }
 
 /// How many nodes voted which way: `granted 2, down 1`.
