@@ -433,6 +433,9 @@ pub(crate) struct ExporterArgs {
 pub(crate) struct HookArgs {
     /// A shell command to run if there is no lock, so that COMMAND is not run.
     ///
+    /// It does not run if a signal ended the wait, if the settings are wrong or if
+    /// COMMAND was not found.
+    ///
     /// It finds the facts in its environment: REDLATCH_EVENT (skipped or lost),
     /// REDLATCH_RESOURCE, REDLATCH_REASON, REDLATCH_EXIT, REDLATCH_WAITED_MS,
     /// REDLATCH_VOTES, REDLATCH_FENCING_TOKEN. Its output goes to stderr.

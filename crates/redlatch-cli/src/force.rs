@@ -160,7 +160,7 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
         let _ = write!(
             words,
             "; on {strange} of {nodes} nodes the key is no lock and stays, since it does not \
-             expire or is no text; if nobody needs it: `redis-cli DEL {}`",
+             expire, is no text or is longer than 64 KiB; if nobody needs it: `redis-cli DEL {}`",
             quoted(name)
         );
     }
@@ -180,6 +180,9 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
         0 => Exit::Done,
         _ => Exit::Failed,
     };
+    if exit == Exit::TooFewNodes {
+        let _ = write!(words, "; it is not known whether {name} is free");
+    }
     (words, exit)
 }
 

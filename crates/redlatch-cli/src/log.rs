@@ -30,10 +30,18 @@ pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
     let Some(file) = place.log else {
         return Err(Failure::new(Exit::Failed, "there is no log: it is turned off"));
     };
-    let records = file.expect_dir().and_then(|()| file.read()).map_err(|error| {
+    let (records, unread) = file.expect_dir().and_then(|()| file.read()).map_err(|error| {
         let words = format!("the log {} cannot be read: {error}", file.path.display());
         Failure::new(Exit::Failed, words)
     })?;
+    if unread > 0 {
+        let lines = if unread == 1 { "1 line" } else { &format!("{unread} lines") };
+        let words = format!(
+            "{}: {lines} cannot be read: cut off by a full disk, or written by another version",
+            file.path.display()
+        );
+        eprintln!("redlatch: {}", plain(&words));
+    }
     let records = joined(records);
     let chosen = choose(&records, args);
     if args.json {
@@ -67,10 +75,8 @@ fn joined(lines: Vec<Record>) -> Vec<Record> {
 }
 
 fn choose<'a>(records: &'a [Record], args: &LogArgs) -> Vec<&'a Record> {
-    let names: Vec<_> = args.names.iter().map(|name| name.to_string_lossy()).collect();
     let is_wanted = |record: &&Record| {
-        let is_named =
-            names.is_empty() || record.names.iter().any(|name| names.contains(&name.into()));
+        let is_named = args.names.is_empty() || args.names.iter().any(|name| record.is_on(name));
         // What still runs, or waits, has not failed.
         let is_failure = !record.is_success() && !record.is_running();
         is_named

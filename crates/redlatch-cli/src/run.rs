@@ -121,7 +121,7 @@ impl Plan {
             on_lost: args.on_lost,
             pass_secrets: args.pass_secrets,
             held: args.conflict_exit_code.map_or(Exit::Held, Exit::HeldAs),
-            trace: RefCell::new(trace.on(&settings)),
+            trace: RefCell::new(trace.on(&settings).at_least(args.at_least)),
             hooks: Hooks::new(args.hooks),
             settings,
             say,

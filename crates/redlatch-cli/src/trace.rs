@@ -6,6 +6,7 @@
 //! stderr, and in syslog for `--quiet`.
 
 mod log_file;
+mod names;
 mod place;
 mod process;
 mod record;
@@ -22,14 +23,15 @@ use crate::{
     facts,
     failure::Failure,
     plain::plain,
-    say::{Event, Say, millis},
+    say::{Event, Say, Then, millis},
     secrets::hide,
     settings::Settings,
 };
+use names::{named, shown};
 use record::{End, Outcome};
 use redlatch::{Lease, OwnerParts, Votes};
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fmt::Write as _,
     fs,
     sync::mpsc,
@@ -61,13 +63,15 @@ pub(crate) struct Trace {
 pub(crate) struct About {
     task: Task,
     names: Vec<String>,
+    ids: Vec<String>,
     command: Option<String>,
 }
 
 impl About {
     pub(crate) fn new(task: Task, names: &[OsString]) -> Self {
-        let names = names.iter().map(|name| shown(name)).collect();
-        About { task, names, command: None }
+        let ids = names::ids(names);
+        let names = names.iter().map(|name| named(name)).collect();
+        About { task, names, ids, command: None }
     }
 
     /// The same, for this command; only its first word is kept.
@@ -78,12 +82,13 @@ impl About {
 
     /// The attempt begins now.
     pub(crate) fn begin(self, place: Place) -> Trace {
-        let About { task, names, command } = self;
+        let About { task, names, ids, command } = self;
         let host = nix::unistd::gethostname().unwrap_or_default();
         let record = Record {
             time: SystemTime::now(),
             task,
             names,
+            ids,
             host: host.to_string_lossy().into_owned(),
             user: user(),
             pid: std::process::id(),
@@ -95,6 +100,10 @@ impl About {
             votes: None,
             token: None,
             ended: None,
+            command_exit: None,
+            ran_ms: None,
+            lost_ms: None,
+            at_least_ms: None,
             why: None,
             held_ms: None,
             exit: None,
@@ -113,6 +122,12 @@ impl Trace {
         self.record.nodes = settings.names();
         let wait = settings.wait();
         self.record.wait_ms = (wait != Duration::MAX).then(|| millis(wait));
+        self
+    }
+
+    /// The same attempt, which keeps the lock for at least this time.
+    pub(crate) fn at_least(mut self, time: Duration) -> Self {
+        self.record.at_least_ms = (!time.is_zero()).then(|| millis(time));
         self
     }
 
@@ -156,8 +171,27 @@ impl Trace {
         }
     }
 
+    /// The command has ended, after it ran for this long.
+    pub(crate) fn ran(&mut self, exit: Exit, time: Duration) {
+        self.record.ran_ms = Some(millis(time));
+        self.record.ended.get_or_insert(end_of(exit));
+        if matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
+            self.record.command_exit = Some(exit.code());
+        }
+    }
+
+    /// The lock is lost from now on.
+    pub(crate) fn lost(&mut self) {
+        let after = self.granted.map(|since| millis(since.elapsed()));
+        self.record.lost_ms = self.record.lost_ms.or(after);
+    }
+
     /// Something was reported: whatever went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
+        // If the command is over, nobody knows when that happened.
+        if matches!(event, Event::Lost { then, .. } if *then != Then::Over) {
+            self.lost();
+        }
         // That the command was killed with redlatch is on record already.
         let is_known =
             self.record.ended == Some(End::Killed) && matches!(event, Event::Killed { .. });
@@ -254,13 +288,11 @@ impl Trace {
             Some(_) if self.record.task != Task::Run => {}
             Some(since) => {
                 self.record.held_ms = Some(millis(since.elapsed()));
-                self.record.ended.get_or_insert(match exit {
-                    Exit::Lost => End::Lost,
-                    Exit::MaxHold => End::MaxHold,
-                    Exit::Failed | Exit::NotExecutable | Exit::NotFound => End::NotStarted,
-                    Exit::Signal(_) => End::Signal,
-                    _ => End::Exited,
-                });
+                let end = self.record.ended.get_or_insert(end_of(exit));
+                // The loss may be seen when the command is done.
+                if exit == Exit::Lost && !was_killed {
+                    *end = End::Lost;
+                }
             }
             None => {
                 self.record.waited_ms = millis(self.began.elapsed());
@@ -279,9 +311,15 @@ impl Trace {
     }
 }
 
-/// A name, or a word of a command, with nothing that looks like a password.
-fn shown(word: &OsStr) -> String {
-    hide(&word.to_string_lossy())
+/// How a command with this status ended.
+fn end_of(exit: Exit) -> End {
+    match exit {
+        Exit::Lost => End::Lost,
+        Exit::MaxHold => End::MaxHold,
+        Exit::Failed | Exit::NotExecutable | Exit::NotFound => End::NotStarted,
+        Exit::Signal(_) => End::Signal,
+        _ => End::Exited,
+    }
 }
 
 /// How many nodes voted which way: `granted 2, down 1`.

@@ -156,6 +156,39 @@ fn the_nodes_where_a_lock_was_not_taken_away_are_named_as_such() {
     let words =
         "x was held by ada; taken away on 1 of 3 nodes; not known on 2 of 3 nodes: redis://";
     assert!(forced.contains(words), "{forced}");
+    assert!(forced.contains("; it is not known whether x is free"), "{forced}");
+    let told = redlatch(&sandbox, &["log", "--last", "1"]).stdout;
+    assert!(told.contains(words) && !told.contains("not released"), "{told}");
+}
+
+#[test]
+fn a_lock_of_another_library_is_taken_away_however_long_its_value_is() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let put = |length| {
+        for server in &servers {
+            server.run(&["SET", "x", &"v".repeat(length), "PX", "600000"]);
+        }
+        redlatch(&sandbox, &["status", "x"]).exits_with(121);
+    };
+    for length in [512, 513, 65_536] {
+        put(length);
+        let forced = redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(0);
+        let words = "x was held by another client; taken away on 3 of 3 nodes";
+        assert!(forced.stdout.contains(words), "{length}: {forced:?}");
+        assert!(sandbox.is_free("x"), "{length}");
+    }
+
+    put(65_537);
+    let forced = redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(125).stderr;
+
+    assert!(forced.contains("the key is no lock and stays, since"), "{forced}");
+    assert!(
+        forced.contains("longer than 64 KiB; if nobody needs it: `redis-cli DEL x`"),
+        "{forced}"
+    );
+    let told = redlatch(&sandbox, &["log", "--last", "1"]).stdout;
+    assert!(told.contains("not released: x was taken away on no node"), "{told}");
+    assert!(!sandbox.is_free("x"));
 }
 
 #[test]

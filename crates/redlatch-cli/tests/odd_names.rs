@@ -107,3 +107,16 @@ fn nothing_that_cannot_be_seen_reaches_a_person() {
     let top = &lines(&redlatch(&sandbox, &["top", "--json", "--once"]).exits_with(0).stdout)[0];
     assert_eq!(top["locks"][0]["command"], "c\u{feff}");
 }
+
+#[test]
+fn the_log_tells_names_apart_that_are_no_text() {
+    let sandbox = Sandbox::embedded();
+    for name in [b"\xff", b"\xfe"] {
+        redlatch(&sandbox, &of(&["acquire"], name)).exits_with(0);
+    }
+
+    let log = redlatch(&sandbox, &["log", "--json", "--id", "%ff"]).exits_with(0).stdout;
+
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert_eq!(lines(&log)[0]["ids"], serde_json::json!(["%ff"]), "{log}");
+}

@@ -377,6 +377,109 @@ fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
     }
 }
 
+/// A `run` whose command is done, and which keeps the lock for `--at-least`.
+fn lingering(sandbox: &Sandbox) -> support::Running {
+    let run = ["run", "x", "--at-least", "10m", "--metrics-dir", ".", "--", "true"];
+    let run = start(sandbox.redlatch(run));
+    let mut told = String::new();
+    eventually(PATIENCE, || {
+        told = redlatch(sandbox, &["log", "x"]).stdout;
+        told.contains("x  true ran for ") && told.contains("; its lock is kept (--at-least)")
+    });
+    run
+}
+
+/// The last attempt, in words and as JSON, once the words are on record.
+fn last(sandbox: &Sandbox, words: &str) -> (String, Value) {
+    let log = ["log", "x", "--last", "1"];
+    eventually(PATIENCE, || redlatch(sandbox, &log).stdout.contains(words));
+    let json = redlatch(sandbox, &[&log[..], &["--json"]].concat()).stdout;
+    (redlatch(sandbox, &log).stdout, serde_json::from_str(&json).unwrap())
+}
+
+/// What `--metrics-dir .` has written.
+fn metrics(sandbox: &Sandbox) -> String {
+    let mut files = fs::read_dir(sandbox.dir()).unwrap().map(|file| file.unwrap().path());
+    let written = files.find(|path| path.extension().is_some_and(|end| end == "prom"));
+    fs::read_to_string(written.unwrap()).unwrap()
+}
+
+#[test]
+fn whoever_is_killed_while_it_keeps_the_lock_has_run_its_command() {
+    for (victim, why, exit) in [
+        ("front", "; SIGKILL cut --at-least short", 137),
+        ("holder", "; the process that held the lock was killed when the command had ended", 125),
+        ("nobody", "; SIGTERM cut --at-least short", 0),
+    ] {
+        let sandbox = Sandbox::embedded();
+        let front = lingering(&sandbox);
+        match victim {
+            "front" => send("KILL", front.pid()),
+            "holder" => send("KILL", child_of(front.pid())),
+            _ => send("TERM", front.pid()),
+        }
+
+        let (told, json) = last(&sandbox, why);
+
+        assert!(told.contains("x  true ran for "), "{told}");
+        assert!(told.contains("; kept its lock for "), "{told}");
+        assert!(told.contains(" (--at-least); "), "{told}");
+        assert_eq!((&json["ended"], &json["command_exit"]), (&"exited".into(), &0.into()));
+        assert_eq!(json["exit"], exit, "{told}");
+        eventually(PATIENCE, || metrics(&sandbox).contains(r#"="succeeded""#));
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_with_all_it_is_while_it_keeps_the_lock_is_on_record() {
+    let sandbox = Sandbox::embedded();
+    let front = lingering(&sandbox);
+    let all = with_descendants(front.pid());
+    for signal in ["STOP", "KILL"] {
+        for pid in &all {
+            send(signal, *pid);
+        }
+    }
+    all[..all.len() - 1].iter().copied().for_each(dies);
+    drop(front);
+
+    let told = redlatch(&sandbox, &["log", "x", "--failed"]).exits_with(0).stdout;
+
+    assert!(told.contains("x  true ran for "), "{told}");
+    assert!(told.contains("; redlatch was killed before it released the lock, or "), "{told}");
+}
+
+#[test]
+fn a_lock_that_is_lost_is_told_with_the_time_of_the_loss() {
+    let sandbox = Sandbox::embedded();
+    let script = "redlatch release --force x --yes --quiet --log off; \
+                  until [ -e lost ]; do sleep 0.01; done";
+    let options = "x --ttl 600ms --on-lost warn --on-lost-run >lost";
+
+    sandbox.run(options, script).end().exits_with(123);
+
+    let (told, json) = last(&sandbox, "sh lost its lock after ");
+    assert!(told.contains(", and ran for "), "{told}");
+    let (lost, ran) = (json["lost_ms"].as_u64().unwrap(), json["ran_ms"].as_u64().unwrap());
+    assert!(lost <= ran, "{json}");
+}
+
+#[test]
+fn the_signal_that_ended_a_command_or_a_wait_is_told() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "x", "--", "sh", "-c", "kill -TERM $$"]).exits_with(143);
+    let (told, _) = last(&sandbox, "exit 143");
+    assert!(told.contains("sh was ended by SIGTERM; it ran for "), "{told}");
+
+    let _holder = sandbox.hold("x --log off");
+    let waiter = start(sandbox.redlatch(["run", "x", "--wait", "10m", "--", "true"]));
+    eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains(" is waiting "));
+    send("KILL", waiter.pid());
+
+    let (told, _) = last(&sandbox, "redlatch was killed while it waited, after ");
+    assert!(told.contains("; exit 137"), "{told}");
+}
+
 #[test]
 fn a_wait_that_is_over_is_one_attempt() {
     let sandbox = Sandbox::embedded();
@@ -430,4 +533,33 @@ fn a_job_that_was_never_started_is_told_as_such() {
     assert!(ended.stderr.contains("or the record could not be written"), "{ended:?}");
     redlatch(&sandbox, &["log", "--since", "nonsense"]).exits_with(125);
     redlatch(&sandbox, &["log", "--log", "off"]).exits_with(125);
+}
+
+#[test]
+fn a_name_that_is_far_too_long_is_cut_in_the_log_and_in_metrics() {
+    let sandbox = Sandbox::embedded();
+    let name = "ü".repeat(30_000);
+
+    redlatch(&sandbox, &["run", &name, "--metrics-dir", ".", "--", "true"]).exits_with(125);
+
+    let told = traced(&sandbox)[0]["names"][0].as_str().unwrap().to_owned();
+    assert!(told == "ü".repeat(512) + "…", "{} bytes", told.len());
+    let metrics = metrics(&sandbox);
+    assert!(metrics.contains(&told) && !metrics.contains(&"ü".repeat(513)));
+}
+
+#[test]
+fn lines_of_the_log_that_cannot_be_read_are_counted() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+    let path = sandbox.path("redlatch/runs.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    assert_eq!(redlatch(&sandbox, &["log"]).exits_with(0).stderr, "");
+    fs::write(&path, format!("{}\n{whole}nonsense\n", &whole[..50])).unwrap();
+
+    for args in [&["log"][..], &["log", "--json"]] {
+        let told = redlatch(&sandbox, args).exits_with(0);
+        assert_eq!(told.stdout.lines().count(), 1, "{told:?}");
+        assert!(told.stderr.contains(": 2 lines cannot be read"), "{told:?}");
+    }
 }

@@ -154,12 +154,14 @@ impl Cause {
         match self {
             Cause::Lost => Exit::Lost,
             Cause::MaxHold => Exit::MaxHold,
-            // What the caller sees: nobody but SIGKILL can end the front.
-            Cause::FrontDied => Exit::Signal(Signal::SIGKILL as i32),
+            Cause::FrontDied => FRONT_DIED,
             Cause::Told(exit) => exit,
         }
     }
 }
+
+/// What the caller sees if the front is dead: nobody but SIGKILL can end it.
+pub(super) const FRONT_DIED: Exit = Exit::Signal(Signal::SIGKILL as i32);
 
 /// The signals that ask a command to end.
 const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];

@@ -1,6 +1,6 @@
 //! After the command: keeps the lock for `--at-least`, then releases it.
 
-use super::{Plan, front_link::FrontLink, signals::ends_waiting, wire::Order};
+use super::{Plan, course::FRONT_DIED, front_link::FrontLink, signals::ends_waiting, wire::Order};
 use crate::{
     duration::show,
     exit::Exit,
@@ -35,16 +35,15 @@ pub(super) async fn linger(
                      {lost}",
                     show(left())
                 );
+                plan.trace.borrow_mut().lost();
                 plan.tell(&Event::Lost { reason: words, then: Then::Over });
                 Exit::Lost
             }
         },
         signal = told_to_end(line) => {
-            if let Some(signal) = signal {
-                let signal = signal.as_str();
-                plan.tell(&Event::CutShort { signal, left_ms: millis(left()) });
-            }
-            exit
+            let name = signal.unwrap_or(Signal::SIGKILL).as_str();
+            plan.tell(&Event::CutShort { signal: name, left_ms: millis(left()) });
+            if signal.is_some() { exit } else { FRONT_DIED }
         }
     }
 }

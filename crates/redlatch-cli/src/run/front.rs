@@ -83,7 +83,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                     good_until: None,
                     is_late: false,
                     overslept: None,
-                    had_lock: false,
+                    stage: Stage::Waits,
                     is_told: false,
                     hooks: Vec::new(),
                     plan,
@@ -124,13 +124,23 @@ struct Front<'a> {
     is_late: bool,
     /// This process was stopped past that time: for how long, and when that ended.
     overslept: Option<(Duration, Instant)>,
-    /// Whether the holder ever had the lock.
-    had_lock: bool,
+    stage: Stage,
     /// Whether a signal told us to end when there was nothing left but a hook.
     is_told: bool,
     /// The hooks that were started.
     hooks: Vec<Hook>,
     plan: &'a Plan,
+}
+
+/// How far the holder has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It never had the lock.
+    Waits,
+    /// It has the lock, for the command.
+    Runs,
+    /// The command has ended, before the lock did.
+    HasRun,
 }
 
 impl Front<'_> {
@@ -140,11 +150,18 @@ impl Front<'_> {
             match self.wait() {
                 Ok(Some(News::GoodUntil(time))) => {
                     self.plan.trace.borrow_mut().succeeded();
-                    self.had_lock = true;
+                    self.stage = Stage::Runs;
                     self.good_until = Some(time);
                     self.is_late = false;
                 }
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
+                Ok(Some(News::Ran { code, by_signal, ms })) => {
+                    self.good_until = None;
+                    self.stage = Stage::HasRun;
+                    let number = i32::from(code) - 128;
+                    let exit = if by_signal { Exit::Signal(number) } else { Exit::Code(code) };
+                    self.plan.trace.borrow_mut().ran(exit, Duration::from_millis(ms));
+                }
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
                 Ok(Some(News::Interrupted { lent })) => interrupted = Some(lent),
                 Ok(Some(News::CleansUp { code })) => break Exit::Code(code),
@@ -237,7 +254,7 @@ impl Front<'_> {
             let number = i32::try_from(info.ssi_signo).unwrap_or(0);
             if let Ok(signal) = Signal::try_from(number) {
                 // The holder that skipped the command does not wait for anything any more.
-                let is_idle = !self.had_lock && !self.hooks.is_empty();
+                let is_idle = self.stage == Stage::Waits && !self.hooks.is_empty();
                 self.is_told |= is_idle && signals::ends_waiting(signal);
                 self.order(Order::Signal(signal));
             }
@@ -302,7 +319,7 @@ impl Front<'_> {
         self.dismiss();
         let exit = self.end_command(why);
         let mut trace = self.plan.trace.borrow_mut();
-        if exit == Exit::Failed {
+        if exit == Exit::Failed && self.stage != Stage::HasRun {
             trace.killed();
         }
         trace.write_end(exit, self.plan.say);
@@ -311,7 +328,8 @@ impl Front<'_> {
 
     fn end_command(&self, why: Option<&str>) -> Exit {
         let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
-        let overslept = overslept.filter(|_| self.had_lock && why.is_none()).map(|(time, _)| time);
+        let had_lock = self.stage != Stage::Waits;
+        let overslept = overslept.filter(|_| had_lock && why.is_none()).map(|(time, _)| time);
         let late = overslept.map(too_late);
         let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(Pid::this()) {
@@ -321,7 +339,10 @@ impl Front<'_> {
             (&**words, &**fate, Exit::Lost)
         } else if let Some(why) = why {
             (why, "; the command was killed", Exit::Lost)
-        } else if self.had_lock {
+        } else if self.stage == Stage::HasRun {
+            let words = "the process that held the lock was killed when the command had ended";
+            (words, "; the lock ends by itself", Exit::Failed)
+        } else if had_lock {
             ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
         } else {
             (

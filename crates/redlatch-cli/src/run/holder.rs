@@ -11,7 +11,7 @@
 use super::{
     Plan,
     boot_time::BootTime,
-    course::{Act, Cause, Course, Event as Happening},
+    course::{Act, Cause, Course, Event as Happening, FRONT_DIED},
     ending::{give_back, linger},
     family::PATIENCE,
     front_link::FrontLink,
@@ -118,7 +118,7 @@ async fn hold(
         }
         Err(NoLock::FrontDied) => {
             plan.trace.borrow_mut().killed();
-            return Exit::Failed;
+            return FRONT_DIED;
         }
         Err(NoLock::Signal(signal)) => {
             let at_terminal = terminal.is_some_and(|terminal| terminal.is_home());
@@ -140,13 +140,21 @@ async fn hold(
         Ok((job, children)) => {
             let exit = tokio::select! {
                 exit = watch(plan, line, &guard, job, children) => exit,
-                never = trace_start(plan) => match never {},
+                never = trace_start(plan, taken) => match never {},
                 never = health.report(plan) => match never {},
             };
-            line.tell(News::NothingToGuard);
-            match exit {
-                Exit::Lost | Exit::MaxHold => exit,
-                exit => linger(plan, line, &guard, taken, exit).await,
+            let (code, ran) = (exit.code(), taken.elapsed());
+            plan.trace.borrow_mut().ran(exit, ran);
+            if matches!(exit, Exit::Lost | Exit::MaxHold) {
+                line.tell(News::NothingToGuard);
+                exit
+            } else {
+                let by_signal = matches!(exit, Exit::Signal(_));
+                line.tell(News::Ran { code, by_signal, ms: millis(ran) });
+                tokio::select! {
+                    exit = linger(plan, line, &guard, taken, exit) => exit,
+                    never = trace_start(plan, taken) => match never {},
+                }
             }
         }
         Err(not_started) => {
@@ -159,9 +167,10 @@ async fn hold(
     exit
 }
 
-/// Leaves a trace of a command that runs for long: its end may never be written.
-async fn trace_start(plan: &Plan) -> Infallible {
-    tokio::time::sleep(SHORT).await;
+/// Leaves a trace of a command that runs for long, or of a lock that is kept for long
+/// after it: their end may never be written.
+async fn trace_start(plan: &Plan, taken: Instant) -> Infallible {
+    tokio::time::sleep(SHORT.saturating_sub(taken.elapsed())).await;
     plan.trace.borrow().write_start();
     std::future::pending().await
 }

@@ -92,7 +92,7 @@ fn watch(mut line: UnixStream, grace: Duration, front: Pid, holder: Pid) {
         }
         match News::from_bytes(bytes) {
             Ok(News::GoodUntil(time)) => good_until = Some(time.after(grace)),
-            Ok(News::NothingToGuard) => good_until = None,
+            Ok(News::NothingToGuard | News::Ran { .. }) => good_until = None,
             _ => {}
         }
     }

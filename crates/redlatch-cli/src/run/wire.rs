@@ -26,6 +26,9 @@ pub(super) enum News {
     GoodUntil(BootTime),
     /// No command is running, so none can outlive its lock.
     NothingToGuard,
+    /// The same: the command ended by itself, or by a signal, with this status, after it
+    /// ran for this long.
+    Ran { code: u8, by_signal: bool, ms: u64 },
     /// The command stopped, as on Ctrl-Z: stop, too. If it stopped because it wants the
     /// terminal, stop only if the front doesn't have the terminal by now.
     Stop { wants_terminal: bool },
@@ -63,6 +66,9 @@ impl News {
         match self {
             News::GoodUntil(BootTime(nanos)) => message(b'g', nanos),
             News::NothingToGuard => message(b'n', 0),
+            News::Ran { code, by_signal, ms } => {
+                message(b'r', ms << 9 | u64::from(by_signal) << 8 | u64::from(code))
+            }
             News::Stop { wants_terminal } => message(b's', u64::from(wants_terminal)),
             News::Interrupted { lent } => message(b'i', u64::from(lent)),
             News::CleansUp { code } => message(b'u', u64::from(code)),
@@ -73,6 +79,10 @@ impl News {
         match parts(bytes) {
             (b'g', nanos) => Ok(News::GoodUntil(BootTime(nanos))),
             (b'n', _) => Ok(News::NothingToGuard),
+            (b'r', number) => {
+                let code = number.to_le_bytes()[0];
+                Ok(News::Ran { code, by_signal: number & 1 << 8 != 0, ms: number >> 9 })
+            }
             (b's', wants) => Ok(News::Stop { wants_terminal: wants != 0 }),
             (b'i', lent) => Ok(News::Interrupted { lent: lent != 0 }),
             (b'u', code) => {
@@ -114,6 +124,8 @@ mod tests {
         for news in [
             News::GoodUntil(BootTime(1_234_567_890)),
             News::NothingToGuard,
+            News::Ran { code: 255, by_signal: false, ms: 1 << 50 },
+            News::Ran { code: 0, by_signal: true, ms: 0 },
             News::Stop { wants_terminal: true },
             News::Stop { wants_terminal: false },
             News::Interrupted { lent: true },

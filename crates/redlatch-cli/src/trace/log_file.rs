@@ -47,20 +47,24 @@ impl LogFile {
         file.write_all(&line)
     }
 
-    /// Reads the predecessor, then the log itself. Skips what is no record: a line that
-    /// was cut off by a full disk, or that a later version wrote.
-    pub(crate) fn read(&self) -> io::Result<Vec<Record>> {
-        let mut records = Vec::new();
+    /// Reads the predecessor, then the log itself. Skips, and counts, lines that are no
+    /// record: a full disk cut them off, or a later version wrote them.
+    pub(crate) fn read(&self) -> io::Result<(Vec<Record>, usize)> {
+        let (mut records, mut unread) = (Vec::new(), 0);
         for path in [self.predecessor(), self.path.clone()] {
             let text = match fs::read(&path) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            let lines = text.split(|byte| *byte == b'\n');
-            records.extend(lines.filter_map(parse));
+            for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                match parse(line) {
+                    Some(record) => records.push(record),
+                    None => unread += 1,
+                }
+            }
         }
-        Ok(records)
+        Ok((records, unread))
     }
 
     fn open(&self) -> io::Result<File> {

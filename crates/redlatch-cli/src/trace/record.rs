@@ -1,12 +1,13 @@
 //! One attempt to get a lock, or to do something with it, as the log keeps it.
 
 use super::process;
+use crate::name;
 use serde::{Deserialize, Serialize};
-use std::time::SystemTime;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, time::SystemTime};
 
-/// One line of the log. An attempt has up to three: one if it waits, one when the
-/// command has been running for a while, and one when it is over; they have the same
-/// time, host and process id.
+/// One line of the log. An attempt has up to four: one if it waits, one when the
+/// command has been running for a while, one when it is done and `--at-least` keeps the
+/// lock, and one when all is over; they have the same time, host and process id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// When the attempt began.
@@ -14,6 +15,9 @@ pub(crate) struct Record {
     pub(crate) time: SystemTime,
     pub(crate) task: Task,
     pub(crate) names: Vec<String>,
+    /// The names exactly, percent-encoded, if one of them is not text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ids: Vec<String>,
     pub(crate) host: String,
     pub(crate) user: String,
     pub(crate) pid: u32,
@@ -37,6 +41,19 @@ pub(crate) struct Record {
     /// How the command ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<End>,
+    /// Its exit status, if it ended by itself or by a signal. That of `redlatch` may be
+    /// another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command_exit: Option<u8>,
+    /// How long it ran, from the moment the lock was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ran_ms: Option<u64>,
+    /// After which time the lock was lost, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lost_ms: Option<u64>,
+    /// `--at-least`: for how long to keep the lock, however short the command is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) at_least_ms: Option<u64>,
     /// Everything that went wrong, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
@@ -147,9 +164,21 @@ impl Record {
     pub(crate) fn ending(&self) -> Ending {
         match (self.outcome, self.ended) {
             (Outcome::Granted, _) if self.is_success() => Ending::Succeeded,
+            // Whatever became of redlatch afterwards.
+            (Outcome::Granted, Some(End::Exited)) if self.command_exit == Some(0) => {
+                Ending::Succeeded
+            }
             (Outcome::Granted, None | Some(End::Exited | End::Signal)) => Ending::CommandFailed,
             (Outcome::Granted, Some(end)) => Ending::Ended(end),
             (outcome, _) => Ending::NotRun(outcome),
+        }
+    }
+
+    /// Whether it is about this lock.
+    pub(crate) fn is_on(&self, name: &OsStr) -> bool {
+        match self.ids.as_slice() {
+            [] => self.names.iter().any(|known| *known == name.to_string_lossy()),
+            ids => ids.contains(&name::id(name.as_bytes())),
         }
     }
 
@@ -174,6 +203,11 @@ impl Record {
         self
     }
 
+    /// Whether the command ended before `--at-least` was over, so that the lock was kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.ended, Some(End::Exited | End::Signal)) && self.ran_ms < self.at_least_ms
+    }
+
     /// Whether it did what it should: the lock was taken, and the command succeeded.
     pub(crate) fn is_success(&self) -> bool {
         self.outcome == Outcome::Granted && self.exit == Some(0)
@@ -196,9 +230,10 @@ impl Record {
     /// How far the attempt had come. Lines may be written out of order.
     fn stage(&self) -> u8 {
         match self.outcome {
-            _ if !self.is_open() => 2,
+            _ if !self.is_open() => 3,
             Outcome::Waiting => 0,
-            _ => 1,
+            _ if self.ended.is_none() => 1,
+            _ => 2,
         }
     }
 }

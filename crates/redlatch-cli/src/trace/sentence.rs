@@ -2,6 +2,7 @@
 
 use super::record::{End, Outcome, Record, Task};
 use crate::{duration::show, local_time::LocalTime};
+use nix::sys::signal::Signal;
 use std::{fmt::Write as _, time::Duration};
 
 /// What came of the attempt, in one line.
@@ -14,6 +15,10 @@ pub(crate) fn sentence(record: &Record) -> String {
         (Task::Acquire, _) => format!("acquire: not locked{}", because(record)),
         (Task::Extend, _) => format!("extend: not extended{}", because(record)),
         (Task::Release, _) => format!("release: not released{}", because(record)),
+        // Some nodes may have let it go.
+        (Task::ForceRelease, Outcome::TooFewNodes) => {
+            format!("release --force by {}{}", record.user, because(record))
+        }
         (Task::ForceRelease, _) => {
             format!("release --force by {}: not released{}", record.user, because(record))
         }
@@ -42,8 +47,7 @@ fn waits(record: &Record) -> String {
 /// How a command that was started ended.
 fn ran(record: &Record) -> String {
     let command = record.command.as_deref().unwrap_or("the command");
-    let held = |word| record.held_ms.map_or(String::new(), |ms| format!(" {word} {}", millis(ms)));
-    let after = held("after");
+    let after = timed(" after ", record.held_ms);
     let waited = match record.waited_ms {
         0..1000 => String::new(),
         waited => format!(", after waiting for {}", millis(waited)),
@@ -57,20 +61,51 @@ fn ran(record: &Record) -> String {
              were killed together, or the machine went down"
         ),
         Some(End::Exited | End::Signal) => {
-            let held = held("for");
-            let how = match record.exit.unwrap_or_default() {
-                0 => "ran",
-                _ if record.ended == Some(End::Signal) => "was ended by a signal; it ran",
-                _ => "failed; it ran",
+            let time = timed(" for ", record.ran_ms.or(record.held_ms));
+            let how = match record.command_exit.or(record.exit).unwrap_or_default() {
+                0 => "ran".into(),
+                exit if record.ended == Some(End::Signal) => {
+                    format!("was ended by {}; it ran", signal(exit))
+                }
+                _ => "failed; it ran".to_owned(),
             };
             let but = why.map_or(String::new(), |why| format!("; {why}"));
-            format!("{command} {how}{held}{waited}{but}")
+            format!("{command} {how}{time}{waited}{}{but}", kept(record))
         }
-        Some(End::Lost) => format!("{command} lost its lock{after}{reason}"),
+        Some(End::Lost) => {
+            let (lost, ran) = match (record.lost_ms, record.ran_ms) {
+                (None, None) => (after, String::new()),
+                (None, ran) => (String::new(), timed(", and ran for ", ran)),
+                (lost, ran) => (timed(" after ", lost), timed(", and ran for ", ran)),
+            };
+            format!("{command} lost its lock{lost}{ran}{reason}")
+        }
         Some(End::MaxHold) => format!("{command} was stopped{after}{reason}"),
         Some(End::Killed) => format!("{command} was killed{after}{reason}"),
         Some(End::NotStarted) => format!("not run{reason}"),
     }
+}
+
+/// For how long the lock was kept when the command was done, if that is worth a word.
+fn kept(record: &Record) -> String {
+    match record.held_ms {
+        _ if record.is_running() => "; its lock is kept (--at-least)".into(),
+        None => {
+            "; redlatch was killed before it released the lock, or the machine went down".into()
+        }
+        held if record.is_kept() => timed("; kept its lock for ", held) + " (--at-least)",
+        Some(_) => String::new(),
+    }
+}
+
+fn timed(words: &str, ms: Option<u64>) -> String {
+    ms.map_or(String::new(), |ms| format!("{words}{}", millis(ms)))
+}
+
+/// The signal that a command with this exit status was ended by.
+fn signal(exit: u8) -> String {
+    let number = i32::from(exit) - 128;
+    Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |known| known.to_string())
 }
 
 fn by_hand(task: Task, record: &Record) -> String {

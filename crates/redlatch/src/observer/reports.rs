@@ -66,7 +66,8 @@ pub enum Removal {
     Free,
     /// A lock of another grant, which stays.
     Other,
-    /// A key that is not a lock, and stays: it does not expire, or is not a string.
+    /// A key that is not a lock, and stays: it does not expire, is not a string, or
+    /// is one of more than 64 KiB.
     NoLock,
 }
 

@@ -144,9 +144,9 @@ impl Session {
         resources: Resources,
         grants: Arc<[GrantId]>,
     ) -> (Option<String>, Result<Removal, Fault>) {
-        let key = match self.ask(Command::Inspect { resources: resources.clone() }).await {
-            Reply::Keys(keys) => keys.into_iter().next().unwrap_or(KeyState::Free),
-            reply => return (None, Err(fault_in(reply))),
+        let key = match self.look(&resources).await {
+            Ok(key) => key,
+            Err(fault) => return (None, Err(fault)),
         };
         let KeyState::Held { value, .. } = &key else { return (None, Ok(Removal::Free)) };
         let value = value.as_deref().unwrap_or_default();
@@ -156,9 +156,10 @@ impl Session {
             // Between the two, it may have gone; nothing else is removed.
             Some(_) => {
                 let token = Token::from_bytes(value);
-                match self.ask(Command::Release { resources, token, then: None }).await {
+                let release = Command::Release { resources: resources.clone(), token, then: None };
+                match self.ask(release).await {
                     Reply::Vote(Vote::Granted) => Removal::Removed,
-                    Reply::Vote(Vote::Gone) => Removal::Free,
+                    Reply::Vote(Vote::Gone) => return self.what_is_there(&resources).await,
                     reply => return (owner, Err(fault_in(reply))),
                 }
             }
@@ -167,6 +168,29 @@ impl Session {
             None => Removal::NoLock,
         };
         (owner, Ok(removal))
+    }
+
+    /// What there is in place of a lock that has gone meanwhile.
+    async fn what_is_there(
+        &mut self,
+        resources: &Resources,
+    ) -> (Option<String>, Result<Removal, Fault>) {
+        match self.look(resources).await {
+            Ok(KeyState::Held { value, .. }) => {
+                let value = value.as_deref().unwrap_or_default();
+                let is_free = Ticket::reserved_in(value).is_some();
+                (owner_of(value), Ok(if is_free { Removal::Free } else { Removal::Other }))
+            }
+            Ok(KeyState::Free) => (None, Ok(Removal::Free)),
+            Err(fault) => (None, Err(fault)),
+        }
+    }
+
+    async fn look(&mut self, resources: &Resources) -> Result<KeyState, Fault> {
+        match self.ask(Command::Inspect { resources: resources.clone() }).await {
+            Reply::Keys(keys) => Ok(keys.into_iter().next().unwrap_or(KeyState::Free)),
+            reply => Err(fault_in(reply)),
+        }
     }
 
     pub(super) async fn examine(mut self, resources: Resources, token: Token) -> Examined {
