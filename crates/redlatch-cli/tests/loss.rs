@@ -3,10 +3,14 @@
 
 mod support;
 
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 use redlatch_testbed::{Server, Servers};
 use std::{
-    io::{PipeReader, PipeWriter, Read, Write},
+    io::{BufRead, BufReader, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -86,25 +90,41 @@ fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hang
     assert!(ended.stderr.contains("because redlatch was stopped"), "{}", ended.stderr);
 }
 
-/// A pipe that is full: whoever writes to it waits for its reader.
-fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
-    writer.write_all(&[b'\n'; 4096]).unwrap();
+/// A stderr that says that it has room, and then keeps the writer of a long line waiting: a
+/// socket with the smallest buffer, once it holds something short.
+#[expect(unsafe_code, reason = "std cannot set the size of the buffer")]
+fn small_socket() -> (UnixStream, UnixStream) {
+    let (reader, writer) = UnixStream::pair().unwrap();
+    let (least, length) = (1, 4);
+    // SAFETY: the kernel reads four bytes from where there are four.
+    let set = unsafe {
+        let (least, fd) = (std::ptr::from_ref::<i32>(&least), writer.as_raw_fd());
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, least.cast(), length)
+    };
+    assert_eq!(set, 0);
     (reader, writer)
+}
+
+/// Names that make a line long.
+fn long_names() -> [String; 3] {
+    ["x", "y", "z"].map(|name| name.repeat(900))
 }
 
 #[test]
 fn a_wrapper_that_is_late_is_not_called_stopped_and_nothing_outlives_the_lease() {
     let sandbox = Sandbox::embedded();
-    let (mut stderr, writer) = full_pipe();
+    let (stderr, mut writer) = small_socket();
     // It is held up when it says that the time is over, before it tells the command.
     let script = format!("exec 2> /dev/null; {STUBBORN}");
+    let [x, y, z] = long_names();
     let mut command = sandbox.redlatch([
         "run",
-        "x",
+        &x,
+        &y,
+        &z,
+        "--json",
         "--max-hold",
-        "1s",
+        "2s",
         "--grace",
         "100ms",
         "--",
@@ -112,8 +132,17 @@ fn a_wrapper_that_is_late_is_not_called_stopped_and_nothing_outlives_the_lease()
         "-c",
         &script,
     ]);
-    let running = Running::of(command.stderr(writer).spawn().unwrap());
+    let stderr_too = OwnedFd::from(writer.try_clone().unwrap());
+    let running = Running::of(command.stderr(stderr_too).spawn().unwrap());
     drop(command);
+    let mut stderr = BufReader::new(stderr);
+    let mut line = String::new();
+    while !line.contains("\"started\"") {
+        line.clear();
+        stderr.read_line(&mut line).unwrap();
+    }
+    writer.write_all(b"\n").unwrap();
+    drop(writer);
     let family = FAMILY.map(|name| sandbox.read_pid(name));
 
     family.into_iter().for_each(dies);
@@ -123,24 +152,24 @@ fn a_wrapper_that_is_late_is_not_called_stopped_and_nothing_outlives_the_lease()
     running.end().exits_with(124);
     let said = reading.join().unwrap().unwrap();
     assert!(said.contains("--max-hold is reached"), "{said}");
-    assert!(said.contains("did not end in time and was killed"), "{said}");
+    // The small buffer may lose what follows, but the log does not.
+    let log = sandbox.redlatch(["log", &x]).output().unwrap().stdout;
+    let log = String::from_utf8_lossy(&log);
+    assert!(log.contains("did not end in time and was killed"), "{log}");
     assert!(!said.contains("redlatch was stopped"), "{said}");
-    assert!(sandbox.is_free("x"));
+    assert!(sandbox.is_free(&x));
 }
 
 /// A wrapper that takes the lock and then hangs, before it starts the command:
 /// it cannot say that it has the lock, because nobody reads what it says.
-fn speechless(sandbox: &Sandbox, servers: &Servers) -> (Running, PipeReader) {
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
-    // It says which nodes it uses before it takes the lock.
-    let nodes = servers.urls().join(", ");
-    let first = format!("redlatch: nodes, by REDLATCH_NODES: {nodes}\n");
-    writer.write_all(&vec![b'\n'; 4096 - first.len()]).unwrap();
+fn speechless(sandbox: &Sandbox, servers: &Servers) -> (Running, UnixStream) {
+    // It says which nodes it uses before it takes the lock: the short line.
+    let (reader, writer) = small_socket();
     let script = "echo up > up; exec sleep 1000";
+    let [x, y, z] = long_names();
     let mut command =
-        sandbox.redlatch(["run", "x", "--ttl", "2s", "--verbose", "--", "sh", "-c", script]);
-    let running = Running::of(command.stderr(writer).spawn().unwrap());
+        sandbox.redlatch(["run", &x, &y, &z, "--ttl", "2s", "--verbose", "--", "sh", "-c", script]);
+    let running = Running::of(command.stderr(OwnedFd::from(writer)).spawn().unwrap());
     eventually(PATIENCE, || servers.keys_everywhere().iter().all(|keys| !keys.is_empty()));
     (running, reader)
 }
