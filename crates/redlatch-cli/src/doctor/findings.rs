@@ -3,13 +3,11 @@
 //! In:  what every node reported. Out: findings, with fixes.
 
 use super::probe::Listener;
-use crate::{
-    admit::for_another, duration::show, event::Scope, exit::Exit, settings::quoted, share,
-};
+use crate::{admit::for_now, duration::show, event::Scope, exit::Exit, settings::quoted, share};
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
     node::{OtherName, REDIS_PERMISSIONS},
-    observer::{Agreement, Examined, Facts, Listed, Listing, Taking, Trial, advice},
+    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial, advice},
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -116,9 +114,13 @@ impl Evidence<'_> {
         theirs.is_some_and(|theirs| theirs.nodes().len() > self.agreement.nodes().len() + 1)
     }
 
-    /// How many nodes may vote.
+    /// How many nodes may vote, and do.
     fn votes(&self) -> usize {
-        self.standings.iter().filter(|stands| **stands == Standing::Admitted).count()
+        let nodes = self.standings.iter().zip(self.examined);
+        let votes = |(stands, node): &(&Standing, &Examined)| {
+            **stands == Standing::Admitted && node.refuses().is_none()
+        };
+        nodes.filter(votes).count()
     }
 
     /// Whether locks can be taken.
@@ -151,7 +153,13 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
                 None => unfit(fault, &evidence.users[at], evidence),
             }],
         };
-        of_node.extend(trial(&node.trial, &evidence.users[at], evidence.prefix));
+        of_node.extend(match node.refuses() {
+            Some(why) => {
+                let Finding { words, fix, .. } = refusing(why);
+                Some(Finding { fix, ..evidence.one_less(words) })
+            }
+            None => trial(&node.trial, &evidence.users[at], evidence.prefix),
+        });
         for finding in &mut of_node {
             finding.node = Some(node.node.to_string());
         }
@@ -216,6 +224,17 @@ fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Findi
         _ => evidence.one_less(words),
     };
     finding.fix(fix)
+}
+
+/// A node that would vote, but refuses writes.
+pub(crate) fn refusing(why: Refusal) -> Finding {
+    let finding = Finding::warning(format!("refuses writes: {why}"));
+    match why {
+        Refusal::MemoryFull => finding.fix("give it more memory (maxmemory), or delete other data"),
+        Refusal::CannotSave => finding.fix("make room on its disk; its log says what fails"),
+        Refusal::TooFewReplicas => finding.fix("CONFIG SET min-replicas-to-write 0"),
+        _ => finding,
+    }
 }
 
 /// A user who may take locks, but not list them.
@@ -288,7 +307,7 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
-    let out = for_another(quarantine);
+    let out = for_now(quarantine, facts);
     let fix = advice(&quarantine.cause, name, evidence.typed);
     Some(match &quarantine.cause {
         Cause::OtherNode { is, .. } => Finding::problem(format!(
