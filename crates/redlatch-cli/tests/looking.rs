@@ -5,6 +5,7 @@ mod support;
 
 use redlatch_testbed::{Server, Servers};
 use serde_json::{Value, json};
+use std::fs;
 use support::{
     Ended, PATIENCE, Sandbox, eventually,
     http::{get, serve},
@@ -155,4 +156,19 @@ fn a_key_that_is_no_lock_of_ours_is_judged_alike_by_all() {
     }
     says(&table, "another client");
     assert_eq!(seen["locks"][0]["nodes"], 2, "{seen}");
+}
+
+#[test]
+fn a_node_that_cannot_save_is_one_vote_less() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    // In the way of the file that it saves to.
+    fs::create_dir(servers[1].dir().join("dump.rdb")).unwrap();
+    servers[1].run(&["CONFIG", "SET", "save", "3600 1"]);
+    servers[1].run(&["BGSAVE"]);
+    eventually(PATIENCE, || servers[1].info("rdb_last_bgsave_status").as_deref() == Some("err"));
+
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
+
+    says(&found, "warning  refuses writes: it cannot save its data to disk");
+    assert_eq!(top(&sandbox)["votes"], 2);
 }

@@ -134,6 +134,12 @@ impl Evidence<'_> {
         Finding::new(level, words)
     }
 
+    /// A node that would vote, but refuses writes.
+    fn refusing(&self, why: Refusal) -> Finding {
+        let Finding { words, fix, .. } = refusing(why);
+        Finding { fix, ..self.one_less(words) }
+    }
+
     /// Whether any node says what its clients agree on.
     pub(super) fn is_told(&self) -> bool {
         known(self.examined).any(|(_, facts)| facts.marker.is_some())
@@ -154,10 +160,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
             }],
         };
         of_node.extend(match node.refuses() {
-            Some(why) => {
-                let Finding { words, fix, .. } = refusing(why);
-                Some(Finding { fix, ..evidence.one_less(words) })
-            }
+            Some(why) => Some(evidence.refusing(why)),
             None => trial(&node.trial, &evidence.users[at], evidence.prefix),
         });
         for finding in &mut of_node {
@@ -265,6 +268,10 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
 fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
     let prefix = evidence.prefix;
     let finding = match fault {
+        // Our scripts cannot even be tried there.
+        Fault::Unfit(why) if why.starts_with("MISCONF") => {
+            return evidence.refusing(Refusal::CannotSave);
+        }
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
             // The command that grants it is the fix.
             let why = why.split("; grant it: ").next().unwrap_or(why);
