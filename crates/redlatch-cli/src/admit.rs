@@ -16,7 +16,7 @@ use crate::{
 };
 use redlatch::{
     Cause, NodeStanding, Quarantine, ReplaceError, Standing, node,
-    observer::{Observer, advice},
+    observer::{Facts, Observer, advice},
 };
 use serde_json::{Value, json};
 use std::{
@@ -277,6 +277,22 @@ fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     });
     let told: Vec<String> = told.collect();
     format!("waiting for {} of {nodes} nodes: {}", out.len(), told.join(", "))
+}
+
+/// Says that a node with these facts is quarantined, and for how much longer.
+pub(crate) fn for_now(quarantine: &Quarantine, facts: &Facts) -> String {
+    if is_unbegun(quarantine, facts) {
+        "quarantined, and its time has not begun: `redlatch admit --wait` begins it, or any client \
+         that takes a lock"
+            .into()
+    } else {
+        for_another(quarantine)
+    }
+}
+
+/// Whether no client that could admit the node has marked it yet.
+pub(crate) fn is_unbegun(quarantine: &Quarantine, facts: &Facts) -> bool {
+    quarantine.cause == Cause::Forgot && facts.mark.is_none()
 }
 
 /// Says that a node is quarantined, and for how much longer.

@@ -17,7 +17,7 @@ use crate::{
 };
 use findings::{Evidence, examine_all};
 pub(crate) use findings::{
-    Finding, Level, UNNAMED, clocks, endless, node_timeout, speed, unlisted,
+    Finding, Level, UNNAMED, clocks, endless, node_timeout, refusing, speed, unlisted,
 };
 use probe::{Listener, probe};
 use redlatch::{
@@ -180,6 +180,10 @@ fn node_json(node: &Examined, stands: &Standing) -> Value {
     tell_address(&mut json, Some(&node.address));
     if let (Value::Object(told), Value::Object(stands)) = (&mut json, standing_json(stands)) {
         told.extend(stands);
+    }
+    if let (Standing::Admitted, Some(why)) = (stands, facts.and_then(|facts| facts.refuses)) {
+        json["standing"] = "refusing".into();
+        json["reason"] = refusing(why).words.into();
     }
     json
 }

@@ -144,8 +144,19 @@ pub(crate) fn status_text(
     text + &line_text(status)
 }
 
+/// Whether nodes that make a majority told, and have forgotten nothing: only then it is
+/// known who waits.
+fn is_told(status: &Status) -> bool {
+    let tells =
+        |node: &&NodeStatus| node.quarantine.is_none() && !matches!(node.key, NodeKey::Failed(_));
+    status.nodes.iter().filter(tells).count() > status.nodes.len() / 2
+}
+
 /// Who waits in line, one per row.
 fn line_text(status: &Status) -> String {
+    if !is_told(status) {
+        return "  waiting in line: ?\n".into();
+    }
     if status.waiters == 0 {
         return String::new();
     }
@@ -210,8 +221,9 @@ pub(crate) fn status_json(
     if status.owner.is_some() {
         who::add_json(&mut json, status.owner.as_ref());
     }
-    json["waiters"] = status.waiters.into();
-    json["line"] = status.line.iter().map(who::waiter_json).collect();
+    let line = || status.line.iter().map(who::waiter_json).collect::<Value>();
+    json["waiters"] = is_told(status).then_some(status.waiters).into();
+    json["line"] = is_told(status).then(line).into();
     let nodes = status.nodes.iter().map(|node| node_json(node, observer, max_ttl));
     json["nodes"] = nodes.collect();
     json
@@ -265,30 +277,31 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     let observer = settings.builder().observer()?;
     let (listing, standings) =
         tokio::join!(observer.list(args.pattern.as_bytes()), observer.standings());
-    let nodes = settings.nodes().len();
+    let is_told = is_all(&listing, &standings);
     if args.words.json {
         for lock in &listing.locks {
             let mut json = state_json(&lock.state);
             name::add_json(&mut json, lock.name.as_bytes());
             json["nodes"] = lock.nodes.into();
-            json["waiters"] = lock.waiters.into();
+            json["owner"] = lock.owner.clone().into();
+            json["waiters"] = is_told.then_some(lock.waiters).into();
             who::add_json(&mut json, lock.owner_parts.as_ref());
             print_json(&json)?;
         }
     } else {
-        io::stdout().write_all(table(&listing.locks, nodes).as_bytes())?;
+        io::stdout().write_all(table(&listing.locks, standings.len(), is_told).as_bytes())?;
     }
     Ok(complain(&listing, &standings, &observer, say))
 }
 
-/// Formats locks in columns.
-pub(crate) fn table(locks: &[Listed], nodes: usize) -> String {
+/// Formats locks in columns. Who waits for them is known if enough nodes told.
+pub(crate) fn table(locks: &[Listed], nodes: usize, is_told: bool) -> String {
     if locks.is_empty() {
         return String::new();
     }
     let head = HEAD.map(String::from);
     let rows: Vec<_> =
-        [head].into_iter().chain(locks.iter().map(|lock| row(lock, nodes))).collect();
+        [head].into_iter().chain(locks.iter().map(|lock| row(lock, nodes, is_told))).collect();
     let widths: [usize; HEAD.len()] = std::array::from_fn(|column| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     });
@@ -313,11 +326,12 @@ const HEAD: [&str; 9] = [
     "FENCING TOKEN",
 ];
 
-fn row(lock: &Listed, nodes: usize) -> [String; HEAD.len()] {
+fn row(lock: &Listed, nodes: usize, is_told: bool) -> [String; HEAD.len()] {
     let said = |text: Option<String>| text.map_or(String::new(), |text| plain(&text).into_owned());
     let owner = said(lock.owner.clone());
     let (owner, left, number) = match &lock.state {
         LockState::Held { remaining, fencing_token, .. } => {
+            let owner = if owner.is_empty() { "another client".into() } else { owner };
             (owner, remaining.map_or("never".into(), show), *fencing_token)
         }
         LockState::Reserved { .. } if owner.is_empty() => {
@@ -337,15 +351,22 @@ fn row(lock: &Listed, nodes: usize) -> [String; HEAD.len()] {
         said(parts.command),
         parts.since.map_or(String::new(), who::when),
         left,
-        lock.waiters.to_string(),
+        if is_told { lock.waiters.to_string() } else { "?".into() },
         format!("{} of {nodes}", lock.nodes),
         number.map_or(String::new(), |number| number.to_string()),
     ]
 }
 
+/// Whether nodes that make a majority listed all locks, and have forgotten none.
+pub(crate) fn is_all(listing: &Listing, standings: &[NodeStanding]) -> bool {
+    let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
+    let tells =
+        |node: &&NodeStanding| node.standing.quarantine().is_none() && !has_failed(&node.node);
+    standings.iter().filter(tells).count() > standings.len() / 2
+}
+
 /// Says which nodes may be missing locks, or could not list them.
 fn complain(listing: &Listing, standings: &[NodeStanding], observer: &Observer, say: Say) -> Exit {
-    let nodes = standings.len();
     let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
     let out: Vec<_> = standings
         .iter()
@@ -354,8 +375,7 @@ fn complain(listing: &Listing, standings: &[NodeStanding], observer: &Observer, 
             _ => None,
         })
         .collect();
-    let too_few = nodes - listing.failed.len() - out.len() <= nodes / 2;
-    let exit = if too_few { Exit::TooFewNodes } else { Exit::Done };
+    let exit = if is_all(listing, standings) { Exit::Done } else { Exit::TooFewNodes };
     for (node, out) in out {
         let node = observer.label(node);
         let cause = readable(&out.cause.to_string());

@@ -170,7 +170,7 @@ fn prometheus_scrapes_all_of_it_the_alerts_fire_and_the_dashboard_shows_data() {
     host.try_all();
     let _waiter =
         start(host.sandbox.redlatch(["run", "backup", "--wait", "forever", "--", "true"]));
-    let (_exporter, exporter_port) = exporter(&host.sandbox);
+    let (running, exporter_port) = exporter(&host.sandbox);
     let prometheus = prometheus(Some(exporter_port), &[serve_textfile(&host.sandbox)]);
     answers(&prometheus, "redlatch_locks_held");
     answers(&prometheus, "redlatch_attempts_total");
@@ -202,6 +202,8 @@ fn prometheus_scrapes_all_of_it_the_alerts_fire_and_the_dashboard_shows_data() {
     for metric in metrics_in(&fs::read_to_string(docs("prometheus/redlatch.rules.yml")).unwrap()) {
         answers(&prometheus, &metric);
     }
+    drop(running);
+    alerts(&prometheus, "RedlatchExporterGone", ("", ""), &begun);
 }
 
 /// Waits until all rules have been evaluated from here on: one evaluation may be under way.

@@ -14,7 +14,7 @@ use crate::{
     token::Token,
 };
 use alloc::{boxed::Box, sync::Arc};
-use core::time::Duration;
+use core::{fmt, time::Duration};
 
 /// One command to one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -287,6 +287,8 @@ pub struct Facts {
     pub eviction: Option<Arc<str>>,
     /// How many keys it has evicted for lack of memory.
     pub evicted: Option<u64>,
+    /// Why it would refuse to grant a lock now, whoever asks.
+    pub refuses: Option<Refusal>,
     /// Whether every change is written to disk.
     pub journal: Option<bool>,
     /// How many replicas it has. They are not asked.
@@ -309,6 +311,28 @@ pub struct Facts {
     pub mark: Option<Mark>,
 }
 
+/// Why a server that answers refuses writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Its memory is full, and it evicts nothing.
+    MemoryFull,
+    /// It cannot save its data.
+    CannotSave,
+    /// Fewer replicas follow it than it insists on.
+    TooFewReplicas,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::MemoryFull => "its memory is full (maxmemory)",
+            Refusal::CannotSave => "it cannot save its data to disk",
+            Refusal::TooFewReplicas => "too few replicas follow it (min-replicas-to-write)",
+        })
+    }
+}
+
 impl Facts {
     /// Creates the facts of a node that reports nothing else.
     #[must_use]
@@ -319,6 +343,7 @@ impl Facts {
             uptime: None,
             eviction: None,
             evicted: None,
+            refuses: None,
             journal: None,
             replicas: None,
             promoted: false,

@@ -45,7 +45,7 @@ mod watch;
 
 pub use acquire::{AcquireError, Attempt};
 pub use agreement::{Admission, Agreement, Fingerprint};
-pub use command::{Command, Facts, HeldKey, Identity, KeyState, Page, Reply};
+pub use command::{Command, Facts, HeldKey, Identity, KeyState, Page, Refusal, Reply};
 pub use config::{Renewal, Terms, TermsError};
 pub use extend::{ExtendError, Extension};
 pub use fence::{FencingToken, FencingTokenError, Proposal, WallClock};

@@ -26,12 +26,17 @@ use crate::{
 };
 pub use others::{OtherKey, Others, Unseen};
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
-pub use redlatch_core::{Agreement, Facts, Standing, Taking};
+pub use redlatch_core::{Agreement, Facts, Refusal, Standing, Taking};
 use reports::NodeListing;
 pub use reports::{Examined, Forced, Listed, Listing, Removal, Trial};
 use session::{Session, fault_in};
 pub use standing::NodeStanding;
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::task::JoinSet;
 
 /// Looks at locks and nodes without taking part, for operators. Made by
@@ -127,9 +132,34 @@ impl Observer {
         let (told, facts): (Vec<_>, Vec<_>) = told.into_iter().unzip();
         let told = told.into_iter().zip(self.told(&facts)).map(|((found, fault), standing)| {
             // As for the status of one lock: unless it is known to be out.
-            NodeListing { found, fault, may_vote: standing.quarantine().is_none() }
+            let may_vote = standing.quarantine().is_none();
+            NodeListing { found, fault, may_vote, others: BTreeMap::new() }
         });
-        Listing::new(&self.nodes, told.collect())
+        let mut told: Vec<_> = told.collect();
+        self.add_others(&mut told).await;
+        Listing::new(&self.nodes, told)
+    }
+
+    /// Asks each node for the keys of locks that only other nodes list: it may have a key
+    /// of another library there.
+    async fn add_others(&self, told: &mut [NodeListing]) {
+        let names: BTreeSet<Resource> =
+            told.iter().flat_map(|node| &node.found).map(|lock| lock.key.name.clone()).collect();
+        let missing: Vec<Vec<Resource>> = told.iter().map(|node| node.missing(&names)).collect();
+        if missing.iter().all(Vec::is_empty) {
+            return;
+        }
+        let missing = Arc::new(missing);
+        let found = self.each(move |at, session| {
+            let missing = Arc::clone(&missing);
+            async move { session.keys(&missing[at]).await }
+        });
+        for (node, found) in told.iter_mut().zip(found.await) {
+            match found {
+                Ok(others) => node.others = others,
+                Err(fault) => node.fault = Some(fault),
+            }
+        }
     }
 
     /// Lists the keys that may be locks of other libraries: everything that expires and

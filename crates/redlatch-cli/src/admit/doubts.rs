@@ -10,7 +10,7 @@ use super::strangers;
 use crate::{
     confirm::{can_ask, confirm},
     failure::{Failure, in_words},
-    look::{table, why_unlisted},
+    look::{is_all, table, why_unlisted},
     name,
     plain::plain,
 };
@@ -131,7 +131,8 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
     if out.is_empty() {
         return None;
     }
-    let (mut listing, mut others) = tokio::join!(observer.list("*"), observer.others());
+    let (mut listing, mut others, standings) =
+        tokio::join!(observer.list("*"), observer.others(), observer.standings());
     listing.locks.retain(|lock| !matches!(lock.state, LockState::Reserved { .. }));
     // Said already.
     others.unseen.retain(|(node, _)| listing.failed.iter().all(|(failed, _)| failed != node));
@@ -143,7 +144,7 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
     let failed = listing.failed.iter().map(|(node, fault)| (observer.label(node), fault));
     let failed: Vec<_> = failed.collect();
     if can_ask() {
-        eprint!("{}", table(&listing.locks, nodes));
+        eprint!("{}", table(&listing.locks, nodes, is_all(&listing, &standings)));
         for (node, fault) in &failed {
             eprintln!("{}", plain(&unseen(node, fault)));
         }

@@ -3,13 +3,11 @@
 //! In:  what every node reported. Out: findings, with fixes.
 
 use super::probe::Listener;
-use crate::{
-    admit::for_another, duration::show, event::Scope, exit::Exit, settings::quoted, share,
-};
+use crate::{admit::for_now, duration::show, event::Scope, exit::Exit, settings::quoted, share};
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
     node::{OtherName, REDIS_PERMISSIONS},
-    observer::{Agreement, Examined, Facts, Listed, Listing, Taking, Trial, advice},
+    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial, advice},
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -116,9 +114,13 @@ impl Evidence<'_> {
         theirs.is_some_and(|theirs| theirs.nodes().len() > self.agreement.nodes().len() + 1)
     }
 
-    /// How many nodes may vote.
+    /// How many nodes may vote, and do.
     fn votes(&self) -> usize {
-        self.standings.iter().filter(|stands| **stands == Standing::Admitted).count()
+        let nodes = self.standings.iter().zip(self.examined);
+        let votes = |(stands, node): &(&Standing, &Examined)| {
+            **stands == Standing::Admitted && node.refuses().is_none()
+        };
+        nodes.filter(votes).count()
     }
 
     /// Whether locks can be taken.
@@ -130,6 +132,12 @@ impl Evidence<'_> {
     fn one_less(&self, words: impl Into<String>) -> Finding {
         let level = if self.has_majority() { Level::Warning } else { Level::Problem };
         Finding::new(level, words)
+    }
+
+    /// A node that would vote, but refuses writes.
+    fn refusing(&self, why: Refusal) -> Finding {
+        let Finding { words, fix, .. } = refusing(why);
+        Finding { fix, ..self.one_less(words) }
     }
 
     /// Whether any node says what its clients agree on.
@@ -151,7 +159,10 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
                 None => unfit(fault, &evidence.users[at], evidence),
             }],
         };
-        of_node.extend(trial(&node.trial, &evidence.users[at], evidence.prefix));
+        of_node.extend(match node.refuses() {
+            Some(why) => Some(evidence.refusing(why)),
+            None => trial(&node.trial, &evidence.users[at], evidence.prefix),
+        });
         for finding in &mut of_node {
             finding.node = Some(node.node.to_string());
         }
@@ -218,6 +229,17 @@ fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Findi
     finding.fix(fix)
 }
 
+/// A node that would vote, but refuses writes.
+pub(crate) fn refusing(why: Refusal) -> Finding {
+    let finding = Finding::warning(format!("refuses writes: {why}"));
+    match why {
+        Refusal::MemoryFull => finding.fix("give it more memory (maxmemory), or delete other data"),
+        Refusal::CannotSave => finding.fix("make room on its disk; its log says what fails"),
+        Refusal::TooFewReplicas => finding.fix("CONFIG SET min-replicas-to-write 0"),
+        _ => finding,
+    }
+}
+
 /// A user who may take locks, but not list them.
 pub(crate) fn unlisted(fault: &Fault, user: &str) -> Option<Finding> {
     let is_denied = is_permission(&fault.to_string()) && !matches!(fault, Fault::Unfit(_));
@@ -246,6 +268,10 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
 fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
     let prefix = evidence.prefix;
     let finding = match fault {
+        // Our scripts cannot even be tried there.
+        Fault::Unfit(why) if why.starts_with("MISCONF") => {
+            return evidence.refusing(Refusal::CannotSave);
+        }
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
             // The command that grants it is the fix.
             let why = why.split("; grant it: ").next().unwrap_or(why);
@@ -288,7 +314,7 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
-    let out = for_another(quarantine);
+    let out = for_now(quarantine, facts);
     let fix = advice(&quarantine.cause, name, evidence.typed);
     Some(match &quarantine.cause {
         Cause::OtherNode { is, .. } => Finding::problem(format!(

@@ -17,11 +17,11 @@ const WAITERS: &str = "redlatch_waiters";
 const LISTED: &str = "redlatch_nodes_listed";
 
 const DESCRIBED: [(&str, &str, &str); 10] = [
-    (NODES, "gauge", "Nodes by standing: admitted, quarantined or down."),
+    (NODES, "gauge", "Nodes by standing: admitted, quarantined, refusing writes or down."),
     (STANDING, "gauge", "1 for the standing that a node has."),
     (ROUND_TRIP, "gauge", "How long a node takes to answer one question."),
     (CLOCK, "gauge", "How far a node's clock is ahead of this machine's."),
-    (MAJORITY, "gauge", "1 if enough nodes are admitted for a lock to be taken."),
+    (MAJORITY, "gauge", "1 if enough nodes vote for a lock to be taken."),
     (HELD, "gauge", "Locks that a majority of the nodes has."),
     (
         UNCLEAR,

@@ -74,6 +74,7 @@ fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
     Some(match node.standing {
         Stands::Admitted => (Kind::Back, "admitted again".into()),
         Stands::Quarantined => (Kind::Out, format!("quarantined: {reason}")),
+        Stands::Refusing => (Kind::Out, reason.into()),
         Stands::Down => (Kind::Out, format!("down: {reason}")),
         Stands::Unusable => (Kind::Out, format!("cannot be used: {reason}")),
     })

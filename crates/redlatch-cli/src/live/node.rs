@@ -15,6 +15,8 @@ pub(crate) struct Node {
     /// How long it stays in quarantine.
     #[serde(rename = "remaining_ms", serialize_with = "in_millis")]
     pub(crate) left: Option<Duration>,
+    /// Whether that time has begun: some client has marked the node.
+    pub(crate) has_begun: Option<bool>,
     /// Why it may not vote.
     pub(crate) reason: Option<String>,
     #[serde(rename = "round_trip_ms", serialize_with = "in_exact_millis")]
@@ -34,6 +36,8 @@ pub(crate) struct Node {
 pub(crate) enum Stands {
     Admitted,
     Quarantined,
+    /// It would vote, and tells its locks, but refuses writes.
+    Refusing,
     /// It answers, but cannot be a node as it is.
     Unusable,
     Down,
@@ -41,7 +45,8 @@ pub(crate) enum Stands {
 
 impl Stands {
     /// Those that metrics tell apart.
-    pub(crate) const COUNTED: [Stands; 3] = [Stands::Admitted, Stands::Quarantined, Stands::Down];
+    pub(crate) const COUNTED: [Stands; 4] =
+        [Stands::Admitted, Stands::Quarantined, Stands::Refusing, Stands::Down];
 
     /// As metrics tell it.
     pub(crate) fn counted(self) -> Self {
@@ -52,6 +57,7 @@ impl Stands {
         match self {
             Stands::Admitted => "admitted",
             Stands::Quarantined => "quarantined",
+            Stands::Refusing => "refusing",
             Stands::Unusable => "unusable",
             Stands::Down => "down",
         }
@@ -65,9 +71,9 @@ impl Node {
         self.is_told() && before.is_told() && !self.has_restarted(before)
     }
 
-    /// Whether it may vote, and tells its locks.
+    /// Whether it has forgotten nothing, and tells its locks.
     pub(super) fn is_told(&self) -> bool {
-        self.lists && self.standing == Stands::Admitted
+        self.lists && matches!(self.standing, Stands::Admitted | Stands::Refusing)
     }
 
     pub(super) fn has_restarted(&self, before: &Node) -> bool {

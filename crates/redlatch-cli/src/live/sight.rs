@@ -5,8 +5,8 @@ use super::{
     node::{Node, Stands},
 };
 use crate::{
-    admit::for_another,
-    doctor::{Finding, clocks, endless, node_timeout, speed, unlisted, user_in},
+    admit::{for_another, for_now, is_unbegun},
+    doctor::{Finding, clocks, endless, node_timeout, refusing, speed, unlisted, user_in},
     duration::{readable, show},
     failure::Failure,
     look::{failed_text, is_down},
@@ -87,11 +87,23 @@ impl Looker {
     ) -> (Node, Vec<Finding>) {
         let unlisted_for = listing.failed.iter().find(|(failed, _)| *failed == node.node);
         let mut found = Vec::new();
+        let facts = node.facts.as_ref().ok();
+        let mut has_begun = None;
         let (stands, left, reason) = match standing {
-            Standing::Admitted => (Stands::Admitted, None, None),
+            Standing::Admitted => match facts.and_then(|facts| facts.refuses) {
+                None => (Stands::Admitted, None, None),
+                Some(why) => {
+                    let finding = refusing(why);
+                    let words = finding.words.clone();
+                    found.push(finding);
+                    (Stands::Refusing, None, Some(words))
+                }
+            },
             Standing::Quarantined(out) => {
                 let cause = readable(&out.cause.to_string());
-                let finding = Finding::warning(format!("{}: {cause}", for_another(&out)));
+                has_begun = facts.map(|facts| !is_unbegun(&out, facts));
+                let out_for = facts.map_or_else(|| for_another(&out), |facts| for_now(&out, facts));
+                let finding = Finding::warning(format!("{out_for}: {cause}"));
                 found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
                 (Stands::Quarantined, out.remaining, Some(cause))
             }
@@ -112,6 +124,7 @@ impl Looker {
             address: (node.address != node.node).then(|| node.address.to_string()),
             standing: stands,
             left,
+            has_begun,
             reason,
             round_trip: answers.then_some(node.round_trip),
             clock_ahead: node.ahead.filter(|_| answers),

@@ -139,10 +139,14 @@ fn nodes(snapshot: &Snapshot, width: Option<usize>) -> Vec<Line> {
 fn node(node: &Node) -> [Cell; 4] {
     let standing = match (node.standing, node.left) {
         (Stands::Admitted, _) => (Style::Good, "admitted".into()),
+        (Stands::Quarantined, _) if node.has_begun == Some(false) => {
+            (Style::Warning, "quarantined, not begun".into())
+        }
         (Stands::Quarantined, None) => (Style::Warning, "quarantined".into()),
         (Stands::Quarantined, Some(left)) => {
             (Style::Warning, format!("quarantined, {} left", show(left)))
         }
+        (Stands::Refusing, _) => (Style::Bad, "refuses writes".into()),
         (Stands::Down | Stands::Unusable, _) => (Style::Bad, node.standing.word().into()),
     };
     let round_trip = node.round_trip.map(|time| format!("{:.1}ms", time.as_secs_f64() * 1e3));

@@ -120,10 +120,11 @@ function showNumbers(seen) {
 }
 
 function showNodes(seen) {
-  const kinds = { admitted: "good", quarantined: "warning", unusable: "problem", down: "problem" };
+  const kinds = { admitted: "good", quarantined: "warning", refusing: "problem", unusable: "problem", down: "problem" };
   rows(byId("nodes").tBodies[0], seen.nodes, (node) => node.node, (row, node) => {
     cell(row, 0, node.address ? `${node.node} (${node.address})` : node.node);
-    const left = node.remaining_ms === null ? "" : `, ${span(node.remaining_ms)} left`;
+    const time = node.remaining_ms === null ? "" : `, ${span(node.remaining_ms)} left`;
+    const left = node.has_begun === false ? ", not begun" : time;
     tagged(row, 1, node.standing + left, kinds[node.standing]);
     cell(row, 2, node.round_trip_ms === null ? "–" : `${node.round_trip_ms.toFixed(1)} ms`, "number wide");
     cell(row, 3, node.clock_ahead_s === null ? "–" : offset(node.clock_ahead_s * 1000), "number wide");
@@ -282,11 +283,10 @@ function says(node) {
 }
 
 function showLine(lock) {
-  const told = lock.nodes.filter((node) => node.reason === undefined && !node.quarantine).length;
-  const isKnown = told > lock.nodes.length / 2;
+  const isKnown = lock.waiters !== null;
   byId("line").hidden = isKnown && lock.waiters === 0;
   set(byId("line-title"), `Waiting in line: ${isKnown ? lock.waiters : "not known, too few nodes tell"}`);
-  const items = lock.line.map((waiter) => {
+  const items = (lock.line ?? []).map((waiter) => {
     const words = [waiter.owner ?? "a client that did not say who it is", detailsOf(waiter), `since ${clock(new Date(waiter.since))}`];
     return make("li", words.filter(Boolean).join(" · "));
   });

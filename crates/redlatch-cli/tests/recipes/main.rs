@@ -24,6 +24,10 @@ use yaml_rust2::{Yaml, YamlLoader};
 
 const ADDRESSES: &str = "redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3";
 
+/// How long nightly jobs wait, and how long here, where another has the lock.
+const WAIT: &str = "--wait 3m";
+const SHORT: &str = "--wait 1s";
+
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }

@@ -1,7 +1,7 @@
 //! systemd: units that it accepts, and what they start.
 
 use super::{
-    Scene, interrupt_at_least, owned, recipe,
+    SHORT, Scene, WAIT, interrupt_at_least, owned, recipe,
     support::{PATIENCE, Running, dies, eventually, start},
 };
 use std::{fs, process::Command};
@@ -42,7 +42,8 @@ fn systemd_accepts_the_units_and_stopping_them_is_no_failure() {
     let scene = Scene::new();
     let nightly = scene.program("nightly", "echo ran >> ran");
     let reports = scene.program("reports", "echo $$ >> leaders; exec sleep 100");
-    let service = scene.here(&recipe("nightly.service"), &[("/usr/local/bin/nightly", &nightly)]);
+    let here = [("/usr/local/bin/nightly", &*nightly), (WAIT, SHORT)];
+    let service = scene.here(&recipe("nightly.service"), &here);
     let leader = scene.here(&recipe("reports.service"), &[("/usr/local/bin/reports", &reports)]);
     let timer = recipe("nightly.timer");
 

@@ -8,8 +8,14 @@ use crate::{
     },
     node::{Node, label},
 };
-use redlatch_core::{Facts, Fault, KeyState, OwnerParts, Resource, Vote, Waiting};
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use redlatch_core::{Facts, Fault, KeyState, OwnerParts, Refusal, Resource, Vote, Waiting};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 /// The locks that are held. Returned by [`Observer::list`](super::Observer::list).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +120,13 @@ impl Examined {
     pub fn label(&self) -> Cow<'_, str> {
         label(&self.node, &self.address)
     }
+
+    /// Returns why it would refuse to grant a lock now, whoever asks; `None` if it would
+    /// not, or if that is not known.
+    #[must_use]
+    pub fn refuses(&self) -> Option<Refusal> {
+        self.facts.as_ref().ok()?.refuses
+    }
 }
 
 /// What one node says about all locks.
@@ -122,46 +135,83 @@ pub(super) struct NodeListing {
     /// Why there may be more.
     pub(super) fault: Option<Fault>,
     pub(super) may_vote: bool,
+    /// What it has under the names of locks that only other nodes list.
+    pub(super) others: BTreeMap<Resource, KeyState>,
+}
+
+impl NodeListing {
+    /// Those of these names that it did not list, if it listed all it has.
+    pub(super) fn missing(&self, names: &BTreeSet<Resource>) -> Vec<Resource> {
+        if self.fault.is_some() {
+            return Vec::new();
+        }
+        let listed: BTreeSet<_> = self.found.iter().map(|lock| &lock.key.name).collect();
+        names.iter().filter(|name| !listed.contains(name)).cloned().collect()
+    }
 }
 
 impl Listing {
     pub(super) fn new(nodes: &[Arc<dyn Node>], told: Vec<NodeListing>) -> Self {
         let mut locks: BTreeMap<Resource, BTreeMap<usize, Found>> = BTreeMap::new();
-        let (mut failed, mut denies) = (Vec::new(), Vec::new());
+        let (mut failed, mut silent) = (Vec::new(), Vec::new());
         for (at, node) in told.into_iter().enumerate() {
             for lock in node.found {
                 locks.entry(lock.key.name.clone()).or_default().insert(at, lock);
             }
-            denies.push(node.fault.is_none().then_some(node.may_vote));
+            let others = node.fault.is_none().then_some(node.others);
+            silent.push(Silent { others, may_vote: node.may_vote });
             failed.extend(node.fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
         }
-        let listed = locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes, &denies));
+        let listed = locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes, &silent));
         Listing { locks: listed.collect(), failed }
     }
 }
 
+/// What a node means by not listing a lock.
+struct Silent {
+    /// What else it has there; `None` if it did not tell all of its locks.
+    others: Option<BTreeMap<Resource, KeyState>>,
+    may_vote: bool,
+}
+
+impl Silent {
+    fn key(&self, name: &Resource) -> Option<KeyState> {
+        Some(self.others.as_ref()?.get(name).cloned().unwrap_or(KeyState::Free))
+    }
+}
+
 impl Listed {
-    /// `denies` says of each node that told all of its locks whether it may vote.
     fn new(
         name: Resource,
         keys: &BTreeMap<usize, Found>,
         nodes: &[Arc<dyn Node>],
-        denies: &[Option<bool>],
+        silent: &[Silent],
     ) -> Self {
-        let party = largest_party(keys);
-        let owner_parts = party.first().and_then(|at| parts_in(&keys[at].key.value));
-        let states = denies.iter().enumerate().filter_map(|(at, may_vote)| match keys.get(&at) {
-            Some(lock) => Some((lock.state(), may_vote.unwrap_or(false))),
-            None => may_vote.map(|may_vote| (KeyState::Free, may_vote)),
+        let states = silent.iter().enumerate().filter_map(|(at, node)| match keys.get(&at) {
+            Some(lock) => Some((at, lock.state(), node.may_vote && node.others.is_some())),
+            None => Some((at, node.key(&name)?, node.may_vote)),
         });
         let states: Vec<_> = states.collect();
-        let told = states.iter().map(|(key, may_vote)| Told { key, may_vote: *may_vote });
+        let told = states.iter().map(|(_, key, may_vote)| Told { key, may_vote: *may_vote });
         let majority = nodes.len() / 2 + 1;
-        let Judgement { state, .. } = judge(&told.collect::<Vec<_>>(), majority);
+        let Judgement { state, owner, .. } = judge(&told.collect::<Vec<_>>(), majority);
+        let listed = keys.iter().map(|(at, lock)| (*at, Some(&*lock.key.value)));
+        let mut party = largest_party(&listed.collect::<Vec<_>>());
+        let (mut on, mut owner_parts) =
+            (keys.len(), party.first().and_then(|at| parts_in(&keys[at].key.value)));
+        if matches!(state, LockState::Held { .. }) && party.len() < majority {
+            // Keys that are not listed decided: another library's, or new ones.
+            let all = states.iter().filter_map(|(at, key, _)| match key {
+                KeyState::Held { value, .. } => Some((*at, value.as_deref())),
+                KeyState::Free => None,
+            });
+            party = largest_party(&all.collect::<Vec<_>>());
+            (on, owner_parts) = (party.len(), owner);
+        }
         Listed {
             name,
             state,
-            nodes: keys.len(),
+            nodes: on,
             on: party.into_iter().map(|at| Arc::from(nodes[at].name())).collect(),
             owner: owner_parts.as_ref().map(|parts| parts.label.clone()),
             owner_parts,
@@ -178,10 +228,9 @@ fn parts_in(value: &[u8]) -> Option<OwnerParts> {
 }
 
 /// The largest group of nodes that have the same value.
-fn largest_party(keys: &BTreeMap<usize, Found>) -> Vec<usize> {
-    let with = |value| keys.iter().filter(move |(_, found)| found.key.value == value);
-    let values = keys.values().map(|found| &found.key.value);
-    let parties = values.map(|value| with(value.clone()).map(|(at, _)| *at).collect::<Vec<_>>());
+fn largest_party(keys: &[(usize, Option<&[u8]>)]) -> Vec<usize> {
+    let with = |value| keys.iter().filter(move |(_, other)| *other == value).map(|(at, _)| *at);
+    let parties = keys.iter().map(|(_, value)| with(*value).collect::<Vec<_>>());
     parties.max_by_key(Vec::len).unwrap_or_default()
 }
 

@@ -10,11 +10,12 @@ use crate::{
     node::{Link, Node},
 };
 use redlatch_core::{
-    Command, Fault, FencingToken, HeldKey, KeyState, Page, Proposal, Reply, Resources, Tag, Ticket,
-    Token, Vote, fence::DEFAULT_SKEW, link::CONNECT_TIMEOUT, resource::MAX_RESOURCES,
+    Command, Fault, FencingToken, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources,
+    Tag, Ticket, Token, Vote, fence::DEFAULT_SKEW, link::CONNECT_TIMEOUT, resource::MAX_RESOURCES,
     token::owner_of,
 };
 use std::{
+    collections::BTreeMap,
     future::poll_fn,
     sync::Arc,
     task::Poll,
@@ -136,6 +137,27 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// The keys under these names that are there.
+    pub(super) async fn keys(
+        mut self,
+        names: &[Resource],
+    ) -> Result<BTreeMap<Resource, KeyState>, Fault> {
+        let mut keys = BTreeMap::new();
+        for some in names.chunks(MAX_RESOURCES) {
+            let Ok(resources) = Resources::new(some.iter().map(Resource::as_bytes)) else {
+                continue;
+            };
+            match self.ask(Command::Inspect { resources: resources.clone() }).await {
+                Reply::Keys(states) => {
+                    let found = resources.iter().cloned().zip(states);
+                    keys.extend(found.filter(|(_, key)| *key != KeyState::Free));
+                }
+                reply => return Err(fault_in(reply)),
+            }
+        }
+        Ok(keys)
     }
 
     /// Removes the lock if it is of one of these grants.

@@ -33,6 +33,7 @@ impl Looks {
             reason: None,
             round_trip: None,
             clock_ahead: None,
+            has_begun: None,
             lists: stands != Stands::Down,
             run: Some(self.runs[at].into()),
         };

@@ -2,8 +2,8 @@
 
 use super::resp::{Digits, Value, write_command};
 use redlatch_core::{
-    Facts, FencingToken, HeldKey, Identity, Ledger, LineState, Page, Resource, Ticket, Waiting,
-    line::MOST_TOLD, token::owner_of,
+    Facts, FencingToken, HeldKey, Identity, Ledger, LineState, Page, Refusal, Resource, Ticket,
+    Waiting, line::MOST_TOLD, token::owner_of,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -98,7 +98,7 @@ pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
 }
 
 /// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}`
-/// and the fields of the ledger.
+/// the fields of the ledger, and the error that a write would get.
 pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
     let [Value::Text(info), clock, intact, highest, kept @ ..] = parts else {
         return None;
@@ -113,6 +113,7 @@ pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
         uptime: number("uptime_in_seconds").map(Duration::from_secs),
         eviction: field("maxmemory_policy").filter(|_| is_limited).map(Arc::from),
         evicted: number("evicted_keys"),
+        refuses: kept.get(Ledger::NAMES.len()).and_then(refusal),
         journal: number("aof_enabled").map(|enabled| enabled == 1),
         replicas: number("connected_slaves").and_then(|count| count.try_into().ok()),
         promoted: field("master_replid2").is_some_and(|id| !no_history(id)),
@@ -122,6 +123,21 @@ pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
     };
     ledger(kept).tell(&mut facts);
     Some(facts)
+}
+
+/// Why a write was refused. That this user may not write says nothing about the server.
+fn refusal(error: &Value<'_>) -> Option<Refusal> {
+    let Value::Text(error) = error else { return None };
+    let error = String::from_utf8_lossy(error);
+    // Servers before 7 put the place in the script first.
+    let begins = |code: &str| error.split([' ', '-']).any(|word| word == code);
+    [
+        ("OOM", Refusal::MemoryFull),
+        ("MISCONF", Refusal::CannotSave),
+        ("NOREPLICAS", Refusal::TooFewReplicas),
+    ]
+    .into_iter()
+    .find_map(|(code, refusal)| begins(code).then_some(refusal))
 }
 
 /// Separates the server's part of a run from the number of keys it has evicted.
@@ -227,6 +243,21 @@ mod tests {
         let owners: Vec<_> = line.first.iter().map(|waiting| waiting.owner.as_deref()).collect();
         assert_eq!((owners, line.count), (vec![Some("web-1/7"), None, None], 9));
         assert!(super::line(&[Value::Int(1), Value::Array(vec![Value::Int(1)])]).is_none());
+    }
+
+    #[test]
+    fn a_write_that_is_refused_tells_why_unless_it_is_for_the_user() {
+        let refused = |error: &str| refusal(&Value::Text(error.as_bytes()));
+
+        let full = "OOM command not allowed when used memory > 'maxmemory'.";
+        assert_eq!(refused(full), Some(Refusal::MemoryFull));
+        let older = format!("@user_script: 33: -{full}");
+        assert_eq!(refused(&older), Some(Refusal::MemoryFull));
+        let lonely = "NOREPLICAS Not enough good replicas to write.";
+        assert_eq!(refused(lonely), Some(Refusal::TooFewReplicas));
+        assert_eq!(refused("MISCONF Errors writing"), Some(Refusal::CannotSave));
+        assert_eq!(refused("NOPERM this user has no permissions"), None);
+        assert_eq!(refusal(&Value::Nil), None);
     }
 
     #[test]

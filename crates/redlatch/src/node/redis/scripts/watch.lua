@@ -4,8 +4,8 @@
 -- KEYS: the node's hash. ARGV: fingerprint or '', nonce, '1' to replace, '1' if the
 -- server may evict keys.
 -- Returns {INFO, {seconds, microseconds} or false, 1 if provably nothing was flushed
--- since the server started, else 0, highest, admitted, agreement, reserved, watched};
--- what is missing is false or ''.
+-- since the server started, else 0, highest, admitted, agreement, reserved, watched, the
+-- error that a write would get}; what is missing is false or ''.
 local node = KEYS[1]
 local info, stats = redis.call('INFO'), redis.call('INFO', 'commandstats')
 -- Commands that empty a database, or hide that this was done. Servers before 7
@@ -28,6 +28,11 @@ if kept.err then
   kept = {false, false, false, false, false}
 end
 local guard, replace = ARGV[1], ARGV[3] == '1'
+if guard == '' then
+  -- Nobody has this key, so nothing is written.
+  local write = redis.pcall('SET', 'redlatch:none', '', 'XX')
+  kept[6] = write and write.err or false
+end
 if guard == '' or not time then
   return {info, time, intact, unpack(kept)}
 end

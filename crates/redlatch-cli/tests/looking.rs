@@ -1,0 +1,174 @@
+//! All commands that look say the same of one state of affairs.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use redlatch_testbed::{Server, Servers};
+use serde_json::{Value, json};
+use std::fs;
+use support::{
+    Ended, PATIENCE, Sandbox, eventually,
+    http::{get, serve},
+    scraping::{exporter, scrape},
+    start,
+};
+
+fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+fn json_of(said: &str) -> Value {
+    serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+}
+
+fn top(sandbox: &Sandbox) -> Value {
+    json_of(&redlatch(sandbox, &["top", "--once", "--json"]).exits_with(0).stdout)
+}
+
+#[track_caller]
+fn says(said: &str, words: &str) {
+    assert!(said.contains(words), "{words:?} is not in {said:?}");
+}
+
+/// Servers that keep ada's lock for as long as a test may take.
+fn with_a_lock() -> (Servers, Sandbox) {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::on(&servers).with_times("10m", "1s");
+    redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
+    let take = ["acquire", "backup", "--owner", "ada", "--ttl", "10m"];
+    redlatch(&sandbox, &take).exits_with(0);
+    (servers, sandbox)
+}
+
+fn fill(server: &Server) {
+    server.run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+}
+
+#[test]
+fn a_majority_that_refuses_writes_is_no_majority() {
+    let (servers, sandbox) = with_a_lock();
+    servers.iter().for_each(fill);
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122);
+
+    let seen = top(&sandbox);
+    assert_eq!((&seen["votes"], &seen["held"]), (&json!(0), &json!(1)), "{seen}");
+    let [first, of_node, ..] = &seen["findings"].as_array().unwrap()[..] else { panic!("{seen}") };
+    assert_eq!(first["level"], "problem");
+    assert_eq!(first["words"], "no lock can be taken: 0 of 3 nodes may vote, 2 must");
+    assert_eq!(of_node["node"], servers[0].url());
+    assert_eq!(of_node["words"], "refuses writes: its memory is full (maxmemory)");
+    assert_eq!(seen["nodes"][0]["standing"], "refusing");
+    let shown = redlatch(&sandbox, &["top", "--once"]).exits_with(0).stdout;
+    says(&shown, "NO LOCK CAN BE TAKEN");
+    let (_exporter, port) = exporter(&sandbox);
+    let metrics = scrape(port);
+    for sample in ["redlatch_majority 0", "redlatch_nodes{standing=\"refusing\"} 3"] {
+        says(&metrics, sample);
+    }
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(2).stdout;
+    assert!(found.starts_with("No lock can be taken: 0 of 3 nodes may vote, 2 must."), "{found}");
+    says(&found, "problem  refuses writes: its memory is full (maxmemory)");
+
+    servers.iter().for_each(|server| drop(server.run(&["CONFIG", "SET", "maxmemory", "0"])));
+    assert_eq!(top(&sandbox)["findings"], json!([]));
+}
+
+#[test]
+fn a_node_that_refuses_writes_is_one_vote_less() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    servers[1].run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let (_web, port) = serve(&sandbox, &["web", "--every", "100ms"]);
+
+    let seen = get(port, "/snapshot").json();
+    let keys = servers.keys_everywhere();
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
+
+    let words = "refuses writes: too few replicas follow it (min-replicas-to-write)";
+    says(&found, &format!("warning  {words}"));
+    assert_eq!((&seen["votes"], &seen["is_complete"]), (&json!(2), &json!(true)), "{seen}");
+    assert_eq!(seen["findings"][0]["words"], words);
+    assert_eq!(keys, [[""; 0]; 3], "looking changes nothing");
+    servers[2].run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122);
+    eventually(PATIENCE, || get(port, "/snapshot").json()["votes"] == 1);
+    redlatch(&sandbox, &["doctor"]).exits_with(2);
+}
+
+#[test]
+fn a_quarantine_whose_time_has_not_begun_is_told_with_what_begins_it() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
+    servers[1].restart_empty();
+
+    let words = "quarantined, and its time has not begun: `redlatch admit --wait` begins it, or \
+                 any client that takes a lock";
+    says(&redlatch(&sandbox, &["doctor"]).exits_with(1).stdout, words);
+    let shown = redlatch(&sandbox, &["top", "--once"]).exits_with(0).stdout;
+    says(&shown, words);
+    says(&shown, "quarantined, not begun");
+    assert_eq!(top(&sandbox)["nodes"][1]["has_begun"], false);
+
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+    says(&redlatch(&sandbox, &["doctor"]).exits_with(1).stdout, "quarantined for another ");
+    assert_eq!(top(&sandbox)["nodes"][1]["has_begun"], true);
+}
+
+#[test]
+fn without_a_majority_nobody_claims_to_know_who_waits() {
+    let (servers, sandbox) = with_a_lock();
+    servers.kill(&[1, 2]);
+    let (_web, port) = serve(&sandbox, &["web", "--every", "100ms"]);
+
+    let status = redlatch(&sandbox, &["status", "backup", "--json"]).exits_with(122).stdout;
+    let listed = redlatch(&sandbox, &["ls", "--json"]).exits_with(122).stdout;
+    let (status, listed) = (json_of(&status), json_of(&listed));
+    let page = get(port, "/lock?id=backup").json();
+
+    for seen in [&status, &page] {
+        assert_eq!((&seen["waiters"], &seen["line"]), (&Value::Null, &Value::Null), "{seen}");
+        assert!(seen.as_object().unwrap().contains_key("waiters"), "{seen}");
+    }
+    assert_eq!((&listed["waiters"], &listed["owner"]), (&Value::Null, &json!("ada")), "{listed}");
+    assert!(listed.as_object().unwrap().contains_key("waiters"), "{listed}");
+    let text = redlatch(&sandbox, &["status", "backup"]).exits_with(122).stdout;
+    says(&text, "  waiting in line: ?\n");
+    let table = redlatch(&sandbox, &["ls"]).exits_with(122).stdout;
+    let row: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert!(row.contains(&"?"), "{table}");
+}
+
+#[test]
+fn a_key_that_is_no_lock_of_ours_is_judged_alike_by_all() {
+    let (servers, sandbox) = with_a_lock();
+    for at in [0, 1] {
+        servers[at].run(&["SET", "backup", "of another library", "PX", "600000"]);
+    }
+
+    let status = redlatch(&sandbox, &["status", "backup", "--json"]).exits_with(121).stdout;
+    let listed = redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout;
+    let table = redlatch(&sandbox, &["ls"]).exits_with(0).stdout;
+    let (_web, port) = serve(&sandbox, &["web", "--every", "100ms"]);
+    let seen = get(port, "/snapshot").json();
+
+    for lock in [&json_of(&status), &json_of(&listed), &seen["locks"][0]] {
+        assert_eq!((&lock["state"], &lock["owner"]), (&json!("held"), &Value::Null), "{lock}");
+    }
+    says(&table, "another client");
+    assert_eq!(seen["locks"][0]["nodes"], 2, "{seen}");
+}
+
+#[test]
+fn a_node_that_cannot_save_is_one_vote_less() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    // In the way of the file that it saves to.
+    fs::create_dir(servers[1].dir().join("dump.rdb")).unwrap();
+    servers[1].run(&["CONFIG", "SET", "save", "3600 1"]);
+    servers[1].run(&["BGSAVE"]);
+    eventually(PATIENCE, || servers[1].info("rdb_last_bgsave_status").as_deref() == Some("err"));
+
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
+
+    says(&found, "warning  refuses writes: it cannot save its data to disk");
+    assert_eq!(top(&sandbox)["votes"], 2);
+}
