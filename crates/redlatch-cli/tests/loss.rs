@@ -105,6 +105,12 @@ fn small_socket() -> (UnixStream, UnixStream) {
     (reader, writer)
 }
 
+/// What the log says: the small buffer may lose it.
+fn logged(sandbox: &Sandbox) -> String {
+    let log = sandbox.redlatch(["log", &long_names()[0]]).output().unwrap().stdout;
+    String::from_utf8_lossy(&log).into()
+}
+
 /// Names that make a line long.
 fn long_names() -> [String; 3] {
     ["x", "y", "z"].map(|name| name.repeat(900))
@@ -152,9 +158,7 @@ fn a_wrapper_that_is_late_is_not_called_stopped_and_nothing_outlives_the_lease()
     running.end().exits_with(124);
     let said = reading.join().unwrap().unwrap();
     assert!(said.contains("--max-hold is reached"), "{said}");
-    // The small buffer may lose what follows, but the log does not.
-    let log = sandbox.redlatch(["log", &x]).output().unwrap().stdout;
-    let log = String::from_utf8_lossy(&log);
+    let log = logged(&sandbox);
     assert!(log.contains("did not end in time and was killed"), "{log}");
     assert!(!said.contains("redlatch was stopped"), "{said}");
     assert!(sandbox.is_free(&x));
@@ -186,7 +190,8 @@ fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
     let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
     running.end().exits_with(123);
     let said = reading.join().unwrap().unwrap();
-    assert!(said.contains("redlatch hung, or got no processor time"), "{said}");
+    let log = logged(&sandbox);
+    assert!(log.contains("redlatch hung, or got no processor time"), "{log} {said}");
     assert!(!sandbox.path("up").exists(), "the command was started");
 }
 
@@ -234,7 +239,8 @@ fn stopped_past_its_lease() -> bool {
         return false;
     }
     ended.exits_with(123);
-    assert!(said.contains("was lost before the command could start"), "{said}");
+    let log = logged(&sandbox);
+    assert!(log.contains("was lost before the command could start"), "{log} {said}");
     true
 }
 
