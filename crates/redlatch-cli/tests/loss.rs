@@ -6,7 +6,7 @@ mod support;
 use nix::libc;
 use redlatch_testbed::{Server, Servers};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::Read,
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::net::UnixStream,
@@ -114,54 +114,6 @@ fn logged(sandbox: &Sandbox) -> String {
 /// Names that make a line long.
 fn long_names() -> [String; 3] {
     ["x", "y", "z"].map(|name| name.repeat(900))
-}
-
-#[test]
-fn a_wrapper_that_is_late_is_not_called_stopped_and_nothing_outlives_the_lease() {
-    let sandbox = Sandbox::embedded();
-    let (stderr, mut writer) = small_socket();
-    // It is held up when it says that the time is over, before it tells the command.
-    let script = format!("exec 2> /dev/null; {STUBBORN}");
-    let [x, y, z] = long_names();
-    let mut command = sandbox.redlatch([
-        "run",
-        &x,
-        &y,
-        &z,
-        "--json",
-        "--max-hold",
-        "2s",
-        "--grace",
-        "100ms",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
-    let stderr_too = OwnedFd::from(writer.try_clone().unwrap());
-    let running = Running::of(command.stderr(stderr_too).spawn().unwrap());
-    drop(command);
-    let mut stderr = BufReader::new(stderr);
-    let mut line = String::new();
-    while !line.contains("\"started\"") {
-        line.clear();
-        stderr.read_line(&mut line).unwrap();
-    }
-    writer.write_all(b"\n").unwrap();
-    drop(writer);
-    let family = FAMILY.map(|name| sandbox.read_pid(name));
-
-    family.into_iter().for_each(dies);
-
-    let mut said = String::new();
-    let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
-    running.end().exits_with(124);
-    let said = reading.join().unwrap().unwrap();
-    assert!(said.contains("--max-hold is reached"), "{said}");
-    let log = logged(&sandbox);
-    assert!(log.contains("did not end in time and was killed"), "{log}");
-    assert!(!said.contains("redlatch was stopped"), "{said}");
-    assert!(sandbox.is_free(&x));
 }
 
 /// A wrapper that takes the lock and then hangs, before it starts the command:
