@@ -7,6 +7,8 @@ use super::schedule::{End, Job, Schedule, Span, Times, Wrong};
 
 /// A small history is a help, not a proof: stop after this many tries.
 const MOST_TRIES: usize = 4_000;
+/// Playing so many clients takes about as long as one try more.
+const CLIENTS_OF_A_TRY: usize = 50;
 
 /// The smallest schedule found that still breaks the promise.
 pub fn shrink(schedule: &Schedule, broken: &dyn Fn(&Schedule) -> bool) -> Schedule {
@@ -30,7 +32,7 @@ struct Shrinking<'a> {
 
 impl Shrinking<'_> {
     fn try_out(&mut self, candidate: Schedule) -> bool {
-        self.tries += 1;
+        self.tries += 1 + candidate.clients.len() / CLIENTS_OF_A_TRY;
         let better = self.tries < MOST_TRIES && candidate != self.best && (self.broken)(&candidate);
         if better {
             self.best = candidate;
