@@ -180,5 +180,5 @@ pub const ALL: &[Mutant] = &[
     mutant("serves-the-youngest", "of the callers of a client the last is served first")
         .planted(Plant::Core(Core::ServesTheYoungest), Seeds(0, 1000)),
     mutant("keeps-the-dead", "a node keeps tickets of clients that no longer ask")
-        .planted(Node(Flaw::KeepsTheDead), Seeds(0, 1000)),
+        .planted(Node(Flaw::KeepsTheDead), Seeds(700, 300)),
 ];
