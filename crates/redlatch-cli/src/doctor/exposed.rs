@@ -26,11 +26,11 @@ fn exposure(file: &Path) -> Option<Finding> {
     let fix = format!("chmod 600 {}", quoted(&file.to_string_lossy()));
     if mode & ANYBODY != 0 {
         let words = format!(
-            "every user of this machine can use the password file {shown} (mode {mode:04o})"
+            "the password file {shown} is open to every user of this machine (mode {mode:04o})"
         );
         Some(Finding::warning(words).fix(fix))
     } else if mode & GROUP != 0 {
-        let words = format!("the group of the password file {shown} can use it (mode {mode:04o})");
+        let words = format!("the password file {shown} is open to its group (mode {mode:04o})");
         Some(Finding::note(words).fix(format!("{fix}, unless its group needs the locks")))
     } else {
         None
