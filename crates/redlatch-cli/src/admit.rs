@@ -2,6 +2,7 @@
 
 mod doubts;
 mod planted;
+mod seen;
 mod strangers;
 
 use crate::{
@@ -9,19 +10,18 @@ use crate::{
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
-    look::{self, failed_text},
-    say::{Event, Paint, Say, millis, print_json},
+    look,
+    say::{Event, Say, millis},
     settings::Settings,
     trace::Trace,
 };
 use redlatch::{
     Cause, NodeStanding, Quarantine, ReplaceError, Standing, node,
-    observer::{Facts, Observer, advice},
+    observer::{Examined, Facts, Observer},
 };
+use seen::Seen;
 use serde_json::{Value, json};
 use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -79,7 +79,8 @@ pub(crate) async fn admit(
         }
         standings
     };
-    let exit = report(&observer, &standings, &named, settings.typed(), args.words.json, say)?;
+    let seen = Seen::now(&observer, standings).await;
+    let exit = seen.tell(&named, settings.typed(), args.words.json, say)?;
     if missing.is_empty() {
         return Ok(exit);
     }
@@ -303,56 +304,28 @@ pub(crate) fn for_another(quarantine: &Quarantine) -> String {
     }
 }
 
-fn report(
+/// What the nodes report, if it takes that to say for how long some are quarantined.
+pub(crate) async fn reports_on<'a>(
     observer: &Observer,
-    standings: &[NodeStanding],
-    named: &[Arc<str>],
-    typed: &str,
-    as_json: bool,
-    say: Say,
-) -> Result<Exit, Failure> {
-    if as_json {
-        let nodes: Vec<Value> = standings.iter().map(|node| node_json(observer, node)).collect();
-        print_json(&json!({ "nodes": nodes }))?;
-    } else {
-        io::stdout().write_all(text(observer, standings, Paint::stdout()).as_bytes())?;
+    out: impl Iterator<Item = &'a Quarantine> + Clone,
+) -> Vec<Examined> {
+    let is_untimed = |out: &Quarantine| out.cause == Cause::Forgot && out.remaining.is_none();
+    // A client that one node refuses begins the time of no other.
+    let is_refused = out.clone().any(|out| out.cause.is_conflict());
+    if is_refused || !out.clone().any(is_untimed) {
+        return Vec::new();
     }
-    let out = named.iter().filter(|name| !may_vote(standings, name)).count();
-    if out == 0 {
-        return Ok(Exit::Done);
-    }
-    let mut words = format!("{out} of {} nodes may not vote", named.len());
-    let conflicts = || standings.iter().filter(|node| disagrees(&node.standing));
-    if conflicts().any(|node| !named.contains(&node.node)) {
-        words.push_str("; other nodes serve clients with another list, or other times");
-    }
-    if let Some(quarantine) = conflicts().find_map(|node| node.standing.quarantine()) {
-        let advice = advice(&quarantine.cause, "", typed);
-        let _ = write!(words, "; waiting does not help: {advice}");
-    }
-    say.say(&Event::failed(words, Exit::TooFewNodes));
-    Ok(Exit::TooFewNodes)
+    observer.reports().await
 }
 
-fn text(observer: &Observer, standings: &[NodeStanding], paint: Paint) -> String {
-    let label = |node: &NodeStanding| observer.label(&node.node).into_owned();
-    let widest = standings.iter().map(|node| label(node).len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for node in standings {
-        let stands = match &node.standing {
-            Standing::Admitted => paint.green("admitted"),
-            Standing::Quarantined(quarantine) => {
-                let other = observer.other_name(&node.node, &node.standing);
-                let other = other.map_or(String::new(), |other| format!("; {other}"));
-                let cause = readable(&quarantine.cause.to_string());
-                paint.yellow(&format!("{}: {cause}{other}", for_another(quarantine)))
-            }
-            Standing::Failed(fault) => paint.red(&failed_text(fault)),
-            _ => "not known".into(),
-        };
-        let _ = writeln!(text, "{:widest$}  {stands}", label(node));
+/// Says that the node with this name is quarantined, and for how much longer, by what the
+/// nodes report.
+pub(crate) fn out_for(name: &str, quarantine: &Quarantine, reports: &[Examined]) -> String {
+    let report = reports.iter().find(|report| *report.node == *name);
+    match report.map(|report| &report.facts) {
+        Some(Ok(facts)) => for_now(quarantine, facts),
+        _ => for_another(quarantine),
     }
-    text
 }
 
 fn node_json(observer: &Observer, node: &NodeStanding) -> Value {

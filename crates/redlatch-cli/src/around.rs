@@ -1,18 +1,42 @@
-//! The `redlatch run` around this process, if there is one.
+//! The `redlatch run` around this process, if there is one, and those around that.
 
 use redlatch::OwnerParts;
-use std::{env, ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{env, ffi::OsStr, fs, iter, os::unix::ffi::OsStrExt};
 
-/// Whether that `redlatch run` holds this lock, which `owner` has. Waiting for it
-/// here would never end.
-pub(crate) fn holds(name: &OsStr, owner: &str) -> bool {
+/// Whether a `redlatch run` around this process holds this lock, which `owner` has.
+/// Waiting for it here would never end.
+pub(crate) fn holds(name: &OsStr, owner: &OwnerParts) -> bool {
     let variable = |name: &str| env::var_os(name).unwrap_or_default();
-    is_own(
+    let is_innermost = is_own(
         variable("REDLATCH_RESOURCE").as_bytes(),
         variable("REDLATCH_LOCK_TOKEN").as_bytes(),
         name.as_bytes(),
-        owner,
-    )
+        &owner.label,
+    );
+    is_innermost || is_above(owner)
+}
+
+/// Whether the owner is one of the processes that we run under. Only the innermost of
+/// them is in our environment, and not even that one if somebody cleared it.
+fn is_above(owner: &OwnerParts) -> bool {
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    let is_here = owner.host.as_deref() == Some(&*host.to_string_lossy());
+    is_here && owner.pid.is_some_and(|owner| ancestors().any(|pid| pid == owner))
+}
+
+/// The process that started us, the one that started that, and so on.
+fn ancestors() -> impl Iterator<Item = u32> {
+    iter::successors(parent(std::process::id()), |pid| parent(*pid))
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    parent_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The parent in `PID (NAME) STATE PARENT …`; the name may contain anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
 }
 
 fn is_own(resources: &[u8], token: &[u8], name: &[u8], owner: &str) -> bool {
@@ -32,5 +56,13 @@ mod tests {
         assert!(!is_own(b"a\nb", &token, b"b", "host/2"));
         assert!(!is_own(b"a\nb", &token, b"c", "host/1"));
         assert!(!is_own(b"", b"", b"", ""));
+    }
+
+    #[test]
+    fn the_processes_we_run_under_are_found_whatever_their_names() {
+        assert_eq!(parent_in("7 (a) S 1) S 42 7 7"), Some(42));
+        assert_eq!(parent_in("7 (a"), None);
+        assert!(ancestors().any(|pid| pid == std::os::unix::process::parent_id()));
+        assert!(!ancestors().any(|pid| pid == std::process::id()));
     }
 }

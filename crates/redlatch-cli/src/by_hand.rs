@@ -36,14 +36,16 @@ pub(crate) async fn acquire(
     let began = Instant::now();
     let deadline = began.checked_add(settings.wait());
     let in_vain = |failure: Failure| failure.after(settings.wait(), began);
-    let waits = || work.trace.waits();
+    let waits = |why: &str| work.trace.waits(why);
     let connected = connect(&settings, say, deadline, waits).await;
     let locks = work.rest.insert(connected.map_err(in_vain)?);
     let request = locks
         .lock_all(args.names.iter().map(|name| name.as_bytes()))
         .no_renewal()
         .wait(settings.wait());
-    let watching = progress::show(say, locks, &args.names, began, deadline, || work.trace.waits());
+    let watching = progress::show(say, locks, &args.names, began, deadline, |why| {
+        work.trace.waits(why);
+    });
     let result = tokio::select! {
         result = request => result,
         () = watching => unreachable!("progress goes on until the request ends"),

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 
 /// Connects. While too few nodes answer, or servers refuse us, retries until the
-/// deadline, and reports every so often which nodes are missing. Calls `waits` before it
-/// tries again.
+/// deadline, and reports every so often which nodes are missing. Calls `waits` with the reason
+/// before it tries again.
 pub(crate) async fn connect(
     settings: &Settings,
     say: Say,
     deadline: Option<Instant>,
-    mut waits: impl FnMut(),
+    mut waits: impl FnMut(&str),
 ) -> Result<Locks, Failure> {
     // The same nodes each time: they keep a password whose file is being replaced.
     let builder = settings.builder();
@@ -37,7 +37,7 @@ pub(crate) async fn connect(
         if !is_down || deadline.is_some_and(|at| at <= Instant::now() + AGAIN) {
             return Err(failure);
         }
-        waits();
+        waits(&failure.message);
         let times = if tries == 1 { "once".into() } else { format!("{tries} times") };
         let since = show(reminder.since().elapsed());
         reminder.tell(true, || {

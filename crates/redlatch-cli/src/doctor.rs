@@ -1,5 +1,6 @@
 //! `doctor`: checks every node and reports what could cause trouble.
 
+mod exposed;
 mod findings;
 mod probe;
 
@@ -15,6 +16,7 @@ use crate::{
     settings::Settings,
     trace::{Place, TraceArgs},
 };
+use exposed::exposed;
 use findings::{Evidence, examine_all};
 pub(crate) use findings::{
     Finding, Level, UNNAMED, clocks, endless, node_timeout, refusing, speed, unlisted,
@@ -74,6 +76,7 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     };
     let mut findings = examine_all(&evidence);
     findings.extend(unlogged(&args));
+    findings.extend(exposed(settings.nodes()));
     // A server with many keys takes long to list its locks, and says at once if it may not.
     let listing = tokio::time::timeout(LISTING, observer.list("*")).await.ok();
     for (node, fault) in listing.iter().flat_map(|listing| &listing.failed) {

@@ -111,6 +111,8 @@ pub(crate) enum Killed {
     TooLate,
     /// It had ended, but processes that it had started had not.
     LeftBehind,
+    /// The kill came in time, or should have, and took effect too late.
+    Late,
 }
 
 impl fmt::Display for Killed {
@@ -120,6 +122,9 @@ impl fmt::Display for Killed {
             Killed::TooLate => "the command did not end in time and was killed",
             Killed::LeftBehind => {
                 "the command ended, but processes that it had started did not, and were killed"
+            }
+            Killed::Late => {
+                "the command, or what it had started, could not be stopped in time, and was killed late"
             }
         })
     }
@@ -228,7 +233,7 @@ impl Event {
             | Event::Stopped { .. }
             | Event::HookFailed { .. }
             | Event::Unread { .. }
-            | Event::Killed { how: Killed::TooLate | Killed::LeftBehind }
+            | Event::Killed { how: Killed::TooLate | Killed::LeftBehind | Killed::Late }
             | Event::CutShort { .. }
             | Event::Unreleased { .. }
             | Event::Unsignalled { .. }

@@ -141,7 +141,7 @@ Exit status, by the worst finding:
 pub(crate) const ADMIT_HELP: &str = "\
 Exit status:
   0    the nodes may vote
-  122  some may not vote, do not answer, or lack locks that are held (--wait)
+  122  some may not vote, do not answer, refuse writes, or lack locks that are held (--wait)
   125  redlatch itself failed, was used incorrectly, or you answered no";
 
 /// The part of `--help` for commands that change no lock.

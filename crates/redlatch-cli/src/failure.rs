@@ -109,7 +109,7 @@ impl Failure {
     }
 }
 
-/// Added if the `redlatch run` around this one holds the lock.
+/// Added if a `redlatch run` around this one holds the lock.
 pub(crate) const OWN: &str =
     ", the `redlatch run` that this command runs under: it would wait for itself";
 
@@ -149,8 +149,9 @@ async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
     for name in names {
         let status = locks.status(name.as_bytes()).await.ok()?;
         if let LockState::Held { owner, remaining, .. } = status.state {
+            let is_own = status.owner.is_some_and(|owner| around::holds(name, &owner));
             let owner = owner.as_deref().unwrap_or("another client");
-            let own = if around::holds(name, owner) { OWN } else { "" };
+            let own = if is_own { OWN } else { "" };
             let name = name.to_string_lossy();
             let endless = if remaining.is_none() { endless(&name) } else { String::new() };
             return Some(format!("{name} is held by {owner}{own}{endless}"));

@@ -122,7 +122,7 @@ const EXPORTER: [Example; 1] = [example(
 )];
 
 const COMPLETIONS: [Example; 1] = [example(
-    "redlatch completions bash > ~/.local/share/bash-completion/completions/redlatch",
+    "d=~/.local/share/bash-completion/completions; mkdir -p $d; redlatch completions bash > $d/redlatch",
     "Installs them; also for zsh, fish, elvish and powershell.",
 )];
 

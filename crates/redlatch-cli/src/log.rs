@@ -9,6 +9,7 @@ use crate::{
     name,
     plain::plain,
     say::{Paint, print_json},
+    settings::homeless,
     trace::{LogFile, Place, Record, TraceArgs, sentence},
 };
 use std::{
@@ -28,7 +29,8 @@ pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
     let place = Place::new(&options, &config);
     let place = place.map_err(|error| Failure::new(Exit::Failed, error))?;
     let Some(file) = place.log else {
-        return Err(Failure::new(Exit::Failed, "there is no log: it is turned off"));
+        let why = if place.is_homeless { homeless() } else { "it is turned off".into() };
+        return Err(Failure::new(Exit::Failed, format!("there is no log: {why}")));
     };
     let (records, unread) = file.expect_dir().and_then(|()| file.read()).map_err(|error| {
         let words = format!("the log {} cannot be read: {error}", file.path.display());

@@ -1,7 +1,7 @@
 //! `status` and `ls`: who holds what.
 
 use crate::{
-    admit::{for_another, tell_address},
+    admit::{out_for, reports_on, tell_address},
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
     duration::{readable, show},
@@ -15,7 +15,7 @@ use crate::{
 };
 use redlatch::{
     Cause, Fault, FencingToken, LockState, NodeKey, NodeStanding, NodeStatus, Standing, Status,
-    observer::{Listed, Listing, Observer},
+    observer::{Examined, Listed, Listing, Observer},
 };
 use serde_json::{Value, json};
 use std::{
@@ -66,7 +66,7 @@ async fn look_once(
         if args.words.json {
             let _ = writeln!(text, "{}", status_json(name, &status, observer, max_ttl));
         } else {
-            text.push_str(&status_text(name, &status, observer, max_ttl, paint));
+            text.push_str(&status_text(name, &status, observer, max_ttl, paint).await);
         }
         exit = exit.worse(verdict(&status));
         if status.state == LockState::Unclear && !args.words.json {
@@ -100,13 +100,15 @@ fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
     matches!(key, NodeKey::Held { owner: Some(_), remaining: Some(left) } if *left > max_ttl)
 }
 
-pub(crate) fn status_text(
+pub(crate) async fn status_text(
     name: &[u8],
     status: &Status,
     observer: &Observer,
     max_ttl: Duration,
     paint: Paint,
 ) -> String {
+    let out = status.nodes.iter().filter_map(|node| node.quarantine.as_ref());
+    let reports = reports_on(observer, out).await;
     let mut text = format!("{}: {}", name::shown(name), state_text(&status.state, paint));
     if let LockState::Held { fencing_token: Some(number), .. } = &status.state {
         let _ = write!(text, ", fencing token {number}");
@@ -130,8 +132,10 @@ pub(crate) fn status_text(
             Cause::OtherNode { is, .. } => {
                 format!("does not vote: this server is admitted as {is} (`redlatch doctor`)")
             }
-            Cause::Forgot => format!("{}: it may have forgotten locks", for_another(out)),
-            cause => format!("{}: {cause}", for_another(out)),
+            Cause::Forgot => {
+                format!("{}: it may have forgotten locks", out_for(&node.node, out, &reports))
+            }
+            cause => format!("{}: {cause}", out_for(&node.node, out, &reports)),
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
         if is_too_long(&node.key, max_ttl) {
@@ -291,7 +295,9 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     } else {
         io::stdout().write_all(table(&listing.locks, standings.len(), is_told).as_bytes())?;
     }
-    Ok(complain(&listing, &standings, &observer, say))
+    let out = standings.iter().filter_map(|node| node.standing.quarantine());
+    let reports = reports_on(&observer, out).await;
+    Ok(complain(&listing, &standings, &reports, &observer, say))
 }
 
 /// Formats locks in columns. Who waits for them is known if enough nodes told.
@@ -366,7 +372,13 @@ pub(crate) fn is_all(listing: &Listing, standings: &[NodeStanding]) -> bool {
 }
 
 /// Says which nodes may be missing locks, or could not list them.
-fn complain(listing: &Listing, standings: &[NodeStanding], observer: &Observer, say: Say) -> Exit {
+fn complain(
+    listing: &Listing,
+    standings: &[NodeStanding],
+    reports: &[Examined],
+    observer: &Observer,
+    say: Say,
+) -> Exit {
     let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
     let out: Vec<_> = standings
         .iter()
@@ -376,10 +388,10 @@ fn complain(listing: &Listing, standings: &[NodeStanding], observer: &Observer, 
         })
         .collect();
     let exit = if is_all(listing, standings) { Exit::Done } else { Exit::TooFewNodes };
-    for (node, out) in out {
-        let node = observer.label(node);
+    for (name, out) in out {
+        let (node, out_for) = (observer.label(name), out_for(name, out, reports));
         let cause = readable(&out.cause.to_string());
-        let words = format!("{node} does not count: {}, {cause}", for_another(out));
+        let words = format!("{node} does not count: {out_for}; {cause}");
         say.say(&Event::failed(words, exit));
     }
     for (node, fault) in &listing.failed {

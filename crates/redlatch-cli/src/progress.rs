@@ -17,14 +17,15 @@ const FIRST: Duration = Duration::from_millis(400);
 const LEAST: Duration = Duration::from_millis(200);
 
 /// Shows who holds the lock, how long we have waited since we began, and which nodes are
-/// down, until it is dropped. Calls `waits` when it is seen that we have to wait.
+/// down, until it is dropped. Calls `waits` with the reason when it is seen that
+/// we have to wait.
 pub(crate) async fn show(
     say: Say,
     locks: &Locks,
     names: &[OsString],
     began: Instant,
     deadline: Option<Instant>,
-    mut waits: impl FnMut(),
+    mut waits: impl FnMut(&str),
 ) {
     let mut reminder = Reminder::new(say);
     tokio::time::sleep(FIRST).await;
@@ -33,12 +34,11 @@ pub(crate) async fn show(
             if let Ok(status) = locks.status(name.as_bytes()).await
                 && status.state != LockState::Free
             {
-                waits();
+                waits(&reason(&name.to_string_lossy(), &status));
                 let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-                let is_own = matches!(
-                    &status.state,
-                    LockState::Held { owner: Some(owner), .. } if around::holds(name, owner)
-                );
+                let is_held = matches!(status.state, LockState::Held { .. });
+                let holds = |owner| around::holds(name, owner);
+                let is_own = is_held && status.owner.as_ref().is_some_and(holds);
                 reminder.tell(is_own || status.state == LockState::Unclear, || {
                     line(&name.to_string_lossy(), &status, is_own, began.elapsed(), left)
                 });
@@ -57,12 +57,29 @@ fn line(
     left: Option<Duration>,
 ) -> String {
     let own = if is_own { OWN } else { "" };
+    let left = left.map_or(String::new(), |left| format!(", gives up in {}", time(left)));
+    let (why, nodes) = (held(name, status), missing(status));
+    format!("{why}{own}; waited {} so far{left}{nodes}", time(waited))
+}
+
+/// Why we wait.
+fn reason(name: &str, status: &Status) -> String {
+    held(name, status) + &missing(status)
+}
+
+/// Who has it.
+fn held(name: &str, status: &Status) -> String {
     let who = match &status.state {
         LockState::Held { owner: Some(owner), .. } => format!("held by {owner}"),
         LockState::Held { owner: None, .. } => "held by another client".into(),
         LockState::Reserved { .. } => "reserved for the next in line".into(),
         LockState::Free | LockState::Unclear => "not available".into(),
     };
+    format!("{name} is {who}")
+}
+
+/// Which nodes do not vote.
+fn missing(status: &Status) -> String {
     let failed = |wanted: bool| {
         let nodes = status.nodes.iter().filter_map(|node| match &node.key {
             NodeKey::Failed(fault) if is_down(fault) == wanted => Some(&*node.node),
@@ -79,7 +96,5 @@ fn line(
     let out = out.filter_map(|node| {
         Some(format!("; {} {}", node.node, for_another(node.quarantine.as_ref()?)))
     });
-    let out = out.collect::<Vec<_>>().concat();
-    let left = left.map_or(String::new(), |left| format!(", gives up in {}", time(left)));
-    format!("{name} is {who}{own}; waited {} so far{left}{down}{out}", time(waited))
+    down + &out.collect::<Vec<_>>().concat()
 }

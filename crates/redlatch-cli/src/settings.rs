@@ -88,7 +88,7 @@ pub(crate) enum SettingsError {
          nobody else", .dir.display()
     )]
     Denied { dir: PathBuf, group: String },
-    #[error("there is no place for the embedded node: HOME is not set; name a node with --node")]
+    #[error("there is no place for the embedded node: {}; name a node with --node", homeless())]
     NoHome,
 }
 
@@ -340,6 +340,16 @@ fn addresses(place: &PlaceArgs, config: &Config) -> Result<(Vec<String>, String)
         .ok_or(SettingsError::NoHome)?,
     };
     Ok((vec![format!("{EMBEDDED}{}", path.display())], DEFAULT.into()))
+}
+
+/// Why the home directory of this user is of no use.
+pub(crate) fn homeless() -> String {
+    match env::var_os("HOME").filter(|home| !home.is_empty()) {
+        Some(home) => {
+            format!("HOME is relative ({}), and must be absolute", home.to_string_lossy())
+        }
+        None => "HOME is not set".into(),
+    }
 }
 
 /// What named the nodes, if nothing did.

@@ -175,7 +175,7 @@ fn start_looking(
 /// What each node says about a lock.
 async fn detail(live: &Live, name: &[u8], max_ttl: Duration) -> String {
     match live.observer().status(name).await {
-        Ok(status) => status_text(name, &status, live.observer(), max_ttl, Paint::none()),
+        Ok(status) => status_text(name, &status, live.observer(), max_ttl, Paint::none()).await,
         Err(error) => error.to_string(),
     }
 }

@@ -151,6 +151,12 @@ impl Trace {
         facts::voted(self.record.votes.clone());
     }
 
+    /// The lock that another process took has this fencing token.
+    pub(crate) fn fenced(&mut self, number: u64) {
+        self.record.token = Some(number);
+        facts::granted(self.record.waited_ms, self.record.token);
+    }
+
     /// The nodes voted on a renewal.
     pub(crate) fn renewed(&mut self, lease: &Lease) {
         self.record.votes = Some(in_short(&lease.votes()));
@@ -248,7 +254,11 @@ impl Trace {
     /// Writes what is known while the attempt waits or the command runs, and does not
     /// wait for that.
     pub(crate) fn write_start(&self) {
-        let (place, mut record) = (self.place.clone(), self.known());
+        self.write_aside(self.known());
+    }
+
+    fn write_aside(&self, mut record: Record) {
+        let place = self.place.clone();
         if self.granted.is_none() {
             record.outcome = Outcome::Waiting;
         }
@@ -258,11 +268,15 @@ impl Trace {
         });
     }
 
-    /// Leaves a trace of an attempt that has to wait, once: its end may never be written.
-    pub(crate) fn waits(&mut self) {
+    /// Leaves a trace of an attempt that has to wait, for this reason, once: its end may
+    /// never be written.
+    pub(crate) fn waits(&mut self, why: &str) {
         if !self.is_waiting {
             self.is_waiting = true;
-            self.write_start();
+            // What came of it may have another reason.
+            let mut waiting = self.clone();
+            waiting.note(why);
+            self.write_aside(waiting.known());
         }
     }
 

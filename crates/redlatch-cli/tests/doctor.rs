@@ -38,6 +38,27 @@ fn tls_on_one_side_only_is_recognised() {
     says(&has_none, &format!("write redis://127.0.0.1:{}", server.port()));
 }
 
+#[test]
+fn a_server_that_accepts_few_more_clients_is_named() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let few = "clients are connected, and it accepts 100: when they are all there, it refuses";
+    assert!(servers[1].run(&["CONFIG", "SET", "maxclients", "100"]).is_ok());
+    if servers[1].info("maxclients").is_none() {
+        eprintln!("SKIPPED: this server does not tell how many clients it accepts");
+        return;
+    }
+    let before = redlatch(&sandbox, &["doctor"]).stdout;
+    assert!(!before.contains(few), "{before}");
+
+    let clients: Vec<_> =
+        (0..90).map(|_| TcpStream::connect(("127.0.0.1", servers[1].port())).unwrap()).collect();
+    // Those that connect are counted a moment later.
+    eventually(PATIENCE, || redlatch(&sandbox, &["doctor"]).stdout.contains(few));
+
+    drop(clients);
+    eventually(PATIENCE, || !redlatch(&sandbox, &["doctor"]).stdout.contains(few));
+}
+
 /// A Sentinel, and its port.
 fn sentinel(sandbox: &Sandbox) -> (Running, u16) {
     let program = Flavour::ALL.iter().find_map(|flavour| flavour.find().ok()).unwrap().program;

@@ -95,6 +95,33 @@ fn a_node_that_refuses_writes_is_one_vote_less() {
 }
 
 #[test]
+fn whoever_waits_for_nodes_that_refuse_writes_is_told_and_gets_an_error() {
+    let (servers, sandbox) = with_a_lock();
+    redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
+    fill(&servers[1]);
+
+    let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(122);
+    let json = redlatch(&sandbox, &["admit", "--wait", "--json"]).exits_with(122).stdout;
+    redlatch(&sandbox, &["admit", "--wait", &servers[0].url()]).exits_with(0);
+
+    let url = servers[1].url();
+    let line = format!("{url}  admitted, but refuses writes: its memory is full (maxmemory)\n");
+    says(&waited.stdout, &line);
+    let words = format!(
+        "1 of 3 nodes is admitted, but refuses writes: {url}: its memory is full (maxmemory); give \
+         it more memory (maxmemory), or delete other data"
+    );
+    says(&waited.stderr, &words);
+    let node = &json_of(&json)["nodes"][1];
+    assert_eq!(node["standing"], "refusing");
+    assert_eq!(node["reason"], "refuses writes: its memory is full (maxmemory)");
+
+    servers[2].run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(122).stderr;
+    says(&waited, "2 of 3 nodes are admitted, but refuse writes: ");
+}
+
+#[test]
 fn a_quarantine_whose_time_has_not_begun_is_told_with_what_begins_it() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
@@ -107,10 +134,16 @@ fn a_quarantine_whose_time_has_not_begun_is_told_with_what_begins_it() {
     let shown = redlatch(&sandbox, &["top", "--once"]).exits_with(0).stdout;
     says(&shown, words);
     says(&shown, "quarantined, not begun");
+    says(&redlatch(&sandbox, &["status", "x"]).exits_with(0).stdout, words);
+    says(&redlatch(&sandbox, &["ls"]).exits_with(0).stderr, words);
     assert_eq!(top(&sandbox)["nodes"][1]["has_begun"], false);
 
     redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
-    says(&redlatch(&sandbox, &["doctor"]).exits_with(1).stdout, "quarantined for another ");
+    let first = servers[0].url();
+    for args in [&["doctor"][..], &["status", "x"], &["ls"], &["admit", &first, "--yes"]] {
+        let Ended { stdout, stderr, .. } = redlatch(&sandbox, args);
+        says(&format!("{stdout}{stderr}"), "quarantined for another ");
+    }
     assert_eq!(top(&sandbox)["nodes"][1]["has_begun"], true);
 }
 

@@ -190,6 +190,18 @@ fn whoever_waits_for_a_lock_says_who_has_it_if_asked_to() {
 }
 
 #[test]
+fn completions_are_installed_as_their_help_says_on_a_new_account() {
+    let sandbox = Sandbox::embedded();
+    let help = redlatch(&sandbox, &["completions", "--help"]).exits_with(0).stdout;
+    let line = help.lines().find(|line| line.contains("redlatch completions bash")).unwrap();
+
+    shell(&sandbox, line.trim()).exits_with(0);
+
+    let installed = sandbox.path(".local/share/bash-completion/completions/redlatch");
+    assert!(std::fs::read_to_string(installed).unwrap().contains("_redlatch()"));
+}
+
+#[test]
 fn whoever_waits_for_itself_is_told() {
     let sandbox = Sandbox::embedded();
     for options in ["", "--wait 2s"] {
@@ -201,8 +213,14 @@ fn whoever_waits_for_itself_is_told() {
         let times = ended.stderr.matches("it would wait for itself").count();
         assert_eq!(times, if options.is_empty() { 1 } else { 2 }, "{}", ended.stderr);
     }
-    let other = "redlatch run y -- redlatch run x -- redlatch run y --owner me -- true";
-    says(&shell(&sandbox, other).exits_with(121), "y is held by");
+    let itself = "it would wait for itself";
+    let inner = "redlatch run y --owner me -- redlatch run x -- redlatch run y -- true";
+    says(&shell(&sandbox, inner).exits_with(121), itself);
+    let cleared = "redlatch run x --owner me -- env -u REDLATCH_RESOURCE redlatch acquire x";
+    says(&shell(&sandbox, cleared).exits_with(121), itself);
+    let _other = sandbox.hold("z");
+    let ended = shell(&sandbox, "redlatch run x -- redlatch run z -- true").exits_with(121);
+    assert!(!ended.stderr.contains(itself), "{}", ended.stderr);
 }
 
 #[test]

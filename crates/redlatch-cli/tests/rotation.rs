@@ -3,8 +3,12 @@
 
 mod support;
 
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use redlatch_testbed::{Server, Servers};
-use std::fs;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+};
 use support::{
     PATIENCE, Sandbox, eventually,
     http::{get, serve},
@@ -28,6 +32,38 @@ fn change_everywhere(servers: &Servers, password: &str) {
         assert!(servers[at].run(&["CONFIG", "SET", "requirepass", password]).is_ok());
         servers[at].run(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     }
+}
+
+#[test]
+fn a_password_file_that_is_no_file_is_refused_at_once() {
+    let (_servers, sandbox) = rotating();
+    fs::remove_file(sandbox.path("pw")).unwrap();
+    mkfifo(&sandbox.path("pw"), Mode::from_bits_truncate(0o600)).unwrap();
+
+    let refused = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(125);
+
+    let words = "the password file pw cannot be read: it is a pipe, and must be a file";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+}
+
+#[test]
+fn doctor_names_a_password_file_that_others_can_read_and_what_to_do() {
+    let (_servers, sandbox) = rotating();
+    let doctor = |mode| {
+        fs::set_permissions(sandbox.path("pw"), Permissions::from_mode(mode)).unwrap();
+        start(sandbox.redlatch(["doctor"])).end().stdout
+    };
+    let private = doctor(0o600);
+    let (group, open) = (doctor(0o640), doctor(0o644));
+
+    assert!(!private.contains("password file"), "{private}");
+    let note = "note     the password file pw is open to its group (mode 0640)\n           fix: chmod 600 \
+                pw, unless";
+    assert!(group.contains(note), "{group}");
+    let warning = "warning  the password file pw is open to every user of this machine (mode 0644)\n           \
+                   fix: chmod 600 pw\n";
+    assert!(open.contains(warning), "{open}");
+    assert_eq!(open.matches("chmod").count(), 1, "one file, and three nodes: {open}");
 }
 
 #[test]

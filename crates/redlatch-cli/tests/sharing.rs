@@ -136,6 +136,39 @@ fn a_second_user_is_told_what_really_keeps_them_out() {
 }
 
 #[test]
+fn a_log_of_another_user_is_there_but_cannot_be_read() {
+    let Some(sandbox) = place() else { return };
+    run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(0);
+    let log = sandbox.path(&format!("home{ADA}/redlatch/runs.jsonl"));
+    assert!(log.is_file());
+
+    let script = format!("./command log --log {}", log.display());
+    let refused = run_as(&sandbox, BOB, TEAM, &script).exits_with(125).stderr;
+
+    assert!(refused.contains("runs.jsonl cannot be read: Permission denied"), "{refused}");
+    set_mode(&sandbox.path(&format!("home{ADA}")), 0o700);
+    assert_eq!(run_as(&sandbox, BOB, TEAM, &script).exits_with(125).stderr, refused);
+}
+
+#[test]
+fn a_home_that_is_relative_is_named_as_such() {
+    let Some(sandbox) = place() else { return };
+    let at_home = |home: &str, task: &str| {
+        let script = format!("unset XDG_STATE_HOME; HOME={home} ./command {task}");
+        run_as(&sandbox, ADA, TEAM, &script).exits_with(125).stderr
+    };
+
+    let run = at_home("rel", "run x -- true");
+    let log = at_home("rel", "log");
+
+    let why = "HOME is relative (rel), and must be absolute";
+    let no_place = format!("there is no place for the embedded node: {why}; name a node");
+    assert!(run.contains(&no_place), "{run}");
+    assert!(log.contains(&format!("there is no log: {why}")), "{log}");
+    assert!(at_home("rel", "log --log off").contains("it is turned off"));
+}
+
+#[test]
 fn a_named_file_is_shared_if_its_directory_is() {
     let Some(sandbox) = place() else { return };
     shared(&sandbox);

@@ -15,7 +15,7 @@ const BUSY: &str = "sh -c 'echo up > up; until [ -e go ]; do sleep 0.01; done'";
 fn ctrl_c_ends_the_command_and_the_script_around_it() {
     let sandbox = Sandbox::embedded();
     let script = "redlatch run x -- sh -c 'echo $$ > pid; exec cat'; echo not reached";
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
+    let mut terminal = Terminal::script(&sandbox, script);
     // Not before `cat` answers: a shell that is about to execute it may miss it.
     terminal.press("up\n");
     terminal.shows("up\r\nup");
@@ -34,7 +34,7 @@ fn a_command_that_catches_ctrl_c_goes_on() {
     let sandbox = Sandbox::embedded();
     let command = "trap 'echo caught; exit 7' INT; echo up; while :; do sleep 0.01; done";
     let script = format!("redlatch run x -- sh -c \"{command}\"; echo status $?");
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    let mut terminal = Terminal::script(&sandbox, &script);
     terminal.shows("up");
 
     terminal.press(CTRL_C);
@@ -47,7 +47,7 @@ fn a_command_that_catches_ctrl_c_goes_on() {
 fn the_command_reads_from_the_terminal() {
     let sandbox = Sandbox::embedded();
     let script = "redlatch run x -- sh -c 'echo name?; read name; echo hello $name'; read back; echo got $back";
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
+    let mut terminal = Terminal::script(&sandbox, script);
     terminal.shows("name?");
 
     terminal.press("ada\n");
@@ -62,8 +62,7 @@ fn the_command_reads_from_the_terminal() {
 #[test]
 fn the_command_is_in_the_foreground_from_the_start() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     terminal.press("redlatch run x -- sh -c 'echo na\"\"me; read name; echo hello $name'\n");
     terminal.shows("name\r\n");
 
@@ -80,7 +79,7 @@ fn ctrl_c_ends_the_waiting() {
     let sandbox = Sandbox::embedded();
     let holder = sandbox.hold("x --owner ada");
     let script = "redlatch run x --wait 1m -- true; echo not reached";
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
+    let mut terminal = Terminal::script(&sandbox, script);
     terminal.shows("x is held by ada; waited");
 
     terminal.press(CTRL_C);
@@ -95,9 +94,8 @@ fn ctrl_c_ends_the_waiting() {
 #[test]
 fn ctrl_z_stops_the_command_and_fg_goes_on_with_it() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+    let mut terminal = Terminal::shell(&sandbox);
     let command = "echo $$ > pid; echo up; read line; echo line $line";
-    terminal.shows("$ ");
     terminal.press(&format!("redlatch run x --ttl 1s -- sh -c '{command}'\n"));
     terminal.shows("up\r\n");
 
@@ -122,8 +120,7 @@ fn ctrl_z_stops_the_command_and_fg_goes_on_with_it() {
 fn ctrl_z_while_waiting_waits_no_longer_until_fg() {
     let sandbox = Sandbox::embedded();
     let holder = sandbox.hold("x --owner ada");
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     terminal.press("redlatch run x --wait 1m -- expr 40 + 2\n");
     terminal.shows("x is held by ada");
 
@@ -142,8 +139,7 @@ fn ctrl_z_while_waiting_waits_no_longer_until_fg() {
 fn time_in_which_we_were_stopped_counts_as_waited() {
     let sandbox = Sandbox::embedded();
     let _holder = sandbox.hold("x --owner ada");
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     terminal.press("redlatch run x --wait 5m -- true\n");
     terminal.shows("x is held by ada; waited ");
 
@@ -162,8 +158,7 @@ fn time_in_which_we_were_stopped_counts_as_waited() {
 #[test]
 fn a_command_in_the_background_may_not_take_the_terminal() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     terminal.press("redlatch run x -- sh -c 'echo $$ > pid; read line; echo line $line' &\n");
     let pid = sandbox.read_pid("pid");
     // All of it, or the shell would not know yet that there is something to continue.
@@ -186,7 +181,7 @@ fn a_terminal_that_is_held_with_ctrl_s_holds_up_no_lock() {
     let command =
         "echo up > up; until [ -e held ]; do sleep 0.01; done; sleep 5; echo end > through";
     let script = format!("redlatch run x --json --ttl 2s -- sh -c '{command}'; echo status $?");
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    let mut terminal = Terminal::script(&sandbox, &script);
     sandbox.read("up");
 
     terminal.press(CTRL_S);
@@ -200,8 +195,7 @@ fn a_terminal_that_is_held_with_ctrl_s_holds_up_no_lock() {
 #[test]
 fn the_terminal_stays_with_the_rest_of_a_pipeline() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     let pager = "sh -c 'cat > /dev/null & read key < /dev/tty; echo key $key'";
     terminal.press(&format!("{{ redlatch run x -- {BUSY}; }} 3>&1 | {pager}\n"));
     sandbox.read("up");
@@ -218,8 +212,7 @@ fn the_terminal_stays_with_the_rest_of_a_pipeline() {
 #[test]
 fn a_group_in_a_pipeline_leaves_the_terminal_alone_too() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     // Only its neighbour tells: stdin is the terminal, and stdout is a file.
     let pager = "sh -c 'echo > pager; read key < /dev/tty; echo key $key'";
     let group = format!("until [ -e pager ]; do sleep 0.01; done; redlatch run x -- {BUSY} > out");
@@ -243,7 +236,7 @@ fn the_terminal_stays_with_a_script_that_goes_on() {
         "redlatch run x -- {BUSY} & until [ -e up ]; do sleep 0.01; done; \
                           read line; echo line $line; echo > go; wait"
     );
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    let mut terminal = Terminal::script(&sandbox, &script);
     sandbox.read("up");
 
     terminal.press("typed\n");
@@ -255,8 +248,7 @@ fn the_terminal_stays_with_a_script_that_goes_on() {
 #[test]
 fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks_for_it() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     terminal.press("redlatch run x -- sh -c 'echo na\"\"me; read name; echo hello $name' | cat\n");
     terminal.shows("name\r\n");
 
@@ -272,7 +264,7 @@ fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks_for_it() {
 fn ctrl_c_ends_a_command_without_the_terminal_and_the_script_around_it() {
     let sandbox = Sandbox::embedded();
     let script = format!("redlatch run x -- {BUSY} < /dev/null; echo not reached");
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    let mut terminal = Terminal::script(&sandbox, &script);
     sandbox.read("up");
 
     terminal.press(CTRL_C);
@@ -285,8 +277,7 @@ fn ctrl_c_ends_a_command_without_the_terminal_and_the_script_around_it() {
 #[test]
 fn a_background_job_whose_holder_is_killed_leaves_the_terminal_alone() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     terminal.press("redlatch run x -- sh -c 'echo $PPID > holder; exec sleep 100' &\n");
 
     send("KILL", sandbox.read_pid("holder"));
@@ -301,7 +292,7 @@ fn the_terminal_comes_back_from_a_command_whose_holder_is_killed() {
     let sandbox = Sandbox::embedded();
     let command = "sh -c 'echo $PPID > holder; exec sleep 100'";
     let script = format!("redlatch run x -- {command}; read line; echo line $line");
-    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", &script]);
+    let mut terminal = Terminal::script(&sandbox, &script);
 
     send("KILL", sandbox.read_pid("holder"));
 

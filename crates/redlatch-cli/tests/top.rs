@@ -200,8 +200,7 @@ fn the_terminal_is_restored_after_every_signal() {
 #[test]
 fn ctrl_z_gives_the_terminal_back_until_fg() {
     let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::with(&sandbox, &["bash", "--norc", "--noprofile", "-i"]);
-    terminal.shows("$ ");
+    let mut terminal = Terminal::shell(&sandbox);
     terminal.press("stty -g > before; TERM=xterm redlatch top --every 100ms\n");
     terminal.shows(ENTER_SCREEN);
     terminal.shows("votes 1 of 1");

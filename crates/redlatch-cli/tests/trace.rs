@@ -315,6 +315,9 @@ fn whoever_is_killed_is_explained() {
     send("KILL", child_of(front.pid()));
     front.end().exits_with(125);
     assert!(log("sh was killed").contains("the process that held the lock was killed"));
+    // Only the process that is left could write it.
+    let last = traced(&sandbox).pop().unwrap();
+    assert!(last["token"].is_u64(), "{last}");
 }
 
 #[test]
@@ -350,13 +353,15 @@ fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
     for task in [&["run", "x", "--wait", "1m", "--", "echo"][..], &["acquire", "x", "--wait", "1m"]]
     {
         let sandbox = Sandbox::embedded();
-        let _holder = sandbox.hold("x --log off");
+        let _holder = sandbox.hold("x --log off --owner ada");
         let log = |args: &[&str]| redlatch(&sandbox, &[&["log", "x"], args].concat()).exits_with(0);
         let waiter = start(sandbox.redlatch(task));
 
         eventually(PATIENCE, || log(&[]).stdout.contains(" is waiting for the lock since 20"));
         let told: Value = serde_json::from_str(&log(&["--json"]).stdout).unwrap();
         assert_eq!((&told["outcome"], &told["exit"]), (&"waiting".into(), &Value::Null));
+        assert_eq!(told["why"], "x is held by ada");
+        assert!(log(&[]).stdout.ends_with(": x is held by ada\n"), "{}", log(&[]).stdout);
         assert_eq!(log(&["--failed"]).stdout, "", "it has not failed");
 
         // None of them can say anything any more.
@@ -374,6 +379,7 @@ fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
         let told = log(&["--failed"]).stdout;
         assert!(told.contains(words), "{told}");
         assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains("; it waited because x is held by ada"), "{told}");
     }
 }
 
@@ -481,6 +487,22 @@ fn the_signal_that_ended_a_command_or_a_wait_is_told() {
 }
 
 #[test]
+fn a_wait_for_nodes_is_told_with_the_nodes() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    servers.kill(&[0, 1]);
+    let waiter = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"]));
+
+    let waits = || redlatch(&sandbox, &["log", "x"]).stdout;
+    eventually(PATIENCE, || waits().contains(" is waiting for the lock since 20"));
+    assert!(waits().contains(" of 3 nodes do not answer: "), "{}", waits());
+
+    servers[0].restart();
+    waiter.end().exits_with(0);
+    let told = waits();
+    assert!(told.contains("true ran for ") && !told.contains("do not answer"), "{told}");
+}
+
+#[test]
 fn a_wait_that_is_over_is_one_attempt() {
     let sandbox = Sandbox::embedded();
     let holder = sandbox.run("x --log off", "echo > up; while [ ! -e go ]; do sleep 0.01; done");
@@ -546,6 +568,37 @@ fn a_name_that_is_far_too_long_is_cut_in_the_log_and_in_metrics() {
     assert!(told == "ü".repeat(512) + "…", "{} bytes", told.len());
     let metrics = metrics(&sandbox);
     assert!(metrics.contains(&told) && !metrics.contains(&"ü".repeat(513)));
+}
+
+#[test]
+fn a_log_that_is_no_file_is_refused_at_once_unless_it_is_open_already() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+    mkfifo(&sandbox.path("pipe"), Mode::from_bits_truncate(0o600)).unwrap();
+
+    let pipe = redlatch(&sandbox, &["log", "--log", "pipe"]).exits_with(125).stderr;
+    let device = redlatch(&sandbox, &["log", "--log", "/dev/null"]).exits_with(125).stderr;
+    let piped = sandbox.shell("cat redlatch/runs.jsonl | redlatch log --log /dev/stdin");
+    let piped = start(piped).end().exits_with(0).stdout;
+
+    let refused = |what: &str| format!("cannot be read: it is {what}, and keeps no records");
+    assert!(pipe.contains(&refused("a pipe")), "{pipe}");
+    assert!(device.contains(&refused("a device")), "{device}");
+    assert!(piped.contains("true ran for "), "{piped}");
+}
+
+#[test]
+fn a_release_whose_outcome_is_not_known_is_on_record_as_that() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let handle = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    servers.kill(&[0, 1]);
+
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(122);
+
+    let told = redlatch(&sandbox, &["log", "x", "--last", "1"]).exits_with(0).stdout;
+    let words = "  release: it is not known whether the lock is released: ";
+    assert!(told.contains(words) && told.contains("; exit 122"), "{told}");
+    assert!(!told.contains("not released"), "{told}");
 }
 
 #[test]

@@ -5,7 +5,9 @@ mod support;
 
 use redlatch_testbed::Server;
 use serde_json::{Value, json};
-use std::{fs, net::TcpStream, os::unix::fs::PermissionsExt, thread};
+use std::{
+    collections::BTreeSet, fs, net::TcpStream, os::unix::fs::PermissionsExt, path::Path, thread,
+};
 use support::{
     Ended, PATIENCE, Running, Sandbox, eventually,
     http::{get, post, send, serve},
@@ -43,6 +45,52 @@ fn recently(port: u16) -> Vec<String> {
     let seen = snapshot(port);
     let changes = seen["changes"].as_array().unwrap().iter();
     changes.map(|change| format!("{} {}", change["name"], change["words"])).collect()
+}
+
+/// The names of all fields, however deep.
+fn fields(json: &Value, into: &mut BTreeSet<String>) {
+    match json {
+        Value::Object(object) => {
+            into.extend(object.keys().cloned());
+            object.values().for_each(|value| fields(value, into));
+        }
+        Value::Array(values) => values.iter().for_each(|value| fields(value, into)),
+        _ => {}
+    }
+}
+
+/// What the guide names in its table of the JSON.
+fn documented() -> BTreeSet<String> {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let (_, table) = guide.split_once("The JSON of `top --json`, and of the page").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    table.split('`').skip(1).step_by(2).map(Into::into).collect()
+}
+
+#[test]
+fn the_guide_names_every_field_of_the_snapshot() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    // An address is told if the node has a name.
+    let named = format!("{}?name=a", servers[0].url());
+    let nodes = ["--node", &named, "--node", &servers[1].url(), "--node", &servers[2].url()];
+    let (_running, port) = web(&sandbox, &nodes);
+    snapshot(port);
+    let take = ["acquire", "x", "--owner", "ada"];
+    start(sandbox.redlatch([&take[..], &nodes].concat())).end().exits_with(0);
+    eventually(PATIENCE, || snapshot(port)["held"] == 1);
+    servers[2].kill();
+    let mut seen = Value::Null;
+    eventually(PATIENCE, || {
+        seen = snapshot(port);
+        seen["votes"] == 2 && !seen["rates"].is_null()
+    });
+
+    let mut told = BTreeSet::new();
+    fields(&seen, &mut told);
+    assert!(told.contains("address") && told.contains("taken_per_second"), "{seen}");
+    let missing: Vec<_> = told.difference(&documented()).cloned().collect();
+    assert_eq!(missing, [""; 0], "the guide does not name them");
 }
 
 #[test]

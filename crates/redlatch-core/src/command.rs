@@ -293,6 +293,10 @@ pub struct Facts {
     pub journal: Option<bool>,
     /// How many replicas it has. They are not asked.
     pub replicas: Option<u32>,
+    /// How many clients are connected to it.
+    pub clients: Option<u64>,
+    /// How many clients it accepts.
+    pub max_clients: Option<u64>,
     /// Whether it was a replica of another server, and so lacks whatever that
     /// server did not replicate in time.
     pub promoted: bool,
@@ -346,6 +350,8 @@ impl Facts {
             refuses: None,
             journal: None,
             replicas: None,
+            clients: None,
+            max_clients: None,
             promoted: false,
             intact: false,
             highest: None,

@@ -64,7 +64,8 @@ fn commands() -> Vec<String> {
 /// The arguments that the shell makes of a line, up to a pipe or a redirection.
 fn typed(line: &str) -> Vec<String> {
     let line = line.split(" | ").next().unwrap().split(" > ").next().unwrap();
-    let script = format!("redlatch() {{ printf '%s\\n' redlatch \"$@\"; }}; lock=HANDLE; {line}");
+    let ours = r#"redlatch() { printf '%s\n' redlatch "$@"; }; mkdir() { :; }; lock=HANDLE"#;
+    let script = format!("{ours}; {line}");
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8(output.stdout).unwrap().lines().map(Into::into).collect()

@@ -60,7 +60,7 @@ impl Finding {
         Finding::new(Level::Warning, words)
     }
 
-    fn note(words: impl Into<String>) -> Self {
+    pub(super) fn note(words: impl Into<String>) -> Self {
         Finding::new(Level::Note, words)
     }
 
@@ -411,9 +411,24 @@ fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Findi
         let words = "it was a replica: what its master did not pass on in time is forgotten";
         findings.push(Finding::warning(words));
     }
+    findings.extend(crowded(facts));
     let limit = node_timeout(evidence.ttl, evidence.node_timeout);
     findings.extend(speed(node.round_trip, limit, evidence.ttl));
     findings
+}
+
+/// A server to which nearly all the clients that it accepts are connected.
+fn crowded(facts: &Facts) -> Option<Finding> {
+    let (clients, most) = (facts.clients?, facts.max_clients?);
+    (clients.saturating_mul(10) >= most.saturating_mul(9)).then(|| {
+        let words = format!(
+            "{clients} clients are connected, and it accepts {most}: when they are all there, it \
+             refuses others, and does not vote for them"
+        );
+        Finding::warning(words).fix(
+            "raise maxclients (CONFIG SET maxclients N), or close what is not needed (CLIENT LIST)",
+        )
+    })
 }
 
 /// How long a node has for its answer.

@@ -61,19 +61,20 @@ impl Relative {
         }
     }
 
-    /// Describes it for messages.
-    fn describe(self) -> Survivor {
+    /// Describes it for messages; `None` if it is dead by now.
+    fn describe(self) -> Option<Survivor> {
         let dir = format!("/proc/{}", self.pid);
         let name = fs::read_to_string(format!("{dir}/comm")).unwrap_or_default();
         let status = fs::read_to_string(format!("{dir}/status")).unwrap_or_default();
+        Relative::look(self.pid)?;
         let uid = effective_user_in(&status);
         let known = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
         let user = known.map(|user| user.name).or_else(|| Some(uid?.to_string()));
-        Survivor {
+        Some(Survivor {
             pid: self.pid.as_raw(),
             name: name.trim_end().into(),
             user: user.unwrap_or_else(|| "unknown".into()),
-        }
+        })
     }
 }
 
@@ -180,12 +181,12 @@ pub(super) fn signal_others(group: Pid, signal: Signal) {
 pub(super) fn out_of_reach(group: Pid) -> Vec<Survivor> {
     let of_group = relatives().into_iter().filter(|relative| relative.group == group);
     let refuses = |relative: &Relative| kill(relative.pid, None) == Err(nix::errno::Errno::EPERM);
-    of_group.filter(refuses).map(Relative::describe).collect()
+    of_group.filter(refuses).filter_map(Relative::describe).collect()
 }
 
 /// The descendants that are still alive.
 pub(super) fn survivors() -> Vec<Survivor> {
-    relatives().into_iter().map(Relative::describe).collect()
+    relatives().into_iter().filter_map(Relative::describe).collect()
 }
 
 /// Kills and reaps every descendant, again and again until none is left that we can
@@ -257,6 +258,19 @@ mod tests {
         assert_eq!(Stat::parse("7 (a) S 1) S 42 7 7"), found(false, 42, 7));
         assert_eq!(Stat::parse("7 (a) Z 3 7 7"), found(true, 3, 7));
         assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn a_process_that_has_died_since_it_was_seen_is_not_named() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap());
+        let seen = Relative::look(pid).unwrap();
+        assert_eq!(seen.describe().unwrap().pid, pid.as_raw());
+
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        assert!(seen.describe().is_none());
     }
 
     #[test]

@@ -154,6 +154,7 @@ impl Front<'_> {
                     self.good_until = Some(time);
                     self.is_late = false;
                 }
+                Ok(Some(News::Fenced(number))) => self.plan.trace.borrow_mut().fenced(number),
                 Ok(Some(News::NothingToGuard)) => self.good_until = None,
                 Ok(Some(News::Ran { code, by_signal, ms })) => {
                     self.good_until = None;

@@ -133,6 +133,9 @@ async fn hold(
     let taken = Instant::now();
     // Before anything that can block: from here on, the front kills us if we hang.
     line.tell(good_until(plan, &guard.lease(), Duration::ZERO));
+    if let Some(number) = guard.fencing_token() {
+        line.tell(News::Fenced(number.get()));
+    }
     plan.trace.borrow_mut().granted(&guard.lease());
     plan.tell(&Event::Taken { owner: guard.owner(), usable_ms: millis(guard.remaining()) });
     let mut health = Health::ask(plan, locks.as_ref());
@@ -328,12 +331,14 @@ async fn watch(
                     watch.kill_at = Some(Instant::now() + KILL_AGAIN);
                 }
                 Act::GiveUp => {
-                    let processes = Job::survivors();
-                    if !processes.is_empty() {
-                        watch.survived = true;
-                        plan.tell(&Event::Survived { processes });
+                    if Job::has_survivors() {
                         line.tell(News::GoodUntil(BootTime::now().after(PATIENCE + AT_WORK)));
-                        job.kill_patiently();
+                        let processes = job.kill_patiently();
+                        watch.killed = Some(Killed::Late);
+                        watch.survived = !processes.is_empty();
+                        if watch.survived {
+                            plan.tell(&Event::Survived { processes });
+                        }
                         events.push_back(Happening::Survived);
                     }
                 }

@@ -106,14 +106,15 @@ impl Job {
         self.signal_all(Signal::SIGKILL);
     }
 
-    /// The processes that [`kill`](Self::kill) has not stopped so far.
-    pub(super) fn survivors() -> Vec<Survivor> {
-        family::survivors()
+    /// Whether there are processes that [`kill`](Self::kill) has not stopped so far.
+    pub(super) fn has_survivors() -> bool {
+        !family::survivors().is_empty()
     }
 
-    /// Kills and reaps until nothing is left, or there is no point in continuing.
-    pub(super) fn kill_patiently(&self) {
-        family::kill_all(self.cage.as_ref());
+    /// Kills and reaps until nothing is left, or there is no point in continuing. Returns
+    /// what is still alive then.
+    pub(super) fn kill_patiently(&self) -> Vec<Survivor> {
+        family::kill_all(self.cage.as_ref())
     }
 
     /// Asks every process to end, and resumes those that are stopped.

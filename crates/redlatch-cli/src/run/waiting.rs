@@ -71,7 +71,7 @@ async fn attempt(
     began: Instant,
     deadline: Option<Instant>,
 ) -> Result<Guard, Failure> {
-    let waits = || plan.trace.borrow_mut().waits();
+    let waits = |why: &str| plan.trace.borrow_mut().waits(why);
     let locks = match locks {
         Some(locks) => locks,
         None => locks.insert(connect(&plan.settings, plan.say, deadline, waits).await?),

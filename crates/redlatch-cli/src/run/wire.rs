@@ -24,6 +24,8 @@ pub(super) enum News {
     /// The command may run until then. Without another message by then, the front must
     /// kill it. A point in time, since the front may have been stopped, and read it late.
     GoodUntil(BootTime),
+    /// The fencing token of the lock, for the record.
+    Fenced(u64),
     /// No command is running, so none can outlive its lock.
     NothingToGuard,
     /// The same: the command ended by itself, or by a signal, with this status, after it
@@ -65,6 +67,7 @@ impl News {
     pub(super) fn to_bytes(self) -> Bytes {
         match self {
             News::GoodUntil(BootTime(nanos)) => message(b'g', nanos),
+            News::Fenced(number) => message(b'f', number),
             News::NothingToGuard => message(b'n', 0),
             News::Ran { code, by_signal, ms } => {
                 message(b'r', ms << 9 | u64::from(by_signal) << 8 | u64::from(code))
@@ -78,6 +81,7 @@ impl News {
     pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Self> {
         match parts(bytes) {
             (b'g', nanos) => Ok(News::GoodUntil(BootTime(nanos))),
+            (b'f', number) => Ok(News::Fenced(number)),
             (b'n', _) => Ok(News::NothingToGuard),
             (b'r', number) => {
                 let code = number.to_le_bytes()[0];
@@ -123,6 +127,7 @@ mod tests {
         }
         for news in [
             News::GoodUntil(BootTime(1_234_567_890)),
+            News::Fenced(u64::MAX),
             News::NothingToGuard,
             News::Ran { code: 255, by_signal: false, ms: 1 << 50 },
             News::Ran { code: 0, by_signal: true, ms: 0 },

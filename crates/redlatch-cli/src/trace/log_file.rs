@@ -14,7 +14,7 @@ use std::{
     io::{self, Write},
     os::{
         fd::AsFd,
-        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+        unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -52,7 +52,7 @@ impl LogFile {
     pub(crate) fn read(&self) -> io::Result<(Vec<Record>, usize)> {
         let (mut records, mut unread) = (Vec::new(), 0);
         for path in [self.predecessor(), self.path.clone()] {
-            let text = match fs::read(&path) {
+            let text = match read_file(&path) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -88,7 +88,8 @@ impl LogFile {
     /// a typo than a wish.
     pub(crate) fn expect_dir(&self) -> io::Result<()> {
         match self.dir() {
-            Some(dir) if !self.is_usual && !dir.exists() => {
+            // One that we may not enter is another reason.
+            Some(dir) if !self.is_usual && !dir.try_exists()? => {
                 let words = format!("the directory {} does not exist", dir.display());
                 Err(io::Error::new(io::ErrorKind::NotFound, words))
             }
@@ -141,6 +142,21 @@ impl LogFile {
         name.push(".1");
         name.into()
     }
+}
+
+/// Reads a file. A pipe could keep us waiting for its writer, and some devices never end:
+/// we read no other than one that is open already, as `/dev/stdin` is.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let kind = fs::metadata(path)?.file_type();
+    let is_open = path.starts_with("/dev") || path.starts_with("/proc");
+    let what = if kind.is_fifo() && !is_open {
+        "a pipe"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "a device"
+    } else {
+        return fs::read(path);
+    };
+    Err(io::Error::other(format!("it is {what}, and keeps no records; name a file")))
 }
 
 /// Reads a line. If a full disk cut off the one before, both are in one line.

@@ -43,6 +43,8 @@ pub(crate) struct TraceArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) log: Option<LogFile>,
+    /// Whether there would be a log, if this user had a home for it.
+    pub(crate) is_homeless: bool,
     syslog: Option<PathBuf>,
     metrics: Option<TextFile>,
     pub(super) with_command: bool,
@@ -71,6 +73,7 @@ impl Place {
         let metrics = pick(&None, "REDLATCH_METRICS_DIR", &config.metrics_dir).filter(wanted);
         Ok(Place {
             metrics: metrics.map(|dir| TextFile::in_dir(&dir)),
+            is_homeless: path.is_none(),
             log: path.filter(wanted).map(|path| LogFile { path, size, is_usual }),
             syslog: Some(socket).filter(wanted),
             with_command: !args.no_log_command && config.log_command.unwrap_or(true),

@@ -197,8 +197,9 @@ impl Record {
     pub(crate) fn seen_now(mut self) -> Self {
         if self.outcome == Outcome::Waiting && !self.is_running() {
             self.outcome = Outcome::Killed;
-            let why = "redlatch was killed while it waited, or the machine went down";
-            self.why.get_or_insert_with(|| why.into());
+            let killed = "redlatch was killed while it waited, or the machine went down";
+            let why = self.why.map_or(String::new(), |why| format!("; it waited because {why}"));
+            self.why = Some(format!("{killed}{why}"));
         }
         self
     }

@@ -14,6 +14,8 @@ pub(crate) fn sentence(record: &Record) -> String {
         (task, Outcome::Granted) => by_hand(task, record),
         (Task::Acquire, _) => format!("acquire: not locked{}", because(record)),
         (Task::Extend, _) => format!("extend: not extended{}", because(record)),
+        // Its reason says that it is not known.
+        (Task::Release, Outcome::TooFewNodes) => format!("release{}", because(record)),
         (Task::Release, _) => format!("release: not released{}", because(record)),
         // Some nodes may have let it go.
         (Task::ForceRelease, Outcome::TooFewNodes) => {
@@ -41,7 +43,8 @@ pub(crate) fn sentence(record: &Record) -> String {
 fn waits(record: &Record) -> String {
     let command = record.command.as_deref().unwrap_or("the command");
     let who = if record.task == Task::Run { command } else { "acquire" };
-    format!("{who} is waiting for the lock since {}", LocalTime::of(record.time).show())
+    let why = record.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    format!("{who} is waiting for the lock since {}{why}", LocalTime::of(record.time).show())
 }
 
 /// How a command that was started ended.

@@ -25,7 +25,19 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs a script of the shell there.
+    /// With a shell that has shown its prompt.
+    pub fn shell(sandbox: &Sandbox) -> Self {
+        let mut terminal = Terminal::with(sandbox, &["bash", "--norc", "--noprofile", "-i"]);
+        terminal.shows("$ ");
+        terminal
+    }
+
+    /// With a script of the shell.
+    pub fn script(sandbox: &Sandbox, script: &str) -> Self {
+        Terminal::with(sandbox, &["bash", "-c", script])
+    }
+
+    /// With this program.
     pub fn with(sandbox: &Sandbox, program: &[&str]) -> Self {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();

@@ -116,6 +116,8 @@ pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
         refuses: kept.get(Ledger::NAMES.len()).and_then(refusal),
         journal: number("aof_enabled").map(|enabled| enabled == 1),
         replicas: number("connected_slaves").and_then(|count| count.try_into().ok()),
+        clients: number("connected_clients"),
+        max_clients: number("maxclients"),
         promoted: field("master_replid2").is_some_and(|id| !no_history(id)),
         intact: *intact == Value::Int(1),
         highest: number_of(highest),

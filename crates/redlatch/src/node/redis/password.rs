@@ -7,13 +7,14 @@
 //! password still works reads nothing.
 //!
 //! Promise: a file that is missing, empty or unreadable while it is being replaced costs
-//! nothing: the password known so far is kept. No error shows what is in the file.
+//! nothing: the password known so far is kept. No error shows what is in the file. Only a
+//! regular file is read: a pipe could keep us waiting, and has nothing to read a second time.
 
 use std::{
     fmt,
-    fs::OpenOptions,
-    io::Read as _,
-    os::unix::fs::OpenOptionsExt as _,
+    fs::{FileType, OpenOptions},
+    io::{self, Read as _},
+    os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
@@ -43,7 +44,7 @@ impl Password {
     /// The password in this file.
     pub(in crate::node) fn in_file(path: &str) -> Result<Self, String> {
         let path = PathBuf::from(path);
-        let known = read(&path, Waiting::Yes)?;
+        let known = read(&path)?;
         let file = PasswordFile { path, reading: Mutex::default() };
         Ok(Password { known: Mutex::new(known.into()), file: Some(Arc::new(file)) })
     }
@@ -104,28 +105,22 @@ impl PasswordFile {
         let path = file.path.clone();
         let thread = thread::Builder::new().name("redlatch-password".into());
         thread
-            .spawn(move || tell.send(Some(read(&path, Waiting::No))))
+            .spawn(move || tell.send(Some(read(&path))))
             .map_err(|error| unreadable(&file.path, &error))?;
         *reading = Some(answer.clone());
         Ok(answer)
     }
 }
 
-/// Whether a pipe may keep us waiting for its writer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waiting {
-    Yes,
-    No,
-}
-
-fn read(path: &Path, waiting: Waiting) -> Result<String, String> {
+fn read(path: &Path) -> Result<String, String> {
     let mut options = OpenOptions::new();
-    options.read(true);
-    if waiting == Waiting::No {
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    }
+    // Opening a pipe must not wait for its writer.
+    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     let mut text = String::new();
-    let read = options.open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+    let read = options.open(path).and_then(|file| match kind(file.metadata()?.file_type()) {
+        Some(kind) => Err(io::Error::other(format!("it is {kind}, and must be a file"))),
+        None => file.take(LARGEST + 1).read_to_string(&mut text),
+    });
     read.map_err(|error| unreadable(path, &error))?;
     let shown = path.display();
     match text.trim_end_matches(['\r', '\n']) {
@@ -134,6 +129,16 @@ fn read(path: &Path, waiting: Waiting) -> Result<String, String> {
         }
         "" => Err(format!("the password file {shown} is empty")),
         password => Ok(password.into()),
+    }
+}
+
+/// What it is if it is no regular file.
+fn kind(found: FileType) -> Option<&'static str> {
+    match found {
+        found if found.is_file() => None,
+        found if found.is_dir() => Some("a directory"),
+        found if found.is_fifo() => Some("a pipe"),
+        _ => Some("a device"),
     }
 }
 
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipe_that_nobody_writes_to_keeps_no_connection_waiting() {
+    async fn what_is_no_file_is_refused_at_once_and_keeps_no_connection_waiting() {
         let scratch = Scratch::new().unwrap();
         let (path, password) = in_file(&scratch, "old");
         fs::remove_file(&path).unwrap();
@@ -210,6 +215,11 @@ mod tests {
 
         let told = password.look_again("old").await.unwrap_err();
 
-        assert!(told.ends_with("is empty"), "{told}");
+        assert!(told.ends_with(": it is a pipe, and must be a file"), "{told}");
+        let refused = |path: &str| Password::in_file(path).unwrap_err();
+        assert_eq!(refused(&path), told);
+        let dir = scratch.path().to_str().unwrap();
+        assert!(refused(dir).ends_with(": it is a directory, and must be a file"));
+        assert!(refused("/dev/zero").ends_with(": it is a device, and must be a file"));
     }
 }

@@ -1,0 +1,145 @@
+//! What came of `admit`: where each node stands, and whether it would vote.
+//!
+//! In:  the nodes' standings, and what they report.
+//! Out: a line for each node, and an error if one of those that were named does not vote.
+
+use super::{disagrees, may_vote, node_json, out_for};
+use crate::{
+    doctor::refusing,
+    duration::readable,
+    exit::Exit,
+    failure::Failure,
+    look::failed_text,
+    say::{Event, Paint, Say, print_json},
+};
+use redlatch::{
+    NodeStanding, Standing,
+    observer::{Examined, Observer, Refusal, advice},
+};
+use serde_json::{Value, json};
+use std::{
+    fmt::Write as _,
+    io::{self, Write as _},
+    sync::Arc,
+};
+
+/// Where each node stands, and what it reports.
+pub(super) struct Seen<'a> {
+    observer: &'a Observer,
+    reports: Vec<Examined>,
+    standings: Vec<NodeStanding>,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) async fn now(observer: &'a Observer, standings: Vec<NodeStanding>) -> Self {
+        Seen { observer, reports: observer.reports().await, standings }
+    }
+
+    /// Prints it. Returns the exit status: whether all of the named nodes vote.
+    pub(super) fn tell(
+        &self,
+        named: &[Arc<str>],
+        typed: &str,
+        as_json: bool,
+        say: Say,
+    ) -> Result<Exit, Failure> {
+        if as_json {
+            let nodes: Vec<Value> = self.standings.iter().map(|node| self.json(node)).collect();
+            print_json(&json!({ "nodes": nodes }))?;
+        } else {
+            io::stdout().write_all(self.text(Paint::stdout()).as_bytes())?;
+        }
+        let words = [self.out_of(named, typed), self.refusing(named)];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        if words.is_empty() {
+            return Ok(Exit::Done);
+        }
+        say.say(&Event::failed(words.join("; "), Exit::TooFewNodes));
+        Ok(Exit::TooFewNodes)
+    }
+
+    /// Says how many of these nodes may not vote, if any.
+    fn out_of(&self, named: &[Arc<str>], typed: &str) -> Option<String> {
+        let out = named.iter().filter(|name| !may_vote(&self.standings, name)).count();
+        if out == 0 {
+            return None;
+        }
+        let mut words = format!("{out} of {} nodes may not vote", named.len());
+        if self.conflicts().any(|node| !named.contains(&node.node)) {
+            words.push_str("; other nodes serve clients with another list, or other times");
+        }
+        if let Some(quarantine) = self.conflicts().find_map(|node| node.standing.quarantine()) {
+            let advice = advice(&quarantine.cause, "", typed);
+            let _ = write!(words, "; waiting does not help: {advice}");
+        }
+        Some(words)
+    }
+
+    fn conflicts(&self) -> impl Iterator<Item = &NodeStanding> {
+        self.standings.iter().filter(|node| disagrees(&node.standing))
+    }
+
+    /// Says which of these nodes may vote, but refuse writes, if any, and what to do.
+    fn refusing(&self, named: &[Arc<str>]) -> Option<String> {
+        let ours = self.standings.iter().filter(|node| named.contains(&node.node));
+        let told = ours.filter_map(|node| {
+            let why = self.refusal(node)?;
+            let fix = refusing(why).fix.map_or(String::new(), |fix| format!("; {fix}"));
+            Some(format!("{}: {why}{fix}", node.node))
+        });
+        let told: Vec<String> = told.collect();
+        let (count, nodes) = (told.len(), named.len());
+        let what = match count {
+            0 => return None,
+            1 => "is admitted, but refuses writes",
+            _ => "are admitted, but refuse writes",
+        };
+        Some(format!("{count} of {nodes} nodes {what}: {}", told.join("; ")))
+    }
+
+    /// Why an admitted node would not grant a lock.
+    fn refusal(&self, node: &NodeStanding) -> Option<Refusal> {
+        let report = self.reports.iter().find(|report| report.node == node.node)?;
+        report.refuses().filter(|_| node.standing == Standing::Admitted)
+    }
+
+    fn text(&self, paint: Paint) -> String {
+        let label = |node: &NodeStanding| self.observer.label(&node.node).into_owned();
+        let widest = self.standings.iter().map(|node| label(node).len()).max().unwrap_or(0);
+        let mut text = String::new();
+        for node in &self.standings {
+            let _ = writeln!(text, "{:widest$}  {}", label(node), self.stands(node, paint));
+        }
+        text
+    }
+
+    fn stands(&self, node: &NodeStanding, paint: Paint) -> String {
+        match &node.standing {
+            Standing::Admitted => match self.refusal(node) {
+                None => paint.green("admitted"),
+                Some(why) => paint.red(&format!("admitted, but {}", refusing(why).words)),
+            },
+            Standing::Quarantined(quarantine) => {
+                let other = self.observer.other_name(&node.node, &node.standing);
+                let other = other.map_or(String::new(), |other| format!("; {other}"));
+                let cause = readable(&quarantine.cause.to_string());
+                // A client that one node refuses begins the time of no other.
+                let is_refused = self.conflicts().next().is_some();
+                let reports: &[_] = if is_refused { &[] } else { &self.reports };
+                let out = out_for(&node.node, quarantine, reports);
+                paint.yellow(&format!("{out}: {cause}{other}"))
+            }
+            Standing::Failed(fault) => paint.red(&failed_text(fault)),
+            _ => "not known".into(),
+        }
+    }
+
+    fn json(&self, node: &NodeStanding) -> Value {
+        let mut json = node_json(self.observer, node);
+        if let Some(why) = self.refusal(node) {
+            json["standing"] = "refusing".into();
+            json["reason"] = refusing(why).words.into();
+        }
+        json
+    }
+}
