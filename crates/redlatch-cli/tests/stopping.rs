@@ -1,0 +1,178 @@
+//! Whichever processes of `redlatch run` are stopped and go on, and in whatever order:
+//! nobody works without the lock.
+//!
+//! A search, not a case: it draws which one or two of the three processes stop, when, for
+//! how long, and how they go on. `REDLATCH_STOPPING=600` searches for so many seconds;
+//! `REDLATCH_SEED` draws the same again, as far as a machine repeats itself.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use redlatch_core::dice::Dice;
+use std::{
+    env, fs,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use support::{Running, Sandbox, start};
+
+const CONTENDERS: usize = 3;
+/// Long enough that the command is killed well before another can have the lock, however
+/// busy the machine is.
+const TTL: Duration = Duration::from_secs(6);
+/// How long this searches, unless told otherwise.
+const USUALLY: u64 = 40;
+
+/// Writes its fencing token again and again. What is appended has an order.
+const WORK: &str = "
+    i=0
+    while [ $i -lt 60 ]; do
+        echo $REDLATCH_FENCING_TOKEN >> work
+        i=$((i + 1))
+        sleep 0.02
+    done";
+
+/// The processes of one `redlatch run`: the first, the holder and the watchdog.
+#[derive(Debug)]
+struct Trio([Pid; 3]);
+
+impl Trio {
+    /// `None` while it starts or ends.
+    fn of(front: u32) -> Option<Self> {
+        let children = fs::read_to_string(format!("/proc/{front}/task/{front}/children")).ok()?;
+        let pid = |text: &str| text.parse().ok().map(Pid::from_raw);
+        let mut children = children.split_whitespace();
+        let (holder, watchdog) = (pid(children.next()?)?, pid(children.next()?)?);
+        Some(Trio([Pid::from_raw(front.try_into().ok()?), holder, watchdog]))
+    }
+
+    /// Whether its command runs.
+    fn works(&self) -> bool {
+        let holder = self.0[1];
+        fs::read_to_string(format!("/proc/{holder}/task/{holder}/children"))
+            .is_ok_and(|children| !children.is_empty())
+    }
+
+    /// One or two of them, in any order. If all three are stopped, nothing helps.
+    fn some(&self, dice: &mut Dice) -> Vec<Pid> {
+        let mut all = self.0.to_vec();
+        let count = dice.between(1, 2);
+        (0..count).map(|_| all.swap_remove(dice.index(all.len()))).collect()
+    }
+}
+
+/// Who wants the lock, again and again.
+struct Contenders {
+    sandbox: Sandbox,
+    /// The first process of each one's `redlatch run`.
+    running: Mutex<[Option<Running>; CONTENDERS]>,
+    is_over: AtomicBool,
+    /// How many lost the lock.
+    lost: AtomicUsize,
+}
+
+impl Contenders {
+    fn contend(&self, at: usize) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            let ttl = format!("{}s", TTL.as_secs());
+            let options = ["run", "x", "--wait", "10m", "--ttl", &ttl, "--quiet"];
+            let command = self.sandbox.redlatch(options.iter().chain(&["--", "sh", "-c", WORK]));
+            self.running.lock().unwrap()[at] = Some(start(command));
+            let ended = loop {
+                // Reaped only while the stopper does not look: a pid stays its own until then.
+                let mut running = self.running.lock().unwrap();
+                if let Some(ended) = running[at].take_if(Running::has_ended) {
+                    break ended.end();
+                }
+                drop(running);
+                thread::sleep(Duration::from_millis(5));
+            };
+            match ended.status.code() {
+                Some(0) => {}
+                Some(123) => drop(self.lost.fetch_add(1, Ordering::Relaxed)),
+                _ => panic!("{ended:?}"),
+            }
+        }
+    }
+
+    /// Stops some processes of one contender, mostly of the one that works, and lets them
+    /// go on after a while.
+    fn disturb(&self, dice: &mut Dice) {
+        let pause = |dice: &mut Dice, most| thread::sleep(dice.time(Duration::ZERO, most));
+        let Some((trio, some)) = self.choose(dice) else {
+            return pause(dice, Duration::from_millis(100));
+        };
+        for pid in &some {
+            let _ = kill(*pid, Signal::SIGSTOP);
+            pause(dice, TTL / 20);
+        }
+        pause(dice, TTL + TTL / 2);
+        let mut stopped = some;
+        while !stopped.is_empty() {
+            let next = stopped.swap_remove(dice.index(stopped.len()));
+            let _ = kill(next, Signal::SIGCONT);
+            // One that went on may stop again, beside one that has not gone on yet.
+            if dice.percent(20) {
+                let other = dice.pick(&trio.0);
+                if stopped.len() < 2 && !stopped.contains(&other) {
+                    let _ = kill(other, Signal::SIGSTOP);
+                    stopped.push(other);
+                }
+            }
+            pause(dice, TTL / 2);
+        }
+    }
+
+    fn choose(&self, dice: &mut Dice) -> Option<(Trio, Vec<Pid>)> {
+        let running = self.running.lock().unwrap();
+        let trios = running.iter().flatten().filter_map(|running| Trio::of(running.pid()));
+        let wants_work = dice.percent(80);
+        let mut trios: Vec<_> = trios.filter(|trio| trio.works() || !wants_work).collect();
+        let trio = trios.swap_remove(trios.len().checked_sub(1).map(|last| dice.index(last + 1))?);
+        let some = trio.some(dice);
+        Some((trio, some))
+    }
+}
+
+#[test]
+fn whatever_is_stopped_and_goes_on_nobody_works_without_the_lock() {
+    let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let seed = number("REDLATCH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let span = Duration::from_secs(number("REDLATCH_STOPPING").unwrap_or(USUALLY));
+    println!("seed {seed}");
+    let contenders = Arc::new(Contenders {
+        sandbox: Sandbox::embedded(),
+        running: Mutex::default(),
+        is_over: AtomicBool::new(false),
+        lost: AtomicUsize::new(0),
+    });
+    let threads: Vec<_> = (0..CONTENDERS)
+        .map(|at| {
+            let contenders = Arc::clone(&contenders);
+            thread::spawn(move || contenders.contend(at))
+        })
+        .collect();
+
+    let (mut dice, end) = (Dice::of(seed, &[]), Instant::now() + span);
+    while Instant::now() < end {
+        contenders.disturb(&mut dice);
+    }
+    contenders.is_over.store(true, Ordering::Relaxed);
+    for contender in threads {
+        contender.join().unwrap();
+    }
+
+    let work = fs::read_to_string(contenders.sandbox.path("work")).unwrap();
+    let tokens: Vec<u64> = work.lines().map(|line| line.parse().unwrap()).collect();
+    let late = tokens.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    assert_eq!(late, 0, "work of an earlier holder after that of a later one: {tokens:?}");
+    println!("{} lines, {} lost", tokens.len(), contenders.lost.load(Ordering::Relaxed));
+}
