@@ -303,6 +303,11 @@ pub(crate) fn for_another(quarantine: &Quarantine) -> String {
     }
 }
 
+/// Why a node may not vote; if its clients have other settings, in what they differ.
+pub(crate) fn cause_for(observer: &Observer, cause: &Cause) -> String {
+    readable(&cause.for_client_of(observer.agreement()))
+}
+
 fn report(
     observer: &Observer,
     standings: &[NodeStanding],
@@ -344,7 +349,7 @@ fn text(observer: &Observer, standings: &[NodeStanding], paint: Paint) -> String
             Standing::Quarantined(quarantine) => {
                 let other = observer.other_name(&node.node, &node.standing);
                 let other = other.map_or(String::new(), |other| format!("; {other}"));
-                let cause = readable(&quarantine.cause.to_string());
+                let cause = cause_for(observer, &quarantine.cause);
                 paint.yellow(&format!("{}: {cause}{other}", for_another(quarantine)))
             }
             Standing::Failed(fault) => paint.red(&failed_text(fault)),

@@ -39,7 +39,7 @@ pub(crate) async fn show(
                     &status.state,
                     LockState::Held { owner: Some(owner), .. } if around::holds(name, owner)
                 );
-                reminder.tell(is_own || status.state == LockState::Unclear, || {
+                reminder.tell(is_own || matches!(status.state, LockState::Unclear(_)), || {
                     line(&name.to_string_lossy(), &status, is_own, began.elapsed(), left)
                 });
                 break;
@@ -61,7 +61,7 @@ fn line(
         LockState::Held { owner: Some(owner), .. } => format!("held by {owner}"),
         LockState::Held { owner: None, .. } => "held by another client".into(),
         LockState::Reserved { .. } => "reserved for the next in line".into(),
-        LockState::Free | LockState::Unclear => "not available".into(),
+        LockState::Free | LockState::Unclear(_) => "not available".into(),
     };
     let failed = |wanted: bool| {
         let nodes = status.nodes.iter().filter_map(|node| match &node.key {
