@@ -304,6 +304,11 @@ pub(crate) fn for_another(quarantine: &Quarantine) -> String {
     }
 }
 
+/// Why a node may not vote; if its clients have other settings, in what they differ.
+pub(crate) fn cause_for(observer: &Observer, cause: &Cause) -> String {
+    readable(&cause.for_client_of(observer.agreement()))
+}
+
 /// What the nodes report, if it takes that to say for how long some are quarantined.
 pub(crate) async fn reports_on<'a>(
     observer: &Observer,

@@ -4,7 +4,7 @@ use crate::{
     around,
     connecting::{AGAIN, may_recover},
     doctor::user_in,
-    duration::{readable, show},
+    duration::show,
     exit::Exit,
     settings::{Settings, quoted},
     share,
@@ -371,6 +371,9 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
             _ => {}
         }
     }
+    let differing = differing(&disagree.causes, votes.agreement());
+    let [serves, serve] =
+        ["serves", "serve"].map(|verb| format!("{verb} clients with {differing}"));
     let to_go = to_go.map_or(String::new(), |left| format!(", {} to go", show(left)));
     let (count, errors) = (errors.len(), by_reason(errors.into_iter(), ""));
     let refuse = Kind { count, which: errors, ..Kind::default() };
@@ -395,12 +398,7 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
             "are about to be admitted by clients with the restart guard",
             "",
         ),
-        (
-            disagree,
-            "serves clients with another list of nodes, or other times",
-            "serve clients with another list of nodes, or other times",
-            "",
-        ),
+        (disagree, &*serves, &*serve, ""),
     ];
     let kinds = kinds.into_iter().filter(|(kind, ..)| !kind.which.is_empty());
     let told = kinds.map(|(kind, one, more, to_go)| {
@@ -409,6 +407,20 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     });
     let message = told.collect::<Vec<_>>().join("; ");
     Failure::new(Exit::TooFewNodes, message).voted(votes)
+}
+
+/// In what the settings of other clients differ from ours, each difference once.
+fn differing(causes: &[&Cause], ours: Option<&Agreement>) -> String {
+    let difference = |cause: &&Cause| match cause {
+        Cause::Disagrees(Some(theirs)) => Some(ours?.difference(&Agreement::parse(theirs)?)),
+        _ => None,
+    };
+    let differing = causes.iter().map(|cause| {
+        difference(cause).unwrap_or_else(|| "another list of nodes, or other times".into())
+    });
+    let mut differing: Vec<String> = differing.collect();
+    differing.dedup();
+    differing.join("; or ")
 }
 
 /// The nodes that did not vote for one kind of reason.
@@ -439,12 +451,6 @@ impl<'a> Kind<'a> {
                 _ => None,
             })
         };
-        let mut theirs: Vec<String> =
-            known().map(|theirs| readable(&Agreement::in_one_line(theirs))).collect();
-        theirs.dedup();
-        if !theirs.is_empty() {
-            let _ = write!(told, "; they have {}", theirs.join("; "));
-        }
         let longest = known().filter_map(Agreement::parse).map(|theirs| theirs.nodes().len()).max();
         if let Some(longest) = longest.filter(|longest| *longest > nodes) {
             let _ = write!(told, "; this host names {nodes} of {longest} nodes");
@@ -457,7 +463,8 @@ impl<'a> Kind<'a> {
             let _ = write!(told, "; {others}");
         }
         if let Some(cause) = self.causes.first() {
-            let which = if count == nodes { "--all".into() } else { self.which.join(" ") };
+            let named = || self.which.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
+            let which = if count == nodes { "--all".into() } else { named() };
             let _ = write!(told, "; {}", advice(cause, &which, ""));
         }
         told

@@ -5,6 +5,7 @@
 //! Promise: nothing is removed but those very grants, whoever has the lock by now.
 
 use crate::{
+    admit::cause_for,
     confirm::confirm,
     exit::Exit,
     failure::Failure,
@@ -45,7 +46,7 @@ pub(crate) async fn force(
     let observer = settings.builder().observer()?;
     let status = observer.status(name.as_bytes()).await?;
     if !sure && !status.grants.is_empty() {
-        refuse_another_list(&status)?;
+        refuse_another_list(&observer, &status)?;
         confirm(
             &question(&name::text(name.as_bytes()), &status),
             "stdin is not a terminal, so nobody can confirm this; add --yes to take the lock away",
@@ -76,7 +77,7 @@ pub(crate) async fn take_away(
     status: &Status,
     grants: &[GrantId],
 ) -> Result<Outcome, Failure> {
-    refuse_another_list(status)?;
+    refuse_another_list(observer, status)?;
     let forced = observer.force_release(name, grants).await?;
     let (mut words, exit) = outcome(&name::text(name), &forced);
     if let (LockState::Reserved { .. }, true) = (&status.state, grants.is_empty()) {
@@ -114,10 +115,10 @@ fn all(owners: &[&str]) -> String {
 
 /// Refuses if the nodes serve clients with another list: with a different list than
 /// the holder's, we would remove its lock from some of its nodes and call it free.
-fn refuse_another_list(status: &Status) -> Result<(), Failure> {
+fn refuse_another_list(observer: &Observer, status: &Status) -> Result<(), Failure> {
     let conflict = status.nodes.iter().find_map(|node| {
         let cause = &node.quarantine.as_ref()?.cause;
-        cause.is_conflict().then(|| format!("{}: {cause}", node.node))
+        cause.is_conflict().then(|| format!("{}: {}", node.node, cause_for(observer, cause)))
     });
     match conflict {
         Some(words) => {

@@ -1,7 +1,7 @@
 //! `status` and `ls`: who holds what.
 
 use crate::{
-    admit::{out_for, reports_on, tell_address},
+    admit::{cause_for, out_for, reports_on, tell_address},
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
     duration::{readable, show},
@@ -69,28 +69,19 @@ async fn look_once(
             text.push_str(&status_text(name, &status, observer, max_ttl, paint).await);
         }
         exit = exit.worse(verdict(&status));
-        if status.state == LockState::Unclear && !args.words.json {
-            let words = format!("{shown}: {}{}", status.state, out_of(&status));
+        if matches!(status.state, LockState::Unclear(_)) && !args.words.json {
+            let words = format!("{shown}: {}", status.state);
             say.say(&Event::failed(words, Exit::TooFewNodes));
         }
     }
     Ok((text, exit))
 }
 
-/// Says how many nodes are quarantined, and so may have forgotten the lock.
-fn out_of(status: &Status) -> String {
-    match status.nodes.iter().filter(|node| node.quarantine.is_some()).count() {
-        0 => String::new(),
-        1 => format!("; 1 of {} nodes is quarantined", status.nodes.len()),
-        out => format!("; {out} of {} nodes are quarantined", status.nodes.len()),
-    }
-}
-
 fn verdict(status: &Status) -> Exit {
     match status.state {
         LockState::Free => Exit::Done,
         LockState::Held { .. } | LockState::Reserved { .. } => Exit::Held,
-        LockState::Unclear => Exit::TooFewNodes,
+        LockState::Unclear(_) => Exit::TooFewNodes,
     }
 }
 
@@ -179,7 +170,7 @@ fn state_text(state: &LockState, paint: Paint) -> String {
         LockState::Free => paint.green("free"),
         LockState::Held { owner, remaining, .. } => held_text(owner.as_deref(), *remaining, paint),
         LockState::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
-        LockState::Unclear => paint.red("unclear"),
+        LockState::Unclear(_) => paint.red("unclear"),
     }
 }
 
@@ -195,7 +186,13 @@ pub(crate) fn failed_text(fault: &Fault) -> String {
 }
 
 pub(crate) fn is_down(fault: &Fault) -> bool {
-    matches!(fault, Fault::TimedOut(_) | Fault::Disconnected(_) | Fault::Unreachable(_))
+    matches!(
+        fault,
+        Fault::TimedOut(_)
+            | Fault::Connecting { .. }
+            | Fault::Disconnected(_)
+            | Fault::Unreachable(_)
+    )
 }
 
 fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
@@ -269,7 +266,7 @@ fn state_json(state: &LockState) -> Value {
             "fencing_token": fencing_token.map(FencingToken::get),
         }),
         LockState::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
-        LockState::Unclear => json!({ "state": "unclear" }),
+        LockState::Unclear(_) => json!({ "state": "unclear" }),
     }
 }
 
@@ -346,8 +343,8 @@ fn row(lock: &Listed, nodes: usize, is_told: bool) -> [String; HEAD.len()] {
         LockState::Reserved { .. } => (format!("(reserved for {owner})"), String::new(), None),
         LockState::Free if owner.is_empty() => ("(free)".into(), String::new(), None),
         LockState::Free => (format!("(free; left by {owner})"), String::new(), None),
-        LockState::Unclear if owner.is_empty() => ("unclear".into(), String::new(), None),
-        LockState::Unclear => (format!("{owner}, unclear"), String::new(), None),
+        LockState::Unclear(_) if owner.is_empty() => ("unclear".into(), String::new(), None),
+        LockState::Unclear(_) => (format!("{owner}, unclear"), String::new(), None),
     };
     let parts = lock.owner_parts.clone().unwrap_or_default();
     [
@@ -390,7 +387,7 @@ fn complain(
     let exit = if is_all(listing, standings) { Exit::Done } else { Exit::TooFewNodes };
     for (name, out) in out {
         let (node, out_for) = (observer.label(name), out_for(name, out, reports));
-        let cause = readable(&out.cause.to_string());
+        let cause = cause_for(observer, &out.cause);
         let words = format!("{node} does not count: {out_for}; {cause}");
         say.say(&Event::failed(words, exit));
     }

@@ -39,7 +39,7 @@ pub(crate) async fn show(
                 let is_held = matches!(status.state, LockState::Held { .. });
                 let holds = |owner| around::holds(name, owner);
                 let is_own = is_held && status.owner.as_ref().is_some_and(holds);
-                reminder.tell(is_own || status.state == LockState::Unclear, || {
+                reminder.tell(is_own || matches!(status.state, LockState::Unclear(_)), || {
                     line(&name.to_string_lossy(), &status, is_own, began.elapsed(), left)
                 });
                 break;
@@ -73,7 +73,7 @@ fn held(name: &str, status: &Status) -> String {
         LockState::Held { owner: Some(owner), .. } => format!("held by {owner}"),
         LockState::Held { owner: None, .. } => "held by another client".into(),
         LockState::Reserved { .. } => "reserved for the next in line".into(),
-        LockState::Free | LockState::Unclear => "not available".into(),
+        LockState::Free | LockState::Unclear(_) => "not available".into(),
     };
     format!("{name} is {who}")
 }

@@ -229,8 +229,9 @@ pub type Decision = Result<Moment, AcquireError>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Refusals alone ruled out a majority: another owner has it. Wait and retry.
-    #[error("held by another owner on {} of {} nodes", .0.tally().refused, .0.tally().nodes)]
+    /// Refusals alone ruled out a majority: somebody has it, perhaps this very process.
+    /// Wait and retry.
+    #[error("held on {} of {} nodes", .0.tally().refused, .0.tally().nodes)]
     Held(Ballot),
     /// Failed nodes tipped the vote. Tell an operator.
     #[error("no majority: {}", .0.tally())]

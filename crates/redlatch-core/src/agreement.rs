@@ -9,6 +9,7 @@ use crate::{
     mutant::{self, Mutant},
 };
 use alloc::{
+    format,
     string::{String, ToString},
     sync::Arc,
     vec::Vec,
@@ -129,6 +130,51 @@ impl Agreement {
             return self.max_ttl;
         }
         self.max_ttl.saturating_add(self.skew)
+    }
+
+    /// Says in what another agreement differs from this one, as in `another list of nodes
+    /// (with c, without d), max_ttl 30s instead of 20s`. The text follows "clients with".
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use redlatch_core::Agreement;
+    /// use std::time::Duration;
+    ///
+    /// let of = |nodes: [&str; 2], max_ttl| {
+    ///     let times = [max_ttl, 30].map(Duration::from_secs);
+    ///     Agreement::new(nodes.map(Into::into), times[0], times[1])
+    /// };
+    /// let ours = of(["a", "b"], 20);
+    /// assert_eq!(ours.difference(&of(["a", "b"], 30)), "max_ttl 30s instead of 20s");
+    /// assert_eq!(ours.difference(&of(["a", "c"], 20)), "another list of nodes (with c, without b)");
+    /// ```
+    #[must_use]
+    pub fn difference(&self, theirs: &Agreement) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        if self.nodes != theirs.nodes {
+            parts.push(format!("another list of nodes{}", self.other_nodes_of(theirs)));
+        }
+        for (name, theirs, ours) in
+            [("max_ttl", theirs.max_ttl, self.max_ttl), ("skew", theirs.skew, self.skew)]
+        {
+            if theirs != ours {
+                parts.push(format!("{name} {theirs:?} instead of {ours:?}"));
+            }
+        }
+        if parts.is_empty() { "other settings".into() } else { parts.join(", ") }
+    }
+
+    /// Which nodes only one of two lists has, in brackets.
+    fn other_nodes_of(&self, theirs: &Agreement) -> String {
+        let only = |word: &str, one: &Agreement, other: &Agreement| {
+            let only = one.nodes.iter().filter(|node| !other.nodes.contains(node));
+            let only: Vec<&str> = only.map(|node| &**node).collect();
+            (!only.is_empty()).then(|| format!("{word} {}", only.join(", ")))
+        };
+        let parts = [only("with", theirs, self), only("without", self, theirs)];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
     }
 
     /// Returns whether every majority under this agreement shares a node with every

@@ -17,7 +17,11 @@ use crate::{
     ledger::Ledger,
     mutant::{self, Mutant},
 };
-use alloc::sync::Arc;
+use alloc::{
+    format,
+    string::{String, ToString},
+    sync::Arc,
+};
 use core::{fmt, time::Duration};
 
 /// Which run of a node was admitted, and by which agreement.
@@ -109,6 +113,21 @@ impl Cause {
             _ => None,
         }
     }
+
+    /// Returns the cause in words, for a client with this agreement. It says in what the
+    /// agreement of the node's clients differs, where the text alone has to repeat all of
+    /// it.
+    #[must_use]
+    pub fn for_client_of(&self, ours: &Agreement) -> String {
+        let theirs = match self {
+            Cause::Disagrees(Some(theirs)) => Agreement::parse(theirs),
+            _ => None,
+        };
+        theirs.map_or_else(
+            || self.to_string(),
+            |theirs| format!("its clients have {}", ours.difference(&theirs)),
+        )
+    }
 }
 
 impl Quarantine {
@@ -117,15 +136,25 @@ impl Quarantine {
     pub fn new(cause: Cause) -> Self {
         Quarantine { cause, remaining: None }
     }
+
+    /// Returns the quarantine in words, for a client with this agreement: see
+    /// [`Cause::for_client_of`].
+    #[must_use]
+    pub fn for_client_of(&self, ours: &Agreement) -> String {
+        format!("{}: {}", self.for_another(), self.cause.for_client_of(ours))
+    }
+
+    fn for_another(&self) -> String {
+        match self.remaining {
+            Some(remaining) => format!("quarantined for another {remaining:.1?}"),
+            None => "quarantined".into(),
+        }
+    }
 }
 
 impl fmt::Display for Quarantine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("quarantined")?;
-        if let Some(remaining) = self.remaining {
-            write!(f, " for another {remaining:.1?}")?;
-        }
-        write!(f, ": {}", self.cause)
+        write!(f, "{}: {}", self.for_another(), self.cause)
     }
 }
 
@@ -292,7 +321,6 @@ fn other_nodes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn a_client_without_a_guard_must_count_the_nodes_that_those_with_one_count() {
@@ -325,6 +353,36 @@ mod tests {
         assert_eq!(taken.other_nodes(&theirs), Some(Cause::Disagrees(None)), "others take it");
         let odd = Ledger { agreement: Some("of a later version".into()), ..Ledger::default() };
         assert!(matches!(odd.other_nodes(&one), Some(Cause::Disagrees(Some(_)))));
+    }
+
+    #[test]
+    fn a_client_is_told_in_what_the_settings_of_others_differ() {
+        let agreement = |nodes: &[&str], max_ttl, skew| {
+            let names = nodes.iter().map(|name| Arc::from(*name));
+            Agreement::new(names, Duration::from_secs(max_ttl), Duration::from_secs(skew))
+        };
+        let ours = agreement(&["a", "b"], 20, 1);
+        let told = |theirs: &Agreement| {
+            let theirs = theirs.at("a").to_string();
+            Cause::Disagrees(Some(theirs.into())).for_client_of(&ours)
+        };
+
+        assert_eq!(
+            told(&agreement(&["a", "b", "c"], 20, 1)),
+            "its clients have another list of nodes (with c)"
+        );
+        assert_eq!(
+            told(&agreement(&["a"], 20, 1)),
+            "its clients have another list of nodes (without b)"
+        );
+        assert_eq!(
+            told(&agreement(&["b", "a"], 30, 2)),
+            "its clients have max_ttl 30s instead of 20s, skew 2s instead of 1s"
+        );
+        let unknown = Cause::Disagrees(None);
+        assert_eq!(unknown.for_client_of(&ours), unknown.to_string());
+        let odd = Cause::Disagrees(Some("of a later version".into()));
+        assert_eq!(odd.for_client_of(&ours), odd.to_string());
     }
 
     #[test]

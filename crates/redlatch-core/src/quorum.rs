@@ -59,6 +59,15 @@ pub enum Fault {
     /// No answer in time. The command may still be executed later.
     #[error("no answer within {0:.1?}")]
     TimedOut(Duration),
+    /// No answer in time, and no connection yet: what it still waits for. The command may
+    /// still be executed later.
+    #[error("no answer within {waited:.1?}: {hint}")]
+    Connecting {
+        /// How long the answer was waited for.
+        waited: Duration,
+        /// What the connection waits for, and what may be wrong.
+        hint: &'static str,
+    },
     /// The connection broke while the command was in progress: it may have been
     /// executed.
     #[error("connection lost: {0}")]

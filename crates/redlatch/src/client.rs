@@ -30,5 +30,5 @@ pub use locks::Locks;
 pub(crate) use locks::one;
 pub use request::{LockRequest, TryLockRequest};
 pub use restart_guard::RestartGuard;
-pub use status::{LockState, NodeKey, NodeStatus, Status, WaiterStatus};
+pub use status::{Doubt, LockState, NodeKey, NodeStatus, Status, WaiterStatus};
 pub use votes::{NodeVote, Votes};

@@ -163,11 +163,11 @@ pub mod telemetry;
 pub mod testing;
 
 pub use client::{
-    AdmitError, Builder, ConnectError, ExtendError, GiveBackError, GrantId, GrantIdError, Guard,
-    Health, HealthError, InvalidRequest, LazyError, Lease, LeaseParts, LockError, LockRequest,
-    LockState, Locks, Lost, NodeKey, NodeStatus, NodeVote, NodesError, ReleaseError, Released,
-    ReplaceError, RestartGuard, ResumeError, RunError, Status, StatusError, TryLockRequest, Votes,
-    WaiterStatus, blocking,
+    AdmitError, Builder, ConnectError, Doubt, ExtendError, GiveBackError, GrantId, GrantIdError,
+    Guard, Health, HealthError, InvalidRequest, LazyError, Lease, LeaseParts, LockError,
+    LockRequest, LockState, Locks, Lost, NodeKey, NodeStatus, NodeVote, NodesError, ReleaseError,
+    Released, ReplaceError, RestartGuard, ResumeError, RunError, Status, StatusError,
+    TryLockRequest, Votes, WaiterStatus, blocking,
 };
 pub use observer::NodeStanding;
 pub use redlatch_core::{

@@ -19,7 +19,7 @@ mod threaded;
 mod url;
 
 pub use crate::driver::clock::Clock;
-use redlatch_core::{Command, Reply, Tag};
+use redlatch_core::{Command, Fault, Reply, Tag};
 use std::{fmt::Debug, task::Context};
 
 #[cfg(feature = "file")]
@@ -27,7 +27,7 @@ pub use file::File;
 pub(crate) use heeding::Heeding;
 pub use memory::Memory;
 pub use name::OtherName;
-pub(crate) use name::{label, url as url_of};
+pub(crate) use name::label;
 pub use redis::{REDIS_PERMISSIONS, Redis};
 pub(crate) use servers::Servers;
 pub use threaded::{Store, Threaded};
@@ -52,6 +52,19 @@ pub trait Node: Debug + Send + Sync {
         self.name()
     }
 
+    /// Returns the URL that [`parse`] reads as this node: its address, name and options,
+    /// but no user and no password. Commands that errors advise contain it. Default:
+    /// `None`, for a node that has no such URL.
+    fn url(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns what a connection that is being made waits for, if that hints at a mistake
+    /// in the address. Errors show it next to a missing answer. Default: `None`.
+    fn hint(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Opens a new link to the node. It need not connect before the first
     /// command. The caller is inside a tokio runtime.
     fn open(&self, clock: Clock) -> Box<dyn Link>;
@@ -60,6 +73,14 @@ pub trait Node: Debug + Send + Sync {
     /// and may not get round to dropping its links: whatever of them would outlive it is
     /// removed now. Default: nothing.
     fn hang_up(&self) {}
+}
+
+/// Adds to a missing answer what the connection to the node waits for, if that is known.
+pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
+    match (fault, node.hint()) {
+        (Fault::TimedOut(waited), Some(hint)) => Fault::Connecting { waited, hint },
+        (fault, _) => fault,
+    }
 }
 
 /// A connection to one node that answers commands in order.

@@ -59,14 +59,30 @@ async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret(
 }
 
 #[tokio::test]
+async fn an_address_that_cannot_be_read_is_told_by_its_place_in_the_list() {
+    for (urls, told) in [
+        (["redis://a", "sesame", "redis://c"], "node address 2 of 3, `…`, cannot be used: it has"),
+        (["redis://a", "redis://b", "redis://c "], "node address 3 of 3, `redis://…`, cannot be"),
+    ] {
+        let error = Locks::connect(urls).await.unwrap_err().to_string();
+
+        assert!(error.starts_with(told), "{error}");
+    }
+    let alone = Locks::connect(["sesame"]).await.unwrap_err().to_string();
+    assert!(alone.starts_with("the node address `…` cannot be used"), "{alone}");
+}
+
+#[tokio::test]
 async fn one_address_twice_is_refused_whatever_else_differs() {
-    for twin in ["redis://127.0.0.1:7001", "redis://me:sesame@127.0.0.1:7001"] {
-        let urls = ["redis://127.0.0.1:7001", "redis://127.0.0.1:7002", twin];
+    for twin in
+        ["redis://localhost:7001", "redis://me:sesame@localhost:7001", "redis://LocalHost:7001"]
+    {
+        let urls = ["redis://localhost:7001", "redis://localhost:7002", twin];
 
         let error = Locks::connect(urls).await.unwrap_err();
 
         assert!(matches!(error, ConnectError::Nodes(NodesError::Twice(_))), "{error}");
-        assert!(error.to_string().contains("redis://127.0.0.1:7001"), "{error}");
+        assert!(error.to_string().contains("redis://localhost:7001"), "{error}");
     }
 }
 
@@ -461,6 +477,34 @@ async fn plain_text_to_a_tls_port_is_refused_or_unreachable_but_never_trusted() 
     let tls = Locks::connect([format!("rediss://127.0.0.1:{}", server.port())]).await;
 
     assert!(plain.is_err() && tls.is_err(), "{plain:?} {tls:?}");
+}
+
+#[tokio::test]
+async fn tls_on_one_side_only_is_told_by_the_error() {
+    let server = Server::options().tls(Certificates::good()).start().unwrap();
+    let ca = server.dir().join("ca.pem");
+
+    for (url, hint) in [
+        (format!("redis://127.0.0.1:{}", server.tls_port()), "rediss://"),
+        (
+            format!("rediss://127.0.0.1:{}?ca={}", server.port(), ca.display()),
+            "is this a TLS port?",
+        ),
+    ] {
+        let locks = patient().node(&url).wait(Duration::ZERO).connect_lazy().unwrap();
+        let told = async {
+            // On a busy machine, the first error may come before anything was tried.
+            loop {
+                let connect = patient().node(&url).connect().await.unwrap_err().to_string();
+                let lock = locks.lock(NAME).await.unwrap_err().to_string();
+                let status = locks.status(NAME).await.unwrap().nodes[0].key.to_string();
+                if [connect, lock, status].iter().all(|text| text.contains(hint)) {
+                    break;
+                }
+            }
+        };
+        in_time(told).await;
+    }
 }
 
 /// Alone in the process that nextest gives it; under `cargo test` the other

@@ -4,6 +4,7 @@
 mod support;
 
 use redlatch::{Builder, LockError, Locks, Standing};
+use redlatch_testbed::Server;
 use std::time::{Duration, Instant};
 use support::{Fleet, LIMIT, MS, NAME, SEC};
 
@@ -32,6 +33,52 @@ async fn new_servers_are_an_error_of_their_own_at_once_that_says_how_long_and_wh
     let start = "3 of 3 nodes are new or restarted and may not vote yet, ";
     assert!(text.starts_with(start) && text.contains(" s to go; wait for longer"), "{text}");
     assert!(text.contains(&format!("`{admit}`")), "{text}");
+}
+
+#[tokio::test]
+async fn new_servers_of_which_one_does_not_answer_are_not_vouched_for_and_the_error_says_so() {
+    let fleet = Fleet::of(3);
+    fleet.servers.kill(&[2]);
+    let locks = guarded(&fleet).admit_new_servers().connect().await.unwrap();
+
+    let error = locks.lock(NAME).wait(Duration::ZERO).await.unwrap_err();
+
+    assert!(matches!(error, LockError::Quarantined { .. }), "{error}");
+    let text = error.to_string();
+    let down = format!("; {} does not vote: unreachable: ", fleet.servers[2].url());
+    assert!(text.contains(&down), "{text}");
+    let vouching = "`Builder::admit_new_servers` lets new servers vote at once, if every node";
+    assert!(text.contains(vouching), "{text}");
+}
+
+#[tokio::test]
+async fn the_command_for_new_servers_keeps_the_options_that_it_needs_to_reach_them() {
+    let fleet = Fleet::with(3, &Server::options().password("sesame"));
+    let file = fleet.servers[0].dir().join("password");
+    std::fs::write(&file, "sesame\n").unwrap();
+    let url = |server: &Server| {
+        let port = server.port();
+        format!("redis://127.0.0.1:{port}?password_file={}&name=n{port}", file.display())
+    };
+    let urls: Vec<String> = fleet.servers.iter().map(url).collect();
+    let locks = Locks::builder().nodes(&urls).connect().await.unwrap();
+
+    let error = locks.lock(NAME).wait(Duration::ZERO).await.unwrap_err();
+
+    let LockError::Quarantined { admit, .. } = &error else { panic!("{error}") };
+    let nodes: Vec<String> = urls.iter().map(|url| format!("--node '{url}'")).collect();
+    assert_eq!(**admit, *format!("redlatch admit --all {}", nodes.join(" ")));
+}
+
+#[tokio::test]
+async fn a_node_that_answers_while_too_few_can_be_reached_is_not_said_to_grant_anything() {
+    let fleet = Fleet::of(3);
+    fleet.servers.kill(&[1, 2]);
+
+    let error = guarded(&fleet).connect().await.unwrap_err().to_string();
+
+    let first = format!("too few nodes can be reached: {}: answers; ", fleet.servers[0].url());
+    assert!(error.starts_with(&first), "{error}");
 }
 
 #[tokio::test]

@@ -3,10 +3,9 @@
 //! In:  the nodes' standings, and what they report.
 //! Out: a line for each node, and an error if one of those that were named does not vote.
 
-use super::{disagrees, may_vote, node_json, out_for};
+use super::{cause_for, disagrees, may_vote, node_json, out_for};
 use crate::{
     doctor::refusing,
-    duration::readable,
     exit::Exit,
     failure::Failure,
     look::failed_text,
@@ -122,7 +121,7 @@ impl<'a> Seen<'a> {
             Standing::Quarantined(quarantine) => {
                 let other = self.observer.other_name(&node.node, &node.standing);
                 let other = other.map_or(String::new(), |other| format!("; {other}"));
-                let cause = readable(&quarantine.cause.to_string());
+                let cause = cause_for(self.observer, &quarantine.cause);
                 // A client that one node refuses begins the time of no other.
                 let is_refused = self.conflicts().next().is_some();
                 let reports: &[_] = if is_refused { &[] } else { &self.reports };

@@ -95,7 +95,7 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// What that node's clients agree on, in words, if it differs from ours.
+    /// In what the settings of that node's clients differ from ours, in words, if they do.
     fn other(&self, facts: &Facts) -> Option<String> {
         // A node that was never admitted has no clients with the guard.
         facts.marker.as_ref()?;
@@ -105,7 +105,8 @@ impl Evidence<'_> {
             let terms = |of: &Agreement| (of.nodes().to_vec(), of.max_ttl(), of.skew());
             terms(theirs) == terms(self.agreement)
         });
-        (!same).then(|| theirs.as_ref().map_or("unknown settings".into(), in_a_line))
+        let difference = |theirs| self.agreement.difference(theirs);
+        (!same).then(|| theirs.as_ref().map_or("settings that are not known".into(), difference))
     }
 
     /// Whether that node's clients have a list that is longer by more than one node.
@@ -298,10 +299,7 @@ const KEEP: &str = "CONFIG SET maxmemory-policy noeviction";
 /// What the restart guard says about a node.
 fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Option<Finding> {
     if let Some(theirs) = evidence.other(facts) {
-        let words = format!(
-            "its clients have another list of nodes, or other times: {theirs}; ours: {}",
-            in_a_line(evidence.agreement)
-        );
+        let words = format!("its clients have {theirs}");
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
         let fix = if evidence.has_many_more(facts) {
@@ -349,12 +347,6 @@ fn taken(out: &str, name: &str, at: usize, evidence: &Evidence<'_>) -> Finding {
         ),
     };
     evidence.one_less(words).fix(fix)
-}
-
-fn in_a_line(agreement: &Agreement) -> String {
-    let (nodes, times) = (agreement.nodes().join(", "), [agreement.max_ttl(), agreement.skew()]);
-    let [max_ttl, skew] = times.map(show);
-    format!("{nodes} with max_ttl {max_ttl} and skew {skew}")
 }
 
 /// Reports that several nodes have no restart guard.

@@ -5,9 +5,9 @@ use super::{
     node::{Node, Stands},
 };
 use crate::{
-    admit::{for_another, for_now, is_unbegun},
+    admit::{cause_for, for_another, for_now, is_unbegun},
     doctor::{Finding, clocks, endless, node_timeout, refusing, speed, unlisted, user_in},
-    duration::{readable, show},
+    duration::show,
     failure::Failure,
     look::{failed_text, is_down},
     name,
@@ -100,7 +100,7 @@ impl Looker {
                 }
             },
             Standing::Quarantined(out) => {
-                let cause = readable(&out.cause.to_string());
+                let cause = cause_for(&self.observer, &out.cause);
                 has_begun = facts.map(|facts| !is_unbegun(&out, facts));
                 let out_for = facts.map_or_else(|| for_another(&out), |facts| for_now(&out, facts));
                 let finding = Finding::warning(format!("{out_for}: {cause}"));
@@ -160,7 +160,7 @@ fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
         LockState::Held { remaining, .. } => (State::Held, remaining),
         LockState::Reserved { remaining, .. } => (State::Reserved, remaining),
         LockState::Free => (State::Free, None),
-        LockState::Unclear => (State::Unclear, None),
+        LockState::Unclear(_) => (State::Unclear, None),
     };
     let fencing_token = match lock.state {
         LockState::Held { fencing_token, .. } => fencing_token.map(FencingToken::get),

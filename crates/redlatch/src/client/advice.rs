@@ -1,9 +1,9 @@
 //! What people can do about nodes that may not vote. Worded here and nowhere else.
 
 use super::Votes;
-use crate::node::{self, url_of};
+use crate::node::Node;
 use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW};
-use std::{fmt::Write as _, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
 /// Returns advice, in words, on nodes that are quarantined for this `cause`.
 ///
@@ -45,7 +45,7 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
 /// Advice on the nodes that waiting does not help; empty if there are none. It
 /// follows the votes.
 pub(super) fn about_conflicts(votes: &Votes) -> String {
-    let mut options = node_options(votes);
+    let mut options = votes.options().to_owned();
     if votes.tally().nodes == 1 {
         options.push_str(GUARDED);
     }
@@ -63,11 +63,12 @@ pub(super) fn about_conflicts(votes: &Votes) -> String {
 }
 
 /// The command that lets the quarantined nodes vote at once.
-pub(super) fn admit_command(votes: &Votes, agreement: Option<&Agreement>) -> String {
+pub(super) fn admit_command(votes: &Votes) -> String {
     let out = votes.iter().filter(|node| matches!(node.vote, Vote::Quarantined(_)));
-    let out: Vec<&str> = out.map(|node| &*node.node).collect();
+    let out: Vec<_> = out.map(|node| quoted(&node.node)).collect();
     let which = if out.len() == votes.tally().nodes { "--all".into() } else { out.join(" ") };
-    let mut command = format!("redlatch admit {which} {}", node_options(votes));
+    let mut command = format!("redlatch admit {which} {}", votes.options());
+    let agreement = votes.agreement();
     let max_ttl = agreement.map(Agreement::max_ttl);
     if let Some(max_ttl) = max_ttl.filter(|time| *time != Wanted::default().max_ttl) {
         let _ = write!(command, " --max-ttl {}", typed(max_ttl));
@@ -86,17 +87,20 @@ const GUARDED: &str = " --restart-guard on";
 
 /// The options that name these nodes, without logins. A custom node has no address
 /// that could be typed.
-fn node_options(votes: &Votes) -> String {
-    if votes.iter().any(|node| node::parse(&node.address).is_err()) {
-        return "--node …".into();
+pub(super) fn node_options(nodes: &[Arc<dyn Node>]) -> String {
+    let urls: Option<Vec<String>> = nodes.iter().map(|node| node.url()).collect();
+    let Some(urls) = urls else { return "--node …".into() };
+    let options = urls.iter().map(|url| format!("--node {}", quoted(url)));
+    options.collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:.,_-@%+=".contains(c);
+    if word.chars().all(is_plain) {
+        return word.into();
     }
-    let option = |url: String| {
-        // A shell would expand these.
-        let quote = if url.contains(['?', '&', '[']) { "'" } else { "" };
-        format!("--node {quote}{url}{quote}")
-    };
-    let urls = votes.iter().map(|node| url_of(&node.node, &node.address));
-    urls.map(option).collect::<Vec<_>>().join(" ")
+    format!("'{}'", word.replace('\'', r"'\''")).into()
 }
 
 /// A duration as the command reads it.
@@ -107,15 +111,25 @@ fn typed(time: Duration) -> String {
     }
 }
 
-/// Says that nodes may not vote yet, and for how much longer.
+/// Says that nodes may not vote yet, for how much longer, and which others failed.
 pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
     let (out, nodes) = (votes.tally().quarantined, votes.tally().nodes);
     let are = if out == 1 { "is" } else { "are" };
-    format!(
+    let mut words = format!(
         "{out} of {nodes} nodes {are} new or restarted and may not vote yet{}",
         to_go(remaining)
-    )
+    );
+    for node in votes {
+        if let Vote::Failed(fault) = &node.vote {
+            let _ = write!(words, "; {} does not vote: {fault}", node.label());
+        }
+    }
+    words
 }
+
+/// How a program vouches for new servers, and why that may have had no effect.
+pub(super) const VOUCHING: &str = "in development and CI, `Builder::admit_new_servers` lets new \
+                                   servers vote at once, if every node answers when `connect` asks";
 
 /// The time left, in whole seconds, rounded up.
 fn to_go(remaining: Option<Duration>) -> String {
@@ -126,18 +140,19 @@ fn to_go(remaining: Option<Duration>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Memory, Node};
-    use redlatch_core::{Ballot, Quarantine};
-    use std::sync::Arc;
+    use crate::node::{Memory, parse};
+    use redlatch_core::{Ballot, Fault, Quarantine};
 
-    fn votes(names: &[&str], votes: &[Vote]) -> Votes {
+    /// What is no URL is the name of a custom node.
+    fn votes(nodes: &[&str], votes: &[Vote], agreement: &Agreement) -> Votes {
+        let custom = |name: &str| Arc::new(Memory::new(name)) as Arc<dyn Node>;
         let nodes: Vec<Arc<dyn Node>> =
-            names.iter().map(|name| Arc::new(Memory::new(*name)) as Arc<dyn Node>).collect();
+            nodes.iter().map(|url| parse(url).unwrap_or_else(|_| custom(url))).collect();
         let mut ballot = Ballot::of(nodes.len());
         for (node, vote) in votes.iter().enumerate() {
             ballot.cast(node, vote.clone(), Duration::ZERO);
         }
-        Votes::new(&nodes, &ballot)
+        Votes::new(&nodes, &ballot, Some(agreement))
     }
 
     fn out(cause: Cause) -> Vote {
@@ -151,45 +166,84 @@ mod tests {
     #[test]
     fn the_command_names_all_nodes_and_every_time_that_is_not_the_default() {
         let nodes = ["redis://a:1", "redis://b:2"];
-        let new = votes(&nodes, &[out(Cause::Forgot), out(Cause::Forgot)]);
-        let one = votes(&nodes, &[Vote::Granted, out(Cause::Forgot)]);
-        let alone = votes(&nodes[..1], &[out(Cause::Forgot)]);
+        let (usual, unusual) = (agreed(30_000, 30_000), agreed(2_000, 1_500));
+        let new = votes(&nodes, &[out(Cause::Forgot), out(Cause::Forgot)], &usual);
+        let one = votes(&nodes, &[Vote::Granted, out(Cause::Forgot)], &unusual);
+        let alone = votes(&nodes[..1], &[out(Cause::Forgot)], &usual);
 
-        let command = admit_command(&new, Some(&agreed(30_000, 30_000)));
+        let command = admit_command(&new);
         assert_eq!(command, "redlatch admit --all --node redis://a:1 --node redis://b:2");
-        let command = admit_command(&one, Some(&agreed(2_000, 1_500)));
+        let command = admit_command(&one);
         let asked = "redlatch admit redis://b:2 --node redis://a:1 --node redis://b:2";
         assert_eq!(command, format!("{asked} --max-ttl 2s --skew 1500ms"));
-        let command = admit_command(&alone, Some(&agreed(30_000, 30_000)));
+        let command = admit_command(&alone);
         assert_eq!(command, "redlatch admit --all --node redis://a:1 --restart-guard on");
+    }
+
+    fn command_for(nodes: &[&str]) -> String {
+        let cast = vec![out(Cause::Forgot); nodes.len()];
+        admit_command(&votes(nodes, &cast, &agreed(30_000, 30_000)))
     }
 
     #[test]
     fn the_command_gives_nodes_the_names_they_have() {
-        let urls = ["redis://u:secret@a:1?name=x", "redis://b:2"];
-        let nodes: Vec<_> = urls.map(|url| node::parse(url).unwrap()).into();
-        let mut ballot = Ballot::of(2);
-        (0..2).for_each(|node| ballot.cast(node, out(Cause::Forgot), Duration::ZERO));
-
-        let command = admit_command(&Votes::new(&nodes, &ballot), None);
+        let command = command_for(&["redis://u:secret@a:1?name=x", "redis://b:2"]);
 
         let named = "--node 'redis://a:1?name=x' --node redis://b:2";
         assert_eq!(command, format!("redlatch admit --all {named}"));
     }
 
     #[test]
+    fn the_command_keeps_every_option_that_is_no_secret() {
+        let file = std::env::temp_dir().join(format!("it's a %& file {}", std::process::id()));
+        std::fs::write(&file, "sesame").unwrap();
+        let written = format!("/it%27s%20a%20%25%26%20file%20{}", std::process::id());
+        let place = format!("{}{written}", std::env::temp_dir().display());
+        let [one, two] = [
+            format!("redis://me@a:1?allow_eviction=yes&password_file={place}&name=x%25"),
+            "redis+unix:///run/r%20s?db=2&user=me&password=sesame".to_owned(),
+        ];
+
+        let command = command_for(&[&one, &two]);
+
+        let one = format!("redis://a:1?password_file={place}&allow_eviction=yes&name=x%25");
+        let two = "redis+unix:///run/r%20s?db=2";
+        assert_eq!(command, format!("redlatch admit --all --node '{one}' --node '{two}'"));
+        assert_eq!(parse(&one).unwrap().name(), "x%");
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn words_that_a_shell_would_change_are_quoted() {
+        assert_eq!(quoted("redis://a:1/2"), "redis://a:1/2");
+        assert_eq!(quoted("redis://[::1]:1"), "'redis://[::1]:1'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+
+    #[test]
     fn what_is_no_address_is_not_offered_as_one() {
-        let new = votes(&["a", "redis://b:2"], &[out(Cause::Forgot), out(Cause::Forgot)]);
+        assert_eq!(command_for(&["a", "redis://b:2"]), "redlatch admit --all --node …");
+    }
 
-        let command = admit_command(&new, Some(&agreed(30_000, 30_000)));
+    #[test]
+    fn nodes_that_fail_are_named_next_to_those_that_may_not_vote_yet() {
+        let refused = Vote::Failed(Fault::Unreachable("refused".into()));
+        let nodes = ["redis://a:1", "redis://b:2?name=b"];
+        let told = votes(&nodes, &[out(Cause::Forgot), refused], &agreed(30_000, 30_000));
 
-        assert_eq!(command, "redlatch admit --all --node …");
+        let words = not_yet(&told, None);
+
+        assert!(
+            words.ends_with("; b (redis://b:2) does not vote: unreachable: refused"),
+            "{words}"
+        );
     }
 
     #[test]
     fn each_kind_of_conflict_is_advised_on_once_and_with_the_nodes() {
         let other = || out(Cause::Disagrees(None));
-        let both = votes(&["redis://a:1", "redis://b:2"], &[other(), other()]);
+        let nodes = ["redis://a:1", "redis://b:2"];
+        let both = votes(&nodes, &[other(), other()], &agreed(30_000, 30_000));
 
         let words = about_conflicts(&both);
 

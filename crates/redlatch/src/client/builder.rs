@@ -425,7 +425,10 @@ impl Builder {
     }
 
     pub(crate) fn checked_nodes(&self) -> Result<Arc<[Arc<dyn Node>]>, NodesError> {
-        let nodes = self.nodes.iter().cloned().collect::<Result<Vec<_>, _>>()?;
+        let of = self.nodes.len();
+        let nodes = self.nodes.iter().cloned().enumerate();
+        let nodes = nodes.map(|(at, node)| node.map_err(|error| error.at(at, of)));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         if nodes.is_empty() {
             return Err(NodesError::None);
         }

@@ -4,7 +4,7 @@
 //! node's vote, are inside.
 
 use super::{
-    advice::{about_conflicts, not_yet},
+    advice::{VOUCHING, about_conflicts, not_yet},
     guard::Lost,
     signature,
     votes::Votes,
@@ -264,12 +264,14 @@ pub enum LockError {
     /// no lock that they may have forgotten can still be in use, skip the wait:
     /// `admit` is the command to type, and
     /// [`Builder::admit_new_servers`](crate::Builder::admit_new_servers) does it
-    /// for new servers in development and CI.
+    /// for new servers in development and CI, if all nodes answer. The text names the
+    /// nodes that failed.
     ///
     /// Returned at once if waiting cannot help, because `remaining` is longer than
     /// what is left of the wait.
     #[error(
-        "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: `{admit}`",
+        "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: \
+         `{admit}`; {VOUCHING}",
         not_yet(votes, *remaining)
     )]
     Quarantined {

@@ -1,6 +1,7 @@
 //! The state of the nodes.
 
 use crate::observer::{NodeStanding, Standing};
+use redlatch_core::Agreement;
 use std::fmt;
 
 /// The state of every node, in the order the nodes were given. Returned by
@@ -12,6 +13,8 @@ use std::fmt;
 pub struct Health {
     /// The nodes.
     pub nodes: Vec<NodeStanding>,
+    /// What this client wants all clients of the nodes to agree on.
+    pub(super) ours: Option<Agreement>,
 }
 
 impl Health {
@@ -34,7 +37,10 @@ impl fmt::Display for Health {
         write!(f, "{} of {} nodes vote", self.voting(), self.nodes.len())?;
         for NodeStanding { node, standing } in &self.nodes {
             match standing {
-                Standing::Quarantined(quarantine) => write!(f, "; {node}: {quarantine}")?,
+                Standing::Quarantined(out) => match &self.ours {
+                    Some(ours) => write!(f, "; {node}: {}", out.for_client_of(ours))?,
+                    None => write!(f, "; {node}: {out}")?,
+                },
                 Standing::Failed(fault) => write!(f, "; {node}: {fault}")?,
                 _ => {}
             }

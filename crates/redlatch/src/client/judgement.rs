@@ -1,6 +1,9 @@
 //! Judges what all nodes say about one lock: the same for its status and for a list.
 
-use super::{grant_id::GrantId, status::LockState};
+use super::{
+    grant_id::GrantId,
+    status::{Doubt, LockState},
+};
 use redlatch_core::{FencingToken, KeyState, OwnerParts, Waiting};
 use std::time::Duration;
 
@@ -20,7 +23,10 @@ pub(crate) struct Judgement {
 
 /// Judges the answers: free if a majority may vote and has no key, held if a majority has
 /// the same value, reserved if a majority has no value or has reserved it for somebody.
-pub(crate) fn judge(told: &[Told<'_>], majority: usize) -> Judgement {
+///
+/// `nodes` is how many nodes there are; those that told nothing did not answer.
+pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
+    let majority = nodes / 2 + 1;
     let has_none = |told: &&Told<'_>| told.may_vote && *told.key == KeyState::Free;
     let free = told.iter().filter(has_none).count();
     let keys: Vec<&KeyState> = told.iter().map(|told| told.key).collect();
@@ -35,7 +41,8 @@ pub(crate) fn judge(told: &[Told<'_>], majority: usize) -> Judgement {
     let is_kept = |told: &&Told<'_>| told.may_vote && reservation(told.key).is_some();
     let not_held = free + told.iter().filter(is_kept).count();
     if reserved.is_empty() || not_held < majority {
-        return of(LockState::Unclear, None);
+        let (silent, out) = (nodes - told.len(), told.iter().filter(|told| !told.may_vote).count());
+        return of(LockState::Unclear(Doubt { nodes, silent, out }), None);
     }
     // Nodes may have reserved it for different waiters: the earliest goes first.
     let earliest = reserved.iter().min_by_key(|(waiting, _)| waiting.ticket);

@@ -269,7 +269,7 @@ impl Locks {
         let nodes = shared.nodes.iter().zip(shared.standings(&facts));
         let nodes =
             nodes.map(|(node, standing)| NodeStanding { node: node.name().into(), standing });
-        Ok(Health { nodes: nodes.collect() })
+        Ok(Health { nodes: nodes.collect(), ours: shared.agreement().cloned() })
     }
 
     /// Waits until nothing is left to undo: every lost, cancelled or released lock

@@ -389,8 +389,8 @@ fn lock_error(shared: &Shared, error: &AcquireError) -> LockError {
         }
         AcquireError::NoQuorum(ballot) => LockError::NoQuorum { votes: votes(ballot) },
         AcquireError::Quarantined { remaining, ballot } => {
-            let (votes, admission) = (votes(ballot), shared.admission.as_ref());
-            let admit = admit_command(&votes, admission.map(|admission| &admission.agreement));
+            let votes = votes(ballot);
+            let admit = admit_command(&votes);
             LockError::Quarantined { votes, remaining: *remaining, admit: admit.into() }
         }
         _ => LockError::Stopped,

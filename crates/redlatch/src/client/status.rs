@@ -92,7 +92,21 @@ pub enum LockState {
         remaining: Option<Duration>,
     },
     /// None of these: nodes are down or quarantined, or an attempt is in progress.
-    Unclear,
+    Unclear(Doubt),
+}
+
+/// Why it is unclear who holds a lock. Its `Display` says it in words;
+/// [`Status::nodes`] has the answer of each node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Doubt {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How many of them did not answer, or not as they should.
+    pub silent: usize,
+    /// How many of them answered, but may not vote: they are new or restarted, or serve
+    /// other clients.
+    pub out: usize,
 }
 
 /// One node's answer.
@@ -142,7 +156,6 @@ impl Status {
         lines: &[Reply],
         standings: Vec<Option<Standing>>,
     ) -> Self {
-        let majority = nodes.len() / 2 + 1;
         let nodes: Vec<NodeStatus> = nodes
             .iter()
             .zip(replies)
@@ -156,7 +169,7 @@ impl Status {
         let told = nodes.iter().zip(replies).filter_map(|(node, reply)| {
             Some(Told { key: first_key(reply)?, may_vote: node.quarantine.is_none() })
         });
-        let Judgement { state, owner, grants } = judge(&told.collect::<Vec<_>>(), majority);
+        let Judgement { state, owner, grants } = judge(&told.collect::<Vec<_>>(), nodes.len());
         let (line, waiters) = line_of(lines);
         Status { state, owner, line, waiters, grants, nodes }
     }
@@ -219,8 +232,23 @@ impl fmt::Display for LockState {
             LockState::Free => f.write_str("free"),
             LockState::Held { owner, remaining, .. } => write_held(f, owner.as_ref(), *remaining),
             LockState::Reserved { owner, .. } => write_reserved(f, owner.as_ref()),
-            LockState::Unclear => f.write_str("unclear: no majority says the same"),
+            LockState::Unclear(doubt) => write!(f, "unclear: {doubt}"),
         }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Doubt { nodes, silent, out } = *self;
+        let does = if silent == 1 { "does" } else { "do" };
+        let parts = [
+            (silent > 0).then(|| format!("{silent} of {nodes} nodes {does} not answer")),
+            (out > 0).then(|| format!("{out} of {nodes} nodes may not vote")),
+            // A majority answered and may vote, and yet there is no conclusion.
+            (2 * (silent + out) < nodes)
+                .then(|| "the nodes' keys differ; an attempt may be in progress".into()),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -293,8 +321,34 @@ mod tests {
     fn what_nodes_have_reserved_that_may_have_forgotten_the_lock_is_unclear() {
         let seen = status(&[reserved(), reserved(), reserved()], 2);
 
-        assert_eq!((seen.state, seen.owner), (LockState::Unclear, None));
+        let doubt = Doubt { nodes: 3, silent: 0, out: 2 };
+        assert_eq!((seen.state, seen.owner), (LockState::Unclear(doubt), None));
         let seen = status(&[reserved(), reserved(), reserved()], 1);
         assert!(matches!(seen.state, LockState::Reserved { .. }));
+    }
+
+    #[test]
+    fn what_is_unclear_says_whether_nodes_are_down_may_not_vote_or_differ() {
+        let silent = || Reply::failed(Fault::TimedOut(Duration::from_secs(1)));
+        let free = || Reply::Keys([KeyState::Free].into());
+        let taken = || key(&format!("{}@web-2/8", "0".repeat(40)));
+        let said = |replies, out| status(&replies, out).state.to_string();
+
+        assert_eq!(said([free(), silent(), silent()], 0), "unclear: 2 of 3 nodes do not answer");
+        assert_eq!(said([free(), free(), free()], 3), "unclear: 3 of 3 nodes may not vote");
+        assert_eq!(
+            said([free(), free(), silent()], 2),
+            "unclear: 1 of 3 nodes does not answer; 2 of 3 nodes may not vote"
+        );
+        assert_eq!(
+            said([taken(), free(), silent()], 0),
+            "unclear: 1 of 3 nodes does not answer; the nodes' keys differ; an attempt may be in \
+             progress"
+        );
+        assert_eq!(
+            said([free(), taken(), free()], 1),
+            "unclear: 1 of 3 nodes may not vote; the nodes' keys differ; an attempt may be in \
+             progress"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Every node's vote, with the node's name: what an error tells an operator.
 
-use crate::node::{Node, OtherName, label};
-use redlatch_core::{Ballot, Tally, Vote};
+use super::advice::node_options;
+use crate::node::{Node, OtherName, explained, label};
+use redlatch_core::{Agreement, Ballot, Cause, Tally, Vote};
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// The votes of all nodes, in the order the nodes were given.
@@ -25,6 +26,18 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 pub struct Votes {
     nodes: Box<[NodeVote]>,
     tally: Tally,
+    /// Whether the nodes were asked for no lock, but to tell who they are.
+    are_answers: bool,
+    /// Only if a node is quarantined.
+    ours: Option<Arc<Ours>>,
+}
+
+/// What this client calls the nodes, and wants all clients to agree on: advice on nodes
+/// that may not vote needs it.
+#[derive(Debug, PartialEq, Eq)]
+struct Ours {
+    options: String,
+    agreement: Option<Agreement>,
 }
 
 /// One node's vote.
@@ -42,14 +55,67 @@ pub struct NodeVote {
 }
 
 impl Votes {
-    pub(crate) fn new(nodes: &[Arc<dyn Node>], ballot: &Ballot) -> Self {
+    pub(crate) fn new(
+        nodes: &[Arc<dyn Node>],
+        ballot: &Ballot,
+        agreement: Option<&Agreement>,
+    ) -> Self {
         let votes = nodes.iter().zip(ballot.casts()).map(|(node, cast)| {
-            let (name, vote) = (Arc::from(node.name()), cast.vote.clone());
+            let name: Arc<str> = node.name().into();
+            let vote = match cast.vote.clone() {
+                Vote::Failed(fault) => Vote::Failed(explained(&**node, fault)),
+                vote => vote,
+            };
             let is_name = node.address() == node.name();
             let address = if is_name { Arc::clone(&name) } else { node.address().into() };
             NodeVote { node: name, address, vote, after: cast.after }
         });
-        Votes { nodes: votes.collect(), tally: ballot.tally() }
+        let tally = ballot.tally();
+        let ours = (tally.quarantined > 0).then(|| {
+            Arc::new(Ours { options: node_options(nodes), agreement: agreement.cloned() })
+        });
+        Votes { nodes: votes.collect(), tally, are_answers: false, ours }
+    }
+
+    /// The same votes, of nodes that were asked for no lock.
+    pub(crate) fn without_request(self) -> Self {
+        Votes { are_answers: true, ..self }
+    }
+
+    /// The options that name all nodes to the command; only known if a node is quarantined.
+    pub(super) fn options(&self) -> &str {
+        self.ours.as_ref().map_or("", |ours| &ours.options)
+    }
+
+    /// Returns what this client wants all clients of the nodes to agree on. `None` unless a
+    /// node is quarantined: only then does it matter.
+    #[must_use]
+    pub fn agreement(&self) -> Option<&Agreement> {
+        self.ours.as_ref()?.agreement.as_ref()
+    }
+
+    /// A vote in words.
+    fn words(&self, node: &NodeVote) -> String {
+        match (&node.vote, self.agreement()) {
+            (Vote::Granted, _) if self.are_answers => "answers".into(),
+            (Vote::Quarantined(quarantine), Some(ours)) => quarantine.for_client_of(ours),
+            (vote, _) => vote.to_string(),
+        }
+    }
+
+    /// A vote in words. What the settings of other clients are is said of the first node
+    /// only.
+    fn brief_words(&self, at: usize) -> String {
+        let words = self.words(&self.nodes[at]);
+        let disagrees = |node: &&NodeVote| match &node.vote {
+            Vote::Quarantined(quarantine) => matches!(quarantine.cause, Cause::Disagrees(_)),
+            _ => false,
+        };
+        let earlier = self.nodes[..at].iter().filter(disagrees);
+        match earlier.into_iter().find(|earlier| self.words(earlier) == words) {
+            Some(first) => format!("quarantined like {}", first.node),
+            None => words,
+        }
     }
 
     /// Returns how many nodes voted which way.
@@ -94,7 +160,7 @@ impl fmt::Display for Votes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, node) in self.iter().enumerate() {
             let (separator, vote) = (if at == 0 { "" } else { "; " }, &node.vote);
-            write!(f, "{separator}{}: {vote}", node.label())?;
+            write!(f, "{separator}{}: {}", node.label(), self.brief_words(at))?;
             if let Some(other) = node.other_name() {
                 write!(f, "; {other}")?;
             }
@@ -112,17 +178,48 @@ impl fmt::Display for Votes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Memory;
+    use redlatch_core::Quarantine;
+
+    fn votes(cast: &[Vote], after: Duration) -> Votes {
+        let mut ballot = Ballot::of(cast.len());
+        let nodes = (0..cast.len()).map(|at| Arc::new(Memory::new(format!("n{at}"))) as _);
+        for (node, vote) in cast.iter().enumerate() {
+            ballot.cast(node, vote.clone(), after);
+        }
+        let second = Duration::from_secs(1);
+        let ours = Agreement::new(["n0".into(), "n1".into()], second, second);
+        Votes::new(&nodes.collect::<Vec<_>>(), &ballot, Some(&ours))
+    }
 
     #[test]
     fn a_vote_shows_how_long_it_took_if_that_was_measured() {
-        let said = |after| {
-            let (node, address): (Arc<str>, Arc<str>) = ("a".into(), "a".into());
-            let vote = NodeVote { node, address, vote: Vote::Granted, after };
-            Votes { nodes: [vote].into(), tally: Ballot::of(1).tally() }.to_string()
+        let said = |after| votes(&[Vote::Granted], after).to_string();
+
+        assert_eq!(said(Duration::from_millis(3)), "n0: granted (3.0ms)");
+        assert_eq!(said(Duration::ZERO), "n0: granted");
+    }
+
+    #[test]
+    fn a_node_that_was_asked_for_no_lock_grants_none() {
+        let asked = votes(&[Vote::Granted, Vote::Gone], Duration::ZERO);
+
+        assert_eq!(asked.without_request().to_string(), "n0: answers; n1: no longer ours");
+    }
+
+    #[test]
+    fn what_other_clients_have_is_said_once_and_only_where_it_differs() {
+        let second = Duration::from_secs(1);
+        let names = || ["n0", "n1"].map(Arc::from);
+        let theirs = Agreement::new(names(), 2 * second, second);
+        let out = |node| {
+            let theirs = theirs.at(node).to_string();
+            Vote::Quarantined(Quarantine::new(Cause::Disagrees(Some(theirs.into()))))
         };
 
-        assert_eq!(said(Some(Duration::from_millis(3))), "a: granted (3.0ms)");
-        assert_eq!(said(Some(Duration::ZERO)), "a: granted");
-        assert_eq!(said(None), "a: granted");
+        let told = votes(&[out("n0"), out("n1")], Duration::ZERO).to_string();
+
+        let first = "n0: quarantined: its clients have max_ttl 2s instead of 1s";
+        assert_eq!(told, format!("{first}; n1: quarantined like n0"));
     }
 }

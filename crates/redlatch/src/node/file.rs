@@ -16,7 +16,7 @@ mod tests;
 mod trust;
 mod wakes;
 
-use super::{Link, Node, Threaded};
+use super::{Link, Node, Threaded, url::encode};
 use crate::driver::clock::Clock;
 use database::Database;
 use redlatch_core::{Command, Reply, Tag, Wake};
@@ -89,6 +89,12 @@ impl Node for File {
 
     fn address(&self) -> &str {
         &self.address
+    }
+
+    fn url(&self) -> Option<String> {
+        let url = format!("file:{}", encode(&self.path.to_string_lossy()));
+        let named = self.name != self.address;
+        Some(if named { format!("{url}?name={}", encode(&self.name)) } else { url })
     }
 
     fn open(&self, _: Clock) -> Box<dyn Link> {

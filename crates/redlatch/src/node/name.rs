@@ -3,6 +3,7 @@
 //! Clients agree on names: two that reach one server by different addresses
 //! must use the same name for it. The name is the address unless one is given.
 
+use super::url::encode;
 use redlatch_core::Cause;
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -31,14 +32,10 @@ pub(crate) fn label<'a>(name: &'a str, address: &str) -> Cow<'a, str> {
     if name == address { name.into() } else { format!("{name} ({address})").into() }
 }
 
-/// The URL to type for a node: its address, plus its name if that differs.
-/// Without secrets.
-pub(crate) fn url(name: &str, address: &str) -> String {
-    if name == address {
-        return address.into();
-    }
+/// The URL to type for a node that its clients call by another name. Without secrets.
+fn url(name: &str, address: &str) -> String {
     let joint = if address.contains("?db=") { '&' } else { '?' };
-    format!("{address}{joint}name={}", name.replace('%', "%25"))
+    format!("{address}{joint}name={}", encode(name))
 }
 
 /// A server whose clients use another name for it than we do.

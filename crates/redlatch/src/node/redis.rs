@@ -17,9 +17,17 @@ mod wakes;
 pub use observe::REDIS_PERMISSIONS;
 pub(super) use password::Password;
 
-use super::{Link, Node};
+use super::{Link, Node, url::encode};
 use crate::driver::clock::Clock;
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    fmt::Write as _,
+    path::{self, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// A Redis (6.2 or newer) or Valkey server: a standalone master, not a cluster.
 #[derive(Debug)]
@@ -54,6 +62,14 @@ impl Node for Redis {
         &self.place
     }
 
+    fn url(&self) -> Option<String> {
+        Some(self.address.url())
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        self.address.hint()
+    }
+
     fn open(&self, _clock: Clock) -> Box<dyn Link> {
         Box::new(link::RedisLink::new(self.address.clone()))
     }
@@ -73,6 +89,8 @@ pub(super) struct Address {
     pub(super) name: Option<String>,
     /// The servers that have answered at this address.
     runs: runs::Runs,
+    /// Whether the last TLS handshake was begun and never ended.
+    handshaking: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -100,11 +118,60 @@ impl Address {
             allow_eviction: false,
             name: None,
             runs: runs::Runs::default(),
+            handshaking: AtomicBool::new(false),
         }
     }
 
     pub(super) fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.to_string())
+    }
+
+    /// Notes whether a TLS handshake is under way.
+    fn note_handshake(&self, under_way: bool) {
+        self.handshaking.store(under_way, Ordering::Relaxed);
+    }
+
+    /// What an unfinished TLS handshake hints at.
+    fn hint(&self) -> Option<&'static str> {
+        const IS_IT_TLS: &str = "the TLS handshake is not finished; is this a TLS port?";
+        self.handshaking.load(Ordering::Relaxed).then_some(IS_IT_TLS)
+    }
+
+    /// The URL with all options but the login.
+    fn url(&self) -> String {
+        let mut url = match &self.transport {
+            Transport::Tcp { .. } => self.to_string(),
+            Transport::Unix(path) => format!("redis+unix://{}", encode(&path.to_string_lossy())),
+        };
+        let mut joint = '?';
+        let mut add = |option: &str, value: &str| {
+            let _ = write!(url, "{joint}{option}={}", encode(value));
+            joint = '&';
+        };
+        if matches!(self.transport, Transport::Unix(_)) && self.database != 0 {
+            add("db", &self.database.to_string());
+        }
+        let file = self.password.as_ref().and_then(Password::file);
+        let tls = self.tls.as_ref();
+        let files = [
+            ("password_file", file),
+            ("ca", tls.and_then(|tls| tls.ca.as_deref())),
+            ("cert", tls.and_then(|tls| tls.cert.as_deref())),
+            ("key", tls.and_then(|tls| tls.key.as_deref())),
+        ];
+        for (option, file) in files {
+            let Some(file) = file else { continue };
+            // The command may be typed in another directory.
+            let file = path::absolute(file).unwrap_or_else(|_| file.into());
+            add(option, &file.to_string_lossy());
+        }
+        if self.allow_eviction {
+            add("allow_eviction", "yes");
+        }
+        if let Some(name) = &self.name {
+            add("name", name);
+        }
+        url
     }
 }
 

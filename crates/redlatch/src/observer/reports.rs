@@ -194,7 +194,7 @@ impl Listed {
         let states: Vec<_> = states.collect();
         let told = states.iter().map(|(_, key, may_vote)| Told { key, may_vote: *may_vote });
         let majority = nodes.len() / 2 + 1;
-        let Judgement { state, owner, .. } = judge(&told.collect::<Vec<_>>(), majority);
+        let Judgement { state, owner, .. } = judge(&told.collect::<Vec<_>>(), nodes.len());
         let listed = keys.iter().map(|(at, lock)| (*at, Some(&*lock.key.value)));
         let mut party = largest_party(&listed.collect::<Vec<_>>());
         let (mut on, mut owner_parts) =

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     client::{GrantId, judgement::grant_in},
     driver::clock::{Clock, wall_micros},
-    node::{Link, Node},
+    node::{Link, Node, explained},
 };
 use redlatch_core::{
     Command, Fault, FencingToken, HeldKey, KeyState, Page, Proposal, Reply, Resource, Resources,
@@ -45,16 +45,14 @@ impl Found {
 
 /// A connection for questions, one at a time.
 pub(super) struct Session {
-    name: Arc<str>,
-    address: Arc<str>,
+    node: Arc<dyn Node>,
     link: Box<dyn Link>,
     asked: u32,
 }
 
 impl Session {
     pub(super) fn to(node: &Arc<dyn Node>) -> Self {
-        let (name, address) = (node.name().into(), node.address().into());
-        Session { name, address, link: node.open(Clock::System), asked: 0 }
+        Session { node: Arc::clone(node), link: node.open(Clock::System), asked: 0 }
     }
 
     pub(super) async fn ask(&mut self, command: Command) -> Reply {
@@ -70,7 +68,7 @@ impl Session {
             }
         });
         let answer = tokio::time::timeout(PATIENCE, answer).await;
-        answer.unwrap_or_else(|_| Reply::failed(Fault::TimedOut(PATIENCE)))
+        answer.unwrap_or_else(|_| Reply::failed(explained(&*self.node, Fault::TimedOut(PATIENCE))))
     }
 
     pub(super) async fn pages(&mut self, pattern: Arc<[u8]>) -> (Vec<Found>, Option<Fault>) {
@@ -241,7 +239,7 @@ impl Session {
         let clock = facts.as_ref().ok().and_then(|facts| facts.clock);
         let ours = sent.0.duration_since(UNIX_EPOCH).unwrap_or_default() + round_trip / 2;
         let ahead = clock.map(|clock| clock.as_secs_f64() - ours.as_secs_f64());
-        let (node, address) = (Arc::clone(&self.name), Arc::clone(&self.address));
+        let (node, address) = (self.node.name().into(), self.node.address().into());
         Examined { node, address, facts, round_trip, ahead, trial: Trial::Skipped }
     }
 

@@ -3,11 +3,11 @@
 use super::{Engine, LeaseCell, meter::Meter, node_log::NodeLog};
 use crate::{
     driver::{clock::Clock, keeper::Rescue},
-    node::{Heeding, Link, Node, Servers},
+    node::{Heeding, Link, Node, Servers, explained},
     testing::Leases,
 };
 use redlatch_core::{
-    AcquireError, Admission, Agreement, Command, ExtendError, Moment, OpId, Reply, Standing,
+    AcquireError, Admission, Agreement, Command, ExtendError, Moment, OpId, Reply, Standing, Vote,
     machine::{Adopted, Kept, Order, Vouch},
     release,
 };
@@ -97,6 +97,12 @@ impl Shared {
     pub(crate) fn counting(mut self, counted: Arc<Agreement>) -> Self {
         self.counted = self.admission.is_none().then_some(counted);
         self
+    }
+
+    /// What all clients of the nodes must agree on, with or without a restart guard.
+    pub(crate) fn agreement(&self) -> Option<&Agreement> {
+        let guarded = self.admission.as_ref().map(|admission| &admission.agreement);
+        guarded.or(self.counted.as_deref())
     }
 
     /// The same nodes, for a short-lived client.
@@ -280,7 +286,13 @@ impl Handle {
         timeout: Duration,
     ) -> Result<Box<[Reply]>, Stopped> {
         let op = self.next_op();
-        self.ask(|answer| Ask::Survey { op, command, timeout, answer }).await
+        let mut replies = self.ask(|answer| Ask::Survey { op, command, timeout, answer }).await?;
+        for (node, reply) in self.shared.nodes.iter().zip(replies.iter_mut()) {
+            if let Reply::Vote(Vote::Failed(fault)) = reply {
+                *fault = explained(&**node, fault.clone());
+            }
+        }
+        Ok(replies)
     }
 
     /// Finds out which nodes may vote, and admits those that can be admitted.

@@ -13,7 +13,7 @@ use crate::driver::both;
 use redlatch_core::{Fault, Identity, link::CONNECT_TIMEOUT};
 use rustix::net::sockopt;
 use std::{
-    io,
+    fmt, io,
     net::SocketAddr,
     pin::Pin,
     sync::Arc,
@@ -52,8 +52,16 @@ pub(super) enum Stream {
 
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
     match tokio::time::timeout(CONNECT_TIMEOUT, log_in(&address)).await {
-        Ok(result) => result.map_err(|fault| for_user(&address, fault)),
-        Err(_) => Err(Fault::Unreachable(format!("not ready within {CONNECT_TIMEOUT:?}").into())),
+        Ok(Ok(connection)) => {
+            address.note_handshake(false); // that of a second look may never have ended
+            Ok(connection)
+        }
+        Ok(Err(fault)) => Err(for_user(&address, fault)),
+        Err(_) => {
+            let why = format!("not ready within {CONNECT_TIMEOUT:?}");
+            let why = address.hint().map_or(why.clone(), |hint| format!("{why}: {hint}"));
+            Err(Fault::Unreachable(why.into()))
+        }
     }
 }
 
@@ -117,7 +125,8 @@ async fn introduction(address: &Address) -> Result<Identity, Fault> {
     let mut stream = dial(address).await?;
     let (mut out, logins) = login(address);
     write_command(&mut out, &[b"INFO"]);
-    stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
+    let sent = stream.write_all(&out).await;
+    sent.map_err(|error| stream.turned_away(&error))?;
     let mut replies = Replies::of(&mut stream);
     for login in logins {
         replies.next(|value| login.refusal(value).map_or(Ok(()), Err)).await?;
@@ -128,7 +137,8 @@ async fn introduction(address: &Address) -> Result<Identity, Fault> {
 async fn greet(address: &Address) -> Result<Connection, Fault> {
     let mut stream = dial(address).await?;
     let (out, logins) = greeting(address);
-    stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
+    let sent = stream.write_all(&out).await;
+    sent.map_err(|error| stream.turned_away(&error))?;
 
     let mut replies = Replies::of(&mut stream);
     for login in logins {
@@ -246,8 +256,10 @@ async fn dial(address: &Address) -> Result<Stream, Fault> {
     tune(&tcp).map_err(|error| unreachable(&error))?;
     #[cfg(feature = "tls")]
     if let Some(files) = &address.tls {
-        let tls = super::tls::handshake(files, host, tcp).await?;
-        return Ok(Stream::Tls(Box::new(tls)));
+        address.note_handshake(true);
+        let tls = super::tls::handshake(files, host, tcp).await;
+        address.note_handshake(false);
+        return Ok(Stream::Tls(Box::new(tls?)));
     }
     Ok(Stream::Tcp(tcp))
 }
@@ -289,7 +301,7 @@ fn tune(tcp: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn unreachable(error: &io::Error) -> Fault {
+fn unreachable(error: &io::Error) -> Fault {
     Fault::Unreachable(error.to_string().into())
 }
 
@@ -323,14 +335,39 @@ impl<'a> Replies<'a> {
                     return Err(unfit("not a Redis server: a reply has no end"));
                 }
                 Ok(None) => {}
+                Err(_) if is_tls_alert(&self.buffer) => {
+                    return Err(unfit("it wants TLS: write rediss:// instead of redis://"));
+                }
                 Err(nonsense) => return Err(unfit(&format!("not a Redis server: {nonsense}"))),
             }
-            let read = self.stream.read_buf(&mut self.buffer).await;
-            if read.map_err(|error| unreachable(&error))? == 0 {
-                return Err(Fault::Unreachable("the server closed the connection".into()));
+            let is_first = self.buffer.is_empty();
+            match self.stream.read_buf(&mut self.buffer).await {
+                Ok(1..) => {}
+                Ok(0) if is_first => return Err(self.stream.turned_away(CLOSED)),
+                Ok(0) => return Err(Fault::Unreachable(CLOSED.into())),
+                Err(error) if is_first => return Err(self.stream.turned_away(&error)),
+                Err(error) => return Err(unreachable(&error)),
             }
         }
     }
+}
+
+const CLOSED: &str = "the server closed the connection";
+
+impl Stream {
+    /// Why a server broke the connection off before it said anything. It may want TLS.
+    fn turned_away(&self, why: impl fmt::Display) -> Fault {
+        let hint = match self {
+            Stream::Tcp(_) => "; if it wants TLS, write rediss://",
+            _ => "",
+        };
+        Fault::Unreachable(format!("{why}{hint}").into())
+    }
+}
+
+/// Whether these bytes are how a TLS server says that it was not spoken to in TLS.
+fn is_tls_alert(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[21, 3])
 }
 
 /// The fault in an answer, if it is a refusal.

@@ -49,6 +49,11 @@ impl Password {
         Ok(Password { known: Mutex::new(known.into()), file: Some(Arc::new(file)) })
     }
 
+    /// The file it is in, if it is in one.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| &*file.path)
+    }
+
     /// The password as it was read last.
     pub(in crate::node) fn reveal(&self) -> Arc<str> {
         Arc::clone(&self.known())

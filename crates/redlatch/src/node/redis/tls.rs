@@ -1,6 +1,6 @@
 //! TLS with rustls: the server's certificate is always verified.
 
-use super::{TlsFiles, connect::unreachable};
+use super::TlsFiles;
 use redlatch_core::Fault;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -22,10 +22,17 @@ pub(super) async fn handshake(
         .map_err(|_| unfit(format!("`{host}` is not a name a certificate can have")))?;
     let connector = TlsConnector::from(Arc::new(config));
     connector.connect(name, tcp).await.map_err(|error| match error.kind() {
+        _ if is_not_tls(&error) => unfit(format!("TLS: {error}; is this a TLS port?")),
         // The handshake itself: a wrong authority, a wrong name, an expired certificate.
         io::ErrorKind::InvalidData => unfit(format!("TLS: {error}")),
-        _ => unreachable(&error),
+        _ => Fault::Unreachable(format!("TLS: {error}; is this a TLS port?").into()),
     })
+}
+
+/// Whether what came back was not TLS at all.
+fn is_not_tls(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(rustls::Error::InvalidMessage(_)))
 }
 
 pub(super) fn client_config(files: &TlsFiles) -> Result<ClientConfig, String> {
