@@ -102,8 +102,11 @@ impl PasswordFile {
     /// locks nor the end of a runtime.
     fn reading(file: &Arc<Self>) -> Result<watch::Receiver<Said>, String> {
         let mut reading = file.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let under_way = reading.as_ref().filter(|answer| answer.has_changed().is_ok());
-        if let Some(answer) = under_way {
+        // What has been answered may be older than the question.
+        let is_open = |answer: &&watch::Receiver<Said>| {
+            answer.borrow().is_none() && answer.has_changed().is_ok()
+        };
+        if let Some(answer) = reading.as_ref().filter(is_open) {
             return Ok(answer.clone());
         }
         let (tell, answer) = watch::channel(None);
