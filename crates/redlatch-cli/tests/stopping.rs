@@ -27,14 +27,15 @@ use support::{Running, Sandbox, start};
 const CONTENDERS: usize = 3;
 /// Long enough that the command is killed well before another can have the lock, however
 /// busy the machine is.
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(4);
 /// How long this searches, unless told otherwise.
 const USUALLY: u64 = 40;
 
-/// Writes its fencing token again and again. What is appended has an order.
+/// Writes its fencing token again and again, for longer than a lease. What is appended has
+/// an order.
 const WORK: &str = "
     i=0
-    while [ $i -lt 60 ]; do
+    while [ $i -lt 400 ]; do
         echo $REDLATCH_FENCING_TOKEN >> work
         i=$((i + 1))
         sleep 0.02
@@ -114,6 +115,7 @@ impl Contenders {
             let _ = kill(*pid, Signal::SIGSTOP);
             pause(dice, TTL / 20);
         }
+        thread::sleep(TTL / 2);
         pause(dice, TTL + TTL / 2);
         let mut stopped = some;
         while !stopped.is_empty() {
@@ -172,7 +174,7 @@ fn whatever_is_stopped_and_goes_on_nobody_works_without_the_lock() {
 
     let work = fs::read_to_string(contenders.sandbox.path("work")).unwrap();
     let tokens: Vec<u64> = work.lines().map(|line| line.parse().unwrap()).collect();
-    let late = tokens.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    assert_eq!(late, 0, "work of an earlier holder after that of a later one: {tokens:?}");
+    let late: Vec<_> = tokens.windows(2).filter(|pair| pair[1] < pair[0]).collect();
+    assert!(late.is_empty(), "work of an earlier holder after that of a later one: {late:?}");
     println!("{} lines, {} lost", tokens.len(), contenders.lost.load(Ordering::Relaxed));
 }
