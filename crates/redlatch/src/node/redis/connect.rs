@@ -357,10 +357,8 @@ const CLOSED: &str = "the server closed the connection";
 impl Stream {
     /// Why a server broke the connection off before it said anything. It may want TLS.
     fn turned_away(&self, why: impl fmt::Display) -> Fault {
-        let hint = match self {
-            Stream::Tcp(_) => "; if it wants TLS, write rediss://",
-            _ => "",
-        };
+        let is_plain = matches!(self, Stream::Tcp(_));
+        let hint = if is_plain { "; if it wants TLS, write rediss://" } else { "" };
         Fault::Unreachable(format!("{why}{hint}").into())
     }
 }
