@@ -83,6 +83,35 @@ fn signals_are_forwarded_to_the_command_and_what_it_started() {
     }
 }
 
+/// As batch systems suspend jobs.
+#[test]
+fn a_command_that_is_suspended_without_a_terminal_is_resumed_or_ended_with_us() {
+    for (signal, code) in [("CONT", 9), ("TERM", 143)] {
+        let sandbox = Sandbox::embedded();
+        // It starts nothing: whoever waits for a child to start is not stopped before that.
+        let script = "mkfifo go; echo $$ > up; read line < go; exit 9";
+        let mut apart = sandbox.command("setsid");
+        apart.args(["redlatch", "run", "x", "--", "sh", "-c", script]);
+        let running = start(apart);
+        let command = sandbox.read_pid("up");
+
+        running.signal("TSTP");
+        eventually(PATIENCE, || is_stopped(command));
+        running.signal(signal);
+
+        if signal == "CONT" {
+            fs::write(sandbox.path("go"), "\n").unwrap();
+        }
+        running.end().exits_with(code);
+        assert!(sandbox.is_free("x"));
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+}
+
 #[test]
 fn a_signal_ends_waiting_at_once_and_leaves_nothing_locked() {
     let (servers, sandbox) = Sandbox::with_servers(3);

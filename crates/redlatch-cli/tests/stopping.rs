@@ -2,7 +2,7 @@
 //! nobody works without the lock.
 //!
 //! A search, not a case: it draws which one or two of the three processes stop, when, for
-//! how long, and how they go on. `REDLATCH_STOPPING=600` searches for so many seconds;
+//! how long, and how they go on, and sometimes kills the holder before. `REDLATCH_STOPPING=600` searches for so many seconds;
 //! `REDLATCH_SEED` draws the same again, as far as a machine repeats itself.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
@@ -31,15 +31,18 @@ const TTL: Duration = Duration::from_secs(4);
 /// How long this searches, unless told otherwise.
 const USUALLY: u64 = 40;
 
-/// Writes its fencing token again and again, for longer than a lease. What is appended has
-/// an order.
+/// Writes its fencing token again and again, for longer than a lease, in a process that the
+/// command has started. What is appended has an order.
 const WORK: &str = "
-    i=0
-    while [ $i -lt 400 ]; do
-        echo $REDLATCH_FENCING_TOKEN >> work
-        i=$((i + 1))
-        sleep 0.02
-    done";
+    work() {
+        i=0
+        while [ $i -lt 400 ]; do
+            echo $REDLATCH_FENCING_TOKEN >> work
+            i=$((i + 1))
+            sleep 0.02
+        done
+    }
+    work & wait";
 
 /// The processes of one `redlatch run`: the first, the holder and the watchdog.
 #[derive(Debug)]
@@ -98,7 +101,7 @@ impl Contenders {
             };
             match ended.status.code() {
                 Some(0) => {}
-                Some(123) => drop(self.lost.fetch_add(1, Ordering::Relaxed)),
+                Some(123 | 125) => drop(self.lost.fetch_add(1, Ordering::Relaxed)),
                 _ => panic!("{ended:?}"),
             }
         }
@@ -111,10 +114,20 @@ impl Contenders {
         let Some((trio, some)) = self.choose(dice) else {
             return pause(dice, Duration::from_millis(100));
         };
-        for pid in &some {
-            let _ = kill(*pid, Signal::SIGSTOP);
-            pause(dice, TTL / 20);
-        }
+        // The first process may be stopped while it kills what a dead holder has left.
+        let some = if dice.percent(30) {
+            let [front, holder, _] = trio.0;
+            let _ = kill(holder, Signal::SIGKILL);
+            pause(dice, Duration::from_millis(15));
+            let _ = kill(front, Signal::SIGSTOP);
+            vec![front]
+        } else {
+            for pid in &some {
+                let _ = kill(*pid, Signal::SIGSTOP);
+                pause(dice, TTL / 20);
+            }
+            some
+        };
         thread::sleep(TTL / 2);
         pause(dice, TTL + TTL / 2);
         let mut stopped = some;

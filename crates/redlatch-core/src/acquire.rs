@@ -274,9 +274,14 @@ impl AcquireError {
         }
     }
 
-    /// Returns whether the condition is known to last longer than `wait`.
+    /// Returns whether the condition is known to last longer than `wait`: nodes that failed
+    /// may be back before that.
     pub(crate) fn outlasts(&self, wait: Duration) -> bool {
-        matches!(self, AcquireError::Quarantined { remaining: Some(left), .. } if *left > wait)
+        let AcquireError::Quarantined { remaining: Some(left), ballot } = self else {
+            return false;
+        };
+        let tally = ballot.tally();
+        *left > wait && tally.nodes - tally.quarantined < tally.majority()
     }
 
     /// Returns every node's vote, or `None` if no node was asked.
@@ -295,7 +300,11 @@ impl AcquireError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::Wanted, quorum::Holder};
+    use crate::{
+        config::Wanted,
+        quarantine::{Cause, Quarantine},
+        quorum::Holder,
+    };
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -310,6 +319,25 @@ mod tests {
 
     fn held() -> Vote {
         Vote::Held(Holder::default())
+    }
+
+    #[test]
+    fn nodes_that_failed_may_be_back_before_others_may_vote() {
+        let out = || {
+            let quarantine =
+                Quarantine { remaining: Some(60_000 * MS), ..Quarantine::new(Cause::Forgot) };
+            Vote::Quarantined(quarantine)
+        };
+        let failed = || Vote::Failed(Fault::TimedOut(MS));
+        let outlasts = |votes: [Vote; 3]| {
+            let mut attempt = attempt(3);
+            let voted = |(node, vote)| attempt.vote(at(1), node, vote);
+            let decision = votes.into_iter().enumerate().filter_map(voted).last();
+            decision.unwrap().unwrap_err().outlasts(30_000 * MS)
+        };
+
+        assert!(!outlasts([Vote::Granted, out(), failed()]));
+        assert!(outlasts([Vote::Granted, out(), out()]));
     }
 
     #[test]

@@ -76,7 +76,7 @@ async fn storm(fleet: Arc<Fleet>, seed: u64) -> Counts {
     assert_eq!(clients(&fleet), fleet.servers.len(), "one connection per node");
     drop(locks);
     soon("no connection is left", || clients(&fleet) == 0).await;
-    soon("nothing else is left", || Left::here() == before).await;
+    soon("nothing else is left", || Left::here().is_no_more_than(&before)).await;
     counts
 }
 
@@ -138,7 +138,7 @@ fn clients(fleet: &Fleet) -> usize {
 }
 
 /// What a process can leave lying about.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Left {
     file_descriptors: usize,
     threads: usize,
@@ -153,5 +153,12 @@ impl Left {
             threads: count("/proc/self/task"),
             tasks: runtime::Handle::current().metrics().num_alive_tasks(),
         }
+    }
+
+    /// It may be less: what the warm-up left may have been on its way out.
+    fn is_no_more_than(&self, before: &Self) -> bool {
+        self.file_descriptors <= before.file_descriptors
+            && self.threads <= before.threads
+            && self.tasks <= before.tasks
     }
 }

@@ -80,23 +80,31 @@ pub(super) struct Course {
     ending: Option<Cause>,
     /// Whether a signal asked the command to end.
     told_to_end: bool,
+    /// Whether the command was stopped, and not resumed since.
+    is_stopped: bool,
     /// The exit status, if not the command's own.
     verdict: Option<Exit>,
 }
 
 impl Course {
     pub(super) fn new(on_lost: OnLost) -> Self {
-        Course { on_lost, ending: None, told_to_end: false, verdict: None }
+        Course { on_lost, ending: None, told_to_end: false, is_stopped: false, verdict: None }
     }
 
     pub(super) fn handle(&mut self, event: Event) -> Vec<Act> {
         match (event, self.ending) {
-            (Event::Told(signal), _) => {
-                self.told_to_end |= ENDING.contains(&signal);
-                vec![Act::Forward(signal)]
+            (Event::Told(signal), _) => self.forward(signal),
+            (Event::Continued { foreground }, _) => {
+                self.is_stopped = false;
+                vec![Act::Resume { foreground }]
             }
-            (Event::Continued { foreground }, _) => vec![Act::Resume { foreground }],
-            (Event::Stopped { wants_terminal }, None) => vec![Act::StopToo { wants_terminal }],
+            (Event::Stopped { .. }, None) if self.told_to_end => {
+                vec![Act::Forward(Signal::SIGCONT)]
+            }
+            (Event::Stopped { wants_terminal }, None) => {
+                self.is_stopped = true;
+                vec![Act::StopToo { wants_terminal }]
+            }
             // It was asked to end, so resume it to let it.
             (Event::Stopped { .. }, Some(_)) => vec![Act::Forward(Signal::SIGCONT)],
             (Event::FrontDied, _) => {
@@ -126,6 +134,17 @@ impl Course {
             (Event::Ended(_) | Event::Ending(_), Some(_))
             | (Event::GraceOver | Event::AllGone | Event::TimeOver, None) => vec![],
         }
+    }
+
+    /// A stopped command that is asked to end is resumed, so that it can.
+    fn forward(&mut self, signal: Signal) -> Vec<Act> {
+        let ends = ENDING.contains(&signal);
+        self.told_to_end |= ends;
+        let was_stopped = self.is_stopped;
+        self.is_stopped &= !ends && signal != Signal::SIGCONT;
+        let mut acts = vec![Act::Forward(signal)];
+        acts.extend((ends && was_stopped).then_some(Act::Forward(Signal::SIGCONT)));
+        acts
     }
 
     fn end(&mut self, cause: Cause) -> Vec<Act> {
@@ -271,6 +290,21 @@ mod tests {
 
         let acts = after(OnLost::Term, &[Event::Ending(Cause::Lost), stopped]);
         assert_eq!(acts, [Act::Terminate, Act::Forward(Signal::SIGCONT)]);
+    }
+
+    #[test]
+    fn a_stopped_command_that_is_asked_to_end_is_resumed() {
+        let stopped = Event::Stopped { wants_terminal: false };
+        let told = |signal| Event::Told(signal);
+        let forwarded = |events: &[Event]| after(OnLost::Term, events).split_off(1);
+        let [term, cont] = [Signal::SIGTERM, Signal::SIGCONT].map(Act::Forward);
+
+        assert_eq!(forwarded(&[stopped, told(Signal::SIGTERM)]), [term, cont]);
+        assert_eq!(forwarded(&[told(Signal::SIGTERM), stopped]), [cont]);
+        assert_eq!(
+            forwarded(&[stopped, told(Signal::SIGCONT), told(Signal::SIGTERM)]),
+            [cont, term]
+        );
     }
 
     #[test]

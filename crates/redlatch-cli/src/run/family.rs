@@ -98,6 +98,33 @@ fn relatives() -> Vec<Relative> {
     below(Pid::this())
 }
 
+/// The living descendants of a process, in no more time than they are many: not all of
+/// them, perhaps, while some are ending.
+fn nearly_below(ancestor: Pid) -> Vec<Relative> {
+    // Not every kernel lists children.
+    if !Path::new("/proc/thread-self/children").exists() {
+        return below(ancestor);
+    }
+    let mut found = Vec::new();
+    let mut unvisited = vec![ancestor];
+    while let Some(pid) = unvisited.pop() {
+        let children = children_of(pid);
+        unvisited.extend(&children);
+        found.extend(children.into_iter().filter_map(Relative::look));
+    }
+    found
+}
+
+/// The children of all threads of a process; none if it is gone.
+fn children_of(pid: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.map(|thread| thread.path().join("children"));
+    let listed = lists.map(|list| fs::read_to_string(list).unwrap_or_default());
+    let listed: Vec<String> = listed.collect();
+    let pids = listed.iter().flat_map(|list| list.split_whitespace());
+    pids.filter_map(|pid| pid.parse().ok().map(Pid::from_raw)).collect()
+}
+
 /// All processes that live.
 fn living() -> impl Iterator<Item = Relative> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -170,16 +197,19 @@ pub(super) fn signal_all(group: Pid, signal: Signal) {
     signal_others(group, signal);
 }
 
-/// Sends a signal to every descendant that is not in the group.
+/// Sends a signal to every descendant that is not in the group. Those that the kernel does
+/// not list just then are told later: by the kill, which looks at all processes.
 pub(super) fn signal_others(group: Pid, signal: Signal) {
-    for relative in relatives().into_iter().filter(|relative| relative.group != group) {
+    let others = nearly_below(Pid::this()).into_iter();
+    for relative in others.filter(|relative| relative.group != group) {
         let _ = relative.send(signal);
     }
 }
 
 /// The processes of this group that we may not signal.
 pub(super) fn out_of_reach(group: Pid) -> Vec<Survivor> {
-    let of_group = relatives().into_iter().filter(|relative| relative.group == group);
+    let of_group = nearly_below(Pid::this()).into_iter();
+    let of_group = of_group.filter(|relative| relative.group == group);
     let refuses = |relative: &Relative| kill(relative.pid, None) == Err(nix::errno::Errno::EPERM);
     of_group.filter(refuses).filter_map(Relative::describe).collect()
 }
@@ -194,38 +224,49 @@ pub(super) fn survivors() -> Vec<Survivor> {
 pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
     let since = Instant::now();
     loop {
-        if let Some(cage) = cage {
-            cage.kill();
-        }
+        kill_quickly(Pid::this(), cage, &[]);
         let left = relatives();
-        let refused = left
-            .iter()
-            .filter(|relative| relative.send(Signal::SIGKILL) == Err(Errno::PERM))
-            .count();
+        let refuse = refuse(&left);
         if bury() {
             return Vec::new();
         }
-        let only_refused = refused > 0 && refused == left.len();
-        if only_refused && cage.is_none() || since.elapsed() > PATIENCE {
+        if refuse && cage.is_none() || since.elapsed() > PATIENCE {
             return survivors();
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Kills everything below a process but ourselves, until nothing is seen there in several
-/// looks: a process may just be changing its parent. Reaps nothing.
-pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>) {
+/// Kills these processes. Returns whether we may kill none of them.
+fn refuse(some: &[Relative]) -> bool {
+    let refused = some.iter().filter(|relative| relative.send(Signal::SIGKILL) == Err(Errno::PERM));
+    refused.count() == some.len() && !some.is_empty()
+}
+
+/// Kills what is known at once below a process: looking at all processes takes a while
+/// where there are thousands, and a lease may end meanwhile.
+fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
+    if let Some(cage) = cage {
+        cage.kill();
+    }
+    let found = nearly_below(ancestor).into_iter();
+    for relative in found.filter(|relative| !spared.contains(&relative.pid)) {
+        let _ = relative.send(Signal::SIGKILL);
+    }
+}
+
+/// Kills everything below a process but these, until nothing is seen there in several
+/// looks: a process may just be changing its parent. Or until only such are left that we
+/// may not kill. Reaps nothing.
+pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
     let since = Instant::now();
     let mut seen_none = 0;
     while seen_none < LOOKS && since.elapsed() < PATIENCE {
-        if let Some(cage) = cage {
-            cage.kill();
-        }
+        kill_quickly(ancestor, cage, spared);
         let mut left = below(ancestor);
-        left.retain(|relative| relative.pid != Pid::this());
-        for relative in &left {
-            let _ = relative.send(Signal::SIGKILL);
+        left.retain(|relative| !spared.contains(&relative.pid));
+        if refuse(&left) && cage.is_none() {
+            return;
         }
         seen_none = if left.is_empty() { seen_none + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(1));
@@ -258,6 +299,26 @@ mod tests {
         assert_eq!(Stat::parse("7 (a) S 1) S 42 7 7"), found(false, 42, 7));
         assert_eq!(Stat::parse("7 (a) Z 3 7 7"), found(true, 3, 7));
         assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn a_grandchild_is_found_quickly_and_by_looking_at_all_processes() {
+        let script = "setsid sleep 100 & echo $!; wait";
+        let mut shell = std::process::Command::new("sh");
+        let mut shell =
+            shell.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut said = std::io::BufReader::new(shell.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        let grandchild = Pid::from_raw(line.trim().parse().unwrap());
+
+        for found in [nearly_below(Pid::this()), below(Pid::this())] {
+            assert!(found.iter().any(|relative| relative.pid == grandchild), "{found:?}");
+        }
+        let child = Pid::from_raw(shell.id().try_into().unwrap());
+        kill_below(child, None, &[]);
+        assert!(Relative::look(grandchild).is_none());
+        shell.wait().unwrap();
     }
 
     #[test]

@@ -299,7 +299,7 @@ impl Front<'_> {
     /// time to tell how that came about: it may have got no processor.
     fn stand_in(&mut self) {
         self.order(Order::TooLate);
-        family::kill_below(self.holder, Cage::left_by(self.holder).as_ref());
+        family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
         self.is_late = true;
         self.good_until = Some(BootTime::now().after(family::PATIENCE));
     }
@@ -317,7 +317,6 @@ impl Front<'_> {
     /// Cleans up after a holder that is gone without having ended the command. If we
     /// killed it, tells why.
     fn clear_up(&mut self, why: Option<&str>) -> Exit {
-        self.dismiss();
         let exit = self.end_command(why);
         let mut trace = self.plan.trace.borrow_mut();
         if exit == Exit::Failed && self.stage != Stage::HasRun {
@@ -327,12 +326,17 @@ impl Front<'_> {
         exit
     }
 
-    fn end_command(&self, why: Option<&str>) -> Exit {
+    fn end_command(&mut self, why: Option<&str>) -> Exit {
         let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
         let had_lock = self.stage != Stage::Waits;
         let overslept = overslept.filter(|_| had_lock && why.is_none()).map(|(time, _)| time);
         let late = overslept.map(too_late);
-        let processes = family::kill_all(Cage::left_by(self.holder).as_ref());
+        let cage = Cage::left_by(self.holder);
+        // The watchdog dies last: we may be stopped before everything else is dead.
+        let watchdog: Vec<Pid> = self.watchdog.iter().map(Watchdog::pid).collect();
+        family::kill_below(Pid::this(), cage.as_ref(), &watchdog);
+        self.dismiss();
+        let processes = family::kill_all(cage.as_ref());
         if let Some(terminal) = Terminal::open(Pid::this()) {
             terminal.take_back_from_the_dead();
         }

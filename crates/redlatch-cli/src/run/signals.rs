@@ -4,7 +4,7 @@ use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use std::fs;
 
 /// The signals that are forwarded to the command.
-const FORWARDED: [Signal; 8] = [
+const FORWARDED: [Signal; 9] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -13,6 +13,8 @@ const FORWARDED: [Signal; 8] = [
     Signal::SIGUSR2,
     Signal::SIGWINCH,
     Signal::SIGTSTP,
+    // Whoever suspends without a terminal, as batch systems do, resumes us, not the command.
+    Signal::SIGCONT,
 ];
 
 /// Blocks, in the front and in the holder, the signals that are forwarded and those
@@ -74,7 +76,7 @@ fn contains(mask: u64, signal: Signal) -> bool {
 
 /// Whether this signal ends a wait.
 pub(super) fn ends_waiting(signal: Signal) -> bool {
-    !matches!(signal, Signal::SIGWINCH | Signal::SIGTSTP)
+    !matches!(signal, Signal::SIGWINCH | Signal::SIGTSTP | Signal::SIGCONT)
 }
 
 #[cfg(test)]
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_window_that_changes_its_size_does_not_end_waiting() {
-        assert!(!ends_waiting(Signal::SIGWINCH));
+        assert!(!ends_waiting(Signal::SIGWINCH) && !ends_waiting(Signal::SIGCONT));
         assert!(ends_waiting(Signal::SIGTERM) && ends_waiting(Signal::SIGUSR1));
     }
 }

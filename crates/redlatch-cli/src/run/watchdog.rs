@@ -70,7 +70,11 @@ impl Watchdog {
         }
     }
 
-    /// Ends it: the front looks after the rest.
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Ends it: nothing of the command is left.
     pub(super) fn dismiss(self) {
         let _ = kill(self.pid, Signal::SIGKILL);
         while waitpid(self.pid, None) == Err(Errno::EINTR) {}
@@ -83,7 +87,7 @@ fn watch(mut line: UnixStream, grace: Duration, front: Pid, holder: Pid) {
     loop {
         if !hears(&line, good_until) {
             // The front may be killing just now, too, which does no harm.
-            family::kill_below(holder, Cage::left_by(holder).as_ref());
+            family::kill_below(holder, Cage::left_by(holder).as_ref(), &[Pid::this()]);
             good_until = Some(NEVER);
             continue;
         }
@@ -97,7 +101,7 @@ fn watch(mut line: UnixStream, grace: Duration, front: Pid, holder: Pid) {
         }
     }
     if good_until.is_some() && getppid() == front {
-        family::kill_below(front, Cage::left_by(holder).as_ref());
+        family::kill_below(front, Cage::left_by(holder).as_ref(), &[Pid::this()]);
     }
 }
 
