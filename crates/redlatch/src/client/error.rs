@@ -268,7 +268,7 @@ pub enum LockError {
     /// nodes that failed.
     ///
     /// Returned at once if waiting cannot help, because `remaining` is longer than
-    /// what is left of the wait.
+    /// what is left of the wait, and the other nodes are too few.
     #[error(
         "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: \
          `{admit}`; {VOUCHING}",
