@@ -4,7 +4,7 @@
 //! node's vote, are inside.
 
 use super::{
-    advice::{VOUCHING, about_conflicts, not_yet},
+    advice::{about_conflicts, about_logins, about_vouching, not_yet},
     guard::Lost,
     signature,
     votes::Votes,
@@ -271,8 +271,10 @@ pub enum LockError {
     /// what is left of the wait.
     #[error(
         "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: \
-         `{admit}`; {VOUCHING}",
-        not_yet(votes, *remaining)
+         `{admit}`{}{}",
+        not_yet(votes, *remaining),
+        about_logins(votes),
+        about_vouching(votes)
     )]
     Quarantined {
         /// The votes of the last attempt.
