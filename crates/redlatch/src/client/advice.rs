@@ -1,8 +1,8 @@
 //! What people can do about nodes that may not vote. Worded here and nowhere else.
 
 use super::Votes;
-use crate::node::Node;
-use redlatch_core::{Agreement, Cause, Fault, Vote, config::Wanted, fence::DEFAULT_SKEW};
+use crate::node::{Node, is_silence};
+use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW};
 use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
 /// Returns advice, in words, on nodes that are quarantined for this `cause`.
@@ -131,9 +131,7 @@ pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
     let (mut first, mut others) = (String::new(), String::new());
     for (at, node) in votes.iter().enumerate() {
         let Vote::Failed(fault) = &node.vote else { continue };
-        let is_silent =
-            matches!(fault, Fault::TimedOut(_) | Fault::Connecting { .. } | Fault::Unreachable(_));
-        let _ = if is_silent && votes.never_answered(at) {
+        let _ = if is_silence(fault) && votes.never_answered(at) {
             let label = node.label();
             write!(first, "{label} has never answered ({fault}): check its address first; ")
         } else {
@@ -183,7 +181,7 @@ fn to_go(remaining: Option<Duration>) -> String {
 mod tests {
     use super::*;
     use crate::node::{Memory, parse};
-    use redlatch_core::{Ballot, Quarantine};
+    use redlatch_core::{Ballot, Fault, Quarantine};
 
     /// What is no URL is the name of a custom node.
     fn votes(nodes: &[&str], votes: &[Vote], agreement: &Agreement) -> Votes {
