@@ -250,6 +250,29 @@ pub enum TermsError {
     /// The limit is zero.
     #[error("max_hold is zero; leave renewal off instead")]
     MaxHold,
+    /// No extension can ensure that much time.
+    #[error(
+        "{least:?} cannot be ensured: that takes a TTL of {ttl:.1?}, with the notice of loss and \
+         clock drift, which is above max_ttl, {max_ttl:?}; do the work in shorter steps"
+    )]
+    EnsureTooLong {
+        /// The time that was to be ensured.
+        least: Duration,
+        /// The TTL that it takes.
+        ttl: Duration,
+        /// The limit.
+        max_ttl: Duration,
+    },
+    /// The lock ends earlier, whatever extends it.
+    #[error(
+        "{least:?} cannot be ensured: loss is signalled in {left:.1?}, by max_hold; raise max_hold"
+    )]
+    EnsureMaxHold {
+        /// The time that was to be ensured.
+        least: Duration,
+        /// The time until loss is signalled.
+        left: Duration,
+    },
 }
 
 #[cfg(test)]

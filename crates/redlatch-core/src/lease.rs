@@ -19,6 +19,15 @@ pub fn usable(ttl: Duration) -> Duration {
     ttl.saturating_sub(drift(ttl))
 }
 
+/// Returns a TTL, hardly longer than needed, of which a lease may use `time`.
+#[must_use]
+pub fn ttl_for(time: Duration) -> Duration {
+    let millisecond = Duration::from_millis(1);
+    let with_rest = time.saturating_add(2 * millisecond);
+    // A TTL is cut to whole milliseconds, so one more.
+    with_rest.saturating_add(with_rest / 99).saturating_add(millisecond)
+}
+
 /// Returns the end of a lease whose commands were sent no earlier than `t1`.
 #[must_use]
 pub fn usable_until(t1: Moment, ttl: Duration) -> Moment {
@@ -176,6 +185,22 @@ mod tests {
         let renewal = Some(WantedRenewal { every: Some(3 * SEC), max_hold });
         let wanted = Wanted { notice: Some(SEC), renewal, ..Wanted::default() };
         Terms::check(&wanted).unwrap()
+    }
+
+    #[test]
+    fn the_ttl_for_a_time_leaves_that_time_and_hardly_more() {
+        for micros in [0, 1, 999, 1_000, 97_777, 4_000_000, 29_000_001] {
+            let time = Duration::from_micros(micros);
+
+            let ttl = crate::config::check_ttl(ttl_for(time), Duration::MAX).unwrap();
+
+            let spare = usable(ttl).checked_sub(time);
+            assert!(
+                spare < Some(Duration::from_millis(2)) && spare.is_some(),
+                "{time:?}: {spare:?}"
+            );
+        }
+        assert_eq!(ttl_for(Duration::MAX), Duration::MAX);
     }
 
     #[test]

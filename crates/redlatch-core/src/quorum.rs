@@ -50,6 +50,8 @@ pub struct Holder {
     pub ahead: Option<u16>,
     /// Nobody holds the lock: it is reserved for the next in line.
     pub reserved: bool,
+    /// The key never expires. Unless its owner is known, it is data, and no lock.
+    pub endless: bool,
 }
 
 /// Why a node did not vote.
@@ -137,6 +139,9 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.reserved {
             return f.write_str("reserved for the next in line");
+        }
+        if self.is_data() {
+            return f.write_str("a key without a TTL is there, and no lock");
         }
         f.write_str("held")?;
         if let Some(owner) = &self.owner {
@@ -382,7 +387,7 @@ impl Holder {
     /// Creates a holder from what is known.
     #[must_use]
     pub fn new(owner: Option<Arc<str>>, remaining: Option<Duration>) -> Self {
-        Holder { owner, remaining, ahead: None, reserved: false }
+        Holder { owner, remaining, ahead: None, reserved: false, endless: false }
     }
 
     /// Creates what a node says whose key has this value, and expires after `remaining`.
@@ -390,6 +395,18 @@ impl Holder {
     pub fn of_value(value: &[u8], remaining: Option<Duration>) -> Self {
         let reserved = Ticket::reserved_in(value).is_some();
         Holder { reserved, ..Holder::new(owner_of(value).map(Arc::from), remaining) }
+    }
+
+    /// Adds whether the key never expires.
+    #[must_use]
+    pub fn with_endless(self, endless: bool) -> Self {
+        Holder { endless, ..self }
+    }
+
+    /// Returns whether the key is no lock: it never expires, and names no owner.
+    #[must_use]
+    pub fn is_data(&self) -> bool {
+        self.endless && self.owner.is_none()
     }
 
     /// Adds how many wait in line ahead of us.

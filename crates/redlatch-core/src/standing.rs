@@ -22,7 +22,7 @@ pub enum Standing {
     Admitted,
     /// It may not, for this reason.
     Quarantined(Quarantine),
-    /// It does not answer.
+    /// It does not answer, or not as it should.
     Failed(Fault),
 }
 

@@ -59,6 +59,19 @@ pub trait Node: Debug + Send + Sync {
         None
     }
 
+    /// Returns whether the node's address has a user or a password that
+    /// [`url`](Self::url) leaves out. Errors that advise a command then ask for it.
+    /// Default: `false`.
+    fn has_login(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a server has ever answered at the address. If not, the address may
+    /// be mistyped, and errors say so. Default: `true`.
+    fn has_answered(&self) -> bool {
+        true
+    }
+
     /// Returns what a connection that is being made waits for, if that hints at a mistake
     /// in the address. Errors show it next to a missing answer. Default: `None`.
     fn hint(&self) -> Option<&'static str> {
@@ -81,6 +94,17 @@ pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
         (Fault::TimedOut(waited), Some(hint)) => Fault::Connecting { waited, hint },
         (fault, _) => fault,
     }
+}
+
+/// Whether nothing was heard of a node, not even a refusal.
+pub(crate) fn is_silence(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::TimedOut(_)
+            | Fault::Connecting { .. }
+            | Fault::Disconnected(_)
+            | Fault::Unreachable(_)
+    )
 }
 
 /// A connection to one node that answers commands in order.

@@ -108,6 +108,27 @@ async fn health_tells_of_real_servers_which_vote_and_why_others_do_not() {
     fleet.servers[1].thaw();
 }
 
+#[tokio::test]
+async fn nodes_that_refuse_writes_do_not_vote_and_health_says_why() {
+    let (fleet, locks) = Fleet::with_locks(3).await;
+
+    fleet.servers[0].run(&["CONFIG", "SET", "maxmemory", "1"]);
+    let one = locks.health().await.unwrap();
+    fleet.servers[1].run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let two = locks.health().await.unwrap();
+
+    assert!(one.has_majority(), "{one}");
+    let full = "refuses writes: its memory is full (maxmemory)";
+    let [a, b] = [0, 1].map(|at| fleet.servers[at].url());
+    assert_eq!(one.to_string(), format!("2 of 3 nodes vote; {a}: unfit: it {full}"));
+    assert!(!two.has_majority(), "{two}");
+    let lonely = "refuses writes: too few replicas follow it (min-replicas-to-write)";
+    let both = format!("{a}: unfit: it {full}; {b}: unfit: it {lonely}");
+    assert_eq!(two.to_string(), format!("1 of 3 nodes vote; {both}"));
+    let refused = locks.lock("a").wait(Duration::ZERO).await;
+    assert!(matches!(refused, Err(LockError::NoQuorum { .. })), "{refused:?}");
+}
+
 #[test]
 fn health_without_async_tells_the_same() {
     let nodes = Nodes::new(3);

@@ -45,6 +45,40 @@ async fn ensure_extends_only_a_lease_that_has_less_left() {
     assert!(guard.remaining() > 15 * SEC, "{:?}", guard.remaining());
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_ensured_passes_before_loss_is_signalled() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.locks();
+    // Of a TTL of 2 s, drift and notice leave 1.78 s.
+    for least in [SEC, 1_900 * MS, 4 * SEC, 25 * SEC] {
+        let guard = locks.lock(NAME).ttl(2 * SEC).no_renewal().await.unwrap();
+
+        guard.ensure(least).await.unwrap();
+
+        let lost = tokio::time::timeout(least.saturating_sub(MS), guard.lost()).await;
+        assert!(lost.is_err(), "{least:?}: {lost:?}");
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_ensured_is_refused_and_the_lock_kept() {
+    let nodes = Nodes::new(3);
+    let capped = nodes.locks().lock("capped").ttl(10 * SEC).max_hold(20 * SEC).await.unwrap();
+    let guard = nodes.locks().lock(NAME).ttl(10 * SEC).await.unwrap();
+
+    let beyond_max_ttl = guard.ensure(30 * SEC).await.unwrap_err().to_string();
+    let beyond_max_hold = capped.ensure(25 * SEC).await.unwrap_err().to_string();
+
+    assert!(beyond_max_ttl.contains("above max_ttl, 30s"), "{beyond_max_ttl}");
+    assert!(
+        beyond_max_hold.contains("loss is signalled in 19.5s, by max_hold"),
+        "{beyond_max_hold}"
+    );
+    assert!(guard.is_held() && capped.is_held());
+}
+
 #[tokio::test]
 async fn an_extension_above_the_maximum_is_refused_before_it_is_sent() {
     let (fleet, locks) = Fleet::with_locks(1).await;

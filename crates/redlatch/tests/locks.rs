@@ -2,7 +2,7 @@
 
 mod support;
 
-use redlatch::{LockState, NodeKey, Released, Vote};
+use redlatch::{LockError, LockState, NodeKey, Released, Vote};
 use std::time::Duration;
 use support::{FOREIGN, Fleet, LIMIT, MS, NAME, SEC, held, in_time, is_held, log::Log, soon};
 
@@ -301,6 +301,28 @@ async fn locks_work_over_a_unix_socket_a_password_and_another_database() {
     assert_eq!(fleet.keys(), [NAME]);
     guard.release().await.unwrap();
     assert_eq!(fleet.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_data_key_under_the_name_of_a_lock_is_told_apart_from_an_owner() {
+    let (fleet, locks) = Fleet::with_locks(3).await;
+    for server in &fleet.servers {
+        server.run(&["SET", "cfg", "x"]);
+        server.run(&["LPUSH", "queue", "x"]);
+    }
+
+    for name in ["cfg", "queue"] {
+        let error = locks.lock(name).wait(Duration::ZERO).await.unwrap_err();
+        let status = locks.status(name).await.unwrap();
+
+        assert!(matches!(error, LockError::Held { .. }), "{error}");
+        let (error, data) = (error.to_string(), "a key without a TTL is there, and no lock");
+        let why = format!(" of 3 nodes: {data}; give the lock another name: ");
+        assert!(error.starts_with("not available on ") && error.contains(&why), "{error}");
+        assert!(!error.contains("held"), "{error}");
+        assert_eq!(status.state.to_string(), format!("not available: {data}"));
+        assert_eq!(status.nodes[0].key.to_string(), format!("not available: {data}"));
+    }
 }
 
 #[tokio::test]

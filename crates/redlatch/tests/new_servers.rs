@@ -45,10 +45,52 @@ async fn new_servers_of_which_one_does_not_answer_are_not_vouched_for_and_the_er
 
     assert!(matches!(error, LockError::Quarantined { .. }), "{error}");
     let text = error.to_string();
-    let down = format!("; {} does not vote: unreachable: ", fleet.servers[2].url());
-    assert!(text.contains(&down), "{text}");
-    let vouching = "`Builder::admit_new_servers` lets new servers vote at once, if every node";
+    let down = format!("{} has never answered (unreachable: ", fleet.servers[2].url());
+    assert!(text.starts_with(&down), "{text}");
+    assert!(text.contains("): check its address first; 2 of 3 nodes are new"), "{text}");
+    let vouching =
+        "`Builder::admit_new_servers` had no effect on them: when `connect` asked, a node";
     assert!(text.contains(vouching), "{text}");
+    assert!(!text.contains("lets new servers vote"), "it is in use already: {text}");
+}
+
+#[tokio::test]
+async fn a_client_that_looks_too_late_to_vouch_for_new_servers_is_not_advised_to() {
+    let fleet = Fleet::of(3);
+    let lazy = guarded(&fleet).admit_new_servers().connect_lazy().unwrap();
+
+    let error = lazy.lock(NAME).wait(Duration::ZERO).await.unwrap_err();
+
+    assert!(matches!(error, LockError::Quarantined { .. }), "{error}");
+    assert!(!error.to_string().contains("admit_new_servers"), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_that_went_down_is_not_called_mistyped() {
+    let fleet = Fleet::of(3);
+    let locks = guarded(&fleet).connect().await.unwrap();
+    fleet.servers.kill(&[2]);
+
+    let text = locks.lock(NAME).wait(Duration::ZERO).await.unwrap_err().to_string();
+
+    assert!(text.contains(&format!("; {} does not vote: ", fleet.servers[2].url())), "{text}");
+    assert!(!text.contains("has never answered"), "{text}");
+}
+
+#[tokio::test]
+async fn logins_that_the_command_for_new_servers_lacks_are_asked_for() {
+    let fleet = Fleet::with(3, &Server::options().password("sesame"));
+    let urls =
+        fleet.servers.iter().map(|node| format!("redis://:sesame@127.0.0.1:{}", node.port()));
+    let locks = Locks::builder().nodes(urls).connect().await.unwrap();
+
+    let text = locks.lock(NAME).wait(Duration::ZERO).await.unwrap_err().to_string();
+
+    assert!(
+        text.contains("` (add the logins to the addresses; they are not shown here)"),
+        "{text}"
+    );
+    assert!(!text.contains("sesame"), "{text}");
 }
 
 #[tokio::test]

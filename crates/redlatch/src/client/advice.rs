@@ -1,7 +1,7 @@
 //! What people can do about nodes that may not vote. Worded here and nowhere else.
 
 use super::Votes;
-use crate::node::Node;
+use crate::node::{Node, is_silence};
 use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW};
 use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -45,10 +45,7 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
 /// Advice on the nodes that waiting does not help; empty if there are none. It
 /// follows the votes.
 pub(super) fn about_conflicts(votes: &Votes) -> String {
-    let mut options = votes.options().to_owned();
-    if votes.tally().nodes == 1 {
-        options.push_str(GUARDED);
-    }
+    let options = options(votes);
     let mut words = String::new();
     let mut seen: Vec<std::mem::Discriminant<Cause>> = Vec::new();
     for node in votes {
@@ -59,27 +56,42 @@ pub(super) fn about_conflicts(votes: &Votes) -> String {
             let _ = write!(words, "; {}", advice(&quarantine.cause, "", &options));
         }
     }
+    if words.contains(&options) {
+        words.push_str(about_logins(votes));
+    }
     words
 }
+
+/// Says that the commands lack logins, if nodes have any. It follows a command.
+pub(super) fn about_logins(votes: &Votes) -> &'static str {
+    if votes.have_logins() { ADD_LOGINS } else { "" }
+}
+
+const ADD_LOGINS: &str = " (add the logins to the addresses; they are not shown here)";
 
 /// The command that lets the quarantined nodes vote at once.
 pub(super) fn admit_command(votes: &Votes) -> String {
     let out = votes.iter().filter(|node| matches!(node.vote, Vote::Quarantined(_)));
     let out: Vec<_> = out.map(|node| quoted(&node.node)).collect();
     let which = if out.len() == votes.tally().nodes { "--all".into() } else { out.join(" ") };
-    let mut command = format!("redlatch admit {which} {}", votes.options());
+    format!("redlatch admit {which} {}", options(votes))
+}
+
+/// The options by which a command finds the nodes and agrees with this client.
+fn options(votes: &Votes) -> String {
+    let mut options = votes.options().to_owned();
     let agreement = votes.agreement();
     let max_ttl = agreement.map(Agreement::max_ttl);
     if let Some(max_ttl) = max_ttl.filter(|time| *time != Wanted::default().max_ttl) {
-        let _ = write!(command, " --max-ttl {}", typed(max_ttl));
+        let _ = write!(options, " --max-ttl {}", typed(max_ttl));
     }
     if let Some(skew) = agreement.map(Agreement::skew).filter(|time| *time != DEFAULT_SKEW) {
-        let _ = write!(command, " --skew {}", typed(skew));
+        let _ = write!(options, " --skew {}", typed(skew));
     }
     if votes.tally().nodes == 1 {
-        command.push_str(GUARDED);
+        options.push_str(GUARDED);
     }
-    command
+    options
 }
 
 /// With one node, the guard is off unless it is asked for, and `admit` needs it.
@@ -111,25 +123,53 @@ fn typed(time: Duration) -> String {
     }
 }
 
-/// Says that nodes may not vote yet, for how much longer, and which others failed.
+/// Says that nodes may not vote yet, for how much longer, and which others failed. First
+/// those that may be mistyped: once nodes are admitted, their list is fixed.
 pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
     let (out, nodes) = (votes.tally().quarantined, votes.tally().nodes);
     let are = if out == 1 { "is" } else { "are" };
-    let mut words = format!(
-        "{out} of {nodes} nodes {are} new or restarted and may not vote yet{}",
-        to_go(remaining)
-    );
-    for node in votes {
-        if let Vote::Failed(fault) = &node.vote {
-            let _ = write!(words, "; {} does not vote: {fault}", node.label());
-        }
+    let (mut first, mut others) = (String::new(), String::new());
+    for (at, node) in votes.iter().enumerate() {
+        let Vote::Failed(fault) = &node.vote else { continue };
+        let _ = if is_silence(fault) && votes.never_answered(at) {
+            let label = node.label();
+            write!(first, "{label} has never answered ({fault}): check its address first; ")
+        } else {
+            write!(others, "; {} does not vote: {fault}", node.label())
+        };
     }
-    words
+    let to_go = to_go(remaining);
+    format!(
+        "{first}{out} of {nodes} nodes {are} new or restarted and may not vote yet{to_go}{others}"
+    )
 }
 
-/// How a program vouches for new servers, and why that may have had no effect.
-pub(super) const VOUCHING: &str = "in development and CI, `Builder::admit_new_servers` lets new \
-                                   servers vote at once, if every node answers when `connect` asks";
+/// What this client can do, or has done, to vouch for new servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Vouching {
+    /// It contacts the nodes too late to see that all of them are new.
+    #[default]
+    Impossible,
+    /// It could have.
+    Possible,
+    /// It was told to.
+    Wanted,
+}
+
+/// How a program vouches for new servers, or why that had no effect.
+pub(super) fn about_vouching(votes: &Votes) -> &'static str {
+    match votes.vouching() {
+        Vouching::Impossible => "",
+        Vouching::Possible => {
+            "; in development and CI, `Builder::admit_new_servers` lets new servers vote at \
+             once, if every node answers when `connect` asks"
+        }
+        Vouching::Wanted => {
+            "; `Builder::admit_new_servers` had no effect on them: when `connect` asked, a node \
+             did not answer, or had been admitted before"
+        }
+    }
+}
 
 /// The time left, in whole seconds, rounded up.
 fn to_go(remaining: Option<Duration>) -> String {
@@ -152,7 +192,7 @@ mod tests {
         for (node, vote) in votes.iter().enumerate() {
             ballot.cast(node, vote.clone(), Duration::ZERO);
         }
-        Votes::new(&nodes, &ballot, Some(agreement))
+        Votes::new(&nodes, &ballot, Some(agreement), Vouching::Possible)
     }
 
     fn out(cause: Cause) -> Vote {
@@ -228,15 +268,17 @@ mod tests {
     #[test]
     fn nodes_that_fail_are_named_next_to_those_that_may_not_vote_yet() {
         let refused = Vote::Failed(Fault::Unreachable("refused".into()));
-        let nodes = ["redis://a:1", "redis://b:2?name=b"];
-        let told = votes(&nodes, &[out(Cause::Forgot), refused], &agreed(30_000, 30_000));
+        let unfit = Vote::Failed(Fault::Unfit("a replica".into()));
+        let nodes = ["redis://a:1", "redis://b:2?name=b", "redis://c:3"];
+        let cast = [out(Cause::Forgot), refused, unfit];
+        let told = votes(&nodes, &cast, &agreed(30_000, 30_000));
 
         let words = not_yet(&told, None);
 
-        assert!(
-            words.ends_with("; b (redis://b:2) does not vote: unreachable: refused"),
-            "{words}"
-        );
+        let mistyped = "b (redis://b:2) has never answered (unreachable: refused)";
+        let first = format!("{mistyped}: check its address first; 1 of 3 nodes is new");
+        assert!(words.starts_with(&first), "{words}");
+        assert!(words.ends_with("; redis://c:3 does not vote: unfit: a replica"), "{words}");
     }
 
     #[test]
@@ -252,6 +294,34 @@ mod tests {
             words.contains("--replace --all --node redis://a:1 --node redis://b:2`"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn the_advice_on_conflicts_has_every_time_that_is_not_the_default() {
+        let other = out(Cause::Disagrees(None));
+        let alone = votes(&["redis://a:1"], &[other], &agreed(2_000, 1_500));
+
+        let words = about_conflicts(&alone);
+
+        let times = "--max-ttl 2s --skew 1500ms --restart-guard on";
+        assert!(words.ends_with(&format!("--all --node redis://a:1 {times}`")), "{words}");
+    }
+
+    #[test]
+    fn logins_that_the_commands_do_not_show_are_asked_for() {
+        let told = |url| {
+            let cast = [out(Cause::Disagrees(None)), out(Cause::Watched)];
+            let votes = votes(&[url, "redis://b:2"], &cast, &agreed(30_000, 30_000));
+            (about_conflicts(&votes), about_logins(&votes))
+        };
+
+        for url in ["redis://u:secret@a:1", "redis://me@a:1", "redis://:secret@a:1"] {
+            let (conflicts, logins) = told(url);
+            assert_eq!(conflicts.matches(ADD_LOGINS).count(), 1, "{conflicts}");
+            assert_eq!(logins, ADD_LOGINS);
+        }
+        let (conflicts, logins) = told("redis://a:1");
+        assert!(!conflicts.contains("logins") && logins.is_empty(), "{conflicts}");
     }
 
     #[test]

@@ -312,12 +312,13 @@ impl Lease {
         block_on(self.0.extend_by(ttl))
     }
 
-    /// Extends the lease if less than `least` remains. The blocking
-    /// [`crate::Lease::ensure`].
+    /// Extends the lease if its loss could be signalled before `least` has passed. The
+    /// blocking [`crate::Lease::ensure`].
     ///
     /// # Errors
     ///
-    /// As [`extend_by`](Self::extend_by).
+    /// As [`extend`](Self::extend), and [`ExtendError::Invalid`] if that much time cannot
+    /// be ensured.
     pub fn ensure(&self, least: Duration) -> Result<(), ExtendError> {
         block_on(self.0.ensure(least))
     }

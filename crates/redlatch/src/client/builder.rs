@@ -1,7 +1,9 @@
 //! Settings, and what they build: locks, or an observer.
 
 use super::{
-    ConnectError, InvalidRequest, LazyError, Locks, NodesError, RestartGuard, blocking,
+    ConnectError, InvalidRequest, LazyError, Locks, NodesError, RestartGuard,
+    advice::Vouching,
+    blocking,
     connect::{admit_at_start, check_servers, ledgers, refuse_another_list},
     request::Defaults,
     signature::Signature,
@@ -342,7 +344,8 @@ impl Builder {
     /// that it admitted stay admitted.
     pub async fn connect(self) -> Result<Locks, ConnectError> {
         let admit_new_servers = self.admit_new_servers;
-        let locks = self.connect_lazy()?;
+        let vouching = if admit_new_servers { Vouching::Wanted } else { Vouching::Possible };
+        let locks = self.start(vouching)?;
         let handle = &locks.handle;
         if handle.shared.admission.is_some() {
             check_servers(handle).await?;
@@ -388,6 +391,11 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn connect_lazy(self) -> Result<Locks, LazyError> {
+        self.start(Vouching::Impossible)
+    }
+
+    /// Checks the settings and starts the engine.
+    fn start(self, vouching: Vouching) -> Result<Locks, LazyError> {
         let nodes = self.checked_nodes()?;
         let defaults = self.defaults();
         if let Some(Err(error)) = self.owner {
@@ -398,7 +406,7 @@ impl Builder {
         // A dedicated thread has no virtual time.
         let clock = if self.dedicated_thread { Clock::System } else { self.clock };
         let shared = Shared::new(nodes, clock).admitting(admission).counting(agreement.into());
-        let shared = shared.listing(self.leases);
+        let shared = shared.vouching(vouching).listing(self.leases);
         let handle = if self.dedicated_thread { spawn_thread(shared) } else { spawn_here(shared) };
         let handle = handle.map_err(|error| LazyError::NoRuntime(error.to_string().into()))?;
         Ok(Locks { handle, defaults: Arc::new(defaults) })

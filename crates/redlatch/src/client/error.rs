@@ -4,7 +4,7 @@
 //! node's vote, are inside.
 
 use super::{
-    advice::{VOUCHING, about_conflicts, not_yet},
+    advice::{about_conflicts, about_logins, about_vouching, not_yet},
     guard::Lost,
     signature,
     votes::Votes,
@@ -247,8 +247,9 @@ pub enum LockError {
     /// The request itself is wrong. Nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// Another owner holds the lock. Wait, or retry later.
-    #[error("held by {} on {} of {} nodes: {votes}", whom(votes), votes.tally().refused, votes.tally().nodes)]
+    /// Another owner holds the lock. Wait, or retry later. If the text says that a key
+    /// without a TTL is there, other data has this name: give the lock another one.
+    #[error("{}: {votes}", taken(votes))]
     Held {
         /// The votes of the last attempt.
         votes: Votes,
@@ -271,8 +272,10 @@ pub enum LockError {
     /// what is left of the wait, and the other nodes are too few.
     #[error(
         "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: \
-         `{admit}`; {VOUCHING}",
-        not_yet(votes, *remaining)
+         `{admit}`{}{}",
+        not_yet(votes, *remaining),
+        about_logins(votes),
+        about_vouching(votes)
     )]
     Quarantined {
         /// The votes of the last attempt.
@@ -305,6 +308,18 @@ pub enum LockError {
     /// alive (see [several runtimes](crate#several-runtimes)).
     #[error("{STOPPED}")]
     Stopped,
+}
+
+/// By what a lock is taken that was refused, and on how many nodes.
+fn taken(votes: &Votes) -> String {
+    let (refused, nodes) = (votes.tally().refused, votes.tally().nodes);
+    let holders: Vec<_> = votes.iter().filter_map(|node| node.vote.holder()).collect();
+    match holders.first() {
+        Some(data) if holders.iter().all(|holder| holder.is_data()) => format!(
+            "not available on {refused} of {nodes} nodes: {data}; give the lock another name"
+        ),
+        _ => format!("held by {} on {refused} of {nodes} nodes", whom(votes)),
+    }
 }
 
 /// Who holds a lock that was refused. A request for a lock that this very process holds

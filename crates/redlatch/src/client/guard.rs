@@ -7,7 +7,11 @@ use super::{
 };
 use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
 use redlatch_core::{
-    Ballot, FencingToken, Resource, config::check_ttl, extend, lease::Loss, release,
+    Ballot, FencingToken, Resource, TermsError,
+    config::check_ttl,
+    extend,
+    lease::{Loss, ttl_for},
+    release,
     token::owner_of,
 };
 use std::{
@@ -470,14 +474,19 @@ impl Lease {
         }
     }
 
-    /// Extends the lease if less than `least` remains.
+    /// Extends the lease if its loss could be signalled before `least` has passed.
     ///
-    /// Call it before a step that takes that long. The extension is at least the
-    /// lease's own TTL.
+    /// Call it before a step that takes that long: if it succeeds,
+    /// [`lost`](Lease::lost) does not report an expired lease before then. The extension
+    /// is at least the lease's own TTL. It covers `least`, the
+    /// [notice](crate::LockRequest::notice) of loss, clock drift and the time that nodes
+    /// may take to answer.
     ///
     /// # Errors
     ///
-    /// As [`extend_by`](Lease::extend_by).
+    /// As [`extend`](Lease::extend), and [`ExtendError::Invalid`] if `least` is too long for
+    /// [`max_ttl`](crate::Builder::max_ttl) or ends after
+    /// [`max_hold`](crate::LockRequest::max_hold). The lease then keeps its old end.
     ///
     /// # Cancel safety
     ///
@@ -497,10 +506,26 @@ impl Lease {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), ExtendError> {
-        if self.is_held() && self.remaining() >= least {
+        let (terms, deadlines) = (&self.cell.terms, self.cell.deadlines());
+        let now = self.cell.shared.clock.now();
+        if !self.is_held() {
+            return Err(ExtendError::Lost(self.why_lost()));
+        }
+        if deadlines.notice_at.since(now) >= least {
             return Ok(());
         }
-        self.extend_by(least.max(self.cell.terms.ttl)).await
+        let left = deadlines.hold_until.before(terms.notice).since(now);
+        if left < least {
+            return Err(InvalidRequest::from(TermsError::EnsureMaxHold { least, left }).into());
+        }
+        let around = terms.notice.saturating_add(terms.node_timeout);
+        let ttl = ttl_for(least.saturating_add(around)).max(terms.ttl);
+        let max_ttl = self.limits.max_ttl;
+        if ttl > max_ttl {
+            let too_long = TermsError::EnsureTooLong { least, ttl, max_ttl };
+            return Err(InvalidRequest::from(too_long).into());
+        }
+        self.extend_by(ttl).await
     }
 
     /// Returns the fencing token: greater than that of every earlier grant of the

@@ -1,7 +1,7 @@
 //! The state of the nodes.
 
 use crate::observer::{NodeStanding, Standing};
-use redlatch_core::Agreement;
+use redlatch_core::{Agreement, Fault, Reply};
 use std::fmt;
 
 /// The state of every node, in the order the nodes were given. Returned by
@@ -28,6 +28,17 @@ impl Health {
     #[must_use]
     pub fn has_majority(&self) -> bool {
         2 * self.voting() > self.nodes.len()
+    }
+}
+
+/// The standing of a node that may vote, but would refuse to now: whoever asked it for a
+/// lock would get an error.
+pub(super) fn unless_refusing(standing: Standing, facts: &Reply) -> Standing {
+    match (&standing, facts) {
+        (Standing::Admitted, Reply::Facts(facts)) => facts.refuses.map_or(standing, |why| {
+            Standing::Failed(Fault::Unfit(format!("it refuses writes: {why}").into()))
+        }),
+        _ => standing,
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Judgement {
 /// Judges the answers: free if a majority may vote and has no key, held if a majority has
 /// the same value, reserved if a majority has no value or has reserved it for somebody.
 ///
-/// `nodes` is how many nodes there are; those that told nothing did not answer.
+/// `nodes` is how many nodes there are; those that told nothing count as silent.
 pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
     let majority = nodes / 2 + 1;
     let has_none = |told: &&Told<'_>| told.may_vote && *told.key == KeyState::Free;
@@ -42,7 +42,7 @@ pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
     let not_held = free + told.iter().filter(is_kept).count();
     if reserved.is_empty() || not_held < majority {
         let (silent, out) = (nodes - told.len(), told.iter().filter(|told| !told.may_vote).count());
-        return of(LockState::Unclear(Doubt { nodes, silent, out }), None);
+        return of(LockState::Unclear(Doubt { nodes, silent, unusable: 0, out }), None);
     }
     // Nodes may have reserved it for different waiters: the earliest goes first.
     let earliest = reserved.iter().min_by_key(|(waiting, _)| waiting.ticket);

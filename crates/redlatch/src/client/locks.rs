@@ -2,7 +2,7 @@
 
 use super::{
     Builder, ConnectError, Health, HealthError, InvalidRequest, LockRequest, Status, StatusError,
-    TryLockRequest, connect::FIRST_ANSWER, request::Defaults, settings::Settings,
+    TryLockRequest, connect::FIRST_ANSWER, health, request::Defaults, settings::Settings,
 };
 use crate::{
     driver::{
@@ -232,10 +232,12 @@ impl Locks {
         Ok(Status::new(&shared.nodes, &keys, &line, standings))
     }
 
-    /// Returns the state of every node now: whether it votes, may not vote yet or
-    /// does not answer, and why. For readiness checks and operators' dashboards.
+    /// Returns the state of every node now: whether it votes, may not vote yet, refuses
+    /// writes or does not answer, and why. For readiness checks and operators' dashboards.
     ///
-    /// A node has one second to answer. No lock is taken.
+    /// A node has one second to answer. No lock is taken. A server that answers but refuses
+    /// writes (full memory, too few replicas, a full disk) does not vote: its standing is
+    /// [`Failed`](crate::Standing::Failed) with the reason.
     ///
     /// # Errors
     ///
@@ -266,7 +268,9 @@ impl Locks {
         let shared = &self.handle.shared;
         let facts = self.handle.survey(Command::Examine, FIRST_ANSWER).await;
         let facts = facts.map_err(|_| HealthError::Stopped)?;
-        let nodes = shared.nodes.iter().zip(shared.standings(&facts));
+        let standings = shared.standings(&facts).into_iter().zip(&facts);
+        let standings = standings.map(|(standing, facts)| health::unless_refusing(standing, facts));
+        let nodes = shared.nodes.iter().zip(standings);
         let nodes =
             nodes.map(|(node, standing)| NodeStanding { node: node.name().into(), standing });
         Ok(Health { nodes: nodes.collect(), ours: shared.agreement().cloned() })

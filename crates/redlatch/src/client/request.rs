@@ -54,6 +54,21 @@ pub(crate) struct Limits {
 /// owner still holds the lock when the [wait](LockRequest::wait) ends. Settings are
 /// checked then, not before.
 ///
+/// What takes a `Future`, such as `tokio::spawn`, `tokio::time::timeout` or `join_all`,
+/// takes a request by [`into_future`](IntoFuture::into_future):
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// use std::future::IntoFuture as _;
+///
+/// let waiting = tokio::spawn(locks.lock("report").into_future());
+/// let guard = waiting.await??;
+/// assert!(guard.is_held());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Example
 ///
 /// ```
@@ -81,7 +96,8 @@ pub struct LockRequest(pub(super) Settings);
 /// [`Locks::try_lock_all`](crate::Locks::try_lock_all).
 ///
 /// Awaited, it returns a [`Guard`], or `None` if another owner holds the lock. It
-/// never fails with [`LockError::Held`].
+/// never fails with [`LockError::Held`]. Bind the guard to a variable: in
+/// `try_lock(…).await?;` it is dropped, and the lock released, at once.
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest(pub(super) Settings);

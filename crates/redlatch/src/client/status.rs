@@ -4,7 +4,7 @@ use super::{
     grant_id::GrantId,
     judgement::{Judgement, Told, judge, parts_of, reservation},
 };
-use crate::node::Node;
+use crate::node::{Node, is_silence};
 use redlatch_core::{
     Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Reply, Standing, Ticket,
     Vote, Waiter, Waiting, token::owner_of,
@@ -102,8 +102,11 @@ pub enum LockState {
 pub struct Doubt {
     /// How many nodes there are.
     pub nodes: usize,
-    /// How many of them did not answer, or not as they should.
+    /// How many of them did not answer.
     pub silent: usize,
+    /// How many of them answered, but cannot be used: a wrong password, a replica, a
+    /// missing permission. [`Status::nodes`] says why.
+    pub unusable: usize,
     /// How many of them answered, but may not vote: they are new or restarted, or serve
     /// other clients.
     pub out: usize,
@@ -169,9 +172,20 @@ impl Status {
         let told = nodes.iter().zip(replies).filter_map(|(node, reply)| {
             Some(Told { key: first_key(reply)?, may_vote: node.quarantine.is_none() })
         });
-        let Judgement { state, owner, grants } = judge(&told.collect::<Vec<_>>(), nodes.len());
+        let Judgement { mut state, owner, grants } = judge(&told.collect::<Vec<_>>(), nodes.len());
+        if let LockState::Unclear(doubt) = &mut state {
+            doubt.unusable = nodes.iter().filter(|node| node.is_unusable()).count();
+            doubt.silent -= doubt.unusable;
+        }
         let (line, waiters) = line_of(lines);
         Status { state, owner, line, waiters, grants, nodes }
+    }
+}
+
+impl NodeStatus {
+    /// Whether it answers, but with a fault.
+    fn is_unusable(&self) -> bool {
+        matches!(&self.key, NodeKey::Failed(fault) if !is_silence(fault))
     }
 }
 
@@ -239,13 +253,16 @@ impl fmt::Display for LockState {
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Doubt { nodes, silent, out } = *self;
+        let Doubt { nodes, silent, unusable, out } = *self;
         let does = if silent == 1 { "does" } else { "do" };
+        let answer = if unusable == 1 { "answers" } else { "answer" };
         let parts = [
             (silent > 0).then(|| format!("{silent} of {nodes} nodes {does} not answer")),
+            (unusable > 0)
+                .then(|| format!("{unusable} of {nodes} nodes {answer}, but cannot be used")),
             (out > 0).then(|| format!("{out} of {nodes} nodes may not vote")),
             // A majority answered and may vote, and yet there is no conclusion.
-            (2 * (silent + out) < nodes)
+            (2 * (silent + unusable + out) < nodes)
                 .then(|| "the nodes' keys differ; an attempt may be in progress".into()),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
@@ -273,6 +290,9 @@ fn write_held(
     owner: Option<&String>,
     remaining: Option<Duration>,
 ) -> fmt::Result {
+    if owner.is_none() && remaining.is_none() {
+        return f.write_str("not available: a key without a TTL is there, and no lock");
+    }
     let owner = owner.map_or("another client", String::as_str);
     match remaining {
         Some(remaining) => write!(f, "held by {owner} for another {remaining:.1?}"),
@@ -321,10 +341,23 @@ mod tests {
     fn what_nodes_have_reserved_that_may_have_forgotten_the_lock_is_unclear() {
         let seen = status(&[reserved(), reserved(), reserved()], 2);
 
-        let doubt = Doubt { nodes: 3, silent: 0, out: 2 };
+        let doubt = Doubt { nodes: 3, silent: 0, unusable: 0, out: 2 };
         assert_eq!((seen.state, seen.owner), (LockState::Unclear(doubt), None));
         let seen = status(&[reserved(), reserved(), reserved()], 1);
         assert!(matches!(seen.state, LockState::Reserved { .. }));
+    }
+
+    #[test]
+    fn a_node_that_answers_with_a_refusal_is_not_called_silent() {
+        let unfit = || Reply::failed(Fault::Unfit("it is a replica".into()));
+        let silent = || Reply::failed(Fault::Unreachable("refused".into()));
+
+        let seen = status(&[unfit(), silent(), unfit()], 0).state;
+
+        let LockState::Unclear(doubt) = &seen else { panic!("{seen}") };
+        assert_eq!((doubt.silent, doubt.unusable), (1, 2));
+        let words = "1 of 3 nodes does not answer; 2 of 3 nodes answer, but cannot be used";
+        assert_eq!(seen.to_string(), format!("unclear: {words}"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Every node's vote, with the node's name: what an error tells an operator.
 
-use super::advice::node_options;
+use super::advice::{Vouching, node_options};
 use crate::node::{Node, OtherName, explained, label};
 use redlatch_core::{Agreement, Ballot, Cause, Tally, Vote};
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
@@ -38,6 +38,11 @@ pub struct Votes {
 struct Ours {
     options: String,
     agreement: Option<Agreement>,
+    /// Whether the addresses have logins, which the options lack.
+    have_logins: bool,
+    /// Which nodes have never answered.
+    never_answered: Box<[bool]>,
+    vouching: Vouching,
 }
 
 /// One node's vote.
@@ -59,6 +64,7 @@ impl Votes {
         nodes: &[Arc<dyn Node>],
         ballot: &Ballot,
         agreement: Option<&Agreement>,
+        vouching: Vouching,
     ) -> Self {
         let votes = nodes.iter().zip(ballot.casts()).map(|(node, cast)| {
             let name: Arc<str> = node.name().into();
@@ -72,7 +78,13 @@ impl Votes {
         });
         let tally = ballot.tally();
         let ours = (tally.quarantined > 0).then(|| {
-            Arc::new(Ours { options: node_options(nodes), agreement: agreement.cloned() })
+            Arc::new(Ours {
+                options: node_options(nodes),
+                agreement: agreement.cloned(),
+                have_logins: nodes.iter().any(|node| node.has_login()),
+                never_answered: nodes.iter().map(|node| !node.has_answered()).collect(),
+                vouching,
+            })
         });
         Votes { nodes: votes.collect(), tally, are_answers: false, ours }
     }
@@ -85,6 +97,21 @@ impl Votes {
     /// The options that name all nodes to the command; only known if a node is quarantined.
     pub(super) fn options(&self) -> &str {
         self.ours.as_ref().map_or("", |ours| &ours.options)
+    }
+
+    /// Whether the options lack logins.
+    pub(super) fn have_logins(&self) -> bool {
+        self.ours.as_ref().is_some_and(|ours| ours.have_logins)
+    }
+
+    /// Whether this node has never answered; only known if a node is quarantined.
+    pub(super) fn never_answered(&self, node: usize) -> bool {
+        self.ours.as_ref().is_some_and(|ours| ours.never_answered[node])
+    }
+
+    /// Whether this client could vouch for new servers.
+    pub(super) fn vouching(&self) -> Vouching {
+        self.ours.as_ref().map_or(Vouching::Impossible, |ours| ours.vouching)
     }
 
     /// Returns what this client wants all clients of the nodes to agree on. `None` unless a
@@ -189,7 +216,7 @@ mod tests {
         }
         let second = Duration::from_secs(1);
         let ours = Agreement::new(["n0".into(), "n1".into()], second, second);
-        Votes::new(&nodes.collect::<Vec<_>>(), &ballot, Some(&ours))
+        Votes::new(&nodes.collect::<Vec<_>>(), &ballot, Some(&ours), Vouching::Possible)
     }
 
     #[test]

@@ -66,6 +66,15 @@ impl Node for Redis {
         Some(self.address.url())
     }
 
+    fn has_login(&self) -> bool {
+        let Address { user, password, .. } = &*self.address;
+        user.is_some() || password.as_ref().is_some_and(|password| password.file().is_none())
+    }
+
+    fn has_answered(&self) -> bool {
+        !self.address.runs.is_empty()
+    }
+
     fn hint(&self) -> Option<&'static str> {
         self.address.hint()
     }

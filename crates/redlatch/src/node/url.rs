@@ -6,7 +6,7 @@ use super::{
     Memory, Node, Redis, name,
     redis::{Address, Password, Transport},
 };
-use std::{fmt, fmt::Write as _, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, fmt, fmt::Write as _, net::Ipv6Addr, path::PathBuf, sync::Arc};
 
 /// Parses the address of a node.
 ///
@@ -19,8 +19,8 @@ use std::{fmt, fmt::Write as _, path::PathBuf, sync::Arc};
 /// | `memory:` | inside this process, for tests |
 ///
 /// User, password and query values may be percent-encoded; `%` itself, and `&`
-/// in a query value, must be. Upper and lower case are the same in a host name, which
-/// is read as lower case.
+/// in a query value, must be. Upper and lower case are the same in a scheme and in a host
+/// name, which are read as lower case.
 ///
 /// The option `password_file=FILE` takes the password from a file instead, which must
 /// be there when the address is parsed. It is read again whenever the server refuses
@@ -57,6 +57,7 @@ use std::{fmt, fmt::Write as _, path::PathBuf, sync::Arc};
 /// # Ok::<(), redlatch::node::UrlError>(())
 /// ```
 pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
+    let url = &*in_known_case(url);
     let fail = |reason| UrlError {
         url: without_secrets(url),
         reason: with_hints(url, reason),
@@ -83,6 +84,15 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
         _ => Err(fail(
             "its scheme is not known; use redis, rediss, redis+unix, file or memory".into(),
         )),
+    }
+}
+
+/// The address with its scheme in lower case.
+fn in_known_case(url: &str) -> Cow<'_, str> {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match scheme.filter(|scheme| SCHEMES.contains(&&**scheme)) {
+        Some(scheme) => format!("{scheme}{}", &url[scheme.len()..]).into(),
+        None => url.into(),
     }
 }
 
@@ -203,6 +213,9 @@ fn split_port(host_port: &str) -> Result<(String, u16), String> {
             _ => return Err("`]` is followed by something else than `:` and a port".into()),
         }
     } else {
+        if is_bare_ipv6(host_port) {
+            return Err("write an IPv6 address in brackets, as in redis://[::1]:6379".into());
+        }
         match host_port.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (host_port, None),
@@ -223,6 +236,13 @@ fn split_port(host_port: &str) -> Result<(String, u16), String> {
         },
     };
     Ok((host.into(), port))
+}
+
+/// Whether this is an IPv6 address without brackets, perhaps with a zone and a port.
+fn is_bare_ipv6(host_port: &str) -> bool {
+    let address = host_port.split('%').next().unwrap_or_default();
+    address.parse::<Ipv6Addr>().is_ok()
+        || address.rsplit_once(':').is_some_and(|(host, _)| host.parse::<Ipv6Addr>().is_ok())
 }
 
 /// A host in lower case, except for the zone of an IPv6 address: that names an interface.

@@ -2,6 +2,7 @@
 
 use super::{Engine, LeaseCell, meter::Meter, node_log::NodeLog};
 use crate::{
+    client::advice::Vouching,
     driver::{clock::Clock, keeper::Rescue},
     node::{Heeding, Link, Node, Servers, explained},
     testing::Leases,
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) admission: Option<Admission>,
     /// Without a restart guard: our list of nodes, which guarded clients must share.
     pub(crate) counted: Option<Arc<Agreement>>,
+    /// Whether this client could vouch for new servers: errors advise it.
+    pub(super) vouching: Vouching,
     /// In tests: the list of all leases.
     pub(crate) leases: Option<Arc<Leases>>,
     /// What was logged about the nodes, by any engine of this client.
@@ -72,6 +75,7 @@ impl Shared {
             process: std::process::id(),
             admission: None,
             counted: None,
+            vouching: Vouching::default(),
             leases: None,
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             news: Mutex::default(),
@@ -83,6 +87,12 @@ impl Shared {
     /// Sets the restart guard, if there is one.
     pub(crate) fn admitting(mut self, admission: Option<Admission>) -> Self {
         self.admission = admission;
+        self
+    }
+
+    /// Sets whether this client could vouch for new servers.
+    pub(crate) fn vouching(mut self, vouching: Vouching) -> Self {
+        self.vouching = vouching;
         self
     }
 
@@ -109,6 +119,7 @@ impl Shared {
     pub(crate) fn passing(&self) -> Self {
         let admission = self.admission.clone().map(Admission::passing);
         let shared = Shared::new(self.nodes.clone(), Clock::System).admitting(admission);
+        let shared = shared.vouching(self.vouching);
         Shared { counted: self.counted.clone(), node_log: self.node_log.clone(), ..shared }
     }
 

@@ -12,7 +12,7 @@ use tracing::{Level, debug, debug_span, enabled, info, warn, warn_span};
 
 impl Shared {
     pub(crate) fn votes(&self, ballot: &Ballot) -> Votes {
-        Votes::new(&self.nodes, ballot, self.agreement())
+        Votes::new(&self.nodes, ballot, self.agreement(), self.vouching)
     }
 
     /// Logs the nodes that did not answer.

@@ -455,6 +455,11 @@ pub(super) fn identify(value: &Value<'_>, address: &Address) -> Result<Identity,
     };
     let info = String::from_utf8_lossy(info);
     let field = |name| observe::field(&info, name);
+    if field("redis_mode") == Some("sentinel") {
+        let reason =
+            "it knows no scripts and no keys: it is a Sentinel; name the servers themselves";
+        return Err(Fault::WrongAddress(reason.into()));
+    }
     if field("cluster_enabled") == Some("1") {
         let reason = "it is part of a Redis Cluster, which forgets locks on failover; \
                       use masters of their own";
@@ -611,6 +616,13 @@ mod tests {
         let identity = info("role:master\r\ncluster_enabled:0\r\n").unwrap();
 
         assert_eq!((&*identity.run, &*identity.version), ("abc", "redis 7.0.1"));
+    }
+
+    #[test]
+    fn a_sentinel_is_told_that_it_is_one() {
+        let Err(Fault::WrongAddress(why)) = info("redis_mode:sentinel") else { panic!() };
+
+        assert!(why.contains("it is a Sentinel; name the servers themselves"), "{why}");
     }
 
     #[test]

@@ -237,6 +237,7 @@ pub(super) fn read(
         (Command::Take { .. } | Command::Plant { .. }, Value::Array(parts)) => match held(value) {
             Some(KeyState::Held { value, remaining, .. }) => {
                 let holder = Holder::of_value(value.as_deref().unwrap_or_default(), remaining);
+                let holder = holder.with_endless(remaining.is_none());
                 Vote::Held(holder.with_ahead(parts.get(2).and_then(count)))
             }
             _ => return unexpected(value),

@@ -22,6 +22,23 @@ fn every_form_is_read() {
 }
 
 #[test]
+fn schemes_are_read_in_either_case() {
+    assert_eq!(name("REDIS://h"), "redis://h:6379");
+    assert_eq!(name("Redis+Unix:///run/R.sock"), "redis+unix:///run/R.sock");
+    assert_eq!(name("MEMORY:"), "memory:");
+    assert!(refused("REDIS://h:x").contains("`redis://…`"), "{}", refused("REDIS://h:x"));
+}
+
+#[test]
+fn an_ipv6_address_without_brackets_is_told_to_get_them() {
+    for url in ["redis://::1:6379", "redis://::1", "redis://fe80::1%eth0:6379", "redis://u:p@::1"] {
+        let error = refused(url);
+
+        assert!(error.contains("write an IPv6 address in brackets, as in redis://[::1]:6379"));
+    }
+}
+
+#[test]
 fn a_name_stands_in_the_place_of_the_address_and_the_address_stays() {
     for (url, name, address) in [
         ("redis://localhost?name=a", "a", "redis://localhost:6379"),
