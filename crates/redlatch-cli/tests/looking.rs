@@ -73,6 +73,47 @@ fn a_majority_that_refuses_writes_is_no_majority() {
     assert_eq!(top(&sandbox)["findings"], json!([]));
 }
 
+/// What these commands say of an embedded node on a disk that is full; `None` if this
+/// user may not mount one.
+fn on_a_full_disk(sandbox: &Sandbox, script: &str) -> Option<String> {
+    let disk = sandbox.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=400k none {disk} || {{ echo NO MOUNT; exit 0; }}
+         redlatch() {{ task=$1; shift; command redlatch $task --node file:{disk}/locks.db \"$@\"; }}
+         redlatch acquire backup --ttl 30s > /dev/null || exit 1
+         dd if=/dev/zero of={disk}/filler bs=1k 2> /dev/null
+         {script}",
+        disk = disk.display()
+    );
+    fs::write(sandbox.path("script"), script).unwrap();
+    let ended = start(sandbox.shell("unshare -Urm sh script || echo NO MOUNT")).end();
+    if ended.stdout.starts_with("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here: {}", ended.stderr);
+        return None;
+    }
+    Some(ended.stdout)
+}
+
+#[test]
+fn an_embedded_node_on_a_full_disk_is_no_majority() {
+    let sandbox = Sandbox::embedded();
+    let script = "redlatch run x -- true 2> /dev/null; echo $?
+                  redlatch top --once --json
+                  redlatch doctor; echo $?";
+    let Some(said) = on_a_full_disk(&sandbox, script) else { return };
+
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("122"), "{said}");
+    let seen = json_of(lines.next().unwrap());
+    assert_eq!((&seen["votes"], &seen["held"]), (&json!(0), &json!(1)), "{seen}");
+    assert_eq!(seen["nodes"][0]["standing"], "refusing");
+    assert_eq!(seen["findings"][1]["words"], "refuses writes: its disk is full");
+    says(&said, "\nNo lock can be taken: 0 of 1 nodes may vote, 1 must.\n");
+    says(&said, "problem  refuses writes: its disk is full\n           fix: free some space");
+    assert!(said.ends_with("\n2\n"), "{said}");
+}
+
 #[test]
 fn a_node_that_refuses_writes_is_one_vote_less() {
     let (servers, sandbox) = Sandbox::with_servers(3);

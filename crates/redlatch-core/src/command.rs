@@ -323,6 +323,8 @@ pub enum Refusal {
     MemoryFull,
     /// It cannot save its data.
     CannotSave,
+    /// The disk with its file is full.
+    DiskFull,
     /// Fewer replicas follow it than it insists on.
     TooFewReplicas,
 }
@@ -332,6 +334,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::MemoryFull => "its memory is full (maxmemory)",
             Refusal::CannotSave => "it cannot save its data to disk",
+            Refusal::DiskFull => "its disk is full",
             Refusal::TooFewReplicas => "too few replicas follow it (min-replicas-to-write)",
         })
     }

@@ -236,6 +236,7 @@ pub(crate) fn refusing(why: Refusal) -> Finding {
     match why {
         Refusal::MemoryFull => finding.fix("give it more memory (maxmemory), or delete other data"),
         Refusal::CannotSave => finding.fix("make room on its disk; its log says what fails"),
+        Refusal::DiskFull => finding.fix(MAKE_ROOM),
         Refusal::TooFewReplicas => finding.fix("CONFIG SET min-replicas-to-write 0"),
         _ => finding,
     }
@@ -288,10 +289,15 @@ fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
         finding.fix(acl_line(user, prefix))
     } else if words.contains("maxmemory-policy") {
         finding.fix(KEEP)
+    } else if words.contains("disk is full") {
+        finding.fix(MAKE_ROOM)
     } else {
         finding
     }
 }
+
+/// What helps an embedded node whose disk is full.
+const MAKE_ROOM: &str = "free some space on the disk that it is on";
 
 /// The command that stops a server from evicting keys.
 const KEEP: &str = "CONFIG SET maxmemory-policy noeviction";
