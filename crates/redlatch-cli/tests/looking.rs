@@ -115,6 +115,32 @@ fn an_embedded_node_on_a_full_disk_is_no_majority() {
 }
 
 #[test]
+fn whoever_names_one_node_of_three_gets_the_same_advice_from_all() {
+    let (servers, sandbox) = with_a_lock();
+    let one = ["--node", &servers[0].url(), "--restart-guard", "on"];
+    let on_one = |args: &[&str]| redlatch(&sandbox, &[args, &one].concat());
+    let fix = "give this host the list that the others have";
+
+    let seen = json_of(&on_one(&["top", "--once", "--json"]).exits_with(0).stdout);
+    says(&on_one(&["doctor"]).exits_with(2).stdout, fix);
+    says(&on_one(&["admit", "--wait"]).exits_with(122).stderr, fix);
+
+    let findings = seen["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["fix"] == fix), "{seen}");
+    assert!(!seen.to_string().contains("--replace"), "{seen}");
+}
+
+#[test]
+fn whoever_waits_for_nodes_without_the_guard_waits_for_nothing() {
+    let sandbox = Sandbox::embedded();
+
+    let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
+
+    says(&waited.stderr, "the restart guard is off, so every node votes as soon as it answers");
+    says(&waited.stdout, "admitted");
+}
+
+#[test]
 fn a_node_that_refuses_writes_is_one_vote_less() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     servers[1].run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);

@@ -3,7 +3,14 @@
 //! In:  what every node reported. Out: findings, with fixes.
 
 use super::probe::Listener;
-use crate::{admit::for_now, duration::show, event::Scope, exit::Exit, settings::quoted, share};
+use crate::{
+    admit::{for_now, remedy},
+    duration::show,
+    event::Scope,
+    exit::Exit,
+    settings::quoted,
+    share,
+};
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
     node::{OtherName, REDIS_PERMISSIONS},
@@ -109,17 +116,12 @@ impl Evidence<'_> {
         (!same).then(|| theirs.as_ref().map_or("settings that are not known".into(), difference))
     }
 
-    /// Whether that node's clients have a list that is longer by more than one node.
-    fn has_many_more(&self, facts: &Facts) -> bool {
-        let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
-        theirs.is_some_and(|theirs| theirs.nodes().len() > self.agreement.nodes().len() + 1)
-    }
-
     /// How many nodes may vote, and do.
     fn votes(&self) -> usize {
         let nodes = self.standings.iter().zip(self.examined);
         let votes = |(stands, node): &(&Standing, &Examined)| {
-            **stands == Standing::Admitted && node.refuses().is_none()
+            let is_tried = !matches!(node.trial, Trial::Failed { .. });
+            **stands == Standing::Admitted && node.refuses().is_none() && is_tried
         };
         nodes.filter(votes).count()
     }
@@ -162,7 +164,8 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
         };
         of_node.extend(match node.refuses() {
             Some(why) => Some(evidence.refusing(why)),
-            None => trial(&node.trial, &evidence.users[at], evidence.prefix),
+            None => trial(&node.trial, &evidence.users[at], evidence.prefix)
+                .map(|Finding { words, fix, .. }| Finding { fix, ..evidence.one_less(words) }),
         });
         for finding in &mut of_node {
             finding.node = Some(node.node.to_string());
@@ -274,10 +277,12 @@ fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
         Fault::Unfit(why) if why.starts_with("MISCONF") => {
             return evidence.refusing(Refusal::CannotSave);
         }
-        Fault::Unfit(why) | Fault::WrongAddress(why) => {
+        // Nobody can connect with such a list.
+        Fault::WrongAddress(why) => Finding::problem(format!("it cannot be a node: {why}")),
+        Fault::Unfit(why) => {
             // The command that grants it is the fix.
             let why = why.split("; grant it: ").next().unwrap_or(why);
-            Finding::problem(format!("it cannot be a node: {why}"))
+            evidence.one_less(format!("it cannot be a node: {why}"))
         }
         fault if evidence.has_majority() => {
             Finding::warning(format!("it does not answer: {fault}; the others work without it"))
@@ -308,13 +313,8 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         let words = format!("its clients have {theirs}");
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
-        let fix = if evidence.has_many_more(facts) {
-            // No command takes that many nodes from clients that are at work.
-            "give this host the list that the others have".into()
-        } else {
-            advice(&Cause::Disagrees(None), name, evidence.typed)
-        };
-        let fix = other + &fix;
+        let cause = Cause::Disagrees(facts.agreement.clone());
+        let fix = other + &remedy(&cause, evidence.examined.len(), name, evidence.typed);
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
