@@ -13,7 +13,7 @@ use crate::{
 };
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
-    node::{OtherName, REDIS_PERMISSIONS},
+    node::OtherName,
     observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial, advice},
 };
 use serde::Serialize;
@@ -159,7 +159,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
             }
             Err(fault) => vec![match evidence.listeners[at] {
                 Some(listener) => mistaken(listener, &node.address, evidence),
-                None => unfit(fault, &evidence.users[at], evidence),
+                None => unfit(fault, evidence),
             }],
         };
         of_node.extend(match node.refuses() {
@@ -270,8 +270,7 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
     )))
 }
 
-fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
-    let prefix = evidence.prefix;
+fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
     let finding = match fault {
         // Our scripts cannot even be tried there.
         Fault::Unfit(why) if why.starts_with("MISCONF") => {
@@ -280,9 +279,11 @@ fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
         // Nobody can connect with such a list.
         Fault::WrongAddress(why) => Finding::problem(format!("it cannot be a node: {why}")),
         Fault::Unfit(why) => {
-            // The command that grants it is the fix.
-            let why = why.split("; grant it: ").next().unwrap_or(why);
-            evidence.one_less(format!("it cannot be a node: {why}"))
+            let (why, fix) = match why.split_once("; grant it: ") {
+                Some((why, fix)) => (why, Some(fix.to_owned())),
+                None => (&**why, None),
+            };
+            Finding { fix, ..evidence.one_less(format!("it cannot be a node: {why}")) }
         }
         fault if evidence.has_majority() => {
             Finding::warning(format!("it does not answer: {fault}; the others work without it"))
@@ -290,9 +291,7 @@ fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
         fault => Finding::problem(format!("it does not answer: {fault}")),
     };
     let words = fault.to_string();
-    if is_permission(&words) {
-        finding.fix(acl_line(user, prefix))
-    } else if words.contains("maxmemory-policy") {
+    if words.contains("maxmemory-policy") {
         finding.fix(KEEP)
     } else if words.contains("disk is full") {
         finding.fix(MAKE_ROOM)
@@ -453,7 +452,8 @@ fn trial(trial: &Trial, user: &str, prefix: &str) -> Option<Finding> {
     let Trial::Failed { vote, .. } = trial else { return None };
     let finding = Finding::problem(trial.to_string());
     // To a script that may not read a key, the key looks gone.
-    let denied = matches!(vote, Vote::Gone) || is_permission(&vote.to_string());
+    let words = vote.to_string();
+    let denied = matches!(vote, Vote::Gone) || (is_permission(&words) && words.contains(" key"));
     Some(if denied { finding.fix(acl_line(user, prefix)) } else { finding })
 }
 
@@ -463,15 +463,10 @@ fn is_permission(words: &str) -> bool {
         || words.contains("permission")
 }
 
-/// The command that gives a user exactly the permissions that locks need.
+/// The command that lets a user lock names that start with this.
 fn acl_line(user: &str, prefix: &str) -> String {
-    if prefix == UNNAMED {
-        return format!(
-            "ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~* (or, instead of ~*, the names that \
-             it may lock; --prefix checks them)"
-        );
-    }
-    format!("ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~{prefix}*")
+    let keys = if prefix == UNNAMED { "redlatch:" } else { prefix };
+    format!("ACL SETUSER {user} ~{keys}*")
 }
 
 /// How the name of the test lock starts if nobody says. No job can lock such a name.
@@ -576,14 +571,14 @@ mod tests {
     use redlatch::Holder;
 
     #[test]
-    fn a_denied_command_is_answered_with_the_line_that_allows_it() {
-        let denied = Fault::Refused("NOPERM this user has no permissions".into());
+    fn a_denied_key_is_answered_with_the_line_that_allows_it() {
+        let denied = "NOPERM this user has no permissions to access one of the keys";
+        let denied = Fault::Refused(denied.into());
         let failed = Trial::Failed { step: "take", vote: Vote::Failed(denied) };
 
         let fix = trial(&failed, "ada", "deploy:").unwrap().fix.unwrap();
 
-        assert!(fix.starts_with("ACL SETUSER ada ") && fix.ends_with(" ~deploy:*"), "{fix}");
-        assert!(fix.contains("+evalsha"), "{fix}");
+        assert_eq!(fix, "ACL SETUSER ada ~deploy:*");
         let held = Trial::Failed { step: "take", vote: Vote::Held(Holder::default()) };
         assert_eq!(trial(&held, "ada", "").unwrap().fix, None);
     }
