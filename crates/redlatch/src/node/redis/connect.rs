@@ -415,16 +415,14 @@ fn permissions(value: &Value<'_>) -> Result<(), Fault> {
         )),
         Value::Text(missing) => {
             let missing = text_of(missing);
-            Err(match missing.strip_prefix("unknown ") {
-                Some(renamed) => unfit(&format!(
+            if let Some(renamed) = missing.strip_prefix("unknown ") {
+                return Err(unfit(&format!(
                     "it does not know {renamed}: renamed or switched off; give it back its name"
-                )),
-                None => {
-                    let rules = missing.replace("', '", " +").replacen('\'', "+", 1);
-                    let hint = grant(rules.trim_end_matches('\''));
-                    unfit(&format!("NOPERM: this user may not run {missing}; {hint}"))
-                }
-            })
+                )));
+            }
+            let rules = missing.replace("', '", " +").replacen('\'', "+", 1);
+            let hint = grant(rules.trim_end_matches('\''));
+            Err(unfit(&format!("NOPERM: this user may not run {missing}; {hint}")))
         }
         other => Err(refusal(other).unwrap_or_else(|| unfit("it cannot run scripts"))),
     }
