@@ -124,3 +124,25 @@ fn a_password_that_is_missing_is_asked_for_as_the_guide_says() {
     }
     says(&redlatch(&sandbox, &["log", "x"]).stdout, "?password_file=FILE");
 }
+
+#[test]
+fn a_user_who_cannot_be_woken_is_told_what_is_missing() {
+    let all = format!("{} ~*", redlatch::node::REDIS_PERMISSIONS);
+    for lacks in ["+publish", "+subscribe", "&redlatch:*"] {
+        let (servers, sandbox, nodes) = with_ada(&all.replace(lacks, ""));
+        if lacks == "+subscribe" && servers[0].info("redis_version").unwrap().starts_with("6.") {
+            eprintln!("SKIPPED: this server does not tell");
+            continue;
+        }
+        let doctor = on(&["doctor", "--restart-guard", "off"], &nodes);
+
+        let found = redlatch(&sandbox, &doctor).exits_with(1).stdout;
+
+        says(&found, &format!("those who wait are woken late: this user lacks {lacks}"));
+        for server in &servers {
+            assert!(server.run(&acl_in(&found).unwrap()).is_ok(), "{found}");
+        }
+        let found = redlatch(&sandbox, &doctor).stdout;
+        assert!(!found.contains("woken late"), "{found}");
+    }
+}

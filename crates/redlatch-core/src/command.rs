@@ -289,6 +289,9 @@ pub struct Facts {
     pub evicted: Option<u64>,
     /// Why it would refuse to grant a lock now, whoever asks.
     pub refuses: Option<Refusal>,
+    /// The rules that its user lacks to wake those who wait, and to be woken, as in
+    /// `ACL SETUSER`.
+    pub unwoken: Option<Arc<str>>,
     /// Whether every change is written to disk.
     pub journal: Option<bool>,
     /// How many replicas it has. They are not asked.
@@ -351,6 +354,7 @@ impl Facts {
             eviction: None,
             evicted: None,
             refuses: None,
+            unwoken: None,
             journal: None,
             replicas: None,
             clients: None,

@@ -155,7 +155,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
         let mut of_node = match &node.facts {
             Ok(facts) => {
                 let guarded = guarded(facts, &node.node, at, evidence);
-                guarded.into_iter().chain(examine(facts, node, evidence)).collect()
+                guarded.into_iter().chain(examine(facts, at, evidence)).collect()
             }
             Err(fault) => vec![match evidence.listeners[at] {
                 Some(listener) => mistaken(listener, &node.address, evidence),
@@ -364,7 +364,8 @@ fn unguarded(evidence: &Evidence<'_>) -> Option<Finding> {
         .then(|| finding.fix("restart_guard = \"on\", for all who share the nodes"))
 }
 
-fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Finding> {
+fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
+    let (node, user) = (&evidence.examined[at], &evidence.users[at]);
     let mut findings = Vec::new();
     let policy = facts.eviction.as_deref();
     match policy {
@@ -409,9 +410,17 @@ fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Findi
         findings.push(Finding::warning(words));
     }
     findings.extend(crowded(facts));
+    findings.extend(unwoken(facts, user));
     let limit = node_timeout(evidence.ttl, evidence.node_timeout);
     findings.extend(speed(node.round_trip, limit, evidence.ttl));
     findings
+}
+
+/// A user who may take locks, but not wake others or be woken.
+fn unwoken(facts: &Facts, user: &str) -> Option<Finding> {
+    let lacks = facts.unwoken.as_deref()?;
+    let words = format!("those who wait are woken late: this user lacks {lacks}");
+    Some(Finding::warning(words).fix(format!("ACL SETUSER {user} {lacks}")))
 }
 
 /// A server to which nearly all the clients that it accepts are connected.
