@@ -16,8 +16,8 @@ use crate::{
     trace::Trace,
 };
 use redlatch::{
-    Cause, NodeStanding, Quarantine, ReplaceError, Standing, node,
-    observer::{Examined, Facts, Observer},
+    Cause, NodeStanding, Quarantine, ReplaceError, RestartGuard, Standing, node,
+    observer::{Agreement, Examined, Facts, Observer, advice},
 };
 use seen::Seen;
 use serde_json::{Value, json};
@@ -57,6 +57,10 @@ pub(crate) async fn admit(
             trace.write_start();
         }
         watcher.replace(&named).await?
+    } else if args.wait && observer.restart_guard() == RestartGuard::Off {
+        let message = "the restart guard is off, so every node votes as soon as it answers".into();
+        say.say(&Event::Waiting { message, is_trouble: true });
+        observer.standings().await
     } else if args.wait {
         let message = doubts::before_waiting(&observer, &named, settings.max_ttl()).await;
         if let Some(message) = message {
@@ -278,6 +282,25 @@ fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     });
     let told: Vec<String> = told.collect();
     format!("waiting for {} of {nodes} nodes: {}", out.len(), told.join(", "))
+}
+
+/// What to do about nodes that are quarantined for this cause, if we name that many
+/// nodes.
+pub(crate) fn remedy(cause: &Cause, nodes: usize, which: &str, options: &str) -> String {
+    let theirs = match cause {
+        Cause::Disagrees(theirs) => theirs.as_deref().and_then(Agreement::parse),
+        _ => None,
+    };
+    if theirs.is_some_and(|theirs| is_far_from(theirs.nodes().len(), nodes)) {
+        return "give this host the list that the others have".into();
+    }
+    advice(cause, which, options)
+}
+
+/// Whether their list is too long for ours: no command takes that many nodes from clients
+/// that are at work.
+pub(crate) fn is_far_from(theirs: usize, ours: usize) -> bool {
+    theirs > ours + 1
 }
 
 /// Says that a node with these facts is quarantined, and for how much longer.

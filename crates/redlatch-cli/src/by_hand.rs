@@ -171,9 +171,15 @@ pub(crate) async fn release(
             work.trace.succeeded();
             Ok(Exit::Done)
         }
-        Released::AlreadyGone => Err(not_yours()),
+        Released::AlreadyGone => {
+            let Failure { exit, message, .. } = not_yours();
+            Err(Failure::new(exit, message + LEFTOVERS))
+        }
     }
 }
+
+/// A minority of the nodes may still have had it.
+const LEFTOVERS: &str = "; what a node still had of it is released, and no other lock";
 
 /// Too few nodes answered to know whether the lock is released.
 fn unknown(votes: &Votes, ttl: Duration) -> Failure {
@@ -211,7 +217,7 @@ fn as_value(handle: &Handle) -> serde_json::Value {
 
 fn not_yours() -> Failure {
     let words = "the lock is no longer yours: it has expired, somebody took it away (`redlatch \
-                 release --force`), or this is not its latest handle; nothing was changed";
+                 release --force`), or this is not its latest handle";
     Failure::new(Exit::Lost, words)
 }
 

@@ -23,6 +23,17 @@ pub(crate) struct Cli {
     pub(crate) task: Task,
 }
 
+/// The arguments as they are parsed: `help COMMAND` means `COMMAND --help`.
+pub(crate) fn typed(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    if args.get(1).is_some_and(|first| first == "help") {
+        args.remove(1);
+        args.truncate(2);
+        args.push("--help".into());
+    }
+    args
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
     Run(RunArgs),

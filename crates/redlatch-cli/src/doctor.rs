@@ -13,7 +13,7 @@ use crate::{
     name,
     plain::plain,
     say::{Paint, Say, millis, print_json},
-    settings::Settings,
+    settings::{Settings, homeless},
     trace::{Place, TraceArgs},
 };
 use exposed::exposed;
@@ -99,7 +99,13 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
 /// A log that cannot be written.
 fn unlogged(args: &DoctorArgs) -> Option<Finding> {
     let config = Config::load(args.place.config.as_deref()).ok()?;
-    let log = Place::new(&TraceArgs::default(), &config).ok()?.log?;
+    let place = Place::new(&TraceArgs::default(), &config).ok()?;
+    if place.is_homeless {
+        let words = format!("the runs of this user are not on record: {}", homeless());
+        let fix = "set HOME to an absolute path, or name a file: --log FILE, REDLATCH_LOG";
+        return Some(Finding::warning(words).fix(fix));
+    }
+    let log = place.log?;
     let error = log.check().err()?;
     let words =
         format!("the log of this user's runs, {}, cannot be written: {error}", log.path.display());

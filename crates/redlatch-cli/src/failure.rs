@@ -1,6 +1,7 @@
 //! What went wrong, in one sentence, and the exit status for it.
 
 use crate::{
+    admit::is_far_from,
     around,
     connecting::{AGAIN, may_recover},
     doctor::user_in,
@@ -454,8 +455,7 @@ impl<'a> Kind<'a> {
         let longest = known().filter_map(Agreement::parse).map(|theirs| theirs.nodes().len()).max();
         if let Some(longest) = longest.filter(|longest| *longest > nodes) {
             let _ = write!(told, "; this host names {nodes} of {longest} nodes");
-            if longest > nodes + 1 {
-                // No command takes that many nodes from clients that are at work.
+            if is_far_from(longest, nodes) {
                 return told + ": give it the list that the others have";
             }
         }

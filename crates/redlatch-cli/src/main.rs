@@ -71,7 +71,7 @@ use std::{
 use trace::{About, Trace, TraceArgs};
 
 fn main() -> Exit {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(cli::typed(env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };

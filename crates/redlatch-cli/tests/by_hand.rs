@@ -210,3 +210,20 @@ fn a_release_after_a_forced_one_says_that_it_may_have_been_taken_away() {
 
     assert!(gone.contains("somebody took it away"), "{gone}");
 }
+
+#[test]
+fn what_a_minority_still_had_of_a_lost_lock_is_said_to_be_released() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let handle = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    for server in [&servers[0], &servers[1]] {
+        server.run(&["DEL", "x"]);
+    }
+
+    let said = redlatch(&sandbox, &["release", handle.trim()]).exits_with(123).stderr;
+
+    assert!(
+        said.contains("; what a node still had of it is released, and no other lock"),
+        "{said}"
+    );
+    assert!(!servers[2].keys().iter().any(|key| key == "x"));
+}

@@ -111,6 +111,25 @@ fn a_majority_down_is_broken_and_a_minority_is_degraded() {
 }
 
 #[test]
+fn one_node_of_three_that_cannot_be_used_is_degraded() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let evict = |server: &Server| {
+        server.run(&["CONFIG", "SET", "maxmemory", "1gb"]);
+        server.run(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    };
+    evict(&servers[2]);
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
+
+    says(&found, "warning  it cannot be a node: it may throw locks away");
+    says(&found, "fix: CONFIG SET maxmemory-policy noeviction");
+    evict(&servers[1]);
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(2).stdout;
+    says(&found, "problem  it cannot be a node: it may throw locks away");
+}
+
+#[test]
 fn a_user_who_may_not_list_locks_is_told_what_is_missing() {
     let rules = "~* resetchannels -@all +eval +evalsha +script|load +get +getrange +set +del +exists \
                  +pexpire +pttl +hmget +hset +ping +info +time +select";

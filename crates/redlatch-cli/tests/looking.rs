@@ -73,6 +73,73 @@ fn a_majority_that_refuses_writes_is_no_majority() {
     assert_eq!(top(&sandbox)["findings"], json!([]));
 }
 
+/// What these commands say of an embedded node on a disk that is full; `None` if this
+/// user may not mount one.
+fn on_a_full_disk(sandbox: &Sandbox, script: &str) -> Option<String> {
+    let disk = sandbox.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=400k none {disk} || {{ echo NO MOUNT; exit 0; }}
+         redlatch() {{ task=$1; shift; command redlatch $task --node file:{disk}/locks.db \"$@\"; }}
+         redlatch acquire backup --ttl 30s > /dev/null || exit 1
+         dd if=/dev/zero of={disk}/filler bs=1k 2> /dev/null
+         {script}",
+        disk = disk.display()
+    );
+    fs::write(sandbox.path("script"), script).unwrap();
+    let ended = start(sandbox.shell("unshare -Urm sh script || echo NO MOUNT")).end();
+    if ended.stdout.starts_with("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here: {}", ended.stderr);
+        return None;
+    }
+    Some(ended.stdout)
+}
+
+#[test]
+fn an_embedded_node_on_a_full_disk_is_no_majority() {
+    let sandbox = Sandbox::embedded();
+    let script = "redlatch run x -- true 2> /dev/null; echo $?
+                  redlatch top --once --json
+                  redlatch doctor; echo $?";
+    let Some(said) = on_a_full_disk(&sandbox, script) else { return };
+
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("122"), "{said}");
+    let seen = json_of(lines.next().unwrap());
+    assert_eq!((&seen["votes"], &seen["held"]), (&json!(0), &json!(1)), "{seen}");
+    assert_eq!(seen["nodes"][0]["standing"], "refusing");
+    assert_eq!(seen["findings"][1]["words"], "refuses writes: its disk is full");
+    says(&said, "\nNo lock can be taken: 0 of 1 nodes may vote, 1 must.\n");
+    says(&said, "problem  refuses writes: its disk is full\n           fix: free some space");
+    assert!(said.ends_with("\n2\n"), "{said}");
+}
+
+#[test]
+fn whoever_names_one_node_of_three_gets_the_same_advice_from_all() {
+    let (servers, sandbox) = with_a_lock();
+    let one = ["--node", &servers[0].url(), "--restart-guard", "on"];
+    let on_one = |args: &[&str]| redlatch(&sandbox, &[args, &one].concat());
+    let fix = "give this host the list that the others have";
+
+    let seen = json_of(&on_one(&["top", "--once", "--json"]).exits_with(0).stdout);
+    says(&on_one(&["doctor"]).exits_with(2).stdout, fix);
+    says(&on_one(&["admit", "--wait"]).exits_with(122).stderr, fix);
+
+    let findings = seen["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["fix"] == fix), "{seen}");
+    assert!(!seen.to_string().contains("--replace"), "{seen}");
+}
+
+#[test]
+fn whoever_waits_for_nodes_without_the_guard_waits_for_nothing() {
+    let sandbox = Sandbox::embedded();
+
+    let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
+
+    says(&waited.stderr, "the restart guard is off, so every node votes as soon as it answers");
+    says(&waited.stdout, "admitted");
+}
+
 #[test]
 fn a_node_that_refuses_writes_is_one_vote_less() {
     let (servers, sandbox) = Sandbox::with_servers(3);

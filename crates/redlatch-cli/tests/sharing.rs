@@ -169,6 +169,24 @@ fn a_home_that_is_relative_is_named_as_such() {
 }
 
 #[test]
+fn whoever_has_no_home_for_a_log_is_told_that_nothing_is_on_record() {
+    let Some(sandbox) = place() else { return };
+    let at_home = |task: &str| {
+        let script = format!("unset XDG_STATE_HOME; mkdir -pm 700 mine; HOME=rel ./command {task}");
+        run_as(&sandbox, ADA, TEAM, &script)
+    };
+    let why = "HOME is relative (rel), and must be absolute";
+
+    let run = at_home("run x --node file:$PWD/mine/x.db -- true").exits_with(0).stderr;
+    let off = at_home("run x --node file:$PWD/mine/x.db --log off -- true").exits_with(0).stderr;
+    let found = at_home("doctor --node file:$PWD/mine/x.db").exits_with(1).stdout;
+
+    assert_eq!(run.matches(&format!("this attempt is not in the log: {why}")).count(), 1, "{run}");
+    assert_eq!(off, "");
+    assert!(found.contains(&format!("the runs of this user are not on record: {why}")), "{found}");
+}
+
+#[test]
 fn a_named_file_is_shared_if_its_directory_is() {
     let Some(sandbox) = place() else { return };
     shared(&sandbox);

@@ -308,7 +308,8 @@ fn whoever_is_killed_is_explained() {
     send("KILL", front.pid());
     let told = log("redlatch was killed");
     assert!(told.contains("sh was killed after"), "{told}");
-    assert!(told.contains("and the command with it; exit 137;"), "{told}");
+    // Whoever saw that does not know the signal.
+    assert!(told.contains("and the command with it; fencing token "), "{told}");
 
     let _ = fs::remove_file(sandbox.path("up"));
     let front = running(&sandbox);
@@ -483,7 +484,7 @@ fn the_signal_that_ended_a_command_or_a_wait_is_told() {
     send("KILL", waiter.pid());
 
     let (told, _) = last(&sandbox, "redlatch was killed while it waited, after ");
-    assert!(told.contains("; exit 137"), "{told}");
+    assert!(!told.contains("exit"), "{told}");
 }
 
 #[test]

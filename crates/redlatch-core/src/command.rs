@@ -289,6 +289,9 @@ pub struct Facts {
     pub evicted: Option<u64>,
     /// Why it would refuse to grant a lock now, whoever asks.
     pub refuses: Option<Refusal>,
+    /// The rules that its user lacks to wake those who wait, and to be woken, as in
+    /// `ACL SETUSER`.
+    pub unwoken: Option<Arc<str>>,
     /// Whether every change is written to disk.
     pub journal: Option<bool>,
     /// How many replicas it has. They are not asked.
@@ -323,6 +326,8 @@ pub enum Refusal {
     MemoryFull,
     /// It cannot save its data.
     CannotSave,
+    /// The disk with its file is full.
+    DiskFull,
     /// Fewer replicas follow it than it insists on.
     TooFewReplicas,
 }
@@ -332,6 +337,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::MemoryFull => "its memory is full (maxmemory)",
             Refusal::CannotSave => "it cannot save its data to disk",
+            Refusal::DiskFull => "its disk is full",
             Refusal::TooFewReplicas => "too few replicas follow it (min-replicas-to-write)",
         })
     }
@@ -348,6 +354,7 @@ impl Facts {
             eviction: None,
             evicted: None,
             refuses: None,
+            unwoken: None,
             journal: None,
             replicas: None,
             clients: None,

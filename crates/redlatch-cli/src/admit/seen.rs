@@ -3,7 +3,7 @@
 //! In:  the nodes' standings, and what they report.
 //! Out: a line for each node, and an error if one of those that were named does not vote.
 
-use super::{cause_for, disagrees, may_vote, node_json, out_for};
+use super::{cause_for, disagrees, may_vote, node_json, out_for, remedy};
 use crate::{
     doctor::refusing,
     exit::Exit,
@@ -13,7 +13,7 @@ use crate::{
 };
 use redlatch::{
     NodeStanding, Standing,
-    observer::{Examined, Observer, Refusal, advice},
+    observer::{Examined, Observer, Refusal},
 };
 use serde_json::{Value, json};
 use std::{
@@ -68,7 +68,7 @@ impl<'a> Seen<'a> {
             words.push_str("; other nodes serve clients with another list, or other times");
         }
         if let Some(quarantine) = self.conflicts().find_map(|node| node.standing.quarantine()) {
-            let advice = advice(&quarantine.cause, "", typed);
+            let advice = remedy(&quarantine.cause, self.standings.len(), "", typed);
             let _ = write!(words, "; waiting does not help: {advice}");
         }
         Some(words)

@@ -13,6 +13,19 @@ fn the_arguments_fit_together() {
     Cli::command().debug_assert();
 }
 
+#[test]
+fn help_for_a_command_is_its_help() {
+    let shown = |line: &str| {
+        let typed = line.split(' ').map(Into::into);
+        Cli::try_parse_from(super::typed(typed)).unwrap_err().to_string()
+    };
+
+    assert_eq!(shown("redlatch help run"), shown("redlatch run --help"));
+    assert_eq!(shown("redlatch help"), shown("redlatch --help"));
+    assert!(shown("redlatch help nonsense").contains("unrecognized subcommand"));
+    assert!(!shown("redlatch run help").contains("COMMAND --help"));
+}
+
 /// Packagers take completions and man pages from `assets`. They are generated from
 /// the arguments: `REDLATCH_BLESS=1 cargo test -p redlatch-cli` updates them.
 #[test]

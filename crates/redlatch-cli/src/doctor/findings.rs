@@ -3,10 +3,17 @@
 //! In:  what every node reported. Out: findings, with fixes.
 
 use super::probe::Listener;
-use crate::{admit::for_now, duration::show, event::Scope, exit::Exit, settings::quoted, share};
+use crate::{
+    admit::{for_now, remedy},
+    duration::show,
+    event::Scope,
+    exit::Exit,
+    settings::quoted,
+    share,
+};
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
-    node::{OtherName, REDIS_PERMISSIONS},
+    node::OtherName,
     observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial, advice},
 };
 use serde::Serialize;
@@ -109,17 +116,12 @@ impl Evidence<'_> {
         (!same).then(|| theirs.as_ref().map_or("settings that are not known".into(), difference))
     }
 
-    /// Whether that node's clients have a list that is longer by more than one node.
-    fn has_many_more(&self, facts: &Facts) -> bool {
-        let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
-        theirs.is_some_and(|theirs| theirs.nodes().len() > self.agreement.nodes().len() + 1)
-    }
-
     /// How many nodes may vote, and do.
     fn votes(&self) -> usize {
         let nodes = self.standings.iter().zip(self.examined);
         let votes = |(stands, node): &(&Standing, &Examined)| {
-            **stands == Standing::Admitted && node.refuses().is_none()
+            let is_tried = !matches!(node.trial, Trial::Failed { .. });
+            **stands == Standing::Admitted && node.refuses().is_none() && is_tried
         };
         nodes.filter(votes).count()
     }
@@ -153,16 +155,17 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
         let mut of_node = match &node.facts {
             Ok(facts) => {
                 let guarded = guarded(facts, &node.node, at, evidence);
-                guarded.into_iter().chain(examine(facts, node, evidence)).collect()
+                guarded.into_iter().chain(examine(facts, at, evidence)).collect()
             }
             Err(fault) => vec![match evidence.listeners[at] {
                 Some(listener) => mistaken(listener, &node.address, evidence),
-                None => unfit(fault, &evidence.users[at], evidence),
+                None => unfit(fault, evidence),
             }],
         };
         of_node.extend(match node.refuses() {
             Some(why) => Some(evidence.refusing(why)),
-            None => trial(&node.trial, &evidence.users[at], evidence.prefix),
+            None => trial(&node.trial, &evidence.users[at], evidence.prefix)
+                .map(|Finding { words, fix, .. }| Finding { fix, ..evidence.one_less(words) }),
         });
         for finding in &mut of_node {
             finding.node = Some(node.node.to_string());
@@ -236,6 +239,7 @@ pub(crate) fn refusing(why: Refusal) -> Finding {
     match why {
         Refusal::MemoryFull => finding.fix("give it more memory (maxmemory), or delete other data"),
         Refusal::CannotSave => finding.fix("make room on its disk; its log says what fails"),
+        Refusal::DiskFull => finding.fix(MAKE_ROOM),
         Refusal::TooFewReplicas => finding.fix("CONFIG SET min-replicas-to-write 0"),
         _ => finding,
     }
@@ -266,17 +270,20 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
     )))
 }
 
-fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
-    let prefix = evidence.prefix;
+fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
     let finding = match fault {
         // Our scripts cannot even be tried there.
         Fault::Unfit(why) if why.starts_with("MISCONF") => {
             return evidence.refusing(Refusal::CannotSave);
         }
-        Fault::Unfit(why) | Fault::WrongAddress(why) => {
-            // The command that grants it is the fix.
-            let why = why.split("; grant it: ").next().unwrap_or(why);
-            Finding::problem(format!("it cannot be a node: {why}"))
+        // Nobody can connect with such a list.
+        Fault::WrongAddress(why) => Finding::problem(format!("it cannot be a node: {why}")),
+        Fault::Unfit(why) => {
+            let (why, fix) = match why.split_once("; grant it: ") {
+                Some((why, fix)) => (why, Some(fix.to_owned())),
+                None => (&**why, None),
+            };
+            Finding { fix, ..evidence.one_less(format!("it cannot be a node: {why}")) }
         }
         fault if evidence.has_majority() => {
             Finding::warning(format!("it does not answer: {fault}; the others work without it"))
@@ -284,14 +291,17 @@ fn unfit(fault: &Fault, user: &str, evidence: &Evidence<'_>) -> Finding {
         fault => Finding::problem(format!("it does not answer: {fault}")),
     };
     let words = fault.to_string();
-    if is_permission(&words) {
-        finding.fix(acl_line(user, prefix))
-    } else if words.contains("maxmemory-policy") {
+    if words.contains("maxmemory-policy") {
         finding.fix(KEEP)
+    } else if words.contains("disk is full") {
+        finding.fix(MAKE_ROOM)
     } else {
         finding
     }
 }
+
+/// What helps an embedded node whose disk is full.
+const MAKE_ROOM: &str = "free some space on the disk that it is on";
 
 /// The command that stops a server from evicting keys.
 const KEEP: &str = "CONFIG SET maxmemory-policy noeviction";
@@ -302,13 +312,8 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         let words = format!("its clients have {theirs}");
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
-        let fix = if evidence.has_many_more(facts) {
-            // No command takes that many nodes from clients that are at work.
-            "give this host the list that the others have".into()
-        } else {
-            advice(&Cause::Disagrees(None), name, evidence.typed)
-        };
-        let fix = other + &fix;
+        let cause = Cause::Disagrees(facts.agreement.clone());
+        let fix = other + &remedy(&cause, evidence.examined.len(), name, evidence.typed);
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
@@ -359,7 +364,8 @@ fn unguarded(evidence: &Evidence<'_>) -> Option<Finding> {
         .then(|| finding.fix("restart_guard = \"on\", for all who share the nodes"))
 }
 
-fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Finding> {
+fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
+    let (node, user) = (&evidence.examined[at], &evidence.users[at]);
     let mut findings = Vec::new();
     let policy = facts.eviction.as_deref();
     match policy {
@@ -404,9 +410,17 @@ fn examine(facts: &Facts, node: &Examined, evidence: &Evidence<'_>) -> Vec<Findi
         findings.push(Finding::warning(words));
     }
     findings.extend(crowded(facts));
+    findings.extend(unwoken(facts, user));
     let limit = node_timeout(evidence.ttl, evidence.node_timeout);
     findings.extend(speed(node.round_trip, limit, evidence.ttl));
     findings
+}
+
+/// A user who may take locks, but not wake others or be woken.
+fn unwoken(facts: &Facts, user: &str) -> Option<Finding> {
+    let lacks = facts.unwoken.as_deref()?;
+    let words = format!("those who wait are woken late: this user lacks {lacks}");
+    Some(Finding::warning(words).fix(format!("ACL SETUSER {user} {lacks}")))
 }
 
 /// A server to which nearly all the clients that it accepts are connected.
@@ -447,7 +461,8 @@ fn trial(trial: &Trial, user: &str, prefix: &str) -> Option<Finding> {
     let Trial::Failed { vote, .. } = trial else { return None };
     let finding = Finding::problem(trial.to_string());
     // To a script that may not read a key, the key looks gone.
-    let denied = matches!(vote, Vote::Gone) || is_permission(&vote.to_string());
+    let words = vote.to_string();
+    let denied = matches!(vote, Vote::Gone) || (is_permission(&words) && words.contains(" key"));
     Some(if denied { finding.fix(acl_line(user, prefix)) } else { finding })
 }
 
@@ -457,15 +472,10 @@ fn is_permission(words: &str) -> bool {
         || words.contains("permission")
 }
 
-/// The command that gives a user exactly the permissions that locks need.
+/// The command that lets a user lock names that start with this.
 fn acl_line(user: &str, prefix: &str) -> String {
-    if prefix == UNNAMED {
-        return format!(
-            "ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~* (or, instead of ~*, the names that \
-             it may lock; --prefix checks them)"
-        );
-    }
-    format!("ACL SETUSER {user} {REDIS_PERMISSIONS} ~redlatch:* ~{prefix}*")
+    let keys = if prefix == UNNAMED { "redlatch:" } else { prefix };
+    format!("ACL SETUSER {user} ~{keys}*")
 }
 
 /// How the name of the test lock starts if nobody says. No job can lock such a name.
@@ -570,14 +580,14 @@ mod tests {
     use redlatch::Holder;
 
     #[test]
-    fn a_denied_command_is_answered_with_the_line_that_allows_it() {
-        let denied = Fault::Refused("NOPERM this user has no permissions".into());
+    fn a_denied_key_is_answered_with_the_line_that_allows_it() {
+        let denied = "NOPERM this user has no permissions to access one of the keys";
+        let denied = Fault::Refused(denied.into());
         let failed = Trial::Failed { step: "take", vote: Vote::Failed(denied) };
 
         let fix = trial(&failed, "ada", "deploy:").unwrap().fix.unwrap();
 
-        assert!(fix.starts_with("ACL SETUSER ada ") && fix.ends_with(" ~deploy:*"), "{fix}");
-        assert!(fix.contains("+evalsha"), "{fix}");
+        assert_eq!(fix, "ACL SETUSER ada ~deploy:*");
         let held = Trial::Failed { step: "take", vote: Vote::Held(Holder::default()) };
         assert_eq!(trial(&held, "ada", "").unwrap().fix, None);
     }

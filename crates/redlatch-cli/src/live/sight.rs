@@ -5,7 +5,7 @@ use super::{
     node::{Node, Stands},
 };
 use crate::{
-    admit::{cause_for, for_another, for_now, is_unbegun},
+    admit::{cause_for, for_another, for_now, is_unbegun, remedy},
     doctor::{Finding, clocks, endless, node_timeout, refusing, speed, unlisted, user_in},
     duration::show,
     failure::Failure,
@@ -16,7 +16,7 @@ use crate::{
 };
 use redlatch::{
     Fault, FencingToken, LockState, Standing,
-    observer::{Examined, Listed, Listing, Observer, advice},
+    observer::{Examined, Listed, Listing, Observer},
 };
 use std::{
     sync::Arc,
@@ -104,7 +104,8 @@ impl Looker {
                 has_begun = facts.map(|facts| !is_unbegun(&out, facts));
                 let out_for = facts.map_or_else(|| for_another(&out), |facts| for_now(&out, facts));
                 let finding = Finding::warning(format!("{out_for}: {cause}"));
-                found.push(finding.fix(advice(&out.cause, &node.node, &self.typed)));
+                let nodes = self.observer.nodes().count();
+                found.push(finding.fix(remedy(&out.cause, nodes, &node.node, &self.typed)));
                 (Stands::Quarantined, out.remaining, Some(cause))
             }
             Standing::Failed(fault) => failed(&fault, &mut found),

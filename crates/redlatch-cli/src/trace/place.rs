@@ -9,7 +9,7 @@ use super::{
     record::{Record, Task},
     syslog,
 };
-use crate::{config::Config, metrics::TextFile, size};
+use crate::{config::Config, metrics::TextFile, settings::homeless, size};
 use clap::Args;
 use std::{
     env, io,
@@ -89,10 +89,13 @@ impl Place {
     /// Writes a record everywhere. Returns why it is not in the log, or not counted, in
     /// words.
     pub(crate) fn write(&self, record: &Record) -> Result<(), String> {
-        let logged = self
-            .log
-            .as_ref()
-            .map_or(Ok(()), |log| log.append(record).map_err(|error| unwritten(&log.path, &error)));
+        let logged = match &self.log {
+            Some(log) => log.append(record).map_err(|error| unwritten(&log.path, &error)),
+            None if self.is_homeless => {
+                Err(format!("this attempt is not in the log: {}", homeless()))
+            }
+            None => Ok(()),
+        };
         // Where nothing listens, there is no syslog. A run is told when it is over.
         if let Some(socket) = self.syslog.as_ref().filter(|_| !record.is_open()) {
             let _ = syslog::send(socket, record, logged.as_ref().err());

@@ -21,12 +21,12 @@ use super::{
 use crate::{driver::clock::wall_micros, node::Store};
 use redlatch_core::{
     Command, Facts, Fault, FencingToken, HeldKey, Identity, KeyState, Ledger, Page, Proposal,
-    Quarantine, Reply, Resource, Resources, Token, Vote, Wake,
+    Quarantine, Refusal, Reply, Resource, Resources, Token, Vote, Wake,
     fence::{register, registers},
     glob,
     resource::MAX_RESOURCES,
 };
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, params};
 use std::{
     cell::RefCell,
     path::{Path, PathBuf},
@@ -41,6 +41,15 @@ const SWEEP: usize = MAX_RESOURCES + 8;
 
 /// How many locks are listed at once.
 const PAGE: i64 = 200;
+
+/// Changes nothing, but writes every page that a lock is written to. No lock has an
+/// empty name.
+const NO_CHANGE: &str = "
+    UPDATE node SET floor = floor;
+    UPDATE fences SET number = number WHERE register = (SELECT max(register) FROM fences);
+    INSERT INTO locks VALUES (x'', x'', 0);
+    DELETE FROM locks WHERE name = x'';
+";
 
 /// An open database.
 #[derive(Debug)]
@@ -351,6 +360,20 @@ impl Database {
         })
     }
 
+    /// Why no lock can be written, found out by writing as much as a lock is. It waits
+    /// for nobody: who can write proves that the file can be written.
+    fn refusal(&mut self) -> Option<Refusal> {
+        self.connection.busy_timeout(Duration::ZERO).ok()?;
+        let write = || self.connection.execute_batch(NO_CHANGE);
+        let written = in_transaction(&self.connection, "BEGIN IMMEDIATE", write);
+        let _ = opening::wait_patiently(&mut self.connection);
+        match written.err()?.sqlite_error_code()? {
+            ErrorCode::DiskFull => Some(Refusal::DiskFull),
+            ErrorCode::SystemIoFailure | ErrorCode::ReadOnly => Some(Refusal::CannotSave),
+            _ => None,
+        }
+    }
+
     /// The lock of that name, unless it has expired.
     fn find(&self, now: i64, resource: &Resource) -> Outcome<Option<Row>> {
         let live = "SELECT value, deadline FROM locks WHERE name = ?1 AND deadline > ?2";
@@ -393,7 +416,10 @@ impl Drop for Database {
 
 impl Store for Database {
     fn execute(&mut self, command: &Command) -> Result<Reply, Fault> {
-        let outcome = self.carry_out(command);
+        let mut outcome = self.carry_out(command);
+        if let (Command::Examine, Ok(Reply::Facts(facts))) = (command, &mut outcome) {
+            facts.refuses = self.refusal();
+        }
         // If we die here, what is reserved lapses: that costs time, and nothing else.
         for (reached, wake) in self.outgoing.get_mut().drain(..) {
             if outcome.is_ok() {

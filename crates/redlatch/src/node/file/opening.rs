@@ -167,7 +167,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// `SQLite`'s own handler soon sleeps for 100 ms at a time, longer than many locks live.
-fn wait_patiently(connection: &mut Connection) -> rusqlite::Result<()> {
+pub(super) fn wait_patiently(connection: &mut Connection) -> rusqlite::Result<()> {
     thread_local! {
         static SINCE: Cell<Instant> = Cell::new(Instant::now());
     }

@@ -389,12 +389,16 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
     })
 }
 
-/// The command that grants what is missing, and the names to lock.
+/// The command that grants all that we run. It takes nothing away, and names no keys and
+/// channels: a server refuses patterns for a user who has all of them.
 fn acl_hint() -> String {
-    format!(
-        "grant it: {ANY_USER}{REDIS_PERMISSIONS} ~redlatch:* ~* (or, instead of ~*, the names that it \
-         may lock)"
-    )
+    let commands = REDIS_PERMISSIONS.split(' ').filter(|rule| rule.starts_with('+'));
+    grant(&commands.collect::<Vec<_>>().join(" "))
+}
+
+/// The command that adds these rules to those of the user.
+fn grant(rules: &str) -> String {
+    format!("grant it: {ANY_USER}{rules}")
 }
 
 /// Asks the server which of the commands we need this user may not run.
@@ -411,12 +415,14 @@ fn permissions(value: &Value<'_>) -> Result<(), Fault> {
         )),
         Value::Text(missing) => {
             let missing = text_of(missing);
-            Err(match missing.strip_prefix("unknown ") {
-                Some(renamed) => unfit(&format!(
+            if let Some(renamed) = missing.strip_prefix("unknown ") {
+                return Err(unfit(&format!(
                     "it does not know {renamed}: renamed or switched off; give it back its name"
-                )),
-                None => unfit(&format!("NOPERM: this user may not run {missing}; {}", acl_hint())),
-            })
+                )));
+            }
+            let rules = missing.replace("', '", " +").replacen('\'', "+", 1);
+            let hint = grant(rules.trim_end_matches('\''));
+            Err(unfit(&format!("NOPERM: this user may not run {missing}; {hint}")))
         }
         other => Err(refusal(other).unwrap_or_else(|| unfit("it cannot run scripts"))),
     }

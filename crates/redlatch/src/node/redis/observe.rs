@@ -114,6 +114,7 @@ pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
         eviction: field("maxmemory_policy").filter(|_| is_limited).map(Arc::from),
         evicted: number("evicted_keys"),
         refuses: kept.get(Ledger::NAMES.len()).and_then(refusal),
+        unwoken: kept.get(Ledger::NAMES.len() + 1).and_then(rules),
         journal: number("aof_enabled").map(|enabled| enabled == 1),
         replicas: number("connected_slaves").and_then(|count| count.try_into().ok()),
         clients: number("connected_clients"),
@@ -125,6 +126,12 @@ pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
     };
     ledger(kept).tell(&mut facts);
     Some(facts)
+}
+
+/// The rules that the user lacks, if any.
+fn rules(lacks: &Value<'_>) -> Option<Arc<str>> {
+    let Value::Text(lacks) = lacks else { return None };
+    str::from_utf8(lacks).ok().filter(|lacks| !lacks.is_empty()).map(Arc::from)
 }
 
 /// Why a write was refused. That this user may not write says nothing about the server.

@@ -5,7 +5,8 @@
 -- server may evict keys.
 -- Returns {INFO, {seconds, microseconds} or false, 1 if provably nothing was flushed
 -- since the server started, else 0, highest, admitted, agreement, reserved, watched, the
--- error that a write would get}; what is missing is false or ''.
+-- error that a write would get, the rules that this user lacks to be woken}; what is
+-- missing is false or ''.
 local node = KEYS[1]
 local info, stats = redis.call('INFO'), redis.call('INFO', 'commandstats')
 -- Commands that empty a database, or hide that this was done. Servers before 7
@@ -32,6 +33,25 @@ if guard == '' then
   -- Nobody has this key, so nothing is written.
   local write = redis.pcall('SET', 'redlatch:none', '', 'XX')
   kept[6] = write and write.err or false
+  -- Nobody listens to this channel. Servers before 7 only tell by doing it.
+  local channel, check, lacks = 'redlatch:wake:none', redis.acl_check_cmd, {}
+  local function may(...)
+    local is_known, is_allowed = pcall(check, ...)
+    return not is_known or is_allowed
+  end
+  if not check or not may('PUBLISH', channel, '') then
+    local sent = redis.pcall('PUBLISH', channel, '')
+    local err = type(sent) == 'table' and sent.err or ''
+    if string.find(err, 'channel') then
+      lacks[1] = '&redlatch:*'
+    elseif string.find(err, 'run th') then
+      lacks[1] = '+publish'
+    end
+  end
+  if check and lacks[1] ~= '&redlatch:*' and not may('SUBSCRIBE', channel) then
+    lacks[#lacks + 1] = '+subscribe'
+  end
+  kept[7] = table.concat(lacks, ' ')
 end
 if guard == '' or not time then
   return {info, time, intact, unpack(kept)}
