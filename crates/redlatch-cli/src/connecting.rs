@@ -1,12 +1,6 @@
 //! Connecting to nodes that may be down for a while.
 
-use crate::{
-    duration::show,
-    failure::{Failure, is_sentinel},
-    reminder::Reminder,
-    say::Say,
-    settings::Settings,
-};
+use crate::{duration::show, failure::Failure, reminder::Reminder, say::Say, settings::Settings};
 use redlatch::{ConnectError, Fault, Locks, Vote};
 use std::time::{Duration, Instant};
 
@@ -54,9 +48,7 @@ pub(crate) fn may_recover(error: &ConnectError) -> bool {
         ConnectError::NoQuorum(_) => true,
         ConnectError::Unfit(votes) => votes.iter().all(|node| match &node.vote {
             Vote::Failed(Fault::WrongAddress(_)) => false,
-            Vote::Failed(Fault::Unfit(why)) => {
-                !node.address.starts_with("file:") && !is_sentinel(why)
-            }
+            Vote::Failed(Fault::Unfit(_)) => !node.address.starts_with("file:"),
             _ => true,
         }),
         _ => false,

@@ -194,10 +194,9 @@ impl From<ConnectError> for Failure {
 fn unfit(votes: &Votes) -> Failure {
     let told = votes.iter().filter_map(|node| match &node.vote {
         Vote::Failed(Fault::Unfit(why) | Fault::WrongAddress(why)) => {
-            let why = if is_sentinel(why) { SENTINEL } else { why };
             let path = node.address.strip_prefix("file:").map(Path::new);
             let obstacle = path.and_then(share::obstacle);
-            Some((node.label().into_owned(), obstacle.unwrap_or_else(|| why.to_owned())))
+            Some((node.label().into_owned(), obstacle.unwrap_or_else(|| why.to_string())))
         }
         _ => None,
     });
@@ -216,14 +215,6 @@ fn by_reason(told: impl Iterator<Item = (String, String)>, what: &str) -> Vec<St
     }
     reasons.iter().map(|(nodes, why)| format!("{}{what}: {why}", nodes.join(", "))).collect()
 }
-
-/// Every server that can be a node knows scripts; a Sentinel does not.
-pub(crate) fn is_sentinel(why: &str) -> bool {
-    why.contains("unknown command 'SCRIPT'") || why.contains("unknown command `SCRIPT`")
-}
-
-const SENTINEL: &str = "it knows no scripts, so it may be a Sentinel; name the servers themselves \
-                        (`redlatch doctor` tells more)";
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {

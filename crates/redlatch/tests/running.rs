@@ -1,6 +1,6 @@
 //! Work under a lock, and what its guard shows of itself.
 
-use redlatch::{LockError, Locks, Lost, RunError, testing::Nodes};
+use redlatch::{LockError, Lost, RunError, testing::Nodes};
 use std::{error::Error, time::Duration};
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn a_node_that_was_not_waited_for_is_shown_as_such() {
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_token_is_cancelled_at_once_when_the_lock_is_lost_or_released() {
     let nodes = Nodes::new(3);
-    let locks: Locks = nodes.locks();
+    let locks: redlatch::Locks = nodes.locks();
     let (lost, kept) = (locks.lock("a").await.unwrap(), locks.lock("b").await.unwrap());
     let (first, second) = (lost.cancellation_token(), kept.cancellation_token());
 
