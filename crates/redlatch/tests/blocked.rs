@@ -149,6 +149,54 @@ fn the_keeper_closes_its_connections_when_the_runtime_is_awake_again() {
 }
 
 #[test]
+fn a_guard_that_a_blocked_runtime_dropped_is_released_by_the_keeper() {
+    let fleet = Fleet::of(3);
+    let urls = fleet.servers.urls();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+
+    runtime.block_on(async {
+        let locks = support::patient().nodes(urls).connect().await.unwrap();
+        let guard = locks.lock(NAME).ttl(30 * SEC).await.unwrap();
+        let lease = guard.lease();
+
+        drop(guard);
+
+        assert!(!lease.is_held(), "nobody holds it any more");
+        redlatch_testbed::eventually(LIMIT, || fleet.keys().is_empty()); // blocks
+        locks.settled().await;
+    });
+}
+
+/// The engine's task was woken by a worker that then works on without yielding.
+#[test]
+fn what_a_busy_worker_gave_up_is_undone_by_another() {
+    let fleet = Fleet::of(3);
+    let urls = fleet.servers.urls();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+
+    runtime.block_on(async move {
+        let first = support::patient().nodes(&urls).connect().await.unwrap();
+        let second = support::patient().nodes(&urls).connect().await.unwrap();
+        let _guard = first.lock(NAME).ttl(30 * SEC).await.unwrap();
+        let worker = async move {
+            let line = format!("redlatch:waits:{NAME}");
+            let waits = || fleet.servers[0].run(&["EXISTS", &line]).int() == Some(1);
+            let mut waiting = Box::pin(second.lock(NAME).wait(LIMIT).into_future());
+            let waited = tokio::select! {
+                result = &mut waiting => panic!("{result:?}"),
+                () = support::soon("it waits in line", waits) => (),
+            };
+
+            drop(waiting);
+
+            redlatch_testbed::eventually(LIMIT, || !waits()); // never yields
+            waited
+        };
+        tokio::spawn(worker).await.unwrap();
+    });
+}
+
+#[test]
 fn the_keeper_renews_the_lease_of_a_blocked_runtime_no_longer_than_max_hold() {
     let fleet = Fleet::of(3);
     let blocked = Blocked::holding(&fleet, vec![NAME.to_owned()], TTL, 2 * TTL);

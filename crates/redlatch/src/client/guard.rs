@@ -278,7 +278,7 @@ impl Guard {
     /// Releases the lock in the background.
     fn cancel(&self) {
         self.lease.release_span().record("outcome", "background");
-        self.lease.handle.tell(Ask::Cancel(self.lease.cell.op));
+        self.lease.handle.abandon(&self.lease.cell);
     }
 }
 
@@ -330,7 +330,7 @@ impl CancelOnDrop<'_> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if self.armed {
-            self.lease.handle.tell(Ask::Cancel(self.lease.cell.op));
+            self.lease.handle.abandon(&self.lease.cell);
         }
     }
 }

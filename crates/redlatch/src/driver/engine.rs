@@ -145,14 +145,20 @@ impl Engine {
 
     /// Accepts requests from callers. Reads the time, once, before anything is sent.
     fn take_asks(&mut self, cx: &mut Context<'_>) -> usize {
-        let (mut taken, mut read) = (0, None);
+        let (mut taken, mut read, mut wall) = (0, None, None);
         while taken < ASKS_AT_ONCE
             && let Poll::Ready(ask) = self.asks.poll_recv(cx)
         {
-            let Some(ask) = ask else {
+            let Some(mut ask) = ask else {
                 self.closed = true;
                 break;
             };
+            // Those who ask together propose the same number: nodes then read it once.
+            if let Ask::Acquire { order, .. } = &mut ask
+                && let Some(clock) = order.fencing
+            {
+                order.fencing = Some(*wall.get_or_insert(clock));
+            }
             let now = *read.get_or_insert_with(|| self.now());
             self.take_ask(now, ask);
             taken += 1;

@@ -2,8 +2,9 @@
 //!
 //! It signals the loss of a lease in time, whatever the caller's runtime is
 //! doing. When an engine is late with a renewal because its thread is blocked,
-//! it [rescues](rescue) the engine's leases. When a runtime shuts down with
-//! locks still on the nodes, it releases them.
+//! it [rescues](rescue) the engine's leases, and releases those that were dropped
+//! meanwhile. When a runtime shuts down with locks still on the nodes, it releases
+//! them.
 //!
 //! A process forked without `exec` has its parent's memory and none of its
 //! threads. It gets its own keeper with its first lease; the parent's leases
@@ -13,7 +14,7 @@ mod rescue;
 
 use super::{
     clock::Clock,
-    engine::{Ask, Engine, LeaseCell, LeaseEnd, News, Shared},
+    engine::{Ask, Engine, Handle, LeaseCell, LeaseEnd, News, Shared},
 };
 pub(crate) use rescue::Rescue;
 
@@ -46,6 +47,8 @@ const LATE: Duration = Duration::from_millis(10);
 /// Leases that come due one after the other are rescued in batches this far
 /// apart, because each look goes through all of them.
 const PACE: Duration = Duration::from_millis(5);
+/// How long an engine has to learn of a lease that was dropped.
+const UNHEARD: Duration = Duration::from_millis(100);
 
 /// Watches a lease until [`unwatch`] or its end.
 pub(crate) fn watch(cell: &Arc<LeaseCell>) {
@@ -89,6 +92,9 @@ struct Keeper {
     /// The keeper of a process forked from this one.
     forked: OnceLock<Box<Keeper>>,
     leases: Mutex<HashMap<usize, Arc<LeaseCell>>>,
+    /// Leases that were dropped and whose engine has not learned of it, and when we saw
+    /// that.
+    dropped: Mutex<HashMap<usize, Moment>>,
     jobs: mpsc::UnboundedSender<Job>,
     /// When the thread next wakes by itself, in ns.
     wakes_at: AtomicU64,
@@ -133,6 +139,7 @@ fn start() -> Option<Box<Keeper>> {
         process: std::process::id(),
         forked: OnceLock::new(),
         leases: Mutex::default(),
+        dropped: Mutex::default(),
         jobs,
         wakes_at,
     }))
@@ -163,14 +170,25 @@ impl Keeper {
         Moment::from_nanos(self.wakes_at.load(Ordering::Acquire))
     }
 
-    /// Signals the loss of leases whose notice has begun, and rescues late ones.
-    /// Returns when to look again.
+    /// Signals the loss of leases whose notice has begun, rescues late ones, and
+    /// releases those that were dropped if their engine does not. Returns when to look
+    /// again.
     fn look(&self) -> Moment {
         let now = Clock::System.now();
         let mut leases = self.leases();
-        let (mut over, mut late) = (Vec::new(), Vec::new());
+        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        dropped.retain(|key, _| leases.contains_key(key));
+        let (mut over, mut late, mut unheard) = (Vec::new(), Vec::new(), Vec::new());
         let mut next = if leases.is_empty() { Moment::NEVER } else { now.after(LONGEST_SLEEP) };
-        leases.retain(|_, cell| {
+        leases.retain(|key, cell| {
+            if cell.is_released() {
+                let until = dropped.entry(*key).or_insert(now).after(UNHEARD);
+                next = next.min(until);
+                if now >= until {
+                    unheard.push(cell.clone());
+                }
+                return now < until;
+            }
             let deadlines = cell.deadlines();
             if now >= deadlines.notice_at {
                 over.push(cell.clone());
@@ -185,9 +203,10 @@ impl Keeper {
         });
         // Still under the lock: a lease added now sees when we wake.
         self.wakes_at.store(next.as_nanos(), Ordering::Release);
-        drop(leases);
+        drop((leases, dropped));
         end(&over);
         rescue::all(late);
+        rescue::release(&unheard);
         next
     }
 }
@@ -249,17 +268,21 @@ async fn carry_out(shared: Arc<Shared>, left: Vec<(Resources, Token)>, done: ans
     let (engine, handle) = Engine::new(shared.passing());
     tokio::spawn(engine);
     for (resources, token) in left {
-        let op: OpId = handle.next_op();
-        let terms = terms.clone();
-        let usable_until = Clock::System.now();
-        let hold_until = lease::hold_until(usable_until, &terms);
-        let (keeps, fence) = (false, None);
-        let adopted = Adopted { resources, terms, token, usable_until, hold_until, keeps, fence };
-        handle.tell(Ask::Adopt { op, adopted, cell: None });
-        handle.tell(Ask::Cancel(op));
+        release(&handle, resources, token, terms.clone());
     }
     handle.settled().await;
     let _ = done.send(());
+}
+
+/// Has an engine release a lock that another one has left.
+fn release(engine: &Handle, resources: Resources, token: Token, terms: Terms) {
+    let op: OpId = engine.next_op();
+    let usable_until = Clock::System.now();
+    let hold_until = lease::hold_until(usable_until, &terms);
+    let (keeps, fence) = (false, None);
+    let adopted = Adopted { resources, terms, token, usable_until, hold_until, keeps, fence };
+    engine.tell(Ask::Adopt { op, adopted, cell: None });
+    engine.tell(Ask::Cancel(op));
 }
 
 /// The same in a test's virtual time: in-memory nodes answer immediately, or

@@ -123,6 +123,12 @@ impl LeaseCell {
         !self.ended.load(Ordering::Acquire) && self.shared.clock.now() < self.ends_at()
     }
 
+    /// Whether its owner released it.
+    pub(crate) fn is_released(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+            && matches!(self.state().end.as_deref(), Some(LeaseEnd::Released))
+    }
+
     /// Why it is over, once it is.
     pub(crate) fn why(&self) -> Option<LeaseEnd> {
         let state = self.state();

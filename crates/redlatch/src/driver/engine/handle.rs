@@ -1,6 +1,6 @@
 //! How callers talk to an engine.
 
-use super::{Engine, LeaseCell, meter::Meter, node_log::NodeLog};
+use super::{Engine, LeaseCell, LeaseEnd, meter::Meter, node_log::NodeLog};
 use crate::{
     client::advice::Vouching,
     driver::{clock::Clock, keeper::Rescue},
@@ -25,7 +25,10 @@ use std::{
     thread,
     time::Duration,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    runtime::RuntimeFlavor,
+    sync::{mpsc, oneshot},
+};
 
 /// What an engine shares with its callers and the keeper.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub(crate) struct Shared {
     has_news: AtomicBool,
     /// The keeper's own engine, while this one is blocked.
     pub(crate) rescue: Mutex<Weak<Rescue>>,
+    /// A task is on its way that [makes room](make_room) for the engine.
+    makes_room: AtomicBool,
 }
 
 /// What the keeper did to a lease.
@@ -81,6 +86,7 @@ impl Shared {
             news: Mutex::default(),
             has_news: AtomicBool::new(false),
             rescue: Mutex::default(),
+            makes_room: AtomicBool::new(false),
         }
     }
 
@@ -253,6 +259,14 @@ impl Handle {
         let _ = self.asking.send(ask);
     }
 
+    /// Releases a lease in the background. It is over at once, whenever the engine learns
+    /// of it.
+    pub(crate) fn abandon(&self, cell: &LeaseCell) {
+        cell.end(LeaseEnd::Released);
+        self.tell(Ask::Cancel(cell.op));
+        make_room(&self.shared);
+    }
+
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, Stopped> {
         self.put(ask).await.map_err(|_| Stopped)
     }
@@ -274,7 +288,8 @@ impl Handle {
     pub(crate) fn acquire(&self, order: Order) -> Acquire {
         let op = self.next_op();
         let answered = self.put(|answer| Ask::Acquire { op, order, answer });
-        Acquire { asking: self.asking.clone(), op: Some(op), answered }
+        let (asking, shared) = (self.asking.clone(), self.shared.clone());
+        Acquire { asking, shared, op: Some(op), answered }
     }
 
     pub(crate) async fn extend(
@@ -366,9 +381,25 @@ pub(crate) fn spawn_thread(shared: Shared) -> io::Result<Handle> {
     Ok(handle)
 }
 
+/// Lets idle workers of a multi-threaded runtime run the engine, if it was just woken by
+/// one that does not wait for it. A task that a worker wakes stays with that worker until
+/// its present task yields, which may be never; the next one it wakes pushes the first
+/// out to where the others look.
+fn make_room(shared: &Arc<Shared>) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    if runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+        && !shared.is_forked()
+        && !shared.makes_room.swap(true, Ordering::AcqRel)
+    {
+        let shared = shared.clone();
+        runtime.spawn(async move { shared.makes_room.store(false, Ordering::Release) });
+    }
+}
+
 /// A lock request in progress.
 pub(crate) struct Acquire {
     asking: mpsc::UnboundedSender<Ask>,
+    shared: Arc<Shared>,
     op: Option<OpId>,
     answered: oneshot::Receiver<Result<Arc<LeaseCell>, AcquireError>>,
 }
@@ -387,6 +418,7 @@ impl Drop for Acquire {
     fn drop(&mut self) {
         if let Some(op) = self.op {
             let _ = self.asking.send(Ask::Cancel(op));
+            make_room(&self.shared);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Extends the leases of a blocked engine.
+//! Looks after the leases of a blocked engine.
 //!
-//! In:  leases that are due, the most urgent first.
-//! Out: leases that end later, or a signalled loss.
+//! In:  leases that are due, the most urgent first, and leases that were dropped.
+//! Out: leases that end later, or a signalled loss; locks that are released.
 //!
 //! One engine serves all leases of a [`Shared`], so a node has only one extra
 //! connection however many there are. It opens with the first lease, closes
@@ -49,6 +49,15 @@ pub(super) fn all(mut late: Vec<(Moment, Arc<LeaseCell>)>) {
     }
 }
 
+/// Releases these leases, which were dropped.
+pub(super) fn release(dropped: &[Arc<LeaseCell>]) {
+    for cell in dropped {
+        let rescue = Rescue::of(&cell.shared);
+        let LeaseCell { resources, token, terms, .. } = &**cell;
+        super::release(&rescue.handle, resources.clone(), token.clone(), terms.clone());
+    }
+}
+
 impl Rescue {
     /// Returns the one for `shared`, started if there is none. Call it on the
     /// keeper's thread.
@@ -57,7 +66,10 @@ impl Rescue {
         if let Some(running) = slot.upgrade() {
             return running;
         }
-        tracing::warn!("a runtime is blocked: its leases are extended over other connections");
+        tracing::warn!(
+            "the engine does not run, since its runtime is blocked: its leases are looked after \
+             over other connections"
+        );
         let (engine, handle) = Engine::new(shared.passing());
         tokio::spawn(engine);
         let started = Arc::new(Rescue { handle, turns: Semaphore::new(AT_ONCE) });
