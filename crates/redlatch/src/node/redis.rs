@@ -5,6 +5,7 @@ mod link;
 mod look;
 mod observe;
 mod password;
+mod plain;
 mod resp;
 mod runs;
 mod scripts;

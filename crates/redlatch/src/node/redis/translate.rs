@@ -44,24 +44,12 @@ pub(super) fn write(
     let may_evict: &[u8] = if may_evict { b"1" } else { b"" };
     let mut digits = Digits::default();
     match command {
-        Command::Take { resources, token, ttl, fence: None, fingerprint, place } => {
+        Command::Take { resources, token, ttl, fence: None, place, .. } => {
             let ttl = digits.of(millis(*ttl));
-            match (resources.single(), place) {
-                // Plain Redlock, to the letter.
-                (Some(only), None) if fingerprint.is_none() => {
-                    let key = only.as_bytes();
-                    write_command(out, &[b"SET", key, token.as_bytes(), b"NX", b"PX", ttl]);
-                }
-                (_, None) => {
-                    let arguments = [marker, token.as_bytes(), ttl];
-                    write_script(out, naming, Script::Take, resources, &arguments);
-                }
-                (_, Some(place)) => {
-                    let place = PlaceText::of(*place);
-                    let arguments = [marker, token.as_bytes(), ttl, place.as_bytes()];
-                    write_script(out, naming, Script::Take, resources, &arguments);
-                }
-            }
+            let place = place.map(PlaceText::of);
+            let place = place.as_ref().map_or(&b""[..], PlaceText::as_bytes);
+            let arguments = [marker, token.as_bytes(), ttl, place];
+            write_script(out, naming, Script::Take, resources, &arguments);
         }
         Command::Take { resources, token, ttl, fence: Some(proposal), place, .. } => {
             let place = place.map(PlaceText::of);

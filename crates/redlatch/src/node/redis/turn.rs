@@ -29,12 +29,23 @@ pub(super) struct Turn {
     skew: Option<u64>,
 }
 
-/// Commands of one kind and with the same TTL.
+/// Commands of one kind, with the same TTL and the same proposal.
 #[derive(Debug)]
 struct Run {
     kind: Kind,
     ttl: Option<u64>,
+    proposed: Option<u64>,
     commands: usize,
+}
+
+impl Run {
+    fn fits(&self, entry: &Entry<'_>) -> bool {
+        (self.kind, self.ttl, self.proposed) == (entry.kind, entry.ttl, entry.proposed)
+    }
+
+    fn words(&self) -> usize {
+        3 + usize::from(self.proposed.is_some()) + self.commands * self.kind.words()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +79,7 @@ impl Kind {
     const fn words(self) -> usize {
         match self {
             Kind::Extend | Kind::Release => 2,
-            Kind::Take | Kind::ExtendFenced | Kind::Leave | Kind::Wait | Kind::Pass => 3,
-            Kind::TakeFenced => 4,
+            _ => 3,
         }
     }
 }
@@ -82,6 +92,9 @@ struct Entry<'a> {
     token: &'a Token,
     /// The place of a take, or the ticket of a release.
     place: Option<Place>,
+    /// What a take proposes.
+    proposed: Option<u64>,
+    /// What an extension carries along.
     number: Option<u64>,
     skew: Option<u64>,
     is_vote: bool,
@@ -98,7 +111,8 @@ impl<'a> Entry<'a> {
                 name: resources.single()?,
                 token,
                 place: *place,
-                number: fence.map(Proposal::micros),
+                proposed: fence.map(Proposal::micros),
+                number: None,
                 skew: fence.map(Proposal::skew_micros),
                 is_vote: true,
                 fingerprint: *fingerprint,
@@ -109,6 +123,7 @@ impl<'a> Entry<'a> {
                 name: resources.single()?,
                 token,
                 place: None,
+                proposed: None,
                 number: fence.map(FencingToken::get),
                 skew: None,
                 is_vote: true,
@@ -127,6 +142,7 @@ impl<'a> Entry<'a> {
                     name: resources.single()?,
                     token,
                     place: ticket.map(|ticket| Place { ticket, known: false }),
+                    proposed: None,
                     number: None,
                     skew: None,
                     is_vote: false,
@@ -138,7 +154,7 @@ impl<'a> Entry<'a> {
     }
 
     fn register(&self) -> Option<u32> {
-        self.number.map(|_| fence::register(self.name))
+        self.proposed.or(self.number).map(|_| fence::register(self.name))
     }
 }
 
@@ -181,8 +197,11 @@ impl Turn {
         self.skew = self.skew.or(entry.skew);
         self.registers.extend(register);
         match self.runs.last_mut() {
-            Some(run) if run.kind == entry.kind && run.ttl == entry.ttl => run.commands += 1,
-            _ => self.runs.push(Run { kind: entry.kind, ttl: entry.ttl, commands: 1 }),
+            Some(run) if run.fits(entry) => run.commands += 1,
+            _ => {
+                let Entry { kind, ttl, proposed, .. } = *entry;
+                self.runs.push(Run { kind, ttl, proposed, commands: 1 });
+            }
         }
     }
 
@@ -199,8 +218,7 @@ impl Turn {
         marker: &[u8],
         naming: Naming<'_>,
     ) {
-        let of_runs = self.runs.iter().map(|run| 3 + run.commands * run.kind.words());
-        let words = 7 + self.registers.len() + of_runs.sum::<usize>();
+        let words = 7 + self.registers.len() + self.runs.iter().map(Run::words).sum::<usize>();
         let (verb, body) = naming.of(Script::Turn);
         let mut digits = Digits::default();
         write_header(out, b'*', words);
@@ -219,6 +237,9 @@ impl Turn {
             write_word(out, run.kind.name());
             write_word(out, digits.of(run.commands as u64));
             write_word(out, run.ttl.map_or(&[], |ttl| digits.of(ttl)));
+            if let Some(proposed) = run.proposed {
+                write_word(out, digits.of(proposed));
+            }
             for entry in entries.by_ref().take(run.commands) {
                 write_entry(out, &entry);
             }

@@ -167,6 +167,8 @@ struct Draw {
     guarded: bool,
     /// How many there are in this turn.
     commands: usize,
+    /// What all takes of this turn propose, if they propose the same.
+    proposed: Option<u64>,
     /// The last reading of the wall clock.
     last: u64,
 }
@@ -188,6 +190,7 @@ impl Draw {
             agreed: 0,
             guarded: false,
             commands: 1,
+            proposed: None,
             last: begin,
         }
     }
@@ -198,6 +201,9 @@ impl Draw {
         self.everyday = self.dice.percent(60);
         self.agreed = usize::from(self.dice.percent(20));
         self.guarded = self.dice.percent(70);
+        self.proposed = None;
+        let together = self.number();
+        self.proposed = self.dice.percent(50).then_some(together);
         (0..self.commands).map(|_| self.command()).collect()
     }
 
@@ -216,8 +222,7 @@ impl Draw {
         let token = self.tokens[self.dice.index(3)].clone();
         // However slow this machine is, nothing expires meanwhile.
         let ttl = self.dice.pick(&[1, 1, 2, 3]) * HOUR;
-        // Ahead of every clock, and within the skew: both settle on the same number.
-        let micros = self.begin + self.dice.between(MINUTES, 2 * MINUTES);
+        let micros = self.number();
         let number = FencingToken::new(micros);
         let fence = number.filter(|_| self.dice.percent(50));
         let agreement = &self.agreements[self.agreed];
@@ -252,6 +257,12 @@ impl Draw {
                 Command::Admit { fingerprint: by, agreement, mark, floor: fence }
             }
         }
+    }
+
+    /// Ahead of every clock, and within the skew: both settle on the same number.
+    fn number(&mut self) -> u64 {
+        let drawn = self.begin + self.dice.between(MINUTES, 2 * MINUTES);
+        self.proposed.unwrap_or(drawn)
     }
 
     /// A ticket of one of a few waiters, all of one client. One that comes by itself came

@@ -9,7 +9,9 @@ use super::{
     servers::release_script,
 };
 use crate::node::{self, Clock, Link, Node, REDIS_PERMISSIONS};
-use redlatch_core::{Command, Fault, FencingToken, Place, Reply, Tag, Ticket, Vote, Waiter, fence};
+use redlatch_core::{
+    Command, Fault, FencingToken, Place, Reply, Tag, Then, Ticket, Vote, Waiter, fence,
+};
 use redlatch_testbed::{Flavour, Server};
 use std::{
     future::poll_fn,
@@ -284,11 +286,11 @@ async fn what_comes_in_while_a_server_has_much_to_do_goes_out_together() {
     tokio::time::pause(); // they wait for a millisecond at most
     let locks = claims(&site, "x", 50);
     for (number, lock) in (0..20).zip(&locks) {
-        link.send(tag(number), lock.take(LONG));
+        link.send(tag(number), lock.release());
     }
     write(&mut *link);
     for (number, lock) in (20..).zip(&locks[20..]) {
-        link.send(tag(number), lock.take(LONG));
+        link.send(tag(number), lock.release());
         write(&mut *link);
     }
     tokio::time::resume();
@@ -298,8 +300,83 @@ async fn what_comes_in_while_a_server_has_much_to_do_goes_out_together() {
         answers.extend(replies(&mut *link, []).await);
     }
 
-    assert!(answers.iter().all(|(_, reply)| is_granted(reply)), "{answers:?}");
+    assert!(answers.iter().all(|(_, reply)| *reply == Reply::Vote(Vote::Gone)), "{answers:?}");
     assert_eq!(calls(&server) - before, 2);
+}
+
+#[tokio::test]
+async fn a_plain_take_needs_no_script_unless_it_is_refused() {
+    for server in every_flavour() {
+        let node = node(&server);
+        let site = Site::new(&*node, PATIENCE);
+        let (locks, mut link) = (claims(&site, "x", 100), site.link());
+        link.identity().await.unwrap();
+        let before = calls(&server);
+
+        let takes = locks.iter().map(|lock| lock.take_in_line(LONG, PLACE));
+        let answers = link.ask_all(takes).await.unwrap();
+        assert!(answers.iter().all(is_granted), "{answers:?}");
+        assert!(calls(&server) - before <= 1, "none, but for names that share a hash");
+        let before = calls(&server);
+
+        let later = claims(&site, "x", 100);
+        let takes = later.iter().map(|lock| lock.take_in_line(LONG, PLACE));
+        let answers = link.ask_all(takes).await.unwrap();
+        for answer in &answers {
+            let Reply::Vote(Vote::Held(holder)) = answer else { panic!("{answer:?}") };
+            assert_eq!(holder.ahead.map(usize::from), Some(0), "in line: {answer:?}");
+        }
+        assert!(calls(&server) - before <= 3, "turns, in calls of 64");
+    }
+}
+
+#[tokio::test]
+async fn a_plain_take_overtakes_nothing_on_its_key() {
+    for server in every_flavour() {
+        let node = node(&server);
+        let site = Site::new(&*node, PATIENCE);
+        let (first, second, mut link) = (site.claim(["a"]), site.claim(["a"]), site.link());
+        let other = site.claim(["b"]);
+        link.granted(first.take_in_line(LONG, PLACE)).await.unwrap();
+
+        let answers = link.ask_all([
+            other.take_in_line(LONG, PLACE),
+            first.release(),
+            second.take_in_line(LONG, PLACE),
+            second.release(),
+            first.take_in_line(LONG, PLACE),
+        ]);
+        let answers = answers.await.unwrap();
+
+        assert!(answers.iter().all(is_granted), "{answers:?}");
+        link.owned(&first).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_plain_take_that_was_undone_meanwhile_does_not_join_the_line() {
+    for server in every_flavour() {
+        let node = node(&server);
+        let (site, mut link) = (Site::new(&*node, PATIENCE), node.open(Clock::System));
+        let (held, undone) = (site.claim(["held"]), site.claim(["held"]));
+        let taken = replies(&mut *link, [held.take(LONG)]).await;
+        assert!(is_granted(&taken[0].1), "{taken:?}");
+
+        server.freeze();
+        link.send(tag(1), undone.take_in_line(LONG, PLACE));
+        write(&mut *link);
+        link.send(tag(2), undone.release_then(Then::Leave(PLACE.ticket)));
+        write(&mut *link);
+        link.send(tag(3), held.line());
+        write(&mut *link);
+        server.thaw();
+        let answers = replies(&mut *link, []).await;
+
+        let to = |number| &answers.iter().find(|(its, _)| *its == tag(number)).unwrap().1;
+        assert!(matches!(to(1), Reply::Vote(Vote::Held(_))), "{answers:?}");
+        assert_eq!(*to(2), Reply::Vote(Vote::Gone));
+        assert!(matches!(to(3), Reply::Line(those) if those.count == 0), "{answers:?}");
+    }
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use super::{
         Address,
         connect::Connection,
         look::{Look, role_changed},
+        plain::PlainTakes,
         resp::Value,
         scripts::{Hashes, Naming},
         translate::{self, MarkerText},
@@ -51,14 +52,17 @@ pub(super) struct Ready {
     wire: Wire,
     marker: MarkerText,
     /// Sent, but not yet among the bytes to be written.
-    queued: VecDeque<(Tag, Command)>,
+    queued: Commands,
+    /// Takes that `SET` refused: to be sent as a script, which joins the line.
+    refused: Commands,
     /// To be sent again, in full: the server did not know the script.
-    again: VecDeque<(Tag, Command)>,
+    again: Commands,
     /// When the queue goes out at the latest, if it waits for company.
     held_until: Option<Pin<Box<Sleep>>>,
+    plain: PlainTakes,
     turn: Turn,
     /// Written, not yet answered.
-    unanswered: VecDeque<(Tag, Command)>,
+    unanswered: Commands,
     /// What the server will answer next, and in which order.
     under_way: VecDeque<Sent>,
     /// How many takes are among all of them.
@@ -74,17 +78,21 @@ pub(super) struct Ready {
 /// What was sent and awaits one answer.
 enum Sent {
     /// The next so many commands.
-    Call(usize, Named),
+    Call(usize, Form),
     /// One question of a re-check.
     Look,
     /// A subscription: answered by a push, or by an error if it is denied.
     Subscription,
 }
 
-/// How a script is named in a command.
+/// How commands were sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum Form {
+    /// One take, as `SET`.
+    Plain,
+    /// As a script, named by its hash.
     ByHash,
+    /// As a script, in full.
     InFull,
 }
 
@@ -98,8 +106,10 @@ impl Ready {
             wire: Wire::new(stream),
             marker: MarkerText::default(),
             queued: VecDeque::new(),
+            refused: VecDeque::new(),
             again: VecDeque::new(),
             held_until: None,
+            plain: PlainTakes::default(),
             turn: Turn::default(),
             unanswered: VecDeque::new(),
             under_way: VecDeque::new(),
@@ -118,7 +128,7 @@ impl Ready {
 
     /// How many commands are unanswered.
     pub(super) fn commands(&self) -> usize {
-        self.queued.len() + self.again.len() + self.unanswered.len()
+        self.queued.len() + self.refused.len() + self.again.len() + self.unanswered.len()
     }
 
     /// Whether nothing is to be sent, and nothing to be answered.
@@ -178,9 +188,9 @@ impl Ready {
 
     /// Returns the commands that were not answered: the connection has ended.
     pub(super) fn unanswered(&mut self) -> impl Iterator<Item = Tag> + '_ {
-        let Ready { unanswered, again, queued, .. } = self;
-        let all = unanswered.drain(..).chain(again.drain(..)).chain(queued.drain(..));
-        all.map(|(tag, _)| tag)
+        let Ready { unanswered, refused, again, queued, .. } = self;
+        let sent = unanswered.drain(..).chain(refused.drain(..)).chain(again.drain(..));
+        sent.chain(queued.drain(..)).map(|(tag, _)| tag)
     }
 
     /// Whether the queue waits for company: the server has much to do, has not answered
@@ -211,15 +221,32 @@ impl Ready {
             }
         }
         let mut queued = std::mem::take(&mut self.queued);
-        self.write_all(&mut queued, Named::ByHash);
+        self.write_plain(&mut queued);
+        self.write_all(&mut queued, Form::ByHash);
         self.queued = queued;
     }
 
+    /// Turns the plain takes into bytes, and leaves the rest.
+    fn write_plain(&mut self, commands: &mut Commands) {
+        if !self.plain.look(commands.iter().map(|(_, command)| command)) {
+            return;
+        }
+        for _ in 0..commands.len() {
+            let Some((tag, command)) = commands.pop_front() else { break };
+            if self.plain.write(self.wire.out(), &command) {
+                self.under_way.push_back(Sent::Call(1, Form::Plain));
+                self.unanswered.push_back((tag, command));
+            } else {
+                commands.push_back((tag, command));
+            }
+        }
+    }
+
     /// Turns commands into bytes, as many into one call as possible.
-    fn write_all(&mut self, commands: &mut VecDeque<(Tag, Command)>, named: Named) {
-        let naming = match named {
-            Named::ByHash => Naming::Hash(&self.hashes),
-            Named::InFull => Naming::Source,
+    fn write_all(&mut self, commands: &mut Commands, form: Form) {
+        let naming = match form {
+            Form::InFull => Naming::Source,
+            _ => Naming::Hash(&self.hashes),
         };
         let (out, run) = (self.wire.out(), &self.server.identity.run);
         while !commands.is_empty() {
@@ -233,7 +260,7 @@ impl Ready {
                 let may_evict = self.server.address.allow_eviction;
                 translate::write(out, command, marker, naming, may_evict);
             }
-            self.under_way.push_back(Sent::Call(together, named));
+            self.under_way.push_back(Sent::Call(together, form));
             self.unanswered.extend(commands.drain(..together));
         }
     }
@@ -253,8 +280,13 @@ impl Ready {
                 continue;
             }
             match self.under_way.pop_front() {
-                Some(Sent::Call(commands, Named::ByHash)) if is_no_script(&value) => {
+                Some(Sent::Call(commands, Form::ByHash)) if is_no_script(&value) => {
                     self.send_again(commands, replies);
+                }
+                Some(Sent::Call(_, Form::Plain))
+                    if value == Value::Nil && joins_line(&self.unanswered, &self.queued) =>
+                {
+                    self.refused.extend(self.unanswered.pop_front());
                 }
                 Some(Sent::Call(commands, _)) => {
                     let (answers, mut is_another) = (answers(&value, commands)?, false);
@@ -278,9 +310,14 @@ impl Ready {
                 None => return Err(Fault::Nonsense("an answer to nothing".into())),
             }
         }
+        if !self.refused.is_empty() {
+            let mut refused = std::mem::take(&mut self.refused);
+            self.write_all(&mut refused, Form::ByHash);
+            self.refused = refused;
+        }
         if !self.again.is_empty() {
             let mut again = std::mem::take(&mut self.again);
-            self.write_all(&mut again, Named::InFull);
+            self.write_all(&mut again, Form::InFull);
         }
         Ok(())
     }
@@ -290,7 +327,7 @@ impl Ready {
     fn send_again(&mut self, commands: usize, replies: &mut Vec<(Tag, Reply)>) {
         let forgotten: Vec<_> = self.unanswered.drain(..commands).collect();
         for (tag, command) in forgotten {
-            if self.released_since(&command) {
+            if released_since(&command, &self.unanswered, &self.queued) {
                 self.takes -= usize::from(is_take(&command));
                 let reason = "NOSCRIPT, and it is not sent again behind its own undo";
                 replies.push((tag, Reply::failed(Fault::Refused(reason.into()))));
@@ -299,17 +336,33 @@ impl Ready {
             }
         }
     }
+}
 
-    /// Whether the undo of this take or plant has been sent behind it.
-    fn released_since(&self, command: &Command) -> bool {
-        let (Command::Take { token, .. } | Command::Plant { token, .. }) = command else {
-            return false;
-        };
-        let later = self.unanswered.iter().chain(&self.queued);
-        later.into_iter().any(|(_, later)| {
-            matches!(later, Command::Release { token: released, .. } if released == token)
-        })
-    }
+/// What was sent or is to be sent, in order.
+type Commands = VecDeque<(Tag, Command)>;
+
+/// Whether the next take, which `SET` refused, is to wait in line. Not if it was undone
+/// meanwhile: it would come after its undo.
+fn joins_line(unanswered: &Commands, queued: &Commands) -> bool {
+    unanswered.front().is_some_and(|(_, take)| {
+        matches!(take, Command::Take { place: Some(_), .. })
+            && !released_since(take, unanswered, queued)
+    })
+}
+
+/// Whether the undo of this take or plant has been sent behind it.
+fn released_since(command: &Command, unanswered: &Commands, queued: &Commands) -> bool {
+    let (Command::Take { token, resources, .. } | Command::Plant { token, resources, .. }) =
+        command
+    else {
+        return false;
+    };
+    unanswered.iter().chain(queued).any(|(_, later)| match later {
+        Command::Release { token: released, resources: names, .. } => {
+            released == token && names == resources
+        }
+        _ => false,
+    })
 }
 
 /// The answer to each of so many commands of a call.

@@ -53,8 +53,8 @@ if lines and #place > 36 then
   lines.leave_all(place)
 end
 local time = call('TIME')
-local clock, proposed, skew = time[1] * 1000000 + time[2], ARGV[4], ARGV[5]
-local from, to = 4, #kept
+local clock, skew, floor = time[1] * 1000000 + time[2], ARGV[5] + 0, (kept[3] or -1) + 0
+local proposal, proposed, spelled, from, to = ARGV[4], ARGV[4] + 0, nil, 4, #kept
 -- include number.lua
 if not text then
   call('DEL', unpack(KEYS, 1, #KEYS - 1))

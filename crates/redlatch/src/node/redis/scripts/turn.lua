@@ -5,23 +5,23 @@
 -- refused only that.
 -- ARGV: marker or '', skew in µs, how many commands are fenced, the register of each of
 -- those, all different. Then runs of commands of one kind: kind, how many, TTL in ms or
--- '', and each of them:
---   'take': name, token, place
---   'take_fenced': name, token, place, proposed number
+-- '', for 'take_fenced' the number that they propose, and each of them:
+--   'take', 'take_fenced': name, token, place
 --   'extend': name, token
 --   'extend_fenced': name, token, number
 --   'release': name, token
 --   'leave', 'wait', 'pass': name, token, ticket
 -- Returns the answers.
 local call, try, ARGV, node = redis.call, redis.pcall, ARGV, KEYS[1]
-local marker, skew, at = ARGV[1], ARGV[2], 4 + ARGV[3]
+local marker, skew, at = ARGV[1], ARGV[2] + 0, 4 + ARGV[3]
 
 -- What the node keeps, read once: its marker, the highest number, the floor, and from
 -- `kept[4]` on the registers that are named from `ARGV[4]` on.
 local kept = (marker ~= '' or at > 4)
   and try('HMGET', node, 'admitted', 'highest', 'floor', unpack(ARGV, 4, at - 1)) or {}
 local may_vote = not kept.err and (marker == '' or kept[1] == marker)
-local highest, fenced, writes, answers, clock = (kept[2] or 0) + 0, 3, {}, {}, nil
+local highest, floor = (kept[2] or 0) + 0, (kept[3] or -1) + 0
+local fenced, writes, answers, clock, spelled = 3, {}, {}, nil, nil
 if at > 4 then
   local time = call('TIME')
   clock = time[1] * 1000000 + time[2]
@@ -57,7 +57,9 @@ end
 
 while ARGV[at] do
   local kind, ttl, last = ARGV[at], ARGV[at + 2], #answers + ARGV[at + 1]
-  at = at + 3
+  local proposal = kind == 'take_fenced' and ARGV[at + 3]
+  local proposed = proposal and proposal + 0
+  at = at + (proposal and 4 or 3)
   for command = #answers + 1, last do
     local name, token, answer = ARGV[at], ARGV[at + 1], nil
     if kind == 'release' or kind == 'leave' then
@@ -72,8 +74,8 @@ while ARGV[at] do
           or ticket and by_itself('release', {name}, {token, kind, ticket}) or 0
       end
     elseif kind == 'take_fenced' or kind == 'take' then
-      local place, proposed = ARGV[at + 2], kind == 'take_fenced' and ARGV[at + 3]
-      at, fenced = at + (proposed and 4 or 3), fenced + (proposed and 1 or 0)
+      local place = ARGV[at + 2]
+      at, fenced = at + 3, fenced + (proposed and 1 or 0)
       if kept.err and (proposed or marker ~= '') then
         answer = kept
       else
