@@ -620,6 +620,26 @@ async fn fault_48_a_client_with_other_settings_takes_no_server_from_the_others()
 
 /// Numbers are what a server told all clients, not how long it took.
 #[tokio::test]
+async fn a_client_of_another_database_disturbs_nobody_though_it_uses_the_same_names() {
+    let fleet = Fleet::of(3);
+    let named = |database: &str| -> Vec<String> {
+        let urls = fleet.servers.urls().into_iter().zip(["a", "b", "c"]);
+        urls.map(|(url, name)| format!("{url}{database}?name={name}")).collect()
+    };
+    let builder = guarded(named(""));
+    vouch(&builder).await;
+    let other = guarded(named("/2"));
+
+    let refused = other.clone().connect().await.unwrap().lock(NAME).await.unwrap_err();
+    vouch(&other).await;
+
+    assert!(matches!(refused, LockError::Quarantined { .. }), "{refused}");
+    assert_eq!(out(&builder).await, [0; 0]);
+    let standings = standings(&other).await;
+    assert_eq!(standings.iter().map(|node| &*node.node).collect::<Vec<_>>(), ["a/2", "b/2", "c/2"]);
+}
+
+#[tokio::test]
 async fn fault_52_a_hundred_clients_that_see_a_window_end_ask_for_little() {
     const CLIENTS: usize = 100;
     /// The bytes sent to one client in all: looks, votes and greetings.

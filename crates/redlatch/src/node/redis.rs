@@ -132,8 +132,14 @@ impl Address {
         }
     }
 
+    /// A name stands for one database of a server: what is locked in another is another
+    /// lock, and a client that got the number wrong must not be taken for one of the
+    /// others.
     pub(super) fn name(&self) -> String {
-        self.name.clone().unwrap_or_else(|| self.to_string())
+        let Some(name) = &self.name else { return self.to_string() };
+        let database = format!("/{}", self.database);
+        let says_so = self.database == 0 || name.ends_with(&database);
+        if says_so { name.clone() } else { name.clone() + &database }
     }
 
     /// Notes whether a TLS handshake is under way.

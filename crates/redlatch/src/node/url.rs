@@ -35,6 +35,8 @@ use std::{borrow::Cow, fmt, fmt::Write as _, net::Ipv6Addr, path::PathBuf, sync:
 /// lists of nodes by these names, so clients that reach one server by different
 /// addresses (a host name here, a port forward there) must give it the same
 /// name. The name defaults to the address, without user, password and options.
+/// A database other than 0 is part of the name: it ends in `/2`, and is given that
+/// ending if it does not.
 ///
 /// A name is 1 to 255 ASCII letters, digits and `-._:/+[]?=%`, and starts with
 /// a letter or digit. It may be the address by which others know the node. In
@@ -52,6 +54,7 @@ use std::{borrow::Cow, fmt, fmt::Write as _, net::Ipv6Addr, path::PathBuf, sync:
 ///
 /// let node = redlatch::node::parse("redis://localhost:6379?name=a")?;
 /// assert_eq!((node.name(), node.address()), ("a", "redis://localhost:6379"));
+/// assert_eq!(redlatch::node::parse("redis://localhost/2?name=a")?.name(), "a/2");
 ///
 /// assert_eq!(redlatch::node::parse("redis://DB1:6379")?.name(), "redis://db1:6379");
 /// # Ok::<(), redlatch::node::UrlError>(())
