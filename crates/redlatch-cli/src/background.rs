@@ -17,7 +17,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fork::fork,
-    run::signals::{Original, unless_ignored},
+    run::signals::{Original, survive_limits, unless_ignored},
     runtime,
     say::{Event, Say},
     settings::Settings,
@@ -178,6 +178,7 @@ fn work(
         let mut line = tokio::net::UnixStream::from_std(line)?;
         let mut signals = Signals::listen()?;
         original.restore()?;
+        survive_limits()?;
         let result = {
             let task = pin!(task(settings, say, &mut begun));
             tokio::select! {

@@ -3,7 +3,10 @@
 
 mod support;
 
-use nix::{sys::stat::Mode, unistd::mkfifo};
+use nix::{
+    sys::{signal::Signal, stat::Mode},
+    unistd::mkfifo,
+};
 use redlatch_testbed::Servers;
 use serde_json::Value;
 use std::{
@@ -569,6 +572,27 @@ fn a_name_that_is_far_too_long_is_cut_in_the_log_and_in_metrics() {
     assert!(told == "ü".repeat(512) + "…", "{} bytes", told.len());
     let metrics = metrics(&sandbox);
     assert!(metrics.contains(&told) && !metrics.contains(&"ü".repeat(513)));
+}
+
+#[test]
+fn a_log_over_the_limit_for_files_is_not_written_and_kills_nobody() {
+    let (_servers, sandbox) = Sandbox::with_servers(1);
+    fs::write(sandbox.path("log"), "\n".repeat(8192)).unwrap();
+    fs::create_dir(sandbox.path("metrics")).unwrap();
+
+    // In units of 512 or 1024 bytes.
+    let limited = |task: &str| start(sandbox.shell(&format!("ulimit -f 8; {task}"))).end();
+    let job = "run x --ttl 10s --log log -- sh -c 'sleep 0.1; echo done; ulimit -f; kill -XFSZ $$'";
+    let ran = limited(&format!("redlatch {job}")).exits_with(128 + Signal::SIGXFSZ as i32);
+    let acquired = limited("redlatch acquire x --log log").exits_with(0);
+    let measured = "ulimit -f 0; redlatch run y --log off --metrics-dir metrics -- echo done 2>&1";
+    let measured = limited(&format!("({measured}) | cat")).exits_with(0).stdout;
+
+    assert!(ran.stdout.starts_with("done\n"), "{ran:?}");
+    assert!(ran.stderr.contains("is not in the log"), "{ran:?}");
+    assert!(acquired.stderr.contains("is not in the log"), "{acquired:?}");
+    assert!(measured.contains("done\n") && measured.contains("no metrics"), "{measured}");
+    assert!(!sandbox.path("metrics/.redlatch-root.new").exists());
 }
 
 #[test]

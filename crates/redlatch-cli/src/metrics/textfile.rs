@@ -98,8 +98,12 @@ impl TextFile {
         file.set_len(0)?;
         // `node_exporter` is another user, and must be able to read it, whatever the umask.
         file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(metrics.text(&DESCRIBED).as_bytes())?;
-        fs::rename(&new, &path)
+        let text = metrics.text(&DESCRIBED);
+        let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&new, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written
     }
 
     /// The lock is beside the file, which is replaced.

@@ -14,7 +14,7 @@ use rustix::{
     process::{PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal, wait},
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs,
     path::Path,
     time::{Duration, Instant},
@@ -22,6 +22,9 @@ use std::{
 
 /// How long to wait for killed processes to exit: the kernel may be busy.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to reap before looking again: children may be ending as fast as we reap them.
+pub(super) const BURY: Duration = Duration::from_millis(50);
 
 /// In how many looks in a row nothing must be seen.
 const LOOKS: usize = 5;
@@ -32,6 +35,7 @@ struct Relative {
     pid: Pid,
     parent: Pid,
     group: Pid,
+    session: Pid,
 }
 
 impl Relative {
@@ -39,9 +43,9 @@ impl Relative {
     fn look(pid: Pid) -> Option<Self> {
         let dir = format!("/proc/{pid}");
         let stat = Stat::parse(&fs::read_to_string(format!("{dir}/stat")).ok()?)?;
-        let Stat { parent, group, .. } = stat;
+        let Stat { parent, group, session, .. } = stat;
         let lives = !stat.is_zombie || has_other_threads(Path::new(&dir));
-        lives.then_some(Relative { pid, parent, group })
+        lives.then_some(Relative { pid, parent, group, session })
     }
 
     /// Sends a signal to this process, never to one that has reused its id.
@@ -95,7 +99,7 @@ fn has_other_threads(process: &Path) -> bool {
 }
 
 fn relatives() -> Vec<Relative> {
-    below(Pid::this())
+    Family::below(Pid::this(), &[]).members
 }
 
 /// The living descendants of a process, in no more time than they are many: not all of
@@ -103,7 +107,7 @@ fn relatives() -> Vec<Relative> {
 fn nearly_below(ancestor: Pid) -> Vec<Relative> {
     // Not every kernel lists children.
     if !Path::new("/proc/thread-self/children").exists() {
-        return below(ancestor);
+        return Family::below(ancestor, &[]).members;
     }
     let mut found = Vec::new();
     let mut unvisited = vec![ancestor];
@@ -147,22 +151,57 @@ pub(super) fn has_neighbours(pid: Pid) -> bool {
 }
 
 /// The living descendants of a process.
-fn below(ancestor: Pid) -> Vec<Relative> {
-    let mut children: HashMap<Pid, Vec<Relative>> = HashMap::new();
-    for relative in living() {
-        children.entry(relative.parent).or_default().push(relative);
-    }
-    let mut found = Vec::new();
-    let mut unvisited = vec![ancestor];
-    while let Some(pid) = unvisited.pop() {
-        let some = children.remove(&pid).unwrap_or_default();
-        unvisited.extend(some.iter().map(|relative| relative.pid));
-        found.extend(some);
-    }
-    found
+#[derive(Debug, PartialEq, Eq)]
+struct Family {
+    members: Vec<Relative>,
+    /// The process groups in which there is nobody else.
+    groups: Vec<Pid>,
 }
 
-/// What `PID (NAME) STATE PARENT GROUP …` says. The name may contain anything,
+impl Family {
+    /// All but these.
+    fn below(ancestor: Pid, spared: &[Pid]) -> Self {
+        Family::among(living(), ancestor, spared)
+    }
+
+    fn among(all: impl Iterator<Item = Relative>, ancestor: Pid, spared: &[Pid]) -> Self {
+        let mut children: HashMap<Pid, Vec<Relative>> = HashMap::new();
+        for relative in all {
+            children.entry(relative.parent).or_default().push(relative);
+        }
+        let (mut members, mut others) = (Vec::new(), Vec::new());
+        let mut unvisited = vec![ancestor];
+        while let Some(pid) = unvisited.pop() {
+            for relative in children.remove(&pid).unwrap_or_default() {
+                unvisited.push(relative.pid);
+                let is_spared = spared.contains(&relative.pid);
+                if is_spared { &mut others } else { &mut members }.push(relative);
+            }
+        }
+        others.extend(children.into_values().flatten());
+        let others: HashSet<Pid> = others.iter().map(|other| other.group).collect();
+        let mut groups: Vec<Pid> = members.iter().map(|member| member.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.retain(|group| !others.contains(group));
+        Family { members, groups }
+    }
+
+    /// Kills its groups, then each member. Returns whether we may kill none of them.
+    ///
+    /// A process that forks and ends again and again has another id whenever we look. Its
+    /// group stays the same, and no fork escapes the kill of a group.
+    fn kill(&self) -> bool {
+        for group in &self.groups {
+            let _ = killpg(*group, Signal::SIGKILL);
+        }
+        let refuses = |member: &&Relative| member.send(Signal::SIGKILL) == Err(Errno::PERM);
+        let refused = self.members.iter().filter(refuses);
+        refused.count() == self.members.len() && !self.members.is_empty()
+    }
+}
+
+/// What `PID (NAME) STATE PARENT GROUP SESSION …` says. The name may contain anything,
 /// including parentheses.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
@@ -171,6 +210,7 @@ struct Stat {
     is_stopped: bool,
     parent: Pid,
     group: Pid,
+    session: Pid,
 }
 
 impl Stat {
@@ -180,7 +220,8 @@ impl Stat {
         let state = fields.next()?;
         let (is_zombie, is_stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
         let mut pid = || fields.next()?.parse().ok().map(Pid::from_raw);
-        Some(Stat { is_zombie, is_stopped, parent: pid()?, group: pid()? })
+        let (parent, group, session) = (pid()?, pid()?, pid()?);
+        Some(Stat { is_zombie, is_stopped, parent, group, session })
     }
 }
 
@@ -188,6 +229,12 @@ impl Stat {
 pub(super) fn is_stopped(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     Stat::parse(&stat).is_some_and(|stat| stat.is_stopped)
+}
+
+/// Kills what can be killed at once.
+pub(super) fn kill_now(group: Pid, cage: Option<&Cage>) {
+    let _ = killpg(group, Signal::SIGKILL);
+    kill_quickly(Pid::this(), cage, &[]);
 }
 
 /// Sends a signal to a process group, and to every descendant that is not in it.
@@ -224,9 +271,10 @@ pub(super) fn survivors() -> Vec<Survivor> {
 pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
     let since = Instant::now();
     loop {
+        // First: to look at thousands of dead takes longer than to reap them.
+        bury();
         kill_quickly(Pid::this(), cage, &[]);
-        let left = relatives();
-        let refuse = refuse(&left);
+        let refuse = Family::below(Pid::this(), &[]).kill();
         if bury() {
             return Vec::new();
         }
@@ -237,20 +285,21 @@ pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
     }
 }
 
-/// Kills these processes. Returns whether we may kill none of them.
-fn refuse(some: &[Relative]) -> bool {
-    let refused = some.iter().filter(|relative| relative.send(Signal::SIGKILL) == Err(Errno::PERM));
-    refused.count() == some.len() && !some.is_empty()
-}
-
 /// Kills what is known at once below a process: looking at all processes takes a while
 /// where there are thousands, and a lease may end meanwhile.
 fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
     if let Some(cage) = cage {
         cage.kill();
     }
+    let home = Relative::look(ancestor).map(|ancestor| ancestor.session);
+    let mut groups = HashSet::new();
     let found = nearly_below(ancestor).into_iter();
     for relative in found.filter(|relative| !spared.contains(&relative.pid)) {
+        // Whoever began a session of its own shares it only with its descendants.
+        let is_away = home.is_some_and(|home| relative.session != home);
+        if is_away && groups.insert(relative.group) {
+            let _ = killpg(relative.group, Signal::SIGKILL);
+        }
         let _ = relative.send(Signal::SIGKILL);
     }
 }
@@ -263,25 +312,27 @@ pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
     let mut seen_none = 0;
     while seen_none < LOOKS && since.elapsed() < PATIENCE {
         kill_quickly(ancestor, cage, spared);
-        let mut left = below(ancestor);
-        left.retain(|relative| !spared.contains(&relative.pid));
-        if refuse(&left) && cage.is_none() {
+        let left = Family::below(ancestor, spared);
+        if left.kill() && cage.is_none() {
             return;
         }
-        seen_none = if left.is_empty() { seen_none + 1 } else { 0 };
+        seen_none = if left.members.is_empty() { seen_none + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Reaps exited children. Returns whether no child is left.
+/// Reaps exited children, as many as there are in a moment. Returns whether no child is
+/// left.
 fn bury() -> bool {
-    loop {
+    let since = Instant::now();
+    while since.elapsed() < BURY {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
             Err(Errno::CHILD) => return true,
             _ => return false,
         }
     }
+    false
 }
 
 #[cfg(test)]
@@ -291,14 +342,31 @@ mod tests {
     #[test]
     fn the_parent_is_found_whatever_the_name_of_the_process() {
         let found = |is_zombie, parent, group| {
-            let (parent, group) = (Pid::from_raw(parent), Pid::from_raw(group));
-            Some(Stat { is_zombie, is_stopped: false, parent, group })
+            let [parent, group, session] = [parent, group, 7].map(Pid::from_raw);
+            Some(Stat { is_zombie, is_stopped: false, parent, group, session })
         };
         assert!(Stat::parse("7 (a) T 3 5 7").unwrap().is_stopped);
         assert_eq!(Stat::parse("7 (a) S 3 5 7"), found(false, 3, 5));
         assert_eq!(Stat::parse("7 (a) S 1) S 42 7 7"), found(false, 42, 7));
         assert_eq!(Stat::parse("7 (a) Z 3 7 7"), found(true, 3, 7));
         assert_eq!(Stat::parse(""), None);
+    }
+
+    /// 1 is the ancestor, 9 somebody else.
+    #[test]
+    fn only_groups_that_are_all_ours_are_killed_as_groups() {
+        let of = |pid, parent, group| {
+            let [pid, parent, group, session] = [pid, parent, group, 1].map(Pid::from_raw);
+            Relative { pid, parent, group, session }
+        };
+        let all = [of(1, 0, 1), of(2, 1, 2), of(3, 2, 2), of(4, 3, 4), of(5, 2, 9), of(9, 0, 9)];
+        let family = |spared: &[Pid]| Family::among(all.into_iter(), Pid::from_raw(1), spared);
+        let groups = |some: &[i32]| some.iter().copied().map(Pid::from_raw).collect::<Vec<_>>();
+
+        assert_eq!(family(&[]).members.len(), 4);
+        assert_eq!(family(&[]).groups, groups(&[2, 4]));
+        assert_eq!(family(&[Pid::from_raw(3)]).members.len(), 3);
+        assert_eq!(family(&[Pid::from_raw(3)]).groups, groups(&[4]), "2 has one that is spared");
     }
 
     #[test]
@@ -312,7 +380,7 @@ mod tests {
         std::io::BufRead::read_line(&mut said, &mut line).unwrap();
         let grandchild = Pid::from_raw(line.trim().parse().unwrap());
 
-        for found in [nearly_below(Pid::this()), below(Pid::this())] {
+        for found in [nearly_below(Pid::this()), Family::below(Pid::this(), &[]).members] {
             assert!(found.iter().any(|relative| relative.pid == grandchild), "{found:?}");
         }
         let child = Pid::from_raw(shell.id().try_into().unwrap());

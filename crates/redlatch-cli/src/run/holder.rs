@@ -310,6 +310,7 @@ async fn watch(
             match act {
                 Act::Forward(signal) => forward(plan, &job, signal),
                 Act::Terminate => {
+                    events.extend(children.look());
                     job.terminate();
                     watch.start_grace();
                 }
@@ -326,6 +327,7 @@ async fn watch(
                 }
                 Act::Kill => {
                     line.tell(good_until(plan, lease, AT_WORK));
+                    events.extend(children.look());
                     job.kill();
                     watch.killed.get_or_insert(watch.killing);
                     watch.kill_at = Some(Instant::now() + KILL_AGAIN);

@@ -1,6 +1,12 @@
 //! The command as a process: starts it, signals it, and watches its processes.
 
-use super::{cage::Cage, course::Event, family, signals::Original, terminal::Terminal};
+use super::{
+    cage::Cage,
+    course::Event,
+    family::{self, BURY},
+    signals::Original,
+    terminal::Terminal,
+};
 use crate::{exit::Exit, say::Survivor};
 use nix::{
     sys::{
@@ -20,6 +26,7 @@ use std::{
     io::{self, Write},
     os::unix::process::CommandExt,
     process::Command,
+    time::Instant,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -100,10 +107,7 @@ impl Job {
 
     /// Kills every process that the command has started.
     pub(super) fn kill(&self) {
-        if let Some(cage) = &self.cage {
-            cage.kill();
-        }
-        self.signal_all(Signal::SIGKILL);
+        family::kill_now(self.pid, self.cage.as_ref());
     }
 
     /// Whether there are processes that [`kill`](Self::kill) has not stopped so far.
@@ -211,10 +215,12 @@ impl Children {
         }
     }
 
-    /// Reaps exited children and returns what happened to the command itself.
-    fn look(&self) -> Vec<Event> {
+    /// Reaps exited children, for a moment: others may be ending as fast as we reap them,
+    /// and the lock must be looked after. Returns what happened to the command itself.
+    pub(super) fn look(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        loop {
+        let since = Instant::now();
+        while since.elapsed() < BURY {
             let (pid, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
                 Ok(Some(change)) => change,
                 Ok(None) => return events,
@@ -236,5 +242,7 @@ impl Children {
                 events.push(Event::Stopped { wants_terminal: wants.contains(&number) });
             }
         }
+        self.is_due = true;
+        events
     }
 }

@@ -23,7 +23,15 @@ pub(super) fn block() -> nix::Result<Original> {
     let mut blocked: SigSet = FORWARDED.into_iter().collect();
     blocked.add(Signal::SIGTTOU);
     blocked.add(Signal::SIGTTIN);
-    Original::before(&blocked)
+    let original = Original::before(&blocked)?;
+    survive_limits()?;
+    Ok(original)
+}
+
+/// Under a limit for the size of files, a write to the log or the metrics fails, and does
+/// not kill us.
+pub(crate) fn survive_limits() -> nix::Result<()> {
+    SigSet::from(Signal::SIGXFSZ).thread_block()
 }
 
 /// Keeps exited children as zombies until we reap them, even if the caller ignores
