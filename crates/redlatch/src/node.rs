@@ -1,8 +1,8 @@
 //! The servers that vote.
 //!
 //! A node translates commands for its server, and the server's answers into
-//! replies. It keeps their order, answers each exactly once, never decides and
-//! never retries: that is the core's job. There is one file per kind of node, and
+//! replies. It keeps the order of those that concern the same resource, answers each
+//! exactly once, never decides and never retries: that is the core's job. There is one file per kind of node, and
 //! every kind passes the same suite, `conformance`. To run it on your own node,
 //! enable the feature of that name and call `conformance::check` in a test.
 
@@ -107,7 +107,7 @@ pub(crate) fn is_silence(fault: &Fault) -> bool {
     )
 }
 
-/// A connection to one node that answers commands in order.
+/// A connection to one node that carries out commands in order.
 ///
 /// Dropping it closes the connection. Commands sent but not yet answered then
 /// have an unknown outcome.
@@ -119,12 +119,13 @@ pub(crate) fn is_silence(fault: &Fault) -> bool {
 /// themselves when it does not come. Once a client has no link any more, its tickets
 /// are passed over.
 pub trait Link: Send {
-    /// Queues a command. It runs after all earlier ones, and
-    /// [`poll`](Link::poll) returns its reply with the same tag, exactly once.
+    /// Queues a command. It runs after all earlier ones that concern any of the same
+    /// resources, and [`poll`](Link::poll) returns its reply with the same tag, exactly
+    /// once.
     fn send(&mut self, tag: Tag, command: Command);
 
     /// Makes progress without blocking: sends queued commands and appends the replies
-    /// that have arrived, in order. Registers the waker for further progress.
+    /// that have arrived, in the order in which the commands ran. Registers the waker for further progress.
     ///
     /// Wakes are appended too, as [`Woken`](redlatch_core::Reply::Woken) with
     /// [`Tag::WAKE`], whether or not a command is under way.

@@ -434,6 +434,7 @@ impl Future for Engine {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let engine = self.get_mut();
+        engine.shared.turns.fetch_add(1, Ordering::Relaxed);
         if engine.gives_way(cx) {
             return Poll::Pending;
         }

@@ -47,7 +47,7 @@ const LATE: Duration = Duration::from_millis(10);
 /// Leases that come due one after the other are rescued in batches this far
 /// apart, because each look goes through all of them.
 const PACE: Duration = Duration::from_millis(5);
-/// How long an engine has to learn of a lease that was dropped.
+/// How long an engine may go without a turn before we release what was dropped.
 const UNHEARD: Duration = Duration::from_millis(100);
 
 /// Watches a lease until [`unwatch`] or its end.
@@ -92,9 +92,9 @@ struct Keeper {
     /// The keeper of a process forked from this one.
     forked: OnceLock<Box<Keeper>>,
     leases: Mutex<HashMap<usize, Arc<LeaseCell>>>,
-    /// Leases that were dropped and whose engine has not learned of it, and when we saw
-    /// that.
-    dropped: Mutex<HashMap<usize, Moment>>,
+    /// Leases that were dropped and whose engine has not learned of it: when we saw that,
+    /// and how many turns the engine had had.
+    dropped: Mutex<HashMap<usize, (Moment, u64)>>,
     jobs: mpsc::UnboundedSender<Job>,
     /// When the thread next wakes by itself, in ns.
     wakes_at: AtomicU64,
@@ -182,7 +182,12 @@ impl Keeper {
         let mut next = if leases.is_empty() { Moment::NEVER } else { now.after(LONGEST_SLEEP) };
         leases.retain(|key, cell| {
             if cell.is_released() {
-                let until = dropped.entry(*key).or_insert(now).after(UNHEARD);
+                let turns = cell.shared.turns.load(Ordering::Relaxed);
+                let seen = dropped.entry(*key).or_insert((now, turns));
+                if seen.1 != turns {
+                    *seen = (now, turns); // it runs, and will learn of it
+                }
+                let until = seen.0.after(UNHEARD);
                 next = next.min(until);
                 if now >= until {
                     unheard.push(cell.clone());

@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     /// When the engine wants its next turn, in ns of its clock. If this is in
     /// the past, the keeper knows that the engine's thread is blocked.
     pub(crate) due: AtomicU64,
+    /// How many turns the engine has had.
+    pub(crate) turns: AtomicU64,
     /// What the keeper did: the latest for each lease.
     news: Mutex<BTreeMap<OpId, News>>,
     has_news: AtomicBool,
@@ -83,6 +85,7 @@ impl Shared {
             vouching: Vouching::default(),
             leases: None,
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
+            turns: AtomicU64::new(0),
             news: Mutex::default(),
             has_news: AtomicBool::new(false),
             rescue: Mutex::default(),

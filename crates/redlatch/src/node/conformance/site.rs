@@ -11,7 +11,7 @@ use redlatch_core::{
     fence::DEFAULT_SKEW, resource::MAX_NAME, token::signature_of,
 };
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     future::poll_fn,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -53,6 +53,7 @@ impl<'a> Site<'a> {
             asked: 0,
             done: 0,
             told: Vec::new(),
+            about: Vec::new(),
             woken: VecDeque::new(),
         }
     }
@@ -209,7 +210,7 @@ impl Claim {
     }
 }
 
-/// A link that checks for exactly one answer per command, in order.
+/// A link that checks for exactly one answer per command, in order for each resource.
 pub(super) struct CheckedLink {
     link: Box<dyn Link>,
     patience: Duration,
@@ -218,6 +219,8 @@ pub(super) struct CheckedLink {
     done: u32,
     /// The commands in words, in case one is not answered.
     told: Vec<String>,
+    /// What each of them is about.
+    about: Vec<Vec<Resource>>,
     /// The wakes that came in between.
     woken: VecDeque<Wake>,
 }
@@ -226,6 +229,7 @@ impl CheckedLink {
     /// Sends a command without waiting.
     pub(super) fn send(&mut self, command: Command) {
         self.told.push(in_words(&command));
+        self.about.push(concerned(&command));
         self.link.send(Tag::of_driver(self.asked), command);
         self.asked += 1;
     }
@@ -233,7 +237,7 @@ impl CheckedLink {
     /// Waits for the answers to everything sent.
     pub(super) async fn answers(&mut self) -> Outcome<Vec<Reply>> {
         let first = std::mem::replace(&mut self.done, self.asked);
-        let told = std::mem::take(&mut self.told);
+        let (told, about) = (std::mem::take(&mut self.told), std::mem::take(&mut self.about));
         let mut replies = Vec::new();
         let all = poll_fn(|cx| {
             poll(&mut *self.link, &mut self.woken, cx, &mut replies);
@@ -247,12 +251,21 @@ impl CheckedLink {
         if replies.len() > told.len() {
             return problem(format!("{} commands got {} answers", told.len(), replies.len()));
         }
-        for (number, (answered, _)) in (first..).zip(&replies) {
-            if *answered != Tag::of_driver(number) {
+        let mut last = HashMap::new();
+        let mut answers = vec![None; told.len()];
+        for (tag, reply) in replies {
+            let Some(at) = (0..told.len())
+                .find(|at| tag == Tag::of_driver(first + u32::try_from(*at).unwrap_or(u32::MAX)))
+            else {
+                return problem("an answer came to something that was not asked");
+            };
+            if about[at].iter().any(|name| last.insert(name, at).is_some_and(|last| last > at)) {
                 return problem("the answers came in another order than the commands");
             }
+            answers[at] = Some(reply);
         }
-        Ok(replies.into_iter().map(|(_, reply)| reply).collect())
+        let answers: Option<Vec<Reply>> = answers.into_iter().collect();
+        answers.map_or_else(|| problem("one command was answered twice, another never"), Ok)
     }
 
     /// Waits for a wake; `None` if none comes.
@@ -465,6 +478,20 @@ pub(super) fn problem<T>(sentence: impl Into<String>) -> Outcome<T> {
 
 fn names(claim: &Claim) -> String {
     abridged(&claim.resources)
+}
+
+/// The resources that a command is about.
+fn concerned(command: &Command) -> Vec<Resource> {
+    match command {
+        Command::Take { resources, .. }
+        | Command::Raise { resources, .. }
+        | Command::Plant { resources, .. }
+        | Command::Extend { resources, .. }
+        | Command::Release { resources, .. }
+        | Command::Inspect { resources } => resources.iter().cloned().collect(),
+        Command::Line { resource } => vec![resource.clone()],
+        _ => Vec::new(),
+    }
 }
 
 fn in_words(command: &Command) -> String {

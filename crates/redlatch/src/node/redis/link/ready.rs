@@ -1,6 +1,6 @@
 //! A connection that is up.
 //!
-//! In:  commands. Out: replies, in the order of the commands.
+//! In:  commands. Out: replies, for each resource in the order of its commands.
 //!
 //! What is sent before the next write goes out in as few calls as possible: see
 //! [`Turn`].
