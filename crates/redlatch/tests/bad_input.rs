@@ -41,7 +41,7 @@ async fn no_nodes_are_refused() {
 #[tokio::test]
 async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret() {
     for (url, rule) in [
-        ("", "no scheme"),
+        ("", "the node address is empty"),
         ("127.0.0.1:6379", "it has no scheme; it could be redis://HOST:PORT"),
         ("http://me:sesame@h", "scheme is not known"),
         ("redis://me:sesame@h:port", "port is not a number"),

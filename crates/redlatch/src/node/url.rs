@@ -158,12 +158,12 @@ fn tcp_address(rest: &str, tls: bool) -> Result<Address, String> {
     if tls {
         address.tls = Some(super::redis::TlsFiles::default());
     }
-    let is_given = Given {
+    let given = Given {
         user: address.user.is_some(),
         password: address.password.is_some(),
         database: (!database.is_empty()).then_some(address.database),
     };
-    apply_query(&mut address, &is_given, query)?;
+    apply_query(&mut address, &given, query)?;
     Ok(address)
 }
 
