@@ -486,7 +486,7 @@ pub(crate) struct PlaceArgs {
     /// redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss://… for TLS,
     /// redis+unix:///SOCKET, file:PATH. Append ?name=NAME to set the name that all
     /// clients use for the node, whichever address they reach it by. Without this
-    /// option, redlatch uses REDLATCH_NODES (separated by commas or blanks), then the
+    /// option, redlatch uses REDLATCH_NODES (separated by commas or spaces), then the
     /// config file, then a file on this machine.
     #[arg(long = "node", value_name = "URL")]
     pub(crate) nodes: Vec<String>,

@@ -25,7 +25,7 @@ pub(crate) const KNOWN: [Variable; 21] = [
     variable(
         "REDLATCH_NODES",
         "nodes",
-        "The nodes, separated by commas or blanks, if there is no --node. Empty is an error.",
+        "The nodes, separated by commas or spaces, if there is no --node. Empty is an error.",
     ),
     variable(
         "REDLATCH_NODES_REQUIRED",

@@ -202,7 +202,9 @@ fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
 
 fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> String {
     match (owner, left) {
-        (None, None) => paint.yellow("not available: a key without a TTL is there, and no lock"),
+        (None, None) => {
+            paint.yellow("not available: the key has no TTL, so it is data and not a lock")
+        }
         (owner, left) => {
             let owner = owner.unwrap_or("another client");
             paint.yellow(&format!("held by {owner} {}", remaining(left)))

@@ -140,7 +140,8 @@ fn a_key_that_is_no_lock_stays_and_is_called_what_it_is() {
             assert!(!forced.stderr.contains(wrong), "{forced:?}");
         }
         let seen = redlatch(&sandbox, &["status", name]).exits_with(121).stdout;
-        assert_eq!(seen.matches("a key without a TTL is there, and no lock").count(), 4, "{seen}");
+        let words = "the key has no TTL, so it is data and not a lock";
+        assert_eq!(seen.matches(words).count(), 4, "{seen}");
     }
 }
 

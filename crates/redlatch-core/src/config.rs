@@ -248,7 +248,7 @@ pub enum TermsError {
         usable: Duration,
     },
     /// The limit is zero.
-    #[error("max_hold is zero; leave renewal off instead")]
+    #[error("max_hold is zero; to turn renewal off, use `LockRequest::no_renewal`")]
     MaxHold,
     /// No extension can ensure that much time.
     #[error(

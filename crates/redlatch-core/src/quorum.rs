@@ -141,7 +141,7 @@ impl fmt::Display for Holder {
             return f.write_str("reserved for the next in line");
         }
         if self.is_data() {
-            return f.write_str("a key without a TTL is there, and no lock");
+            return f.write_str("the key has no TTL, so it is data and not a lock");
         }
         f.write_str("held")?;
         if let Some(owner) = &self.owner {

@@ -174,7 +174,7 @@ pub enum ResourceError {
         bytes: usize,
     },
     /// The name starts with the prefix of our own keys.
-    #[error("the name \"{0}\" is reserved, as is all that starts with `redlatch:`; use another")]
+    #[error("the name \"{0}\" is reserved: names must not start with `redlatch:`; use another")]
     Reserved(Resource),
     /// There is no name.
     #[error("no resource was named; name at least one")]

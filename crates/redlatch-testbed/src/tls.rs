@@ -41,6 +41,15 @@ impl Certificates {
         Self::signed(&ca, &ca, &params)
     }
 
+    /// For the right hosts, but the certificate of an authority, which signed itself.
+    pub fn authority_itself() -> Self {
+        let mut params = params(&["localhost", "127.0.0.1"]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = made(KeyPair::generate());
+        let pem = made(params.self_signed(&key)).pem();
+        Self { ca: pem.clone(), certificate: pem, key: key.serialize_pem() }
+    }
+
     /// Returns the certificate of the authority that a client should trust.
     pub fn ca_pem(&self) -> &str {
         &self.ca

@@ -30,5 +30,6 @@ pub use locks::Locks;
 pub(crate) use locks::one;
 pub use request::{LockRequest, TryLockRequest};
 pub use restart_guard::RestartGuard;
+pub(crate) use signature::label_of_this_process;
 pub use status::{Doubt, LockState, NodeKey, NodeStatus, Status, WaiterStatus};
 pub use votes::{NodeVote, Votes};

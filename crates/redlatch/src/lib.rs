@@ -123,9 +123,10 @@
 //!
 //! # Logs, spans, metrics
 //!
-//! Through [`tracing`](https://docs.rs/tracing): a warning when a node goes down, may
-//! not vote, or is back; when the extensions of a lease begin to fail, a lock is lost or a
-//! runtime is blocked; and when too few nodes may vote at the start. No warning per attempt.
+//! Through [`tracing`](https://docs.rs/tracing): a warning when a node goes down, answers
+//! again, may not vote, or votes again; when the extensions of a lease begin to fail, a lock
+//! is lost or a runtime is blocked; and when too few nodes may vote at the start. No warning
+//! per attempt.
 //! Spans around what happens to a lock, and metrics: see [`telemetry`].
 //!
 //! # Errors

@@ -5,6 +5,49 @@
 //! exactly once, never decides and never retries: that is the core's job. There is one file per kind of node, and
 //! every kind passes the same suite, `conformance`. To run it on your own node,
 //! enable the feature of that name and call `conformance::check` in a test.
+//!
+//! Commands and replies, and all that they consist of, are in [`core`].
+//!
+//! # Example
+//!
+//! A kind of node that passes everything on to another one:
+//!
+//! ```
+//! use redlatch::node::{Clock, Command, Link, Memory, Node, Reply, Tag};
+//! use std::task::Context;
+//!
+//! #[derive(Debug)]
+//! struct Passing(Memory);
+//!
+//! struct PassingLink(Box<dyn Link>);
+//!
+//! impl Node for Passing {
+//!     fn name(&self) -> &str {
+//!         self.0.name()
+//!     }
+//!
+//!     fn open(&self, clock: Clock) -> Box<dyn Link> {
+//!         Box::new(PassingLink(self.0.open(clock)))
+//!     }
+//! }
+//!
+//! impl Link for PassingLink {
+//!     fn send(&mut self, tag: Tag, command: Command) {
+//!         self.0.send(tag, command);
+//!     }
+//!
+//!     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
+//!         self.0.poll(cx, replies);
+//!     }
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let node = Passing(Memory::new("passing"));
+//! let locks = redlatch::Locks::builder().custom_node(std::sync::Arc::new(node)).connect().await?;
+//! assert!(locks.lock("report").await?.is_held());
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -19,7 +62,11 @@ mod threaded;
 mod url;
 
 pub use crate::driver::clock::Clock;
-use redlatch_core::{Command, Fault, Reply, Tag};
+#[doc(no_inline)]
+pub use redlatch_core as core;
+use redlatch_core::Fault;
+#[doc(no_inline)]
+pub use redlatch_core::{Command, Reply, Tag};
 use std::{fmt::Debug, task::Context};
 
 #[cfg(feature = "file")]
@@ -76,6 +123,12 @@ pub trait Node: Debug + Send + Sync {
     /// in the address. Errors show it next to a missing answer. Default: `None`.
     fn hint(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Returns whether the node's links need tokio's I/O driver (`enable_io`). Connecting in
+    /// a runtime without it is then refused. Default: `false`.
+    fn needs_io(&self) -> bool {
+        false
     }
 
     /// Opens a new link to the node. It need not connect before the first

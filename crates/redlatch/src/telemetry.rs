@@ -22,9 +22,11 @@
 //!
 //! # Events
 //!
-//! A warning when a node goes down, may not vote, or is back; when the extensions of a
-//! lease begin to fail, a lock is lost or a runtime is blocked; and when too few nodes may
-//! vote at the start. What follows is logged at debug level: no warning per attempt. The
+//! A warning when a node goes down, answers again, may not vote, or is back, which means
+//! that it votes; when the extensions of a lease begin to fail, a lock is lost or a runtime
+//! is blocked; and when too few nodes may vote at the start. Of one node there is at most one
+//! warning every five seconds; what changes in between is logged afterwards, if it still
+//! holds. What follows is logged at debug level: no warning per attempt. The
 //! texts are for people and may change.
 //!
 //! All targets start with `redlatch`, so `RUST_LOG=redlatch=debug` shows everything and

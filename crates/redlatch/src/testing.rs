@@ -69,7 +69,7 @@ impl Leases {
         all.push(Arc::downgrade(cell));
     }
 
-    fn of(&self, resource: &Resource) -> Option<Arc<LeaseCell>> {
+    pub(crate) fn of(&self, resource: &Resource) -> Option<Arc<LeaseCell>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut held = all.iter().filter_map(Weak::upgrade).filter(|cell| cell.is_held());
         held.find(|cell| cell.resources.iter().any(|name| name == resource))
@@ -300,7 +300,8 @@ impl Nodes {
     fn node(&self, node: usize) -> &Memory {
         let count = self.memories.len();
         let found = self.memories.get(node);
-        found.unwrap_or_else(|| panic!("there is no node {node}: {count} are counted from 0"))
+        found
+            .unwrap_or_else(|| panic!("there is no node {node}: there are {count}, counted from 0"))
     }
 }
 
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[should_panic(expected = "there is no node 3: 3 are counted from 0")]
+    #[should_panic(expected = "there is no node 3: there are 3, counted from 0")]
     async fn a_node_that_is_not_there_is_a_mistake_in_the_test() {
         Nodes::new(3).pause(3);
     }

@@ -41,7 +41,7 @@ async fn no_nodes_are_refused() {
 #[tokio::test]
 async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret() {
     for (url, rule) in [
-        ("", "no scheme"),
+        ("", "the node address is empty"),
         ("127.0.0.1:6379", "it has no scheme; it could be redis://HOST:PORT"),
         ("http://me:sesame@h", "scheme is not known"),
         ("redis://me:sesame@h:port", "port is not a number"),
@@ -455,6 +455,35 @@ async fn tls_of_a_wrong_authority_a_wrong_host_or_an_old_certificate_is_refused(
         assert!(text.contains("TLS: "), "{what}: {text}");
         assert!(text.contains("certificate"), "{what}: {text}");
     }
+}
+
+#[tokio::test]
+async fn an_error_of_tls_says_which_option_or_file_to_change() {
+    let server = |certificates| Server::options().tls(certificates).start().unwrap();
+    let (good, other) = (server(Certificates::good()), server(Certificates::good()));
+    let (alone, strict) = (server(Certificates::authority_itself()), server(Certificates::good()));
+    assert!(strict.run(&["CONFIG", "SET", "tls-auth-clients", "yes"]).is_ok());
+    let file = |server: &Server, name: &str| server.dir().join(name).display().to_string();
+    let with_ca = |server: &Server| format!("{}?ca={}", server.tls_url(), file(server, "ca.pem"));
+    let (cert, key) = (file(&good, "cert.pem"), file(&other, "key.pem"));
+
+    for (url, server, words) in [
+        (good.tls_url(), &good, "name the authority that signed it: ?ca=FILE".to_owned()),
+        (
+            format!("{}?ca={}", good.tls_url(), file(&other, "ca.pem")),
+            &good,
+            format!("was not signed by an authority in {}", file(&other, "ca.pem")),
+        ),
+        (with_ca(&alone), &alone, "give the server a certificate of its own".to_owned()),
+        (with_ca(&strict), &strict, "wants a certificate of the client: add cert=FILE".to_owned()),
+    ] {
+        let text = unfit(&url, &server.tls_url()).await;
+        assert!(text.contains(&words) && !text.contains("unreachable"), "{words}: {text}");
+    }
+    let mixed = Locks::connect([format!("{}&cert={cert}&key={key}", with_ca(&good))]).await;
+    let text = mixed.unwrap_err().to_string();
+    let words = format!("the key {key} does not belong to the certificate {cert}");
+    assert!(text.contains(&words), "{text}");
 }
 
 #[tokio::test]

@@ -182,15 +182,14 @@ fn what_a_busy_worker_gave_up_is_undone_by_another() {
             let line = format!("redlatch:waits:{NAME}");
             let waits = || fleet.servers[0].run(&["EXISTS", &line]).int() == Some(1);
             let mut waiting = Box::pin(second.lock(NAME).wait(LIMIT).into_future());
-            let waited = tokio::select! {
+            tokio::select! {
                 result = &mut waiting => panic!("{result:?}"),
                 () = support::soon("it waits in line", waits) => (),
-            };
+            }
 
             drop(waiting);
 
             redlatch_testbed::eventually(LIMIT, || !waits()); // never yields
-            waited
         };
         tokio::spawn(worker).await.unwrap();
     });

@@ -71,6 +71,50 @@ async fn a_node_that_may_not_vote_is_named_once_and_once_more_when_it_may() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_restarts_under_a_holder_is_out_until_it_votes_and_not_back_before() {
+    let (log, _here) = Log::of_this_thread();
+    let nodes = Nodes::new(3);
+    let locks = nodes.builder().connect().await.unwrap();
+    let guard = locks.lock("a").await.unwrap();
+    nodes.fail(2);
+    while log.warnings().is_empty() {
+        tokio::time::sleep(SEC / 10).await;
+    }
+
+    // So soon that the log is not calm yet.
+    nodes.forget(2);
+    nodes.recover(2);
+    tokio::time::sleep(40 * SEC).await;
+    let meanwhile = log.warnings();
+    tokio::time::sleep(60 * SEC).await;
+
+    assert!(guard.is_held());
+    let [down, out] = meanwhile.as_slice() else { panic!("{meanwhile:#?}") };
+    assert!(down.contains("node is down") && down.contains("memory:2"), "{down}");
+    assert!(out.contains("node is out") && out.contains("quarantined"), "{out}");
+    let later = log.warnings().split_off(2);
+    let [back] = later.as_slice() else { panic!("{later:#?}") };
+    assert!(back.contains("node is back") && back.contains("memory:2"), "{back}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_finds_a_node_out_is_a_warning_too() {
+    let (log, _here) = Log::of_this_thread();
+    let nodes = Nodes::new(3);
+    let locks = nodes.builder().connect().await.unwrap();
+    nodes.forget(1);
+
+    for _ in 0..3 {
+        locks.health().await.unwrap();
+        locks.status("a").await.unwrap();
+    }
+
+    let warnings = log.warnings();
+    let [out] = warnings.as_slice() else { panic!("{warnings:#?}") };
+    assert!(out.contains("node is out") && out.contains("memory:1"), "{out}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_comes_and_goes_all_the_time_does_not_fill_the_log() {
     let (log, _here) = Log::of_this_thread();
     let nodes = Nodes::new(3);

@@ -110,3 +110,24 @@ fn a_static_on_a_runtime_ends_with_that_runtime() {
     let refused = runtime().block_on(LOCKS.lock("a").into_future());
     assert!(matches!(refused, Err(LockError::Stopped)), "{refused:?}");
 }
+
+#[test]
+fn a_runtime_without_timers_or_io_is_refused_with_what_to_enable() {
+    let server = Server::start().unwrap();
+    let connect = |runtime: &Runtime, url: &str| {
+        runtime.block_on(patient().node(url).connect()).map_err(|error| error.to_string())
+    };
+    let bare = Builder::new_current_thread().build().unwrap();
+    let timed = Builder::new_current_thread().enable_time().build().unwrap();
+
+    for (runtime, url, missing) in [
+        (&bare, &*server.url(), "`enable_time`"),
+        (&bare, "memory:", "`enable_time`"),
+        (&timed, &*server.url(), "`enable_io`"),
+    ] {
+        let error = connect(runtime, url).unwrap_err();
+        assert!(error.starts_with("no engine can be started: "), "{error}");
+        assert!(error.contains(missing) && error.contains("`dedicated_thread`"), "{error}");
+    }
+    assert!(connect(&timed, "memory:").is_ok(), "it needs no I/O");
+}

@@ -316,7 +316,7 @@ async fn a_data_key_under_the_name_of_a_lock_is_told_apart_from_an_owner() {
         let status = locks.status(name).await.unwrap();
 
         assert!(matches!(error, LockError::Held { .. }), "{error}");
-        let (error, data) = (error.to_string(), "a key without a TTL is there, and no lock");
+        let (error, data) = (error.to_string(), "the key has no TTL, so it is data and not a lock");
         let why = format!(" of 3 nodes: {data}; give the lock another name: ");
         assert!(error.starts_with("not available on ") && error.contains(&why), "{error}");
         assert!(!error.contains("held"), "{error}");
@@ -333,7 +333,9 @@ async fn whoever_locks_a_name_twice_is_told_who_holds_it() {
 
     for again in [&locks, &other] {
         let error = in_time(again.lock(NAME).wait(MS).into_future()).await.unwrap_err();
-        assert!(error.to_string().starts_with("held by this process itself"), "{error}");
+        let words =
+            "held by another task of this process (locks are not re-entrant) on 1 of 1 nodes: ";
+        assert!(error.to_string().starts_with(words), "{error}");
     }
     let events = log.text();
     assert!(events.contains("lock not taken: held on 1 of 1 nodes"), "{events}");
@@ -341,4 +343,41 @@ async fn whoever_locks_a_name_twice_is_told_who_holds_it() {
     let _named = locks.lock("other").owner("another/1").await.unwrap();
     let error = in_time(locks.lock("other").wait(MS).into_future()).await.unwrap_err();
     assert!(error.to_string().starts_with("held by another owner"), "{error}");
+}
+
+#[tokio::test]
+async fn whoever_only_tries_a_name_that_data_has_is_told_so() {
+    let (fleet, locks) = Fleet::with_locks(3).await;
+    for (node, server) in fleet.servers.iter().enumerate() {
+        server.run(&["SET", "hits", &node.to_string()]);
+    }
+    // One node alone keeps nobody from the lock.
+    fleet.servers[0].run(&["SET", "one", "x"]);
+
+    let tried = locks.try_lock("hits").await.unwrap_err();
+    let ran = locks.try_lock("hits").run(|_| async { panic!("it ran") }).await.unwrap_err();
+    let set = locks.try_lock_all(["a", "hits"]).await.unwrap_err();
+    let status = locks.status("hits").await.unwrap();
+
+    assert!(matches!(tried, LockError::Held { .. }), "{tried}");
+    for error in [tried.to_string(), ran.to_string(), set.to_string()] {
+        assert!(error.contains("the key has no TTL, so it is data and not a lock"), "{error}");
+        assert!(error.contains("give the lock another name"), "{error}");
+    }
+    let words = "not available: the key has no TTL, so it is data and not a lock";
+    assert_eq!(status.state.to_string(), words, "though the nodes' values differ");
+    assert!(locks.try_lock("one").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn whoever_has_our_host_and_pid_elsewhere_is_not_taken_for_this_process() {
+    let (fleet, locks) = Fleet::with_locks(1).await;
+    let ours = locks.lock("ours").await.unwrap();
+    // As in two containers with the same host name, both with pid 1.
+    let theirs = String::from_utf8(ours.lock_token().to_vec()).unwrap();
+    fleet.servers[0].run(&["SET", NAME, &theirs, "PX", "60000"]);
+
+    let error = locks.lock(NAME).await.unwrap_err().to_string();
+
+    assert!(error.starts_with("held by another owner on 1 of 1 nodes: "), "{error}");
 }

@@ -201,6 +201,6 @@ async fn one_server_under_two_names_is_shown_with_both_addresses() {
 
     let error = guarded(named(&nodes, ["a", "b", "c"])).connect().await.unwrap_err();
 
-    let words = format!("a ({}) and b ({}) are one and the same server", nodes[0], nodes[1]);
+    let words = format!("a ({}) and b ({}) are the same server", nodes[0], nodes[1]);
     assert!(error.to_string().starts_with(&words), "{error}");
 }

@@ -57,7 +57,9 @@ async fn new_servers_of_which_one_does_not_answer_are_not_vouched_for_and_the_er
 #[tokio::test]
 async fn a_client_that_looks_too_late_to_vouch_for_new_servers_is_not_advised_to() {
     let fleet = Fleet::of(3);
-    let lazy = guarded(&fleet).admit_new_servers().connect_lazy().unwrap();
+    let vouching = guarded(&fleet).admit_new_servers().connect_lazy().unwrap_err();
+    assert!(vouching.to_string().contains("`admit_new_servers` has no effect"), "{vouching}");
+    let lazy = guarded(&fleet).connect_lazy().unwrap();
 
     let error = lazy.lock(NAME).wait(Duration::ZERO).await.unwrap_err();
 
@@ -174,4 +176,41 @@ async fn servers_of_which_one_was_ever_admitted_are_not_new() {
     let standings = builder.observer().unwrap().standings().await;
     let admitted = standings.iter().map(|node| node.standing == Standing::Admitted);
     assert_eq!(admitted.collect::<Vec<_>>(), [false, false, true]);
+}
+
+#[tokio::test]
+async fn servers_that_were_restarted_are_not_told_to_be_vouched_for_as_new() {
+    let fleet = Fleet::of(3);
+    guarded(&fleet).admit_new_servers().connect().await.unwrap();
+    let refused = async |locks: &Locks| {
+        let error = locks.lock(NAME).wait(Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, LockError::Quarantined { .. }), "{error}");
+        error.to_string()
+    };
+    let before = guarded(&fleet).connect().await.unwrap();
+    fleet.servers[0].restart_empty();
+    fleet.servers[1].restart_empty();
+
+    // The third knows that they were admitted, and so do we.
+    for locks in [&before, &guarded(&fleet).connect().await.unwrap()] {
+        let text = refused(locks).await;
+        assert!(!text.contains("admit_new_servers"), "{text}");
+    }
+    fleet.servers[2].restart_empty();
+    let text = refused(&before).await;
+    assert!(!text.contains("admit_new_servers"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_in_memory_are_not_told_to_be_admitted_by_a_command_that_cannot_reach_them() {
+    let nodes = redlatch::testing::Nodes::new(3);
+    let locks = nodes.builder().connect().await.unwrap();
+    (0..3).for_each(|node| nodes.forget(node));
+
+    let error = locks.lock(NAME).wait(Duration::ZERO).await.unwrap_err();
+
+    assert!(matches!(error, LockError::Quarantined { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("skip the wait: `Observer::admit`"), "{text}");
+    assert!(!text.contains("redlatch admit") && !text.contains("admit_new_servers"), "{text}");
 }

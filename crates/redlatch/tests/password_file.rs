@@ -98,6 +98,14 @@ async fn file_and_server_may_change_in_either_order_and_the_file_may_be_missing_
     })
     .await;
     assert!(error.contains("pw cannot be read"), "{error}");
+    rotation.write("wrong");
+    let named = format!("the password is that in {}", rotation.file.file("pw").display());
+    in_time(async {
+        while !rotation.locks.try_lock("other").await.unwrap_err().to_string().contains(&named) {
+            tokio::time::sleep(MS).await;
+        }
+    })
+    .await;
     assert!(!error.contains("S3cret") && !error.contains("next"), "{error}");
     rotation.write("next");
     rotation.works().await;

@@ -69,8 +69,12 @@ pub(super) fn about_logins(votes: &Votes) -> &'static str {
 
 const ADD_LOGINS: &str = " (add the logins to the addresses; they are not shown here)";
 
-/// The command that lets the quarantined nodes vote at once.
+/// The command that lets the quarantined nodes vote at once, or the call, if no command can
+/// reach them.
 pub(super) fn admit_command(votes: &Votes) -> String {
+    if votes.options() == NO_URLS {
+        return "Observer::admit".into();
+    }
     let out = votes.iter().filter(|node| matches!(node.vote, Vote::Quarantined(_)));
     let out: Vec<_> = out.map(|node| quoted(&node.node)).collect();
     let which = if out.len() == votes.tally().nodes { "--all".into() } else { out.join(" ") };
@@ -101,10 +105,13 @@ const GUARDED: &str = " --restart-guard on";
 /// that could be typed.
 pub(super) fn node_options(nodes: &[Arc<dyn Node>]) -> String {
     let urls: Option<Vec<String>> = nodes.iter().map(|node| node.url()).collect();
-    let Some(urls) = urls else { return "--node …".into() };
+    let Some(urls) = urls else { return NO_URLS.into() };
     let options = urls.iter().map(|url| format!("--node {}", quoted(url)));
     options.collect::<Vec<_>>().join(" ")
 }
+
+/// Instead of options, for nodes in memory and custom ones.
+const NO_URLS: &str = "--node …";
 
 /// A word as a shell reads it.
 fn quoted(word: &str) -> Cow<'_, str> {
@@ -160,6 +167,8 @@ pub(crate) enum Vouching {
 pub(super) fn about_vouching(votes: &Votes) -> &'static str {
     match votes.vouching() {
         Vouching::Impossible => "",
+        // Whoever votes was admitted, so not all of them are new.
+        Vouching::Possible if votes.tally().granted + votes.tally().refused > 0 => "",
         Vouching::Possible => {
             "; in development and CI, `Builder::admit_new_servers` lets new servers vote at \
              once, if every node answers when `connect` asks"
@@ -262,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_not_offered_as_one() {
-        assert_eq!(command_for(&["a", "redis://b:2"]), "redlatch admit --all --node …");
+        assert_eq!(command_for(&["a", "redis://b:2"]), "Observer::admit");
     }
 
     #[test]

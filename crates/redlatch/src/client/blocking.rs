@@ -194,7 +194,8 @@ impl TryLockRequest {
     ///
     /// # Errors
     ///
-    /// Any [`LockError`] except [`Held`](LockError::Held).
+    /// Any [`LockError`], but [`Held`](LockError::Held) only if other data has the lock's
+    /// name: see [`Locks::try_lock`](crate::Locks::try_lock).
     ///
     /// # Example
     ///

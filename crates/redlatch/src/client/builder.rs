@@ -169,7 +169,7 @@ impl Builder {
     }
 
     /// Sets how long one node may take to vote. Default `ttl / 20`, between 5 and
-    /// 500 ms.
+    /// 500 ms. See [`LockRequest::node_timeout`](crate::LockRequest::node_timeout).
     ///
     /// Only votes depend on it. A connection may take 2 s; the first answer, and those
     /// to [`status`](crate::Locks::status) and [`health`](crate::Locks::health), 1 s;
@@ -344,7 +344,13 @@ impl Builder {
     /// that it admitted stay admitted.
     pub async fn connect(self) -> Result<Locks, ConnectError> {
         let admit_new_servers = self.admit_new_servers;
-        let vouching = if admit_new_servers { Vouching::Wanted } else { Vouching::Possible };
+        let vouching = if self.leases.is_some() {
+            Vouching::Impossible // the test kit vouches by itself
+        } else if admit_new_servers {
+            Vouching::Wanted
+        } else {
+            Vouching::Possible
+        };
         let locks = self.start(vouching)?;
         let handle = &locks.handle;
         if handle.shared.admission.is_some() {
@@ -365,8 +371,8 @@ impl Builder {
     /// instead, before any of them counts: a server listed twice votes once, and a
     /// server whose clients use another list of nodes does not vote. The votes in
     /// the error of a lock, and [`Locks::health`], say so. New servers wait like
-    /// restarted ones: [`admit_new_servers`](Builder::admit_new_servers) has an
-    /// effect only in `connect`, which looks at all of them.
+    /// restarted ones: [`admit_new_servers`](Builder::admit_new_servers) needs
+    /// `connect`, which looks at all of them, and is refused here.
     ///
     /// # Errors
     ///
@@ -391,6 +397,9 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn connect_lazy(self) -> Result<Locks, LazyError> {
+        if self.admit_new_servers && self.leases.is_none() {
+            return Err(InvalidRequest::VouchesUnseen.into());
+        }
         self.start(Vouching::Impossible)
     }
 
@@ -406,7 +415,7 @@ impl Builder {
         // A dedicated thread has no virtual time.
         let clock = if self.dedicated_thread { Clock::System } else { self.clock };
         let shared = Shared::new(nodes, clock).admitting(admission).counting(agreement.into());
-        let shared = shared.vouching(vouching).listing(self.leases);
+        let shared = shared.with_vouching(vouching).listing(self.leases);
         let handle = if self.dedicated_thread { spawn_thread(shared) } else { spawn_here(shared) };
         let handle = handle.map_err(|error| LazyError::NoRuntime(error.to_string().into()))?;
         Ok(Locks { handle, defaults: Arc::new(defaults) })

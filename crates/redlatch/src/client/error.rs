@@ -6,7 +6,6 @@
 use super::{
     advice::{about_conflicts, about_logins, about_vouching, not_yet},
     guard::Lost,
-    signature,
     votes::Votes,
 };
 use crate::node::UrlError;
@@ -50,8 +49,9 @@ pub enum LazyError {
     /// The defaults for all locks do not fit together. Correct them.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// There is no tokio runtime here, or no thread can be started. Call it inside
-    /// a runtime, or use [`dedicated_thread`](crate::Builder::dedicated_thread).
+    /// There is no tokio runtime here, or one without timers or I/O, or no thread can be
+    /// started. Call it inside a runtime with `enable_all`, or use
+    /// [`dedicated_thread`](crate::Builder::dedicated_thread).
     #[error("no engine can be started: {0}")]
     NoRuntime(Arc<str>),
 }
@@ -66,13 +66,14 @@ pub enum ConnectError {
     /// The defaults for all locks do not fit together. Correct them.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// There is no tokio runtime here, or no thread can be started. Call it inside
-    /// a runtime, or use [`dedicated_thread`](crate::Builder::dedicated_thread).
+    /// There is no tokio runtime here, or one without timers or I/O, or no thread can be
+    /// started. Call it inside a runtime with `enable_all`, or use
+    /// [`dedicated_thread`](crate::Builder::dedicated_thread).
     #[error("no engine can be started: {0}")]
     NoRuntime(Arc<str>),
     /// Two addresses reach the same server: its vote would count twice. Give each
     /// node its own server.
-    #[error("{first} and {second} are one and the same server; each node must be one of its own")]
+    #[error("{first} and {second} are the same server; each node needs its own")]
     SameServer {
         /// The first address.
         first: Arc<str>,
@@ -123,14 +124,15 @@ pub enum AdmitError {
     NoGuard,
     /// Two addresses reach the same server: the right list would be locked out of
     /// it. Correct the list.
-    #[error("{first} and {second} are one and the same server; each node must be one of its own")]
+    #[error("{first} and {second} are the same server; each node needs its own")]
     SameServer {
         /// The first address.
         first: Arc<str>,
         /// The second address.
         second: Arc<str>,
     },
-    /// There is no tokio runtime here. Call it inside one.
+    /// There is no tokio runtime here, or one without timers or I/O. Call it inside one
+    /// with `enable_all`.
     #[error("no engine can be started: {0}")]
     NoRuntime(Arc<str>),
     /// The engine stopped with its runtime. Call it again.
@@ -209,6 +211,14 @@ pub enum InvalidRequest {
     /// A label that cannot be part of a lock token.
     #[error(transparent)]
     Owner(#[from] OwnerError),
+    /// [`Builder::admit_new_servers`](crate::Builder::admit_new_servers) was set for
+    /// [`connect_lazy`](crate::Builder::connect_lazy), which looks at no server. Use
+    /// [`connect`](crate::Builder::connect), or leave the setting out.
+    #[error(
+        "`admit_new_servers` has no effect with `connect_lazy`, which looks at no server; use \
+         `connect`, or leave it out"
+    )]
+    VouchesUnseen,
     /// The request sets both `no_renewal` and a setting of renewal. Remove one.
     #[error(
         "no_renewal and {setting} contradict each other: without renewal a lease ends after one \
@@ -222,8 +232,8 @@ pub enum InvalidRequest {
 
 /// Why a lock was not granted. Whatever the attempt set on a node is being removed.
 ///
-/// `try_lock` never fails with [`Held`](LockError::Held): it returns `None`
-/// instead.
+/// `try_lock` returns `None` instead of [`Held`](LockError::Held), unless the lock can never
+/// be free because other data has its name.
 ///
 /// # Example
 ///
@@ -247,8 +257,8 @@ pub enum LockError {
     /// The request itself is wrong. Nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// Another owner holds the lock. Wait, or retry later. If the text says that a key
-    /// without a TTL is there, other data has this name: give the lock another one.
+    /// Another owner holds the lock. Wait, or retry later. If the text says that the key
+    /// has no TTL, other data has this name: give the lock another one.
     #[error("{}: {votes}", taken(votes))]
     Held {
         /// The votes of the last attempt.
@@ -282,7 +292,9 @@ pub enum LockError {
         votes: Votes,
         /// The time until a majority may vote, as far as known.
         remaining: Option<Duration>,
-        /// The command that skips the wait, without logins.
+        /// The command that skips the wait, without logins. For nodes that no command can
+        /// reach (in memory, custom ones), `Observer::admit`: see
+        /// [`Observer::admit`](crate::observer::Observer::admit).
         admit: Arc<str>,
     },
     /// A majority granted the lock, but too late to be of use. Raise the TTL.
@@ -313,22 +325,20 @@ pub enum LockError {
 /// By what a lock is taken that was refused, and on how many nodes.
 fn taken(votes: &Votes) -> String {
     let (refused, nodes) = (votes.tally().refused, votes.tally().nodes);
-    let holders: Vec<_> = votes.iter().filter_map(|node| node.vote.holder()).collect();
-    match holders.first() {
-        Some(data) if holders.iter().all(|holder| holder.is_data()) => format!(
+    let mut holders = votes.iter().filter_map(|node| node.vote.holder());
+    match holders.find(|holder| holder.is_data()) {
+        Some(data) if votes.are_of_data() => format!(
             "not available on {refused} of {nodes} nodes: {data}; give the lock another name"
         ),
         _ => format!("held by {} on {refused} of {nodes} nodes", whom(votes)),
     }
 }
 
-/// Who holds a lock that was refused. A request for a lock that this very process holds
-/// waits for itself.
+/// Who holds a lock that was refused. A task that asks again for what it holds waits for
+/// itself.
 fn whom(votes: &Votes) -> &'static str {
-    let ours = signature::label_of_this_process();
-    let labels = votes.iter().filter_map(|node| node.vote.holder()?.owner.as_deref());
-    if labels.into_iter().any(|label| label == ours) {
-        "this process itself, and locks are not re-entrant,"
+    if votes.are_held_here() {
+        "another task of this process (locks are not re-entrant)"
     } else {
         "another owner"
     }

@@ -4,7 +4,7 @@ use super::{
     grant_id::GrantId,
     status::{Doubt, LockState},
 };
-use redlatch_core::{FencingToken, KeyState, OwnerParts, Waiting};
+use redlatch_core::{FencingToken, KeyState, OwnerParts, Waiting, token::owner_of};
 use std::time::Duration;
 
 /// One node's answer about a lock.
@@ -22,7 +22,8 @@ pub(crate) struct Judgement {
 }
 
 /// Judges the answers: free if a majority may vote and has no key, held if a majority has
-/// the same value, reserved if a majority has no value or has reserved it for somebody.
+/// the same value, or other data keeps everybody from it; reserved if a majority has no value
+/// or has reserved it for somebody.
 ///
 /// `nodes` is how many nodes there are; those that told nothing count as silent.
 pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
@@ -36,6 +37,10 @@ pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
     }
     if let Some(held) = held(&keys, majority) {
         return held;
+    }
+    // Whatever its values are: nobody can take the lock.
+    if nodes - keys.iter().filter(|key| is_data(key)).count() < majority {
+        return of(LockState::Held { owner: None, remaining: None, fencing_token: None }, None);
     }
     let reserved: Vec<_> = keys.iter().filter_map(|key| reservation(key)).collect();
     let is_kept = |told: &&Told<'_>| told.may_vote && reservation(told.key).is_some();
@@ -76,6 +81,17 @@ fn held(keys: &[&KeyState], majority: usize) -> Option<Judgement> {
         return Some(Judgement { state, owner: parts, grants: grants_in(&[candidate]) });
     }
     None
+}
+
+/// Whether a key is no lock: it never expires, and names no owner.
+fn is_data(key: &KeyState) -> bool {
+    match key {
+        KeyState::Held { value, remaining: None, .. } => {
+            reservation(key).is_none()
+                && value.as_deref().is_none_or(|value| owner_of(value).is_none())
+        }
+        _ => false,
+    }
 }
 
 /// The grants that these keys are of, each once.

@@ -53,6 +53,9 @@ impl Locks {
     /// Connects to nodes by their addresses (see
     /// [`node::parse`](crate::node::parse)), with default settings.
     ///
+    /// Use 1, 3 or 5 nodes. A lock takes a majority of all of them, so an even number works
+    /// but gains nothing: of 2, both must be up, and 4 survive the loss of one, like 3.
+    ///
     /// A minority of nodes that cannot be reached, or cannot vote as they are (a
     /// wrong password, a replica, an expired certificate), is not an error. A
     /// warning names them, and so do the votes of every lock.
@@ -84,7 +87,7 @@ impl Locks {
     ///
     /// # Panics
     ///
-    /// Panics outside a tokio runtime, and if `nodes` is zero.
+    /// Panics outside a tokio runtime, in one without timers, and if `nodes` is zero.
     #[must_use]
     pub fn memory(nodes: usize) -> Locks {
         crate::testing::Nodes::new(nodes).locks()
@@ -93,9 +96,13 @@ impl Locks {
     /// Requests a lock, and waits for it if another owner holds it. Nothing happens
     /// until the request is awaited.
     ///
+    /// A name has 1 to 1024 bytes, whatever they are, and must not start with `redlatch:`.
+    /// The lock is a key of that name on the servers: where they also hold other data, give
+    /// locks a prefix that no other key has.
+    ///
     /// Locks are not re-entrant: a second request for a lock that this process holds
-    /// waits like any other, and the error then says that this process holds it, unless
-    /// the lock was given a [label](LockRequest::owner) of its own.
+    /// waits like any other, and the error then says that another task of this process
+    /// holds it, unless the lock was given a [label](LockRequest::owner) of its own.
     ///
     /// # Errors
     ///
@@ -127,7 +134,11 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// Any [`LockError`](crate::LockError) except [`Held`](crate::LockError::Held).
+    /// Any [`LockError`](crate::LockError), but [`Held`](crate::LockError::Held) only if a
+    /// majority of the nodes has other data, a key without a TTL, under the lock's name: no
+    /// owner will ever release that. Give the lock another name. (With
+    /// [`fencing(false)`](crate::Builder::fencing) and without the restart guard, nodes do not
+    /// say what has the name: the request returns `None`, but [`status`](Self::status) tells.)
     ///
     /// # Cancel safety
     ///
@@ -226,7 +237,11 @@ impl Locks {
         let told = keys.and_then(|keys| Ok((keys, line?, facts?)));
         let (keys, line, facts) = told.map_err(|_| StatusError::Stopped)?;
         let standings = match facts {
-            Some(facts) => shared.standings(&facts).into_iter().map(Some).collect(),
+            Some(facts) => {
+                let standings = shared.standings(&facts);
+                shared.log_standings(&standings);
+                standings.into_iter().map(Some).collect()
+            }
             None => vec![None; shared.nodes.len()],
         };
         Ok(Status::new(&shared.nodes, &keys, &line, standings))
@@ -268,7 +283,9 @@ impl Locks {
         let shared = &self.handle.shared;
         let facts = self.handle.survey(Command::Examine, FIRST_ANSWER).await;
         let facts = facts.map_err(|_| HealthError::Stopped)?;
-        let standings = shared.standings(&facts).into_iter().zip(&facts);
+        let standings = shared.standings(&facts);
+        shared.log_standings(&standings);
+        let standings = standings.into_iter().zip(&facts);
         let standings = standings.map(|(standing, facts)| health::unless_refusing(standing, facts));
         let nodes = shared.nodes.iter().zip(standings);
         let nodes =
@@ -278,6 +295,9 @@ impl Locks {
 
     /// Waits until nothing is left to undo: every lost, cancelled or released lock
     /// is off every node that answers.
+    ///
+    /// A node that does not answer is waited for until what it may have has expired, about
+    /// a TTL; a test that freezes nodes resumes them first.
     ///
     /// # Cancel safety
     ///
@@ -302,7 +322,7 @@ impl Locks {
     /// Locks on nodes that need no checks, with the engine on this runtime.
     pub(crate) fn on(nodes: Arc<[Arc<dyn Node>]>, clock: Clock, leases: Arc<Leases>) -> Locks {
         let shared = Shared::new(nodes, clock).listing(Some(leases));
-        let handle = spawn_here(shared).expect("a tokio runtime is needed here");
+        let handle = spawn_here(shared).expect("a tokio runtime with timers is needed here");
         Locks { handle, defaults: Arc::new(Builder::default().defaults()) }
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::driver::{
     clock::wall_micros,
-    engine::{Acquire, Handle, Shared, meter::Waiting},
+    engine::{Acquire, Handle, NotGranted, Shared, meter::Waiting},
 };
 use redlatch_core::{
     AcquireError, FencingToken, InLine, Moment, Owner, Terms, WallClock, config::Wanted, lease,
@@ -95,9 +95,10 @@ pub struct LockRequest(pub(super) Settings);
 /// [`Locks::try_lock`](crate::Locks::try_lock) and
 /// [`Locks::try_lock_all`](crate::Locks::try_lock_all).
 ///
-/// Awaited, it returns a [`Guard`], or `None` if another owner holds the lock. It
-/// never fails with [`LockError::Held`]. Bind the guard to a variable: in
-/// `try_lock(…).await?;` it is dropped, and the lock released, at once.
+/// Awaited, it returns a [`Guard`], or `None` if another owner holds the lock. It fails
+/// with [`LockError::Held`] only if other data has the lock's name, so that the lock can
+/// never be free. Bind the guard to a variable: in `try_lock(…).await?;` it is dropped,
+/// and the lock released, at once.
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest(pub(super) Settings);
@@ -214,7 +215,7 @@ impl Asked {
     ) -> Result<Guard, LockError> {
         let cell = match answer {
             Ok(Ok(cell)) => cell,
-            Ok(Err(error)) => return Err(lock_error(&handle.shared, &error)),
+            Ok(Err(refused)) => return Err(lock_error(&handle.shared, &refused)),
             Err(_) => return Err(LockError::Stopped),
         };
         let now = cell.shared.clock.now();
@@ -287,7 +288,8 @@ impl TryLockRequest {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`], except that the lock being held is `None`.
+    /// As [`LockRequest::run`], except that the lock being held is `None`. If other data has
+    /// the lock's name, `work` could never run: that is [`LockError::Held`].
     ///
     /// # Cancel safety
     ///
@@ -371,11 +373,12 @@ impl IntoFuture for TryLockRequest {
     }
 }
 
-/// Turns `Held` into `None`.
+/// Turns `Held` into `None`, unless it is data that has the name: nobody ever releases
+/// that, and whoever only tries would never learn why the lock is never free.
 pub(super) fn unless_held<G>(result: Result<G, LockError>) -> Result<Option<G>, LockError> {
     match result {
         Ok(guard) => Ok(Some(guard)),
-        Err(LockError::Held { .. }) => Ok(None),
+        Err(LockError::Held { votes }) if !votes.are_of_data() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -393,10 +396,12 @@ fn outcome_of(result: &Result<Guard, LockError>) -> &'static str {
     }
 }
 
-fn lock_error(shared: &Shared, error: &AcquireError) -> LockError {
+fn lock_error(shared: &Shared, NotGranted { error, held_here }: &NotGranted) -> LockError {
     let votes = |ballot| shared.votes(ballot);
     match error {
-        AcquireError::Held(ballot) => LockError::Held { votes: votes(ballot) },
+        AcquireError::Held(ballot) => {
+            LockError::Held { votes: votes(ballot).held_here(*held_here) }
+        }
         AcquireError::TooSlow { elapsed, ballot } => {
             LockError::TooSlow { elapsed: *elapsed, votes: votes(ballot) }
         }

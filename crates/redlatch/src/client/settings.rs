@@ -138,7 +138,8 @@ macro_rules! setters {
             }
 
             /// Sets how long one node may take to answer. Default `ttl / 20`,
-            /// between 5 and 500 ms. Distant nodes need more.
+            /// between 5 and 500 ms (for a TTL of less than 23 ms, a quarter of what
+            /// clock drift leaves of it). Distant nodes need more.
             pub fn node_timeout(mut self, timeout: Duration) -> Self {
                 self.0.wanted.node_timeout = Some(timeout);
                 self
@@ -177,6 +178,11 @@ macro_rules! wait_setter {
             /// by then the lock of a crashed holder has expired. Zero makes one
             /// attempt.
             ///
+            /// An attempt that is under way when the wait ends is finished. If nodes do
+            /// not answer, the error comes up to one
+            /// [node timeout](Self::node_timeout) later, or two if a majority has
+            /// granted the lock and still has to agree on its fencing token.
+            ///
             /// When a process requests very many locks at once, a request first
             /// waits for its turn, for this time but at least for one node timeout.
             /// If its turn does not come, it fails with
@@ -186,8 +192,9 @@ macro_rules! wait_setter {
                 self
             }
 
-            /// Waits until this moment at the latest. A moment in the past makes one
-            /// attempt.
+            /// Waits until this moment: no attempt begins later. One that is under way
+            /// then is finished, as for [`wait`](Self::wait). A moment in the past makes
+            /// one attempt.
             pub fn wait_until(self, deadline: std::time::Instant) -> Self {
                 self.wait(deadline.saturating_duration_since(std::time::Instant::now()))
             }

@@ -42,7 +42,7 @@ impl Signature {
 }
 
 /// The label of locks of this process that were given none.
-pub(super) fn label_of_this_process() -> String {
+pub(crate) fn label_of_this_process() -> String {
     Signature::new(OwnerParts::default()).default_label()
 }
 

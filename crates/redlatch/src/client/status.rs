@@ -70,7 +70,9 @@ pub struct WaiterStatus {
 pub enum LockState {
     /// A majority of all nodes may vote and has no key: the lock can be taken.
     Free,
-    /// A majority of all nodes has the same key: somebody holds the lock.
+    /// A majority of all nodes has the same key: somebody holds the lock. With neither an
+    /// owner nor a time left, it is no lock: other data has this name, and nobody can take
+    /// the lock.
     Held {
         /// The owner's label; `None` for a lock of another library.
         owner: Option<String>,
@@ -291,7 +293,7 @@ fn write_held(
     remaining: Option<Duration>,
 ) -> fmt::Result {
     if owner.is_none() && remaining.is_none() {
-        return f.write_str("not available: a key without a TTL is there, and no lock");
+        return f.write_str("not available: the key has no TTL, so it is data and not a lock");
     }
     let owner = owner.map_or("another client", String::as_str);
     match remaining {

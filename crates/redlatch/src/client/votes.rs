@@ -2,7 +2,7 @@
 
 use super::advice::{Vouching, node_options};
 use crate::node::{Node, OtherName, explained, label};
-use redlatch_core::{Agreement, Ballot, Cause, Tally, Vote};
+use redlatch_core::{Agreement, Ballot, Cause, Holder, Tally, Vote};
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// The votes of all nodes, in the order the nodes were given.
@@ -28,6 +28,8 @@ pub struct Votes {
     tally: Tally,
     /// Whether the nodes were asked for no lock, but to tell who they are.
     are_answers: bool,
+    /// Whether a client in this process holds the lock that was refused.
+    held_here: bool,
     /// Only if a node is quarantined.
     ours: Option<Arc<Ours>>,
 }
@@ -86,12 +88,28 @@ impl Votes {
                 vouching,
             })
         });
-        Votes { nodes: votes.collect(), tally, are_answers: false, ours }
+        Votes { nodes: votes.collect(), tally, are_answers: false, held_here: false, ours }
     }
 
     /// The same votes, of nodes that were asked for no lock.
     pub(crate) fn without_request(self) -> Self {
         Votes { are_answers: true, ..self }
+    }
+
+    /// The same votes, on a lock that a client in this process holds, or not.
+    pub(crate) fn held_here(self, held_here: bool) -> Self {
+        Votes { held_here, ..self }
+    }
+
+    /// Whether a client in this process holds the lock that was refused.
+    pub(super) fn are_held_here(&self) -> bool {
+        self.held_here
+    }
+
+    /// Whether other data under the lock's name rules out a majority.
+    pub(super) fn are_of_data(&self) -> bool {
+        let is_data = |node: &&NodeVote| node.vote.holder().is_some_and(Holder::is_data);
+        self.tally.nodes - self.iter().filter(is_data).count() < self.tally.majority()
     }
 
     /// The options that name all nodes to the command; only known if a node is quarantined.

@@ -36,7 +36,7 @@ use tokio::{
 
 pub(crate) use cell::{LeaseCell, LeaseEnd};
 pub(crate) use entropy::SystemEntropy;
-pub(crate) use handle::{Acquire, Ask, Handle, News, Shared, spawn_here, spawn_thread};
+pub(crate) use handle::{Acquire, Ask, Handle, News, NotGranted, Shared, spawn_here, spawn_thread};
 
 /// The most requests to accept before moving bytes, so that the first one's
 /// commands do not wait for a whole crowd.
@@ -93,7 +93,7 @@ type Extender = oneshot::Sender<Result<Kept, ExtendError>>;
 struct Acquirer {
     /// For the log.
     resources: Resources,
-    answer: oneshot::Sender<Result<Arc<LeaseCell>, redlatch_core::AcquireError>>,
+    answer: oneshot::Sender<Result<Arc<LeaseCell>, NotGranted>>,
 }
 
 impl Extenders {
@@ -245,6 +245,7 @@ impl Engine {
             let mut replies = std::mem::take(&mut self.replies);
             for (tag, reply) in replies.drain(..) {
                 self.shared.node_log.reply(now.lease, node, &reply);
+                self.shared.note_facts(&reply);
                 self.on_the_way.replied(now.lease, node, (tag, &reply), &self.shared.meter);
                 self.machine.handle(now, Input::Reply { node, tag, reply });
                 self.carry_out();
@@ -268,7 +269,8 @@ impl Engine {
                     let acquirer = callers.and_then(|callers| callers.acquire);
                     if let Some(Acquirer { resources, answer }) = acquirer {
                         self.shared.trace_failed(&resources, &error);
-                        let _ = answer.send(Err(error));
+                        let held_here = keeper::holds(&self.shared, &resources, &error);
+                        let _ = answer.send(Err(NotGranted { error, held_here }));
                     }
                 }
                 Output::Retrying(op, error, pause) => {
@@ -306,6 +308,7 @@ impl Engine {
                     }
                 }
                 Output::Standings(op, standings) => {
+                    self.shared.log_standings(&standings);
                     if let Some(answer) = self.looking.remove(&op) {
                         let _ = answer.send(standings);
                     }

@@ -18,8 +18,9 @@ use super::{
 };
 pub(crate) use rescue::Rescue;
 
+use crate::client::label_of_this_process;
 use redlatch_core::{
-    Command, Moment, OpId, Resources, Tag, Terms, Token,
+    AcquireError, Cast, Command, Moment, OpId, Resources, Tag, Terms, Token,
     config::Wanted,
     lease::{self, Deadlines},
     machine::Adopted,
@@ -73,6 +74,28 @@ pub(crate) fn unwatch(cell: &Arc<LeaseCell>) {
     {
         keeper.leases().remove(&key(cell));
     }
+}
+
+/// Whether a client of the same nodes in this process holds a lock that was refused. Its
+/// label alone does not tell: processes in two containers may share host name and pid.
+pub(crate) fn holds(shared: &Shared, resources: &Resources, error: &AcquireError) -> bool {
+    let AcquireError::Held(ballot) = error else { return false };
+    let ours = label_of_this_process();
+    let is_ours =
+        |cast: &Cast| cast.vote.holder().and_then(|holder| holder.owner.as_deref()) == Some(&*ours);
+    if !ballot.casts().iter().any(is_ours) {
+        return false; // most locks are not: spare the look at all leases
+    }
+    if let Some(leases) = &shared.leases {
+        return resources.iter().any(|name| leases.of(name).is_some());
+    }
+    let ours: Vec<&str> = shared.nodes.iter().map(|node| node.name()).collect();
+    let is_it = |cell: &Arc<LeaseCell>| {
+        cell.is_held()
+            && cell.resources.iter().any(|name| resources.iter().any(|other| other == name))
+            && cell.shared.nodes.iter().map(|node| node.name()).eq(ours.iter().copied())
+    };
+    keeper().is_some_and(|keeper| keeper.leases().values().any(is_it))
 }
 
 /// Releases what an engine that is being dropped still has on its nodes, and

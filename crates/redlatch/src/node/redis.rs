@@ -80,6 +80,10 @@ impl Node for Redis {
         self.address.hint()
     }
 
+    fn needs_io(&self) -> bool {
+        true
+    }
+
     fn open(&self, _clock: Clock) -> Box<dyn Link> {
         Box::new(link::RedisLink::new(self.address.clone()))
     }

@@ -6,7 +6,14 @@ use super::{
     Memory, Node, Redis, name,
     redis::{Address, Password, Transport},
 };
-use std::{borrow::Cow, fmt, fmt::Write as _, net::Ipv6Addr, path::PathBuf, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt,
+    fmt::Write as _,
+    net::{Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// Parses the address of a node.
 ///
@@ -16,7 +23,14 @@ use std::{borrow::Cow, fmt, fmt::Write as _, net::Ipv6Addr, path::PathBuf, sync:
 /// | `rediss://…[?ca=FILE][&cert=FILE&key=FILE]` | the same over TLS |
 /// | `redis+unix:///path/to/socket[?db=N][&user=…][&password=…]` | the same over a Unix socket |
 /// | `file:/path/to/file` | the embedded node: a file on this machine |
-/// | `memory:` | inside this process, for tests |
+/// | `memory:`, `memory:NAME` | inside this process, for tests |
+///
+/// Each time it is parsed, an address in memory is a new node, whatever its name: two
+/// [`Locks`](crate::Locks) that were both connected to `memory:a` do not exclude each other.
+/// Clone one, or use [`testing::Nodes`](crate::testing::Nodes).
+///
+/// The options `db`, `user` and `password` also work over TCP and TLS. What is given twice,
+/// before the host and as an option, or as two options, is refused.
 ///
 /// User, password and query values may be percent-encoded; `%` itself, and `&`
 /// in a query value, must be. Upper and lower case are the same in a scheme and in a host
@@ -66,6 +80,9 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
         reason: with_hints(url, reason),
         place: None,
     };
+    if url.trim().is_empty() {
+        return Err(UrlError { url: String::new(), reason: String::new(), place: None });
+    }
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(fail("it has no scheme; it could be redis://HOST:PORT".into()));
     };
@@ -144,7 +161,12 @@ fn tcp_address(rest: &str, tls: bool) -> Result<Address, String> {
     if tls {
         address.tls = Some(super::redis::TlsFiles::default());
     }
-    apply_query(&mut address, query)?;
+    let given = Given {
+        user: address.user.is_some(),
+        password: address.password.is_some(),
+        database: (!database.is_empty()).then_some(address.database),
+    };
+    apply_query(&mut address, &given, query)?;
     Ok(address)
 }
 
@@ -158,7 +180,7 @@ fn unix_address(path: &str) -> Result<Address, String> {
         return Err("the path of a socket must start with `/`".into());
     }
     let mut address = Address::new(Transport::Unix(PathBuf::from(decode(path)?)));
-    apply_query(&mut address, query)?;
+    apply_query(&mut address, &Given::default(), query)?;
     Ok(address)
 }
 
@@ -228,7 +250,7 @@ fn split_port(host_port: &str) -> Result<(String, u16), String> {
         return Err("the host is missing".into());
     }
     if !is_host(host) {
-        return Err("its host holds a character that no host has".into());
+        return Err("its host has a character that no host name can have".into());
     }
     let port = match port {
         None => 6379,
@@ -266,14 +288,29 @@ fn read_database(text: &str) -> Result<u32, String> {
     }
 }
 
-fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
+/// What an address says before its options.
+#[derive(Default)]
+struct Given {
+    user: bool,
+    password: bool,
+    database: Option<u32>,
+}
+
+fn apply_query(address: &mut Address, given: &Given, query: &str) -> Result<(), String> {
+    refuse_contradictions(query, given)?;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         // Show neither: it may be part of a password.
         let (key, value) =
             pair.split_once('=').ok_or("an option has no `=` (write `&` in a value as %26)")?;
         let value = decode(value)?;
+        if value.is_empty() && ["password_file", "ca", "cert", "key"].contains(&key) {
+            return Err(format!("`{key}` is empty; give it a path"));
+        }
         let tls = address.tls.as_mut();
         match (key, tls) {
+            ("db", _) if given.database.is_some_and(|path| Ok(path) != read_database(&value)) => {
+                return Err("the database is given twice, in the path and as `db`".into());
+            }
             ("db", _) => address.database = read_database(&value)?,
             ("user", _) => address.user = non_empty(value),
             ("password", _) => address.password = non_empty(value).map(Into::into),
@@ -298,6 +335,34 @@ fn apply_query(address: &mut Address, query: &str) -> Result<(), String> {
                     .into());
             }
         }
+    }
+    Ok(())
+}
+
+/// The options that an address may have.
+const OPTIONS: [&str; 9] =
+    ["db", "user", "password", "password_file", "ca", "cert", "key", "allow_eviction", "name"];
+
+/// Refuses options that say again what the address has said. Before any of them is read, and
+/// without their values, which may be secrets.
+fn refuse_contradictions(query: &str, given: &Given) -> Result<(), String> {
+    let is_password = |key: &str| key == "password" || key == "password_file";
+    let mut seen: Vec<&str> = Vec::new();
+    let keys = query.split('&').filter_map(|pair| pair.split('=').next());
+    for key in keys.filter(|key| OPTIONS.contains(key)) {
+        if seen.contains(&key) {
+            return Err(format!("`{key}` is given twice"));
+        }
+        if is_password(key) && seen.iter().any(|key| is_password(key)) {
+            return Err("`password` and `password_file` contradict each other; give one".into());
+        }
+        if is_password(key) && given.password {
+            return Err(format!("the password is given twice, before the host and as `{key}`"));
+        }
+        if key == "user" && given.user {
+            return Err("the user is given twice, before the host and as `user`".into());
+        }
+        seen.push(key);
     }
     Ok(())
 }
@@ -346,7 +411,7 @@ const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "unix", "file", "me
 /// may be a password. Where only an option is wrong, the host or the path as well.
 fn without_secrets(url: &str) -> String {
     let known = url.split_once(':').filter(|(scheme, _)| SCHEMES.contains(scheme));
-    let Some((scheme, rest)) = known else { return "…".into() };
+    let Some((scheme, rest)) = known else { return without_scheme(url) };
     let (slashes, rest) = match rest.strip_prefix("//") {
         Some(rest) => ("//", rest),
         None => ("", rest),
@@ -365,6 +430,24 @@ fn without_secrets(url: &str) -> String {
     let more = if !shown.is_empty() && rest == shown { "" } else { "…" };
     format!("{scheme}:{slashes}{shown}{more}")
 }
+
+/// What may be shown of text without a scheme of ours: a scheme or a host that is no secret
+/// because everybody has it.
+fn without_scheme(url: &str) -> String {
+    let (start, rest) = url.split_once(':').unwrap_or_default();
+    let scheme = start.to_ascii_lowercase();
+    if rest.starts_with("//") && OTHER_SCHEMES.contains(&&*scheme) {
+        return format!("{scheme}://…");
+    }
+    if !url.contains('@') && (scheme == "localhost" || start.parse::<Ipv4Addr>().is_ok()) {
+        return format!("{start}:…");
+    }
+    "…".into()
+}
+
+/// Schemes that are tried, and are none of ours.
+const OTHER_SCHEMES: [&str; 9] =
+    ["http", "https", "tcp", "tls", "valkey", "valkeys", "redis-sentinel", "sentinel", "etcd"];
 
 /// The host and port in `[login@]host[:port][/database]`, if all of that is in order.
 fn host_in(place: &str) -> Option<&str> {
@@ -402,7 +485,10 @@ impl std::error::Error for UrlError {}
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UrlError { url, reason, place } = self;
+        let empty = "empty; give it as in redis://HOST:PORT";
         match place {
+            Some((at, of)) if url.is_empty() => write!(f, "node address {at} of {of} is {empty}"),
+            None if url.is_empty() => write!(f, "the node address is {empty}"),
             Some((at, of)) => {
                 write!(f, "node address {at} of {of}, `{url}`, cannot be used: {reason}")
             }

@@ -42,7 +42,9 @@ pub(crate) struct Shared {
     /// Without a restart guard: our list of nodes, which guarded clients must share.
     pub(crate) counted: Option<Arc<Agreement>>,
     /// Whether this client could vouch for new servers: errors advise it.
-    pub(super) vouching: Vouching,
+    vouching: Vouching,
+    /// A node was seen that has been admitted before: its servers are not new.
+    known: AtomicBool,
     /// In tests: the list of all leases.
     pub(crate) leases: Option<Arc<Leases>>,
     /// What was logged about the nodes, by any engine of this client.
@@ -83,6 +85,7 @@ impl Shared {
             admission: None,
             counted: None,
             vouching: Vouching::default(),
+            known: AtomicBool::new(false),
             leases: None,
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             turns: AtomicU64::new(0),
@@ -95,14 +98,33 @@ impl Shared {
 
     /// Sets the restart guard, if there is one.
     pub(crate) fn admitting(mut self, admission: Option<Admission>) -> Self {
+        self.node_log.set_guarded(admission.is_some());
         self.admission = admission;
         self
     }
 
     /// Sets whether this client could vouch for new servers.
-    pub(crate) fn vouching(mut self, vouching: Vouching) -> Self {
+    pub(crate) fn with_vouching(mut self, vouching: Vouching) -> Self {
         self.vouching = vouching;
         self
+    }
+
+    /// Whether this client could vouch for new servers: not if one of them was ever
+    /// admitted.
+    pub(super) fn vouching(&self) -> Vouching {
+        match self.vouching {
+            Vouching::Possible if self.known.load(Ordering::Relaxed) => Vouching::Impossible,
+            vouching => vouching,
+        }
+    }
+
+    /// A node answered. Remembers whether it was ever admitted.
+    pub(super) fn note_facts(&self, reply: &Reply) {
+        if let Reply::Facts(facts) = reply
+            && (facts.marker.is_some() || facts.agreement.is_some())
+        {
+            self.known.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Sets the list of leases, for tests.
@@ -128,7 +150,7 @@ impl Shared {
     pub(crate) fn passing(&self) -> Self {
         let admission = self.admission.clone().map(Admission::passing);
         let shared = Shared::new(self.nodes.clone(), Clock::System).admitting(admission);
-        let shared = shared.vouching(self.vouching);
+        let shared = shared.with_vouching(self.vouching());
         Shared { counted: self.counted.clone(), node_log: self.node_log.clone(), ..shared }
     }
 
@@ -192,39 +214,23 @@ impl Shared {
 
 /// One request. If it has an `answer`, exactly one is sent.
 pub(crate) enum Ask {
-    Acquire {
-        op: OpId,
-        order: Order,
-        answer: oneshot::Sender<Result<Arc<LeaseCell>, AcquireError>>,
-    },
-    Adopt {
-        op: OpId,
-        adopted: Adopted,
-        cell: Option<Arc<LeaseCell>>,
-    },
-    Extend {
-        op: OpId,
-        ttl: Duration,
-        answer: oneshot::Sender<Result<Kept, ExtendError>>,
-    },
-    Release {
-        op: OpId,
-        answer: oneshot::Sender<release::Decision>,
-    },
-    Survey {
-        op: OpId,
-        command: Command,
-        timeout: Duration,
-        answer: oneshot::Sender<Box<[Reply]>>,
-    },
-    Admit {
-        op: OpId,
-        vouch: Vouch,
-        answer: oneshot::Sender<Box<[Standing]>>,
-    },
+    Acquire { op: OpId, order: Order, answer: oneshot::Sender<Result<Arc<LeaseCell>, NotGranted>> },
+    Adopt { op: OpId, adopted: Adopted, cell: Option<Arc<LeaseCell>> },
+    Extend { op: OpId, ttl: Duration, answer: oneshot::Sender<Result<Kept, ExtendError>> },
+    Release { op: OpId, answer: oneshot::Sender<release::Decision> },
+    Survey { op: OpId, command: Command, timeout: Duration, answer: oneshot::Sender<Box<[Reply]>> },
+    Admit { op: OpId, vouch: Vouch, answer: oneshot::Sender<Box<[Standing]>> },
     Cancel(OpId),
     Forget(OpId),
     Settle(oneshot::Sender<()>),
+}
+
+/// Why a lock was not granted.
+#[derive(Debug)]
+pub(crate) struct NotGranted {
+    pub(crate) error: AcquireError,
+    /// A client in this process holds it.
+    pub(crate) held_here: bool,
 }
 
 /// The engine is gone: its runtime was shut down, or belongs to another process.
@@ -360,10 +366,30 @@ impl Drop for Dedicated {
 /// Runs an engine on the caller's runtime.
 pub(crate) fn spawn_here(shared: Shared) -> io::Result<Handle> {
     let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
+    check_drivers(shared.nodes.iter().any(|node| node.needs_io())).map_err(io::Error::other)?;
     let (engine, handle) = Engine::new(shared);
     // The engine yields by itself; a budget would only cut its turns short.
     runtime.spawn(tokio::task::unconstrained(engine));
     Ok(handle)
+}
+
+/// Checks that the runtime has what an engine needs. Tokio does not tell; it panics when a
+/// driver is used that is missing, so we use each once.
+fn check_drivers(needs_io: bool) -> Result<(), String> {
+    let works = |driver: fn()| std::panic::catch_unwind(driver).is_ok();
+    let missing = |what, setting| {
+        Err(format!(
+            "the tokio runtime has no {what}; build it with `{setting}` or `enable_all`, or give \
+             the engine its own thread with `dedicated_thread`"
+        ))
+    };
+    if !works(|| drop(tokio::time::sleep(Duration::ZERO))) {
+        return missing("timers", "enable_time");
+    }
+    if needs_io && !works(|| drop(tokio::net::UnixDatagram::unbound())) {
+        return missing("I/O", "enable_io");
+    }
+    Ok(())
 }
 
 /// Runs an engine on its own thread.
@@ -404,11 +430,11 @@ pub(crate) struct Acquire {
     asking: mpsc::UnboundedSender<Ask>,
     shared: Arc<Shared>,
     op: Option<OpId>,
-    answered: oneshot::Receiver<Result<Arc<LeaseCell>, AcquireError>>,
+    answered: oneshot::Receiver<Result<Arc<LeaseCell>, NotGranted>>,
 }
 
 impl Future for Acquire {
-    type Output = Result<Result<Arc<LeaseCell>, AcquireError>, Stopped>;
+    type Output = Result<Result<Arc<LeaseCell>, NotGranted>, Stopped>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.answered).poll(cx));

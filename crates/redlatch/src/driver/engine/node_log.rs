@@ -3,11 +3,12 @@
 //! In:  what nodes answer, or fail to answer, to any command.
 //! Out: one warning per change, not per attempt.
 //!
-//! A node that flaps is logged at most every [`CALM`].
+//! A node that flaps is logged at most every [`CALM`]. What changes meanwhile is logged
+//! afterwards, if it still holds.
 
 use super::meter;
 use crate::driver::clock::Clock;
-use redlatch_core::{Ballot, Cast, Fault, Moment, Quarantine, Reply, Vote};
+use redlatch_core::{Ballot, Cast, Fault, Moment, Quarantine, Reply, Standing, Vote};
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
@@ -26,18 +27,26 @@ pub(crate) struct NodeLog {
     nodes: Mutex<Box<[Said]>>,
     /// No node was logged as down or out: the common case costs nothing.
     all_vote: AtomicBool,
+    /// Whether a node that answers may still be one that may not vote.
+    guarded: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Said {
     node: Arc<str>,
     is: State,
+    /// Why it does not vote, until that is logged.
+    why: String,
+    /// What was last logged, and when.
+    logged: State,
     since: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Votes,
+    /// It was down and answers again. Whether it may vote is not known yet.
+    Answers,
     Down,
     Out,
 }
@@ -53,13 +62,25 @@ enum Shown<'a> {
 
 impl NodeLog {
     pub(super) fn of(names: impl IntoIterator<Item = Arc<str>>) -> Self {
-        let said = names.into_iter().map(|node| Said { node, is: State::Votes, since: None });
+        let said = names.into_iter().map(|node| Said {
+            node,
+            is: State::Votes,
+            why: String::new(),
+            logged: State::Votes,
+            since: None,
+        });
         let nodes: Box<[Said]> = said.collect();
         for said in &nodes {
             State::Down.count(&said.node, 0.0);
             State::Out.count(&said.node, 0.0);
         }
-        NodeLog { nodes: Mutex::new(nodes), all_vote: AtomicBool::new(true) }
+        let (all_vote, guarded) = (AtomicBool::new(true), AtomicBool::new(false));
+        NodeLog { nodes: Mutex::new(nodes), all_vote, guarded }
+    }
+
+    /// Sets whether there is a restart guard.
+    pub(super) fn set_guarded(&self, guarded: bool) {
+        self.guarded.store(guarded, Ordering::Relaxed);
     }
 
     /// A node answered.
@@ -74,8 +95,9 @@ impl NodeLog {
         );
     }
 
-    /// A round is over; nodes that timed out did not answer.
-    pub(super) fn round(&self, clock: Clock, ballot: &Ballot) {
+    /// A round of an attempt is over, or of an extension; nodes that timed out did not
+    /// answer. Nodes that may not vote also grant extensions.
+    pub(super) fn round(&self, clock: Clock, ballot: &Ballot, extends: bool) {
         let is_silent = |cast: &Cast| matches!(cast.vote, Vote::Failed(Fault::TimedOut(_)));
         if self.all_vote.load(Ordering::Relaxed) && !ballot.casts().iter().any(is_silent) {
             return;
@@ -83,6 +105,7 @@ impl NodeLog {
         let now = clock.now();
         for (node, cast) in ballot.casts().iter().enumerate() {
             match &cast.vote {
+                Vote::Granted if extends => self.shown(now, node, Some(Shown::Answers)),
                 Vote::Granted => self.shown(now, node, Some(Shown::Votes)),
                 Vote::Failed(fault @ Fault::TimedOut(_)) => {
                     self.shown(now, node, Some(Shown::Down(fault)));
@@ -97,6 +120,16 @@ impl NodeLog {
         self.shown(now, node, Some(Shown::Votes));
     }
 
+    /// Somebody looked at a node.
+    pub(super) fn stands(&self, now: Moment, node: usize, standing: &Standing) {
+        let shown = match standing {
+            Standing::Admitted => Shown::Votes,
+            Standing::Quarantined(quarantine) => Shown::Out(quarantine),
+            _ => return, // its answer was handled when it came
+        };
+        self.shown(now, node, Some(shown));
+    }
+
     fn shown(&self, now: Moment, node: usize, shown: Option<Shown<'_>>) {
         let Some(shown) = shown else { return };
         let votes = matches!(shown, Shown::Votes | Shown::Answers);
@@ -104,28 +137,49 @@ impl NodeLog {
             return;
         }
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = &mut nodes[node];
-        let is = match &shown {
-            Shown::Votes => State::Votes,
-            Shown::Answers if said.is == State::Down => State::Votes,
-            Shown::Answers => return,
+        nodes[node].see(&shown, self.guarded.load(Ordering::Relaxed));
+        nodes[node].log(now);
+        let all_vote =
+            nodes.iter().all(|said| (said.is, said.logged) == (State::Votes, State::Votes));
+        self.all_vote.store(all_vote, Ordering::Relaxed);
+    }
+}
+
+impl Said {
+    fn see(&mut self, shown: &Shown<'_>, guarded: bool) {
+        let is = match shown {
+            Shown::Answers if self.is != State::Down => return,
+            Shown::Answers if guarded => State::Answers,
+            Shown::Votes | Shown::Answers => State::Votes,
             Shown::Down(_) => State::Down,
             Shown::Out(_) => State::Out,
         };
-        if is == said.is || said.since.is_some_and(|since| now < since.after(CALM)) {
+        if is == self.is {
             return;
         }
-        said.is.count(&said.node, -1.0);
-        is.count(&said.node, 1.0);
-        (said.is, said.since) = (is, Some(now));
-        let node = &*said.node;
-        match shown {
-            Shown::Votes | Shown::Answers => warn!(node, "node is back"),
-            Shown::Down(fault) => warn!(node, %fault, "node is down: it does not vote"),
-            Shown::Out(why) => warn!(node, %why, "node is out: it may not vote"),
+        self.is.count(&self.node, -1.0);
+        is.count(&self.node, 1.0);
+        self.is = is;
+        self.why = match shown {
+            Shown::Votes | Shown::Answers => String::new(),
+            Shown::Down(fault) => fault.to_string(),
+            Shown::Out(quarantine) => quarantine.to_string(),
+        };
+    }
+
+    /// Logs what it is now, if that is new and the last time is long enough ago.
+    fn log(&mut self, now: Moment) {
+        if self.is == self.logged || self.since.is_some_and(|since| now < since.after(CALM)) {
+            return;
         }
-        let all_vote = nodes.iter().all(|said| said.is == State::Votes);
-        self.all_vote.store(all_vote, Ordering::Relaxed);
+        (self.logged, self.since) = (self.is, Some(now));
+        let (node, why) = (&*self.node, std::mem::take(&mut self.why));
+        match self.is {
+            State::Votes => warn!(node, "node is back"),
+            State::Answers => warn!(node, "node answers again, but may not vote yet"),
+            State::Down => warn!(node, fault = %why, "node is down: it does not vote"),
+            State::Out => warn!(node, %why, "node is out: it may not vote"),
+        }
     }
 }
 
@@ -133,7 +187,7 @@ impl State {
     /// Counts one client more, or less, for which a node is out.
     fn count(self, node: &Arc<str>, change: f64) {
         match self {
-            State::Votes => {}
+            State::Votes | State::Answers => {}
             State::Down => meter::out(node, "down", change),
             State::Out => meter::out(node, "quarantined", change),
         }

@@ -4,7 +4,7 @@
 use super::{LeaseCell, Shared, meter};
 use crate::client::votes::Votes;
 use redlatch_core::{
-    AcquireError, Ballot, Fault, FencingToken, Reply, Resources, Vote, lease::Loss,
+    AcquireError, Ballot, Fault, FencingToken, Reply, Resources, Standing, Vote, lease::Loss,
     release::Decision as ReleaseDecision,
 };
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tracing::{Level, debug, debug_span, enabled, info, warn, warn_span};
 
 impl Shared {
     pub(crate) fn votes(&self, ballot: &Ballot) -> Votes {
-        Votes::new(&self.nodes, ballot, self.agreement(), self.vouching)
+        Votes::new(&self.nodes, ballot, self.agreement(), self.vouching())
     }
 
     /// Logs the nodes that did not answer.
@@ -25,8 +25,16 @@ impl Shared {
         }
     }
 
+    /// Logs which nodes may not vote, by a look at all of them.
+    pub(crate) fn log_standings(&self, standings: &[Standing]) {
+        let now = self.clock.now();
+        for (node, standing) in standings.iter().enumerate() {
+            self.node_log.stands(now, node, standing);
+        }
+    }
+
     fn log_round(&self, ballot: &Ballot) {
-        self.node_log.round(self.clock, ballot);
+        self.node_log.round(self.clock, ballot, false);
         self.meter.round(ballot);
     }
 
@@ -72,7 +80,8 @@ impl Shared {
     }
 
     pub(super) fn trace_kept(&self, lease: &LeaseCell, ballot: &Ballot) {
-        self.log_round(ballot);
+        self.node_log.round(self.clock, ballot, true);
+        self.meter.round(ballot);
         self.renewed(lease, ballot, "lease extended");
     }
 

@@ -72,12 +72,22 @@ async fn log_in(address: &Address) -> Result<Connection, Fault> {
     match (met, tried) {
         (Err(Fault::Unfit(why)), Some((password, tried))) if is_about_login(&why) => {
             match password.look_again(&tried).await {
-                Ok(true) => meet(address).await,
-                Ok(false) => Err(Fault::Unfit(why)),
+                Ok(true) => meet(address).await.map_err(|fault| of_file(fault, password)),
+                Ok(false) => Err(of_file(Fault::Unfit(why), password)),
                 Err(unread) => Err(unfit(&format!("{why}; {unread}"))),
             }
         }
         (met, _) => met,
+    }
+}
+
+/// Names the file that a refused password was read from.
+fn of_file(fault: Fault, password: &Password) -> Fault {
+    match (fault, password.file()) {
+        (Fault::Unfit(why), Some(file)) if is_about_login(&why) => {
+            unfit(&format!("{why}; the password is that in {}", file.display()))
+        }
+        (fault, _) => fault,
     }
 }
 
@@ -125,8 +135,7 @@ async fn introduction(address: &Address) -> Result<Identity, Fault> {
     let mut stream = dial(address).await?;
     let (mut out, logins) = login(address);
     write_command(&mut out, &[b"INFO"]);
-    let sent = stream.write_all(&out).await;
-    sent.map_err(|error| stream.turned_away(&error))?;
+    stream.say(&out).await?;
     let mut replies = Replies::of(&mut stream);
     for login in logins {
         replies.next(|value| login.refusal(value).map_or(Ok(()), Err)).await?;
@@ -137,8 +146,7 @@ async fn introduction(address: &Address) -> Result<Identity, Fault> {
 async fn greet(address: &Address) -> Result<Connection, Fault> {
     let mut stream = dial(address).await?;
     let (out, logins) = greeting(address);
-    let sent = stream.write_all(&out).await;
-    sent.map_err(|error| stream.turned_away(&error))?;
+    stream.say(&out).await?;
 
     let mut replies = Replies::of(&mut stream);
     for login in logins {
@@ -345,7 +353,7 @@ impl<'a> Replies<'a> {
                 Ok(1..) => {}
                 Ok(0) if is_first => return Err(self.stream.turned_away(CLOSED)),
                 Ok(0) => return Err(Fault::Unreachable(CLOSED.into())),
-                Err(error) if is_first => return Err(self.stream.turned_away(&error)),
+                Err(error) if is_first => return Err(self.stream.broken(&error)),
                 Err(error) => return Err(unreachable(&error)),
             }
         }
@@ -355,6 +363,29 @@ impl<'a> Replies<'a> {
 const CLOSED: &str = "the server closed the connection";
 
 impl Stream {
+    /// Sends the first words.
+    async fn say(&mut self, words: &[u8]) -> Result<(), Fault> {
+        let Err(error) = self.write_all(words).await else { return Ok(()) };
+        // A server that hung up may have said why.
+        match self.read_u8().await {
+            Err(last) if self.is_tls() => Err(self.broken(&last)),
+            _ => Err(self.broken(&error)),
+        }
+    }
+
+    fn is_tls(&self) -> bool {
+        !matches!(self, Stream::Tcp(_) | Stream::Unix(_))
+    }
+
+    /// Why a connection broke before the server said anything.
+    fn broken(&self, error: &io::Error) -> Fault {
+        #[cfg(feature = "tls")]
+        if let Some(fault) = super::tls::refusal(error) {
+            return fault;
+        }
+        self.turned_away(error)
+    }
+
     /// Why a server broke the connection off before it said anything. It may want TLS.
     fn turned_away(&self, why: impl fmt::Display) -> Fault {
         let is_plain = matches!(self, Stream::Tcp(_));
@@ -381,8 +412,8 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
         // Temporary: the server is starting, or busy with a script.
         Some(b"LOADING" | b"BUSY" | b"MASTERDOWN") => Fault::Unreachable(shown),
         Some(b"NOAUTH") => unfit(
-            "it wants a password: name the file that has it in the address, ?password_file=FILE \
-                 (the command's config file also takes password_file and password_env)",
+            "it wants a password: put it into a file and name that in the address, \
+             ?password_file=FILE (the command's config file also takes password_file and password_env)",
         ),
         Some(b"NOPERM") => unfit(&format!("{shown}; {}", acl_hint())),
         _ => Fault::Unfit(shown),

@@ -3,7 +3,7 @@
 use super::TlsFiles;
 use redlatch_core::Fault;
 use rustls::{
-    ClientConfig, RootCertStore,
+    AlertDescription, CertificateError, ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use std::{io, path::Path, sync::Arc};
@@ -21,18 +21,75 @@ pub(super) async fn handshake(
     let name = ServerName::try_from(host.to_string())
         .map_err(|_| unfit(format!("`{host}` is not a name a certificate can have")))?;
     let connector = TlsConnector::from(Arc::new(config));
-    connector.connect(name, tcp).await.map_err(|error| match error.kind() {
-        _ if is_not_tls(&error) => unfit(format!("TLS: {error}; is this a TLS port?")),
-        // The handshake itself: a wrong authority, a wrong name, an expired certificate.
-        io::ErrorKind::InvalidData => unfit(format!("TLS: {error}")),
-        _ => Fault::Unreachable(format!("TLS: {error}; is this a TLS port?").into()),
+    connector.connect(name, tcp).await.map_err(|error| {
+        if let Some(fault) = refusal(&error) {
+            return fault;
+        }
+        if let Some(words) = distrust(&error, files) {
+            return unfit(format!("TLS: {words}"));
+        }
+        match error.kind() {
+            _ if is_not_tls(&error) => unfit(format!("TLS: {error}; is this a TLS port?")),
+            // The handshake itself: a wrong name, an expired certificate.
+            io::ErrorKind::InvalidData => unfit(format!("TLS: {error}")),
+            _ => Fault::Unreachable(format!("TLS: {error}; is this a TLS port?").into()),
+        }
     })
+}
+
+/// What rustls says is wrong, if it was rustls.
+fn cause(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
 /// Whether what came back was not TLS at all.
 fn is_not_tls(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(inner, Some(rustls::Error::InvalidMessage(_)))
+    matches!(cause(error), Some(rustls::Error::InvalidMessage(_)))
+}
+
+/// Why we do not trust the server's certificate, and what to do, where that is known.
+fn distrust(error: &io::Error, files: &TlsFiles) -> Option<String> {
+    let Some(rustls::Error::InvalidCertificate(why)) = cause(error) else { return None };
+    match (why, &files.ca) {
+        (CertificateError::UnknownIssuer | CertificateError::BadSignature, Some(ca)) => {
+            Some(format!("its certificate was not signed by an authority in {}", ca.display()))
+        }
+        (CertificateError::UnknownIssuer, None) => Some(
+            "its certificate was not signed by an authority that this machine trusts; name the \
+             authority that signed it: ?ca=FILE"
+                .into(),
+        ),
+        // The only sign of it: its type belongs to a crate that rustls does not show.
+        (CertificateError::Other(other), _) if other.to_string().contains("CaUsedAsEndEntity") => {
+            Some(
+                "its certificate is that of an authority (CA:TRUE), not of a server; give the \
+                 server a certificate of its own, signed by that authority"
+                    .into(),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// Why the server refuses our certificate, or that we have none. It says so during the
+/// handshake or, since TLS 1.3, in answer to what we send first.
+pub(super) fn refusal(error: &io::Error) -> Option<Fault> {
+    let Some(rustls::Error::AlertReceived(alert)) = cause(error) else { return None };
+    let words = match alert {
+        AlertDescription::CertificateRequired => {
+            "it wants a certificate of the client: add cert=FILE and key=FILE to the address"
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnknownCA
+        | AlertDescription::UnsupportedCertificate => {
+            "it does not accept the client's certificate, cert= in the address"
+        }
+        _ => return None,
+    };
+    Some(Fault::Unfit(format!("TLS: {words} ({alert:?})").into()))
 }
 
 pub(super) fn client_config(files: &TlsFiles) -> Result<ClientConfig, String> {
@@ -45,9 +102,17 @@ pub(super) fn client_config(files: &TlsFiles) -> Result<ClientConfig, String> {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(cert), Some(key)) => {
             let chain = certificates(cert)?;
-            let key = PrivateKeyDer::from_pem_file(key)
+            let secret = PrivateKeyDer::from_pem_file(key)
                 .map_err(|error| format!("the key {} cannot be read: {error}", key.display()))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
+            builder.with_client_auth_cert(chain, secret).map_err(|error| {
+                let (cert, key) = (cert.display(), key.display());
+                match error {
+                    rustls::Error::InconsistentKeys(_) => {
+                        format!("the key {key} does not belong to the certificate {cert}")
+                    }
+                    _ => format!("the certificate {cert} with the key {key}: {error}"),
+                }
+            })
         }
         _ => Err("`cert` and `key` go together; one of them is missing".into()),
     }

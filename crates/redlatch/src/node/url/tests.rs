@@ -42,7 +42,7 @@ fn an_ipv6_address_without_brackets_is_told_to_get_them() {
 fn a_name_stands_in_the_place_of_the_address_and_the_address_stays() {
     for (url, name, address) in [
         ("redis://localhost?name=a", "a", "redis://localhost:6379"),
-        ("redis://u:p@h:1/3?db=4&name=a-1_b.c", "a-1_b.c", "redis://h:1/4"),
+        ("redis://u:p@h:1?db=4&name=a-1_b.c", "a-1_b.c", "redis://h:1/4"),
         ("redis://l:7001?name=10.0.0.1:6379", "10.0.0.1:6379", "redis://l:7001"),
         ("redis://l?name=redis://10.0.0.1:6379/2", "redis://10.0.0.1:6379/2", "redis://l:6379"),
         ("redis://l?name=redis%3A%2F%2F%5B%3A%3A1%5D", "redis://[::1]", "redis://l:6379"),
@@ -80,7 +80,8 @@ fn a_name_is_short_and_made_of_what_addresses_are_made_of() {
 #[test]
 fn bad_addresses_say_what_is_wrong() {
     for (url, reason) in [
-        ("", "no scheme"),
+        ("", "is empty"),
+        ("redis://h?password_file=", "`password_file` is empty; give it a path"),
         ("localhost", "no scheme"),
         ("localhost:6379", "no scheme"),
         ("[::1]:6379", "no scheme"),
@@ -88,7 +89,7 @@ fn bad_addresses_say_what_is_wrong() {
         ("redis:localhost", "`//` is missing"),
         ("redis://", "host is missing"),
         ("redis://:6379", "host is missing"),
-        ("redis://a b", "character that no host has"),
+        ("redis://a b", "its host has a character that no host name can have"),
         ("redis://h:0", "port is not a number from 1 to 65535"),
         ("redis://h:99999", "port is not a number"),
         ("redis://h:x", "port is not a number"),
@@ -102,6 +103,29 @@ fn bad_addresses_say_what_is_wrong() {
         ("redis+unix://run/r.sock", "must start with `/`"),
     ] {
         assert!(refused(url).contains(reason), "{url}: {}", refused(url));
+    }
+}
+
+#[test]
+fn an_address_that_contradicts_itself_is_refused() {
+    for (url, words) in [
+        ("redis://h/2?db=3", "the database is given twice, in the path and as `db`"),
+        ("redis://h/0?db=3", "the database is given twice, in the path and as `db`"),
+        ("redis://h?db=2&db=2", "`db` is given twice"),
+        ("redis://h?name=a&name=b", "`name` is given twice"),
+        ("redis://h?password=a&password_file=/f", "`password` and `password_file`"),
+        ("redis://h?password_file=/f&password=a", "`password` and `password_file`"),
+        ("redis://:a@h?password=a", "the password is given twice"),
+        ("redis://u:a@h?password_file=/f", "the password is given twice"),
+        ("redis://u@h?user=v", "the user is given twice"),
+        ("redis+unix:///s?user=u&user=u", "`user` is given twice"),
+    ] {
+        assert!(refused(url).contains(words), "{url}: {}", refused(url));
+    }
+    for url in
+        ["redis://u@h?password=a", "redis://h/3?db=3", "redis://h/?db=3", "redis://@h?user=u"]
+    {
+        assert!(parse(url).is_ok(), "{url}");
     }
 }
 
@@ -154,8 +178,13 @@ fn what_is_refused_is_shown_as_far_as_it_helps() {
         ("redis:localhost", "`redis:…`"),
         ("redis+unix://run/r.sock?db=1", "`redis+unix://…`"),
         ("localhost", "`…`"),
-        ("localhost:6379", "`…`"),
-        ("http://localhost", "`…`"),
+        ("sesame:6379", "`…`"),
+        ("localhost:6379", "`localhost:…`"),
+        ("10.0.0.1:6379", "`10.0.0.1:…`"),
+        ("http://localhost", "`http://…`"),
+        ("HTTPS://localhost", "`https://…`"),
+        ("sesame://localhost", "`…`"),
+        ("", "the node address is empty"),
     ] {
         assert!(refused(url).contains(shown), "{url}: {}", refused(url));
     }
