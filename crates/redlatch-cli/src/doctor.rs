@@ -207,7 +207,7 @@ fn node_json(node: &Examined, stands: &Standing) -> Value {
     if let (Value::Object(told), Value::Object(stands)) = (&mut json, standing_json(stands)) {
         told.extend(stands);
     }
-    if let (Standing::Admitted, Some(why)) = (stands, facts.and_then(|facts| facts.refuses)) {
+    if let (Standing::Admitted | Standing::Failed(_), Some(why)) = (stands, node.refuses()) {
         json["standing"] = "refusing".into();
         json["reason"] = refusing(why).words.into();
     }

@@ -7,6 +7,7 @@ use crate::{
     doctor::user_in,
     duration::show,
     exit::Exit,
+    look::reason,
     settings::{Settings, quoted},
     share,
     trace::in_short,
@@ -15,7 +16,9 @@ use nix::sys::signal::Signal;
 use redlatch::{
     AdmitError, Agreement, Cause, ConnectError, ExtendError, Fault, GiveBackError, InvalidRequest,
     LazyError, LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ResumeError,
-    StatusError, TermsError, Vote, Votes, node::OtherName, observer::advice,
+    StatusError, TermsError, Vote, Votes,
+    node::OtherName,
+    observer::{advice, refusal},
 };
 use std::{
     ffi::OsString,
@@ -193,10 +196,11 @@ impl From<ConnectError> for Failure {
 /// Says which addresses cannot be used, and why.
 fn unfit(votes: &Votes) -> Failure {
     let told = votes.iter().filter_map(|node| match &node.vote {
-        Vote::Failed(Fault::Unfit(why) | Fault::WrongAddress(why)) => {
+        Vote::Failed(fault @ (Fault::Unfit(why) | Fault::WrongAddress(why))) => {
             let path = node.address.strip_prefix("file:").map(Path::new);
             let obstacle = path.and_then(share::obstacle);
-            Some((node.label().into_owned(), obstacle.unwrap_or_else(|| why.to_string())))
+            let why = refusal(fault).map_or(why.to_string(), |_| reason(fault));
+            Some((node.label().into_owned(), obstacle.unwrap_or(why)))
         }
         _ => None,
     });
@@ -205,7 +209,7 @@ fn unfit(votes: &Votes) -> Failure {
 }
 
 /// Nodes and their reasons, each reason once.
-fn by_reason(told: impl Iterator<Item = (String, String)>, what: &str) -> Vec<String> {
+pub(crate) fn by_reason(told: impl Iterator<Item = (String, String)>, what: &str) -> Vec<String> {
     let mut reasons: Vec<(Vec<String>, String)> = Vec::new();
     for (node, why) in told {
         match reasons.iter_mut().find(|(_, known)| *known == why) {
@@ -342,8 +346,8 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     for voted in votes {
         let (NodeVote { node, vote, .. }, label) = (voted, voted.label());
         match vote {
-            Vote::Failed(Fault::Refused(_) | Fault::Nonsense(_) | Fault::Unfit(_)) => {
-                errors.push((label.into_owned(), vote.to_string()));
+            Vote::Failed(fault @ (Fault::Refused(_) | Fault::Nonsense(_) | Fault::Unfit(_))) => {
+                errors.push((label.into_owned(), reason(fault)));
             }
             Vote::Failed(_) => silent.push(format!("{label}: {vote}"), None),
             Vote::Quarantined(quarantine) => {

@@ -225,6 +225,7 @@ fn with(
     let done = settings.and_then(|settings| {
         say.say(&Event::Using {
             nodes: settings.names(),
+            addresses: settings.addresses(),
             by: settings.named_by().to_owned(),
             scope: settings.scope(),
         });

@@ -12,7 +12,10 @@ use crate::{
     share::{self, Shared},
 };
 use clap::ValueEnum as _;
-use redlatch::{Builder, Locks, OwnerParts, RestartGuard, node};
+use redlatch::{
+    Builder, Locks, OwnerParts, RestartGuard,
+    node::{self, Node},
+};
 use std::{
     env, io,
     path::{Path, PathBuf},
@@ -205,14 +208,23 @@ impl Settings {
 
     /// The names of the nodes, as errors show them.
     pub(crate) fn names(&self) -> Vec<String> {
-        let name = |url: &String| match url.strip_prefix(EMBEDDED) {
+        self.told(|node| node.name())
+    }
+
+    /// How each of them is reached, without its login.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.told(|node| node.address())
+    }
+
+    fn told(&self, of: fn(&dyn Node) -> &str) -> Vec<String> {
+        let told = |url: &String| match url.strip_prefix(EMBEDDED) {
             Some(path) => format!("file:{path}"),
             None => match node::parse(url) {
-                Ok(node) => node.name().to_owned(),
+                Ok(node) => of(&*node).to_owned(),
                 Err(error) => error.address().to_owned(),
             },
         };
-        self.nodes.iter().map(name).collect()
+        self.nodes.iter().map(told).collect()
     }
 
     /// What named the nodes, for messages.

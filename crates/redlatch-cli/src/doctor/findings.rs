@@ -157,6 +157,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
                 let guarded = guarded(facts, &node.node, at, evidence);
                 guarded.into_iter().chain(examine(facts, at, evidence)).collect()
             }
+            Err(_) if node.refuses().is_some() => Vec::new(),
             Err(fault) => vec![match evidence.listeners[at] {
                 Some(listener) => mistaken(listener, &node.address, evidence),
                 None => unfit(fault, evidence),
@@ -272,10 +273,6 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
 
 fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
     let finding = match fault {
-        // Our scripts cannot even be tried there.
-        Fault::Unfit(why) if why.starts_with("MISCONF") => {
-            return evidence.refusing(Refusal::CannotSave);
-        }
         // Nobody can connect with such a list.
         Fault::WrongAddress(why) => Finding::problem(format!("it cannot be a node: {why}")),
         Fault::Unfit(why) => {
@@ -293,12 +290,16 @@ fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
     let words = fault.to_string();
     if words.contains("maxmemory-policy") {
         finding.fix(KEEP)
-    } else if words.contains("disk is full") {
-        finding.fix(MAKE_ROOM)
+    } else if words.contains("WRONGPASS") {
+        finding.fix(LOG_IN)
     } else {
         finding
     }
 }
+
+/// What helps against a password that a server does not take.
+const LOG_IN: &str = "write the user and the password that the server has: the user in the address, the \
+                      password in password_file or password_env; or change it there (ACL SETUSER)";
 
 /// What helps an embedded node whose disk is full.
 const MAKE_ROOM: &str = "free some space on the disk that it is on";

@@ -89,27 +89,28 @@ impl Looker {
         let mut found = Vec::new();
         let facts = node.facts.as_ref().ok();
         let mut has_begun = None;
-        let (stands, left, reason) = match standing {
-            Standing::Admitted => match facts.and_then(|facts| facts.refuses) {
-                None => (Stands::Admitted, None, None),
-                Some(why) => {
-                    let finding = refusing(why);
-                    let words = finding.words.clone();
-                    found.push(finding);
-                    (Stands::Refusing, None, Some(words))
-                }
-            },
-            Standing::Quarantined(out) => {
+        let other = self.observer.other_name(&node.node, &standing);
+        let (stands, left, reason) = match (standing, node.refuses()) {
+            (Standing::Admitted, None) => (Stands::Admitted, None, None),
+            (Standing::Admitted | Standing::Failed(_), Some(why)) => {
+                let finding = refusing(why);
+                let words = finding.words.clone();
+                found.push(finding);
+                (Stands::Refusing, None, Some(words))
+            }
+            (Standing::Quarantined(out), _) => {
                 let cause = cause_for(&self.observer, &out.cause);
                 has_begun = facts.map(|facts| !is_unbegun(&out, facts));
                 let out_for = facts.map_or_else(|| for_another(&out), |facts| for_now(&out, facts));
                 let finding = Finding::warning(format!("{out_for}: {cause}"));
                 let nodes = self.observer.nodes().count();
-                found.push(finding.fix(remedy(&out.cause, nodes, &node.node, &self.typed)));
+                let other = other.map_or(String::new(), |other| format!("{other}; "));
+                let remedy = remedy(&out.cause, nodes, &node.node, &self.typed);
+                found.push(finding.fix(other + &remedy));
                 (Stands::Quarantined, out.remaining, Some(cause))
             }
-            Standing::Failed(fault) => failed(&fault, &mut found),
-            other => (Stands::Down, None, Some(format!("{other:?}"))),
+            (Standing::Failed(fault), None) => failed(&fault, &mut found),
+            (other, _) => (Stands::Down, None, Some(format!("{other:?}"))),
         };
         if node.facts.is_ok() {
             found.extend(speed(node.round_trip, self.node_timeout, self.ttl));
