@@ -131,6 +131,11 @@ impl Trace {
         self
     }
 
+    /// Whether its events end with one that says so.
+    pub(crate) fn has_end(&self) -> bool {
+        self.record.task == Task::Run
+    }
+
     /// Whose attempt this is, for other users of the locks: as much as the log says.
     pub(crate) fn owner(&self) -> OwnerParts {
         let Record { host, user, pid, command, .. } = &self.record;
