@@ -1,7 +1,7 @@
 //! What went wrong, in one sentence, and the exit status for it.
 
 use crate::{
-    admit::is_far_from,
+    admit::{is_far_from, remedy},
     around,
     connecting::{AGAIN, may_recover},
     doctor::user_in,
@@ -16,9 +16,7 @@ use nix::sys::signal::Signal;
 use redlatch::{
     AdmitError, Agreement, Cause, ConnectError, ExtendError, Fault, GiveBackError, InvalidRequest,
     LazyError, LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ResumeError,
-    StatusError, TermsError, Vote, Votes,
-    node::OtherName,
-    observer::{advice, refusal},
+    StatusError, TermsError, Vote, Votes, node::OtherName, observer::refusal,
 };
 use std::{
     ffi::OsString,
@@ -399,7 +397,7 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     let kinds = kinds.into_iter().filter(|(kind, ..)| !kind.which.is_empty());
     let told = kinds.map(|(kind, one, more, to_go)| {
         let what = if kind.count > 1 { more } else { one };
-        kind.told(votes.tally().nodes, &format!("{what}{to_go}"))
+        kind.told(votes, &format!("{what}{to_go}"))
     });
     let message = told.collect::<Vec<_>>().join("; ");
     Failure::new(Exit::TooFewNodes, message).voted(votes)
@@ -437,7 +435,8 @@ impl<'a> Kind<'a> {
     }
 
     /// Says how many nodes, which ones, and what to do about them.
-    fn told(&self, nodes: usize, what: &str) -> String {
+    fn told(&self, votes: &Votes, what: &str) -> String {
+        let nodes = votes.tally().nodes;
         let separator = if self.causes.is_empty() { "; " } else { ", " };
         let (count, which) = (self.count, self.which.join(separator));
         let mut told = format!("{count} of {nodes} nodes {what}: {which}");
@@ -460,7 +459,12 @@ impl<'a> Kind<'a> {
         if let Some(cause) = self.causes.first() {
             let named = || self.which.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
             let which = if count == nodes { "--all".into() } else { named() };
-            let _ = write!(told, "; {}", advice(cause, &which, ""));
+            let ours = votes.agreement().filter(|_| self.others.is_empty());
+            let all = votes.iter().filter_map(|node| match &node.vote {
+                Vote::Quarantined(out) => Some(&out.cause),
+                _ => None,
+            });
+            let _ = write!(told, "; {}", remedy(ours, all, cause, (&which, "")));
         }
         told
     }

@@ -341,3 +341,35 @@ fn a_host_with_other_names_is_told_what_to_write_by_top_as_by_doctor() {
         seen["findings"].as_array().unwrap().iter().map(|finding| finding["fix"].to_string());
     assert!(fixes.into_iter().any(|fix| fix.contains(&write)), "{seen}");
 }
+
+#[test]
+fn whoever_finds_nodes_with_a_list_that_is_too_different_gets_advice_that_works() {
+    let servers = Servers::start(4).unwrap();
+    let urls = servers.urls();
+    let sandbox = Sandbox::on(&servers).with_times("2s", "1s");
+    let with = |nodes: [usize; 3], args: &[&str]| {
+        let mut command = sandbox.redlatch(args);
+        command.env("REDLATCH_NODES", nodes.map(|at| urls[at].clone()).join(","));
+        start(command).end()
+    };
+    let here = |args: &[&str]| with([0, 1, 2], args);
+    with([0, 1, 3], &["admit", "--all", "--yes"]).exits_with(0);
+
+    let run = here(&["run", "x", "--", "true"]).exits_with(122).stderr;
+    let found = here(&["doctor"]).exits_with(2).stdout;
+    let seen = here(&["top", "--once", "--json"]).exits_with(0).stdout;
+    let waited = here(&["admit", "--wait", &urls[2]]).exits_with(122);
+    let vouched = here(&["admit", &urls[2], "--yes"]).exits_with(122);
+
+    for said in [run, found, seen, waited.stderr, vouched.stderr] {
+        says(
+            &said,
+            "stop all other clients first, then `redlatch admit --replace --all --all-stopped`",
+        );
+        for vain in ["admit --wait", "admit redis:", "--replace --all`"] {
+            assert!(!said.contains(vain), "{vain:?} is in {said}");
+        }
+    }
+    here(&["admit", "--replace", "--all", "--all-stopped", "--yes"]).exits_with(0);
+    here(&["run", "x", "--", "true"]).exits_with(0);
+}

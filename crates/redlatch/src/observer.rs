@@ -11,7 +11,7 @@ mod reports;
 mod session;
 mod standing;
 
-pub use crate::client::advice::advice;
+pub use crate::client::advice::{advice, advice_to};
 use crate::{
     client::{
         AdmitError, GrantId, InvalidRequest, ReplaceError, RestartGuard, Status,

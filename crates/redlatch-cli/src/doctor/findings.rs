@@ -4,7 +4,7 @@
 
 use super::probe::Listener;
 use crate::{
-    admit::{for_now, remedy},
+    admit::{for_another, for_now, remedy},
     duration::show,
     event::Scope,
     exit::Exit,
@@ -14,7 +14,7 @@ use crate::{
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
     node::OtherName,
-    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial, advice},
+    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial},
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -314,12 +314,17 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
         let cause = Cause::Disagrees(facts.agreement.clone());
-        let fix = other + &remedy(&cause, evidence.examined.len(), name, evidence.typed);
+        let ours = Some(evidence.agreement).filter(|_| other.is_empty());
+        let fix = other + &remedy(ours, [], &cause, (name, evidence.typed));
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
-    let out = for_now(quarantine, facts);
-    let fix = advice(&quarantine.cause, name, evidence.typed);
+    let causes = || evidence.standings.iter().filter_map(|node| Some(&node.quarantine()?.cause));
+    // A client that one node refuses begins the time of no other.
+    let is_refused = causes().any(Cause::is_conflict);
+    let out = if is_refused { for_another(quarantine) } else { for_now(quarantine, facts) };
+    let ours = Some(evidence.agreement);
+    let fix = remedy(ours, causes(), &quarantine.cause, (name, evidence.typed));
     Some(match &quarantine.cause {
         Cause::OtherNode { is, .. } => Finding::problem(format!(
             "another server answers under this address: it is admitted as {is}, and does not vote \
