@@ -267,11 +267,20 @@ impl From<AdmitError> for Failure {
 
 impl From<InvalidRequest> for Failure {
     fn from(error: InvalidRequest) -> Self {
+        if let InvalidRequest::Terms(TermsError::Notice { notice, usable }) = &error {
+            let words = format!(
+                "--grace is too long: the command would be asked to end {} before the lease does, \
+                 and the lease is good for {}; use a longer --ttl, or a shorter --grace",
+                show(*notice),
+                show(*usable)
+            );
+            return Failure::new(Exit::Failed, words);
+        }
         let hint = match &error {
             InvalidRequest::Terms(TermsError::TtlTooLong { .. }) => {
                 "; or raise --max-ttl, for all who share the nodes"
             }
-            InvalidRequest::Terms(TermsError::Renewal { .. } | TermsError::Notice { .. }) => {
+            InvalidRequest::Terms(TermsError::Renewal { .. }) => {
                 "; use a longer --ttl, or a shorter --grace"
             }
             InvalidRequest::Terms(TermsError::TtlTooShort { .. }) => " for --ttl",

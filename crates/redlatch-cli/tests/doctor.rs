@@ -160,3 +160,16 @@ fn a_lock_that_never_expires_is_told_by_run_and_by_doctor() {
     says(&held, "x is held by ada, and never expires: its key has no TTL");
     says(&foreign, "`redis-cli DEL 'by hand'`");
 }
+
+#[test]
+fn a_password_that_the_server_does_not_take_has_a_fix() {
+    let server = Server::start().unwrap();
+    server.run(&["ACL", "SETUSER", "ada", "on", ">right", "+@all", "~*"]);
+    let node = server.url_as("ada", "wrong");
+    let sandbox = Sandbox::embedded();
+
+    let found = redlatch(&sandbox, &["doctor", "--node", &node]).exits_with(2).stdout;
+
+    says(&found, "WRONGPASS");
+    says(&found, "fix: write the user and the password that the server has");
+}

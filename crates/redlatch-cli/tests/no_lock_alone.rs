@@ -82,3 +82,21 @@ fn a_variable_that_does_not_exist_is_answered_with_one_that_can_be_set_or_an_opt
     assert!(!wait.contains("REDLATCH_EXIT"), "{wait}");
     says(&node, "did you mean REDLATCH_NODES?");
 }
+
+#[test]
+fn an_error_speaks_of_what_was_written_and_where() {
+    let sandbox = Sandbox::embedded();
+    shell(&sandbox, "redlatch run x -- true").exits_with(0);
+    let refused = |script: &str| shell(&sandbox, script).exits_with(125).stderr;
+
+    let config = refused("REDLATCH_CONFIG= redlatch run x -- true");
+    let typed = refused("REDLATCH_CONFIG=x redlatch run x --config '' -- true");
+    let grace = refused("redlatch run x --grace 1m -- true");
+    let last = refused("redlatch log --last 0");
+
+    says(&config, "REDLATCH_CONFIG is empty: name the config file there, or unset it");
+    says(&typed, "--config");
+    says(&grace, "--grace is too long");
+    assert!(!grace.contains("notice"), "{grace}");
+    says(&last, "use a number from 1 on");
+}
