@@ -17,7 +17,7 @@ use crate::{
 };
 use redlatch::{
     Cause, NodeStanding, Quarantine, ReplaceError, RestartGuard, Standing, node,
-    observer::{Agreement, Examined, Facts, Observer, advice},
+    observer::{Agreement, Examined, Facts, Observer, advice, advice_to},
 };
 use seen::Seen;
 use serde_json::{Value, json};
@@ -284,17 +284,24 @@ fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     format!("waiting for {} of {nodes} nodes: {}", out.len(), told.join(", "))
 }
 
-/// What to do about nodes that are quarantined for this cause, if we name that many
-/// nodes.
-pub(crate) fn remedy(cause: &Cause, nodes: usize, which: &str, options: &str) -> String {
+/// What to do about a node that is quarantined for this cause, if `all` are the causes for
+/// all of them. `ours` is what we want clients to agree on, unless they merely have other
+/// names for our nodes.
+pub(crate) fn remedy<'a>(
+    ours: Option<&Agreement>,
+    all: impl IntoIterator<Item = &'a Cause>,
+    cause: &Cause,
+    (which, options): (&str, &str),
+) -> String {
     let theirs = match cause {
         Cause::Disagrees(theirs) => theirs.as_deref().and_then(Agreement::parse),
         _ => None,
     };
-    if theirs.is_some_and(|theirs| is_far_from(theirs.nodes().len(), nodes)) {
+    let Some(ours) = ours else { return advice(cause, which, options) };
+    if theirs.is_some_and(|theirs| is_far_from(theirs.nodes().len(), ours.nodes().len())) {
         return "give this host the list that the others have".into();
     }
-    advice(cause, which, options)
+    advice_to(ours, all, cause, which, options)
 }
 
 /// Whether their list is too long for ours: no command takes that many nodes from clients

@@ -6,7 +6,7 @@ use crate::{
     exit::Exit,
     failed,
     failure::Failure,
-    say::Say,
+    say::{Event, Say},
     settings::Settings,
     trace::{About, Place, Trace, TraceArgs},
     with,
@@ -45,11 +45,18 @@ impl Attempt {
             Ok(trace) => trace,
             Err(failure) => return failed(say, &failure),
         };
+        let (owner, has_end) = (trace.owner(), trace.has_end());
+        let is_wrong = self.settings.is_err();
         if let Err(failure) = &self.settings {
             trace.failed(failure);
             trace.write_end(failure.exit, say);
         }
-        let owner = trace.owner();
-        with(words, self.settings, |settings, say| Ok(task(settings.signed(owner), say, trace)))
+        let settings = self.settings;
+        let exit =
+            with(words, settings, |settings, say| Ok(task(settings.signed(owner), say, trace)));
+        if is_wrong && has_end {
+            say.say(&Event::Finished { code: exit.code() });
+        }
+        exit
     }
 }

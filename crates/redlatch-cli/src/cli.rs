@@ -346,7 +346,7 @@ pub(crate) struct LogArgs {
     #[arg(long)]
     pub(crate) failed: bool,
     /// Only the last N of them.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = some)]
     pub(crate) last: Option<usize>,
     /// The log, as for `run`; another user's, if you may read it.
     #[arg(long, value_name = "FILE")]
@@ -475,6 +475,15 @@ pub(crate) struct Waiting {
     /// The label that others see on the lock [default: HOST/PID].
     #[arg(long, value_name = "LABEL")]
     pub(crate) owner: Option<String>,
+}
+
+/// Parses a number greater than zero.
+fn some(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("use a number from 1 on".into()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("this is not a number".into()),
+    }
 }
 
 /// Where the locks are.

@@ -39,7 +39,7 @@ pub(crate) struct Config {
     #[serde(default, deserialize_with = "plain_duration")]
     pub(crate) skew: Option<Duration>,
     pub(crate) restart_guard: Option<GuardMode>,
-    #[serde(default, deserialize_with = "plain_duration")]
+    #[serde(default, deserialize_with = "some_duration")]
     pub(crate) node_timeout: Option<Duration>,
     /// The directory for the locks of the whole machine, or `off`.
     pub(crate) shared: Option<PathBuf>,
@@ -189,6 +189,11 @@ fn plain_duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration
     duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
+fn some_duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(input)?;
+    duration::parse_some(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
 fn ttl<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(input)?;
     duration::parse_ttl(&text).map(Some).map_err(serde::de::Error::custom)
@@ -255,6 +260,7 @@ mod tests {
             ("ttl = \"5s\"\nttll = \"5s\"\n", "FILE:2: unknown field `ttll`"),
             ("\n\nttl = \"5\"\n", "FILE:3: `5` is not a duration"),
             ("nodes = [\n", "FILE:1: "),
+            ("node_timeout = \"0s\"\n", "FILE:1: `0s` must be longer than zero"),
             ("ttl = 5\n", "FILE:1: invalid type"),
             ("restart_guard = \"of\"\n", "FILE:1: unknown variant `of`, expected one of `off`"),
         ] {

@@ -77,6 +77,7 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     let mut findings = examine_all(&evidence);
     findings.extend(unlogged(&args));
     findings.extend(exposed(settings.nodes()));
+    findings.extend(relative(settings.nodes()));
     // A server with many keys takes long to list its locks, and says at once if it may not.
     let listing = tokio::time::timeout(LISTING, observer.list("*")).await.ok();
     for (node, fault) in listing.iter().flat_map(|listing| &listing.failed) {
@@ -110,6 +111,22 @@ fn unlogged(args: &DoctorArgs) -> Option<Finding> {
     let words =
         format!("the log of this user's runs, {}, cannot be written: {error}", log.path.display());
     Some(Finding::warning(words).fix("make it writable, or name another: --log FILE, REDLATCH_LOG"))
+}
+
+/// A file that is another one in another working directory.
+fn relative(urls: &[String]) -> Option<Finding> {
+    let path = |url: &String| {
+        let (scheme, path) = url.split_once(':')?;
+        let path = path.strip_prefix("//").unwrap_or(path);
+        let is_relative = scheme.eq_ignore_ascii_case("file") && !path.starts_with('/');
+        is_relative.then(|| path.to_owned())
+    };
+    let path = urls.iter().find_map(path)?;
+    let words = format!(
+        "the path of file:{path} is relative: whoever works in another directory has another \
+         file, and other locks"
+    );
+    Some(Finding::warning(words).fix("write the whole path, from / on"))
 }
 
 /// What else is at the addresses where no node answers.
@@ -190,7 +207,7 @@ fn node_json(node: &Examined, stands: &Standing) -> Value {
     if let (Value::Object(told), Value::Object(stands)) = (&mut json, standing_json(stands)) {
         told.extend(stands);
     }
-    if let (Standing::Admitted, Some(why)) = (stands, facts.and_then(|facts| facts.refuses)) {
+    if let (Standing::Admitted | Standing::Failed(_), Some(why)) = (stands, node.refuses()) {
         json["standing"] = "refusing".into();
         json["reason"] = refusing(why).words.into();
     }

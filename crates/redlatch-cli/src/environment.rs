@@ -3,7 +3,9 @@
 //! In:  the names of all variables. Out: the first `REDLATCH_…` name that is unknown,
 //! and what was probably meant. A typo must not send the locks elsewhere.
 
-use std::env;
+use crate::cli::Cli;
+use clap::CommandFactory as _;
+use std::{env, fmt};
 
 const OURS: &str = "REDLATCH_";
 
@@ -85,12 +87,48 @@ pub(crate) const KNOWN: [Variable; 21] = [
     variable("REDLATCH_VOTES", "on_skip_run", "For hooks: how the nodes voted."),
 ];
 
-/// An unknown variable, and the known one most like it.
+impl Variable {
+    /// Whether it is for users to set, and not set by us for a command.
+    fn is_settable(&self) -> bool {
+        !["command", "on_skip_run"].contains(&self.with)
+    }
+}
+
+/// An unknown variable, and what was probably meant.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
-    pub(crate) name: String,
-    pub(crate) nearest: &'static str,
+    name: String,
+    meant: Option<Meant>,
 }
+
+#[derive(Debug, PartialEq, Eq)]
+enum Meant {
+    /// A variable much like it.
+    Variable(&'static str),
+    /// An option of that name, which has no variable.
+    Option(String),
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.meant {
+            Some(Meant::Variable(meant)) => write!(
+                f,
+                "unknown environment variable {name}; did you mean {meant}? if not, unset it"
+            ),
+            Some(Meant::Option(option)) => write!(
+                f,
+                "unknown environment variable {name}; use the option {option}, which has no \
+                 variable, and unset {name}"
+            ),
+            None => write!(f, "unknown environment variable {name}; unset it"),
+        }
+    }
+}
+
+/// Names that differ in more letters than this are not alike.
+const ALIKE: usize = 2;
 
 /// Finds the first unknown variable. `passwords` are those that the config file names.
 pub(crate) fn unknown<'a>(passwords: impl Iterator<Item = &'a str>) -> Option<Unknown> {
@@ -103,9 +141,28 @@ pub(crate) fn unknown<'a>(passwords: impl Iterator<Item = &'a str>) -> Option<Un
 fn first_unknown(names: impl Iterator<Item = String>) -> Option<Unknown> {
     let mut ours = names.filter(|name| name.starts_with(OURS) && !is_known(name));
     let name = ours.next()?;
-    let names = KNOWN.iter().map(|known| known.name);
-    let nearest = names.min_by_key(|known| distance(known, &name))?;
-    Some(Unknown { name, nearest })
+    let meant = option(&name).map(Meant::Option).or_else(|| nearest(&name).map(Meant::Variable));
+    Some(Unknown { name, meant })
+}
+
+/// The option that such a variable would set.
+fn option(name: &str) -> Option<String> {
+    let wanted = name.strip_prefix(OURS)?.to_ascii_lowercase().replace('_', "-");
+    // One node is an option, the list of them is a variable.
+    if wanted == "node" {
+        return None;
+    }
+    let cli = Cli::command();
+    let mut options = cli.get_subcommands().flat_map(clap::Command::get_opts);
+    options.find_map(|option| option.get_long().filter(|long| *long == wanted))?;
+    Some(format!("--{wanted}"))
+}
+
+/// The variable most like it, of those that users set.
+fn nearest(name: &str) -> Option<&'static str> {
+    let names = KNOWN.iter().filter(|known| known.is_settable()).map(|known| known.name);
+    let (far, nearest) = names.map(|known| (distance(known, name), known)).min()?;
+    (far <= ALIKE).then_some(nearest)
 }
 
 fn is_known(name: &str) -> bool {
@@ -140,10 +197,28 @@ mod tests {
             ("REDLATCH_NODEZ", "REDLATCH_NODES"),
             ("REDLATCH_MAXTTL", "REDLATCH_MAX_TTL"),
             ("REDLATCH_RESTARTGUARD", "REDLATCH_RESTART_GUARD"),
+            ("REDLATCH_SHARE", "REDLATCH_SHARED"),
         ] {
-            assert_eq!(found(typo), Some(Unknown { name: typo.into(), nearest }), "{typo}");
+            let meant = Some(Meant::Variable(nearest));
+            assert_eq!(found(typo), Some(Unknown { name: typo.into(), meant }), "{typo}");
         }
         assert!(KNOWN.iter().all(|known| found(known.name).is_none()));
         assert_eq!(found("REDLATCHES"), None);
+    }
+
+    #[test]
+    fn what_only_an_option_sets_or_nobody_can_set_is_not_called_a_typo() {
+        let told = |name: &str| first_unknown([name.into()].into_iter()).unwrap().to_string();
+
+        for (name, option) in [
+            ("REDLATCH_WAIT", "--wait"),
+            ("REDLATCH_TTL", "--ttl"),
+            ("REDLATCH_NODE_TIMEOUT", "--node-timeout"),
+        ] {
+            assert!(told(name).contains(&format!("use the option {option}, ")), "{}", told(name));
+        }
+        for name in ["REDLATCH_EXITS", "REDLATCH_VOTE", "REDLATCH_SOMETHING_ELSE"] {
+            assert!(!told(name).contains("did you mean"), "{}", told(name));
+        }
     }
 }

@@ -10,7 +10,13 @@ use std::{fmt, time::Duration};
 #[serde(untagged)]
 pub(crate) enum Event {
     /// We use these nodes, which `by` names.
-    Using { nodes: Vec<String>, by: String, scope: Scope },
+    Using {
+        nodes: Vec<String>,
+        /// How each of them is reached.
+        addresses: Vec<String>,
+        by: String,
+        scope: Scope,
+    },
     /// We are waiting for the lock, or for nodes.
     Waiting {
         message: String,
@@ -247,11 +253,14 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |ms: &u64| show(Duration::from_millis(*ms));
         match self {
-            Event::Using { nodes, by, scope } => {
+            Event::Using { nodes, addresses, by, scope } => {
+                let labels = nodes.iter().zip(addresses).map(|(name, address)| {
+                    if name == address { name.clone() } else { format!("{name} ({address})") }
+                });
                 write!(
                     f,
                     "nodes, by {by}: {}{}",
-                    nodes.join(", "),
+                    labels.collect::<Vec<_>>().join(", "),
                     match scope {
                         Scope::Nodes => "",
                         Scope::Machine => " (shared by the users of this machine)",

@@ -1,12 +1,13 @@
 //! What went wrong, in one sentence, and the exit status for it.
 
 use crate::{
-    admit::is_far_from,
+    admit::{is_far_from, remedy},
     around,
     connecting::{AGAIN, may_recover},
     doctor::user_in,
     duration::show,
     exit::Exit,
+    look::reason,
     settings::{Settings, quoted},
     share,
     trace::in_short,
@@ -15,7 +16,7 @@ use nix::sys::signal::Signal;
 use redlatch::{
     AdmitError, Agreement, Cause, ConnectError, ExtendError, Fault, GiveBackError, InvalidRequest,
     LazyError, LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ResumeError,
-    StatusError, TermsError, Vote, Votes, node::OtherName, observer::advice,
+    StatusError, TermsError, Vote, Votes, node::OtherName, observer::refusal,
 };
 use std::{
     ffi::OsString,
@@ -193,10 +194,11 @@ impl From<ConnectError> for Failure {
 /// Says which addresses cannot be used, and why.
 fn unfit(votes: &Votes) -> Failure {
     let told = votes.iter().filter_map(|node| match &node.vote {
-        Vote::Failed(Fault::Unfit(why) | Fault::WrongAddress(why)) => {
+        Vote::Failed(fault @ (Fault::Unfit(why) | Fault::WrongAddress(why))) => {
             let path = node.address.strip_prefix("file:").map(Path::new);
             let obstacle = path.and_then(share::obstacle);
-            Some((node.label().into_owned(), obstacle.unwrap_or_else(|| why.to_string())))
+            let why = refusal(fault).map_or(why.to_string(), |_| reason(fault));
+            Some((node.label().into_owned(), obstacle.unwrap_or(why)))
         }
         _ => None,
     });
@@ -205,7 +207,7 @@ fn unfit(votes: &Votes) -> Failure {
 }
 
 /// Nodes and their reasons, each reason once.
-fn by_reason(told: impl Iterator<Item = (String, String)>, what: &str) -> Vec<String> {
+pub(crate) fn by_reason(told: impl Iterator<Item = (String, String)>, what: &str) -> Vec<String> {
     let mut reasons: Vec<(Vec<String>, String)> = Vec::new();
     for (node, why) in told {
         match reasons.iter_mut().find(|(_, known)| *known == why) {
@@ -265,11 +267,20 @@ impl From<AdmitError> for Failure {
 
 impl From<InvalidRequest> for Failure {
     fn from(error: InvalidRequest) -> Self {
+        if let InvalidRequest::Terms(TermsError::Notice { notice, usable }) = &error {
+            let words = format!(
+                "--grace is too long: the command would be asked to end {} before the lease does, \
+                 and the lease is good for {}; use a longer --ttl, or a shorter --grace",
+                show(*notice),
+                show(*usable)
+            );
+            return Failure::new(Exit::Failed, words);
+        }
         let hint = match &error {
             InvalidRequest::Terms(TermsError::TtlTooLong { .. }) => {
                 "; or raise --max-ttl, for all who share the nodes"
             }
-            InvalidRequest::Terms(TermsError::Renewal { .. } | TermsError::Notice { .. }) => {
+            InvalidRequest::Terms(TermsError::Renewal { .. }) => {
                 "; use a longer --ttl, or a shorter --grace"
             }
             InvalidRequest::Terms(TermsError::TtlTooShort { .. }) => " for --ttl",
@@ -342,8 +353,8 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     for voted in votes {
         let (NodeVote { node, vote, .. }, label) = (voted, voted.label());
         match vote {
-            Vote::Failed(Fault::Refused(_) | Fault::Nonsense(_) | Fault::Unfit(_)) => {
-                errors.push((label.into_owned(), vote.to_string()));
+            Vote::Failed(fault @ (Fault::Refused(_) | Fault::Nonsense(_) | Fault::Unfit(_))) => {
+                errors.push((label.into_owned(), reason(fault)));
             }
             Vote::Failed(_) => silent.push(format!("{label}: {vote}"), None),
             Vote::Quarantined(quarantine) => {
@@ -395,7 +406,7 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
     let kinds = kinds.into_iter().filter(|(kind, ..)| !kind.which.is_empty());
     let told = kinds.map(|(kind, one, more, to_go)| {
         let what = if kind.count > 1 { more } else { one };
-        kind.told(votes.tally().nodes, &format!("{what}{to_go}"))
+        kind.told(votes, &format!("{what}{to_go}"))
     });
     let message = told.collect::<Vec<_>>().join("; ");
     Failure::new(Exit::TooFewNodes, message).voted(votes)
@@ -433,7 +444,8 @@ impl<'a> Kind<'a> {
     }
 
     /// Says how many nodes, which ones, and what to do about them.
-    fn told(&self, nodes: usize, what: &str) -> String {
+    fn told(&self, votes: &Votes, what: &str) -> String {
+        let nodes = votes.tally().nodes;
         let separator = if self.causes.is_empty() { "; " } else { ", " };
         let (count, which) = (self.count, self.which.join(separator));
         let mut told = format!("{count} of {nodes} nodes {what}: {which}");
@@ -456,7 +468,12 @@ impl<'a> Kind<'a> {
         if let Some(cause) = self.causes.first() {
             let named = || self.which.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
             let which = if count == nodes { "--all".into() } else { named() };
-            let _ = write!(told, "; {}", advice(cause, &which, ""));
+            let ours = votes.agreement().filter(|_| self.others.is_empty());
+            let all = votes.iter().filter_map(|node| match &node.vote {
+                Vote::Quarantined(out) => Some(&out.cause),
+                _ => None,
+            });
+            let _ = write!(told, "; {}", remedy(ours, all, cause, (&which, "")));
         }
         told
     }

@@ -4,6 +4,7 @@ use crate::{
     admit::{cause_for, out_for, reports_on, tell_address},
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
+    doctor::{Finding, refusing},
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
@@ -15,7 +16,7 @@ use crate::{
 };
 use redlatch::{
     Cause, Fault, FencingToken, LockState, NodeKey, NodeStanding, NodeStatus, Standing, Status,
-    observer::{Examined, Listed, Listing, Observer},
+    observer::{Examined, Listed, Listing, Observer, refusal},
 };
 use serde_json::{Value, json};
 use std::{
@@ -177,12 +178,20 @@ fn state_text(state: &LockState, paint: Paint) -> String {
 /// Why a node did not tell: it is down, or it answers and cannot be used as it is.
 pub(crate) fn failed_text(fault: &Fault) -> String {
     match fault {
+        fault if refusal(fault).is_some() => reason(fault),
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
             format!("answers, but cannot be used: {why}")
         }
         fault if is_down(fault) => format!("down: {fault}"),
         fault => format!("answers with an error: {fault}"),
     }
+}
+
+/// Why a node failed, in words, and what to do if it refuses writes.
+pub(crate) fn reason(fault: &Fault) -> String {
+    let Some(why) = refusal(fault) else { return fault.to_string() };
+    let Finding { words, fix, .. } = refusing(why);
+    fix.map_or(words.clone(), |fix| format!("{words}; {fix}"))
 }
 
 pub(crate) fn is_down(fault: &Fault) -> bool {
@@ -241,7 +250,7 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
         NodeKey::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
         NodeKey::Failed(fault) => {
             let state = if is_down(fault) { "down" } else { "unusable" };
-            json!({ "state": state, "reason": fault.to_string() })
+            json!({ "state": state, "reason": reason(fault) })
         }
     };
     json["node"] = (*node.node).into();
@@ -403,7 +412,7 @@ fn complain(
 /// Why a node does not list its locks. Listing needs a permission that locking
 /// doesn't, and the servers' messages (three variants so far) don't name it.
 pub(crate) fn why_unlisted(fault: &Fault) -> String {
-    let fault = fault.to_string();
+    let fault = reason(fault);
     let denials = ["NOPERM", "ACL failure", "can't run this command"];
     if denials.iter().any(|denial| fault.contains(denial)) {
         "this user may not list locks; grant it: ACL SETUSER … +scan".into()

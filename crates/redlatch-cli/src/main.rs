@@ -55,7 +55,7 @@ mod who;
 
 use attempt::Attempt;
 use background::answer_first;
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, Parser as _, error::ContextKind};
 use cli::{AdmitArgs, Cli, PlaceArgs, ReleaseArgs, Task, Words};
 use config::Config;
 use exit::Exit;
@@ -193,6 +193,10 @@ fn admit(args: AdmitArgs) -> Exit {
 /// Prints a usage error, or the help that was asked for.
 fn refuse(error: &clap::Error) -> Exit {
     if error.use_stderr() {
+        if is_about_empty_variable(error) {
+            let message = "REDLATCH_CONFIG is empty: name the config file there, or unset it";
+            return failed(Say::new(Words::default()), &Failure::new(Exit::Failed, message));
+        }
         let plain = error.render().to_string();
         let hidden = secrets::hide_typed(&plain);
         let _ =
@@ -202,6 +206,13 @@ fn refuse(error: &clap::Error) -> Exit {
     // A closed pipe must not turn `--help` into a failure.
     let _ = error.print();
     Exit::Done
+}
+
+/// Whether clap blames `--config` for a variable that is empty.
+fn is_about_empty_variable(error: &clap::Error) -> bool {
+    let is_empty = env::var_os("REDLATCH_CONFIG").is_some_and(|value| value.is_empty());
+    let blamed = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    is_empty && blamed.is_some_and(|blamed| blamed.starts_with("--config"))
 }
 
 /// Prints the text, or as much of it as the reader reads.
@@ -225,6 +236,7 @@ fn with(
     let done = settings.and_then(|settings| {
         say.say(&Event::Using {
             nodes: settings.names(),
+            addresses: settings.addresses(),
             by: settings.named_by().to_owned(),
             scope: settings.scope(),
         });

@@ -1,10 +1,15 @@
 //! The progress line while waiting for a lock.
 
 use crate::{
-    admit::for_another, around, duration::show as time, failure::OWN, look::is_down,
-    reminder::Reminder, say::Say,
+    admit::for_another,
+    around,
+    duration::show as time,
+    failure::{OWN, by_reason},
+    look::{is_down, reason as why_failed},
+    reminder::Reminder,
+    say::Say,
 };
-use redlatch::{LockState, Locks, NodeKey, Status};
+use redlatch::{Health, LockState, Locks, NodeKey, Standing, Status};
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStrExt,
@@ -16,8 +21,8 @@ const FIRST: Duration = Duration::from_millis(400);
 /// The shortest pause between two looks at the nodes.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// Shows who holds the lock, how long we have waited since we began, and which nodes are
-/// down, until it is dropped. Calls `waits` with the reason when it is seen that
+/// Shows who holds the lock, how long we have waited since we began, and which nodes do not
+/// vote and why, until it is dropped. Calls `waits` with the reason when it is seen that
 /// we have to wait.
 pub(crate) async fn show(
     say: Say,
@@ -30,41 +35,66 @@ pub(crate) async fn show(
     let mut reminder = Reminder::new(say);
     tokio::time::sleep(FIRST).await;
     loop {
-        for name in names {
-            if let Ok(status) = locks.status(name.as_bytes()).await
-                && status.state != LockState::Free
-            {
-                waits(&reason(&name.to_string_lossy(), &status));
-                let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-                let is_held = matches!(status.state, LockState::Held { .. });
-                let holds = |owner| around::holds(name, owner);
-                let is_own = is_held && status.owner.as_ref().is_some_and(holds);
-                reminder.tell(is_own || matches!(status.state, LockState::Unclear(_)), || {
-                    line(&name.to_string_lossy(), &status, is_own, began.elapsed(), left)
-                });
-                break;
-            }
+        if let Some(obstacle) = obstacle(locks, names).await {
+            waits(&format!("{}{}", obstacle.what, obstacle.nodes));
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            reminder.tell(obstacle.is_trouble, || obstacle.line(began.elapsed(), left));
         }
         tokio::time::sleep(reminder.pause().max(LEAST)).await;
     }
 }
 
-fn line(
-    name: &str,
-    status: &Status,
-    is_own: bool,
-    waited: Duration,
-    left: Option<Duration>,
-) -> String {
-    let own = if is_own { OWN } else { "" };
-    let left = left.map_or(String::new(), |left| format!(", gives up in {}", time(left)));
-    let (why, nodes) = (held(name, status), missing(status));
-    format!("{why}{own}; waited {} so far{left}{nodes}", time(waited))
+/// Why there is no lock yet.
+struct Obstacle {
+    /// Who has the lock, or that it is not available.
+    what: String,
+    /// The nodes that do not vote, and why.
+    nodes: String,
+    /// Whether it will not just pass.
+    is_trouble: bool,
 }
 
-/// Why we wait.
-fn reason(name: &str, status: &Status) -> String {
-    held(name, status) + &missing(status)
+impl Obstacle {
+    fn line(&self, waited: Duration, left: Option<Duration>) -> String {
+        let left = left.map_or(String::new(), |left| format!(", gives up in {}", time(left)));
+        format!("{}; waited {} so far{left}{}", self.what, time(waited), self.nodes)
+    }
+}
+
+/// Looks for the first lock that is not free. If all are, nodes that answer may still
+/// refuse to grant one.
+async fn obstacle(locks: &Locks, names: &[OsString]) -> Option<Obstacle> {
+    for name in names {
+        if let Ok(status) = locks.status(name.as_bytes()).await
+            && status.state != LockState::Free
+        {
+            let is_held = matches!(status.state, LockState::Held { .. });
+            let holds = |owner| around::holds(name, owner);
+            let is_own = is_held && status.owner.as_ref().is_some_and(holds);
+            let own = if is_own { OWN } else { "" };
+            return Some(Obstacle {
+                what: format!("{}{own}", held(&name.to_string_lossy(), &status)),
+                nodes: missing(&status),
+                is_trouble: is_own || matches!(status.state, LockState::Unclear(_)),
+            });
+        }
+    }
+    let health = locks.health().await.ok().filter(|health| !health.has_majority())?;
+    let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+    let what = format!("{} cannot be taken", names.join(", "));
+    Some(Obstacle { what, nodes: refusing(&health), is_trouble: true })
+}
+
+/// Which nodes would not vote, and why.
+fn refusing(health: &Health) -> String {
+    let out = health.nodes.iter().filter_map(|node| match &node.standing {
+        Standing::Failed(fault) => Some((node.node.to_string(), why_failed(fault))),
+        Standing::Quarantined(out) => Some((node.node.to_string(), for_another(out))),
+        _ => None,
+    });
+    let told = by_reason(out, "");
+    let (voting, nodes) = (health.voting(), health.nodes.len());
+    format!("; {voting} of {nodes} nodes would vote; {}", told.join("; "))
 }
 
 /// Who has it.
@@ -80,17 +110,20 @@ fn held(name: &str, status: &Status) -> String {
 
 /// Which nodes do not vote.
 fn missing(status: &Status) -> String {
-    let failed = |wanted: bool| {
-        let nodes = status.nodes.iter().filter_map(|node| match &node.key {
-            NodeKey::Failed(fault) if is_down(fault) == wanted => Some(&*node.node),
+    let failed = || {
+        status.nodes.iter().filter_map(|node| match &node.key {
+            NodeKey::Failed(fault) => Some((node.node.to_string(), fault)),
             _ => None,
-        });
-        nodes.collect::<Vec<_>>().join(", ")
+        })
     };
     let told = |what: &str, nodes: String| {
         if nodes.is_empty() { nodes } else { format!("; {what}: {nodes}") }
     };
-    let down = told("down", failed(true)) + &told("answering with errors", failed(false));
+    let down = failed().filter(|(_, fault)| is_down(fault)).map(|(node, _)| node);
+    let errors = failed().filter(|(_, fault)| !is_down(fault));
+    let errors = by_reason(errors.map(|(node, fault)| (node, why_failed(fault))), "");
+    let down = told("down", down.collect::<Vec<_>>().join(", "))
+        + &told("answering with errors", errors.join("; "));
     // A node that failed is listed already.
     let out = status.nodes.iter().filter(|node| !matches!(node.key, NodeKey::Failed(_)));
     let out = out.filter_map(|node| {

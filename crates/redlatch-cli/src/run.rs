@@ -40,6 +40,7 @@ use crate::{
     settings::Settings,
     trace::Trace,
 };
+use health::Missing;
 use hooks::Hooks;
 use humantime::format_duration;
 use std::{
@@ -72,6 +73,8 @@ struct Plan {
     say: Say,
     trace: RefCell<Trace>,
     hooks: Hooks,
+    /// The nodes that do not vote, as far as that was told.
+    missing: RefCell<Missing>,
 }
 
 /// The longest default grace.
@@ -85,7 +88,7 @@ pub(crate) fn run(args: RunArgs, settings: Settings, say: Say, trace: Trace) -> 
     let refused = plan.check().map_err(|message| (message, Exit::Failed));
     if let Err((message, exit)) = refused.and_then(|()| find_command(&plan.command[0])) {
         plan.tell(&Event::failed(message, exit));
-        plan.trace.borrow_mut().write_end(exit, say);
+        plan.finish(exit);
         return exit;
     }
     front::run(&plan)
@@ -123,6 +126,7 @@ impl Plan {
             held: args.conflict_exit_code.map_or(Exit::Held, Exit::HeldAs),
             trace: RefCell::new(trace.on(&settings).at_least(args.at_least)),
             hooks: Hooks::new(args.hooks),
+            missing: RefCell::default(),
             settings,
             say,
         }
@@ -133,6 +137,12 @@ impl Plan {
         self.trace.borrow_mut().see(event);
         self.hooks.see(self, event);
         self.say.say(event);
+    }
+
+    /// Leaves the trace of the attempt, and says that it is over.
+    fn finish(&self, exit: Exit) {
+        self.trace.borrow_mut().write_end(exit, self.say);
+        self.tell(&Event::Finished { code: exit.code() });
     }
 
     /// Refuses an impossible plan before taking the lock.

@@ -12,11 +12,12 @@ use crate::{
     share::{self, Shared},
 };
 use clap::ValueEnum as _;
-use redlatch::{Builder, Locks, OwnerParts, RestartGuard, node};
+use redlatch::{
+    Builder, Locks, OwnerParts, RestartGuard,
+    node::{self, Node},
+};
 use std::{
-    env,
-    ffi::OsString,
-    os::unix::ffi::OsStringExt as _,
+    env, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -73,10 +74,25 @@ pub(crate) enum SettingsError {
          machine"
     )]
     Empty { variable: String },
-    #[error(
-        "unknown environment variable {}; did you mean {}? if not, unset it", .0.name, .0.nearest
-    )]
+    #[error("{0}")]
     Unknown(environment::Unknown),
+    #[error(
+        "{named_by} names a node in memory, which only the process that asks can see: it would \
+         exclude nobody, and is for tests of one process; name servers or a file, or remove it to \
+         lock in a file on this machine"
+    )]
+    Memory { named_by: String },
+    #[error(
+        "{named_by} names the file {}, but there is no directory {}: check the path, or make the \
+         directory first", .path.display(), .dir.display()
+    )]
+    NoDirectory { named_by: String, path: PathBuf, dir: PathBuf },
+    #[error(
+        "{by} is set to \"{}\", which cannot keep the locks of all users of this machine: {reason}; \
+         make such a directory as root (install -d -m 2770 -g GROUP {}), or write `off` for \
+         locks that exclude no other user", .dir.display(), place_to_make(.dir)
+    )]
+    NotShared { by: String, dir: PathBuf, reason: String },
     #[error(
         "nodes required: {required} (--nodes-required, REDLATCH_NODES_REQUIRED or nodes_required), \
          but {named_by} names {}", match .named { 0 => "any".into(), named => named.to_string() }
@@ -109,8 +125,9 @@ impl Settings {
             .or(from_env("REDLATCH_NODES_REQUIRED", number)?)
             .or(config.nodes_required);
         check_count(required.unwrap_or(0), &nodes, &named_by)?;
+        check_kinds(&nodes, &named_by)?;
         nodes.iter().filter_map(|url| file(url)).for_each(|path| share::make(&path));
-        let is_shared = named_by == DEFAULT && matches!(shared(&config), Shared::Yes(_));
+        let is_shared = named_by == DEFAULT && matches!(shared(&config)?, Shared::Yes(_));
         let of_env = (
             from_env("REDLATCH_MAX_TTL", duration::parse_ttl)?,
             from_env("REDLATCH_SKEW", duration::parse)?,
@@ -191,14 +208,23 @@ impl Settings {
 
     /// The names of the nodes, as errors show them.
     pub(crate) fn names(&self) -> Vec<String> {
-        let name = |url: &String| match url.strip_prefix(EMBEDDED) {
+        self.told(|node| node.name())
+    }
+
+    /// How each of them is reached, without its login.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.told(|node| node.address())
+    }
+
+    fn told(&self, of: fn(&dyn Node) -> &str) -> Vec<String> {
+        let told = |url: &String| match url.strip_prefix(EMBEDDED) {
             Some(path) => format!("file:{path}"),
             None => match node::parse(url) {
-                Ok(node) => node.name().to_owned(),
+                Ok(node) => of(&*node).to_owned(),
                 Err(error) => error.address().to_owned(),
             },
         };
-        self.nodes.iter().map(name).collect()
+        self.nodes.iter().map(told).collect()
     }
 
     /// What named the nodes, for messages.
@@ -329,7 +355,7 @@ fn addresses(place: &PlaceArgs, config: &Config) -> Result<(Vec<String>, String)
         let path = config.path.as_deref().unwrap_or(Path::new("the config file"));
         return some(nodes, path.display().to_string());
     }
-    let path = match shared(config) {
+    let path = match shared(config)? {
         Shared::Yes(path) => path,
         Shared::Denied { dir, group } => return Err(SettingsError::Denied { dir, group }),
         Shared::No => embedded_path(
@@ -355,11 +381,30 @@ pub(crate) fn homeless() -> String {
 /// What named the nodes, if nothing did.
 const DEFAULT: &str = "default";
 
-/// The file that the users of this machine share, if there is one.
-fn shared(config: &Config) -> Shared {
-    let typed = env::var_os("REDLATCH_SHARED").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let dir = typed.or(config.shared.clone()).unwrap_or_else(|| share::PLACE.into());
-    if dir.as_os_str() == "off" { Shared::No } else { share::look(&dir) }
+/// The file that the users of this machine share, if there is one. A directory that
+/// somebody set must be one for all: without it, each user would lock alone.
+fn shared(config: &Config) -> Result<Shared, SettingsError> {
+    let typed = env::var_os(SHARED).map(|dir| (SHARED.into(), PathBuf::from(dir)));
+    let configured = || {
+        let path = config.path.as_deref().unwrap_or(Path::new("the config file"));
+        config.shared.clone().map(|dir| (format!("`shared` in {}", path.display()), dir))
+    };
+    match typed.or_else(configured) {
+        None => Ok(share::look(Path::new(share::PLACE)).unwrap_or(Shared::No)),
+        Some((_, dir)) if dir.as_os_str() == share::OFF => Ok(Shared::No),
+        Some((by, dir)) => {
+            share::look(&dir).map_err(|reason| SettingsError::NotShared { by, dir, reason })
+        }
+    }
+}
+
+/// Names the directory of the locks that all users share.
+const SHARED: &str = "REDLATCH_SHARED";
+
+/// The directory to make, if the one that was set is none: the same, if it is a path.
+fn place_to_make(set: &Path) -> String {
+    let dir = if set.is_absolute() && !set.exists() { set } else { Path::new(share::PLACE) };
+    quoted(&dir.to_string_lossy())
 }
 
 /// The path of a node that is a file.
@@ -367,9 +412,34 @@ fn file(url: &str) -> Option<PathBuf> {
     if let Some(path) = url.strip_prefix(EMBEDDED) {
         return Some(path.into());
     }
-    let path = url.strip_prefix("file:")?;
-    let path = percent::decode(path.split('?').next().unwrap_or(path))?;
-    Some(OsString::from_vec(path).into())
+    // No other address is parsed for this: it may name a password file.
+    let node = has_scheme(url, "file").then(|| node::parse(url).ok())??;
+    Some(node.address().strip_prefix("file:")?.into())
+}
+
+fn has_scheme(url: &str, wanted: &str) -> bool {
+    url.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(wanted))
+}
+
+/// Refuses nodes that would exclude nobody: those in memory, and files in directories that
+/// are not there, since a mistyped path would be a lock of its own.
+fn check_kinds(nodes: &[String], named_by: &str) -> Result<(), SettingsError> {
+    if nodes.iter().any(|url| has_scheme(url, "memory")) {
+        return Err(SettingsError::Memory { named_by: named_by.into() });
+    }
+    for path in nodes.iter().filter(|url| !url.starts_with(EMBEDDED)).filter_map(|url| file(url)) {
+        let dir = path.parent().filter(|dir| is_missing(dir));
+        if let Some(dir) = dir.map(Path::to_path_buf) {
+            return Err(SettingsError::NoDirectory { named_by: named_by.into(), path, dir });
+        }
+    }
+    Ok(())
+}
+
+/// Whether it is certain that there is no such directory. What else keeps a file from being
+/// used, its node says.
+fn is_missing(dir: &Path) -> bool {
+    dir.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn some(nodes: Vec<String>, variable: String) -> Result<(Vec<String>, String), SettingsError> {
@@ -395,7 +465,10 @@ fn number(text: &str) -> Result<usize, String> {
 /// Splits a list into addresses. A piece that is not an address may be part of a
 /// password that contains a separator, so the error quotes nothing of the list.
 fn listed(list: &str) -> Result<Vec<String>, SettingsError> {
-    let is_address = |piece: &str| SCHEMES.iter().any(|scheme| piece.starts_with(scheme));
+    let is_address = |piece: &str| {
+        let piece = piece.to_ascii_lowercase();
+        SCHEMES.iter().any(|scheme| piece.starts_with(scheme))
+    };
     let wrong = split_list(list).position(|piece| !is_address(piece));
     let Some(at) = wrong else { return Ok(split_list(list).map(Into::into).collect()) };
     let nth = match at + 1 {
@@ -411,7 +484,7 @@ fn listed(list: &str) -> Result<Vec<String>, SettingsError> {
     Err(SettingsError::Variable { variable: secrets::NODES, reason })
 }
 
-/// How an address starts.
+/// How an address starts. One in memory is refused as such.
 const SCHEMES: [&str; 6] = ["redis://", "rediss://", "redis+unix:", "unix:", "file:", "memory:"];
 
 fn split_list(list: &str) -> impl Iterator<Item = &str> {

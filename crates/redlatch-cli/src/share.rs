@@ -1,7 +1,7 @@
 //! Lock files that several users share.
 //!
-//! In:  directories and files. Out: which file is the machine's, and what keeps a user
-//! from using one.
+//! In:  directories and files. Out: which file is the machine's, why a directory is not for
+//! all, and what keeps a user from using a file.
 //!
 //! A directory that its group may write to shares what is in it: root makes one for the
 //! locks of the machine, `install -d -m 2770 -g GROUP /var/lib/redlatch`. Members of the
@@ -12,6 +12,7 @@ use nix::{sys::stat, unistd::Gid};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::{
     fs::{self, Metadata, OpenOptions},
+    io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -35,15 +36,39 @@ pub(crate) enum Shared {
     Denied { dir: PathBuf, group: String },
 }
 
-/// Looks for a directory that root made for all.
-pub(crate) fn look(dir: &Path) -> Shared {
-    let is_for_all =
-        |found: &Metadata| found.is_dir() && found.uid() == 0 && found.mode() & GROUP_WRITES != 0;
-    let Some(found) = fs::metadata(dir).ok().filter(is_for_all) else { return Shared::No };
-    if may(dir, Access::WRITE_OK | Access::EXEC_OK) {
-        return Shared::Yes(dir.join(FILE));
+/// In place of a directory: there is none for all.
+pub(crate) const OFF: &str = "off";
+
+/// Looks at a directory that root may have made for all. Fails with the reason if it is none.
+pub(crate) fn look(dir: &Path) -> Result<Shared, String> {
+    if dir.as_os_str().is_empty() {
+        return Err("it is empty".into());
     }
-    Shared::Denied { dir: dir.into(), group: group(found.gid()) }
+    if dir.is_relative() {
+        let is_off = dir.as_os_str().eq_ignore_ascii_case(OFF);
+        let off = if is_off { ", and `off` is written in lower case" } else { "" };
+        return Err(format!("its path is not absolute{off}"));
+    }
+    let found = fs::metadata(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "there is no such directory".into(),
+        _ => error.to_string(),
+    })?;
+    if !found.is_dir() {
+        return Err("it is not a directory".into());
+    }
+    let lacks = match (found.uid(), found.mode() & GROUP_WRITES) {
+        (0, 0) => Some("its group may not write there"),
+        (0, _) => None,
+        _ => Some("it must belong to root"),
+    };
+    if let Some(lacks) = lacks {
+        let whose = whose(dir).unwrap_or_default();
+        return Err(format!("{lacks} ({whose})"));
+    }
+    if may(dir, Access::WRITE_OK | Access::EXEC_OK) {
+        return Ok(Shared::Yes(dir.join(FILE)));
+    }
+    Ok(Shared::Denied { dir: dir.into(), group: group(found.gid()) })
 }
 
 /// Makes a file that does not exist yet, if its directory shares what is in it: for the

@@ -131,6 +131,11 @@ impl Trace {
         self
     }
 
+    /// Whether its events end with one that says so.
+    pub(crate) fn has_end(&self) -> bool {
+        self.record.task == Task::Run
+    }
+
     /// Whose attempt this is, for other users of the locks: as much as the log says.
     pub(crate) fn owner(&self) -> OwnerParts {
         let Record { host, user, pid, command, .. } = &self.record;
@@ -264,7 +269,8 @@ impl Trace {
         }
         let _ = thread::Builder::new().spawn(move || {
             record.process = process::identity(record.pid);
-            place.write(&record)
+            let _ = place.log(&record);
+            place.count(&record)
         });
     }
 
@@ -284,13 +290,27 @@ impl Trace {
     /// for long.
     pub(crate) fn write_end(&mut self, exit: Exit, say: Say) {
         let (place, record) = (self.place.clone(), self.end(exit));
+        let late = [Some(TOO_SLOW.to_owned()), place.count_is_late()];
         let (done, is_done) = mpsc::channel();
-        let writing = thread::Builder::new().spawn(move || done.send(place.write(&record)));
-        let written = match writing {
-            Ok(_) => is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(TOO_SLOW.into())),
-            Err(error) => Err(format!("this attempt is not in the log: {error}")),
-        };
-        if let Err(reason) = written {
+        let writing = thread::Builder::new().spawn(move || {
+            let _ = done.send(place.log(&record));
+            done.send(place.count(&record))
+        });
+        let mut reasons = Vec::new();
+        if let Err(error) = writing {
+            reasons.push(format!("this attempt is not in the log: {error}"));
+        } else {
+            let until = Instant::now() + PATIENCE;
+            for late in late {
+                let left = until.saturating_duration_since(Instant::now());
+                let Ok(written) = is_done.recv_timeout(left) else {
+                    reasons.extend(late);
+                    break;
+                };
+                reasons.extend(written.err());
+            }
+        }
+        for reason in reasons {
             say.say(&Event::Untraced { reason });
         }
     }

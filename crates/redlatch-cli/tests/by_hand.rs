@@ -228,3 +228,17 @@ fn what_a_minority_still_had_of_a_lost_lock_is_said_to_be_released() {
     );
     assert!(!servers[2].keys().iter().any(|key| key == "x"));
 }
+
+#[test]
+fn whoever_asks_other_nodes_than_the_lock_is_on_is_told_that_this_may_be_the_cause() {
+    let (servers, sandbox) = Sandbox::with_servers(2);
+    let [here, there] = [0, 1].map(|at| servers[at].url());
+    let take = ["acquire", "x", "--node", &here];
+    let handle = redlatch(&sandbox, &take).exits_with(0).stdout;
+
+    for task in ["release", "extend"] {
+        let ended = redlatch(&sandbox, &[task, handle.trim(), "--node", &there]).exits_with(123);
+
+        assert!(ended.stderr.contains("or it was taken on other nodes"), "{ended:?}");
+    }
+}

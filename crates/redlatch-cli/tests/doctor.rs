@@ -89,11 +89,11 @@ fn a_sentinel_is_recognised() {
 #[test]
 fn a_file_that_cannot_be_used_is_not_called_a_server() {
     let sandbox = Sandbox::embedded();
-    let node = "file:/proc/none/locks.db";
+    let node = "file:/proc/locks.db";
 
     let refused = redlatch(&sandbox, &["run", "x", "--node", node, "--", "true"]).exits_with(125);
 
-    says(&refused.stderr, "redlatch: file:/proc/none/locks.db cannot be used: ");
+    says(&refused.stderr, "redlatch: file:/proc/locks.db cannot be used: ");
     assert!(!refused.stderr.contains("server"), "{}", refused.stderr);
 }
 
@@ -159,4 +159,17 @@ fn a_lock_that_never_expires_is_told_by_run_and_by_doctor() {
     says(&found, "redis-cli DEL x");
     says(&held, "x is held by ada, and never expires: its key has no TTL");
     says(&foreign, "`redis-cli DEL 'by hand'`");
+}
+
+#[test]
+fn a_password_that_the_server_does_not_take_has_a_fix() {
+    let server = Server::start().unwrap();
+    server.run(&["ACL", "SETUSER", "ada", "on", ">right", "+@all", "~*"]);
+    let node = server.url_as("ada", "wrong");
+    let sandbox = Sandbox::embedded();
+
+    let found = redlatch(&sandbox, &["doctor", "--node", &node]).exits_with(2).stdout;
+
+    says(&found, "WRONGPASS");
+    says(&found, "fix: write the user and the password that the server has");
 }

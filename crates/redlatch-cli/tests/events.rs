@@ -11,7 +11,7 @@ use std::{
     io::{self, PipeReader, Read, Write},
     process::Stdio,
 };
-use support::{Ended, PATIENCE, Running, Sandbox, eventually, start, wait_until};
+use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, send, start, wait_until};
 
 fn shell(sandbox: &Sandbox, script: &str) -> Ended {
     start(sandbox.shell(script)).end()
@@ -278,4 +278,62 @@ fn a_hook_that_fails_is_told_with_the_token_of_the_lock() {
     for fact in ["token", "waited_ms"] {
         assert!(failed[fact].is_u64() && failed[fact] == taken[fact], "{told:#?}");
     }
+}
+
+#[test]
+fn every_end_of_a_run_is_told_as_finished() {
+    let sandbox = Sandbox::embedded();
+    let running =
+        start(sandbox.shell("exec redlatch run x --json -- sh -c 'echo > up; sleep 100'"));
+    eventually(PATIENCE, || sandbox.path("up").exists());
+    send("KILL", child_of(running.pid()));
+    let killed = running.end();
+    let missing = shell(&sandbox, "redlatch run x --json -- no-such-command");
+    let wrong = shell(&sandbox, "REDLATCH_NODES= redlatch run x --json -- true");
+
+    for (ended, code) in [(killed, 125), (missing, 127), (wrong, 125)] {
+        let told = events(&ended.exits_with(code));
+
+        let last = told.last().unwrap();
+        assert_eq!(
+            (&last["event"], &last["code"]),
+            (&"finished".into(), &code.into()),
+            "{told:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_lock_that_is_lost_because_its_holder_was_stopped_is_told_as_lost() {
+    let sandbox = Sandbox::embedded();
+    let script = "exec redlatch run x --json --ttl 900ms -- sh -c 'echo > up; sleep 100'";
+    let running = start(sandbox.shell(script));
+    eventually(PATIENCE, || sandbox.path("up").exists());
+
+    send("STOP", child_of(running.pid()));
+
+    let told = events(&running.end().exits_with(123));
+    let lost = event(&told, "lost");
+    assert_eq!(lost["then"], "killed", "{told:#?}");
+    assert!(lost["reason"].as_str().unwrap().contains("redlatch was stopped"), "{told:#?}");
+    assert!(told.iter().all(|event| event["event"] != "failed"), "{told:#?}");
+    assert_eq!(event(&told, "finished")["code"], 123);
+}
+
+#[test]
+fn a_node_that_is_mute_while_the_lock_is_renewed_is_told_once() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::on(&servers);
+    let script = "redlatch run x --json --ttl 900ms -- sh -c 'echo > up; until grep -q degraded told; \
+                  do sleep 0.01; done; n=$(grep -c renewed told); \
+                  until [ $(grep -c renewed told) -gt $((n + 6)) ]; do sleep 0.01; done' 2> told";
+    let running = start(sandbox.shell(script));
+    eventually(PATIENCE, || sandbox.path("up").exists());
+
+    servers.freeze(&[2]);
+
+    running.end().exits_with(0);
+    let told = fs::read_to_string(sandbox.path("told")).unwrap();
+    let words = format!("2 of 3 nodes vote; {}: ", servers[2].url());
+    assert_eq!(told.matches(&words).count(), 1, "{told}");
 }

@@ -272,3 +272,104 @@ fn a_node_that_cannot_save_is_one_vote_less() {
     says(&found, "warning  refuses writes: it cannot save its data to disk");
     assert_eq!(top(&sandbox)["votes"], 2);
 }
+
+/// Keeps a server from saving, which makes it refuse writes.
+fn stop_saving(server: &Server) {
+    fs::create_dir(server.dir().join("dump.rdb")).unwrap();
+    server.run(&["CONFIG", "SET", "save", "3600 1"]);
+    server.run(&["BGSAVE"]);
+    eventually(PATIENCE, || server.info("rdb_last_bgsave_status").as_deref() == Some("err"));
+}
+
+#[test]
+fn a_node_that_cannot_save_is_described_alike_by_all() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    stop_saving(&servers[1]);
+    let (why, fix) =
+        ("refuses writes: it cannot save its data to disk", "make room on its disk; its");
+
+    let found = redlatch(&sandbox, &["doctor", "--json"]).exits_with(1).stdout;
+    let seen = top(&sandbox);
+    let listed = redlatch(&sandbox, &["ls"]).exits_with(0).stderr;
+    let status = redlatch(&sandbox, &["status", "x"]).exits_with(0).stdout;
+    let (_exporter, port) = exporter(&sandbox);
+    let metrics = scrape(port);
+    stop_saving(&servers[2]);
+    let run = redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122).stderr;
+
+    for nodes in [&json_of(&found)["nodes"], &seen["nodes"]] {
+        assert_eq!((&nodes[1]["standing"], &nodes[1]["reason"]), (&json!("refusing"), &json!(why)));
+    }
+    let of_node = &seen["findings"][0];
+    assert_eq!(of_node["words"], why, "{seen}");
+    says(of_node["fix"].as_str().unwrap(), fix);
+    says(&metrics, "redlatch_nodes{standing=\"refusing\"} 1");
+    for said in [listed, status, run] {
+        says(&said, &format!("{why}; {fix}"));
+        assert!(!said.contains("MISCONF"), "{said}");
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_file_on_a_full_disk_is_told_so() {
+    let sandbox = Sandbox::embedded();
+    let script = "redlatch run x --wait 3s -- true 2>&1; echo $?";
+    let Some(said) = on_a_full_disk(&sandbox, script) else { return };
+
+    says(&said, "x cannot be taken; waited 1.");
+    says(&said, "locks.db: refuses writes: its disk is full; free some space");
+    assert!(said.ends_with("\n122\n"), "{said}");
+}
+
+#[test]
+fn a_host_with_other_names_is_told_what_to_write_by_top_as_by_doctor() {
+    let (servers, sandbox) = with_a_lock();
+    let others = servers.urls().join(",").replace("127.0.0.1", "localhost");
+    let there = |args: &[&str]| {
+        let mut command = sandbox.redlatch(args);
+        command.env("REDLATCH_NODES", &others);
+        start(command).end()
+    };
+    let port = servers[0].port();
+    let write = format!("write redis://localhost:{port}?name=redis://127.0.0.1:{port}; give all");
+
+    let seen = json_of(&there(&["top", "--once", "--json"]).exits_with(0).stdout);
+    let found = there(&["doctor"]).exits_with(2).stdout;
+
+    says(&found, &write);
+    let fixes =
+        seen["findings"].as_array().unwrap().iter().map(|finding| finding["fix"].to_string());
+    assert!(fixes.into_iter().any(|fix| fix.contains(&write)), "{seen}");
+}
+
+#[test]
+fn whoever_finds_nodes_with_a_list_that_is_too_different_gets_advice_that_works() {
+    let servers = Servers::start(4).unwrap();
+    let urls = servers.urls();
+    let sandbox = Sandbox::on(&servers).with_times("2s", "1s");
+    let with = |nodes: [usize; 3], args: &[&str]| {
+        let mut command = sandbox.redlatch(args);
+        command.env("REDLATCH_NODES", nodes.map(|at| urls[at].clone()).join(","));
+        start(command).end()
+    };
+    let here = |args: &[&str]| with([0, 1, 2], args);
+    with([0, 1, 3], &["admit", "--all", "--yes"]).exits_with(0);
+
+    let run = here(&["run", "x", "--", "true"]).exits_with(122).stderr;
+    let found = here(&["doctor"]).exits_with(2).stdout;
+    let seen = here(&["top", "--once", "--json"]).exits_with(0).stdout;
+    let waited = here(&["admit", "--wait", &urls[2]]).exits_with(122);
+    let vouched = here(&["admit", &urls[2], "--yes"]).exits_with(122);
+
+    for said in [run, found, seen, waited.stderr, vouched.stderr] {
+        says(
+            &said,
+            "stop all other clients first, then `redlatch admit --replace --all --all-stopped`",
+        );
+        for vain in ["admit --wait", "admit redis:", "--replace --all`"] {
+            assert!(!said.contains(vain), "{vain:?} is in {said}");
+        }
+    }
+    here(&["admit", "--replace", "--all", "--all-stopped", "--yes"]).exits_with(0);
+    here(&["run", "x", "--", "true"]).exits_with(0);
+}

@@ -86,13 +86,37 @@ fn writers_take_turns_and_wait_for_no_one_for_long() {
     let blocked = run("y");
     drop(lock);
 
-    assert!(blocked.stderr.contains("no metrics are written: others are writing"), "{blocked:?}");
+    assert!(
+        blocked.stderr.contains("no metrics are written to .: others are writing"),
+        "{blocked:?}"
+    );
     assert_eq!((counted("x"), counted("y")), (Some(1.0), None));
     let mode = file(".prom").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644, "others can read it, whatever the umask");
     let next = run("y");
     let missed = next.stderr.contains("no metrics");
     assert_eq!(counted("y"), (!missed).then_some(1.0), "{next:?}");
+}
+
+#[test]
+fn what_is_not_written_is_named_be_it_the_log_the_metrics_or_both() {
+    let sandbox = Sandbox::embedded();
+    fs::create_dir(sandbox.path("hangs")).unwrap();
+    let run = |more: &[&str]| redlatch(&sandbox, &[&["run", "x"], more, &["--", "true"]].concat());
+    run(&["--metrics-dir", "hangs"]).exits_with(0);
+    let files = fs::read_dir(sandbox.path("hangs")).unwrap().flatten().map(|file| file.path());
+    let file = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "prom"));
+    let file = file.unwrap();
+    fs::remove_file(&file).unwrap();
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+
+    let slow = run(&["--metrics-dir", "hangs"]).exits_with(0).stderr;
+    let both = run(&["--metrics-dir", "/proc/none", "--log", "/dev/full"]).exits_with(0).stderr;
+
+    assert!(slow.contains("no metrics are written to hangs: it takes too long"), "{slow}");
+    assert!(!slow.contains("not in the log"), "{slow}");
+    assert!(both.contains("this attempt is not in the log: /dev/full"), "{both}");
+    assert!(both.contains("no metrics are written to /proc/none: "), "{both}");
 }
 
 #[test]
@@ -106,7 +130,7 @@ fn metrics_that_cannot_be_written_harm_no_job() {
     let told = run(&["--", "true"]).exits_with(0);
 
     assert_eq!(quiet.stderr, "");
-    assert!(told.stderr.contains("no metrics are written"), "{told:?}");
+    assert!(told.stderr.contains("no metrics are written to /proc/none: "), "{told:?}");
 }
 
 #[test]

@@ -152,3 +152,16 @@ fn servers_that_a_laptop_was_the_first_to_use_are_taken_back_by_one_command() {
     site.production(&["run", "x", "--", "true"]).exits_with(0);
     site.laptop(&["run", "x", "--", "true"]).exits_with(122);
 }
+
+#[test]
+fn the_nodes_in_use_are_shown_with_names_and_addresses() {
+    let site = Site::new();
+    let named = [format!("{}?name=a", site.servers.urls()[0]), site.servers.urls()[1].clone()];
+    let [a, b] = [0, 1].map(|at| site.servers.urls()[at].clone());
+
+    let words = site.with(&named, &["ls", "-v"]).stderr;
+    let event = site.with(&named, &["ls", "--json"]).stderr;
+
+    says(&words, &[&format!("nodes, by REDLATCH_NODES: a ({a}), {b}\n")]);
+    says(&event, &[&format!(r#""nodes":["a","{b}"],"addresses":["{a}","{b}"]"#)]);
+}

@@ -101,9 +101,6 @@ fn whoever_is_not_in_the_group_is_refused_and_does_not_lock_alone() {
 #[test]
 fn without_a_shared_directory_everyone_is_told_that_the_locks_are_theirs_alone() {
     let Some(sandbox) = place() else { return };
-    // One that root uses alone is none.
-    fs::create_dir(sandbox.path("shared")).unwrap();
-    set_mode(&sandbox.path("shared"), 0o700);
 
     let run = run_as(&sandbox, ADA, TEAM, "./command run x -v -- true").exits_with(0);
     let doctor = run_as(&sandbox, ADA, TEAM, "./command doctor").exits_with(0);
@@ -111,6 +108,48 @@ fn without_a_shared_directory_everyone_is_told_that_the_locks_are_theirs_alone()
     assert!(run.stderr.contains("of this user alone; other users have other locks"), "{run:?}");
     assert!(doctor.stdout.contains("they exclude no other user of this machine"), "{doctor:?}");
     assert!(doctor.stdout.contains("install -d -m 2770"), "{doctor:?}");
+}
+
+#[test]
+fn a_shared_directory_that_is_set_and_does_not_count_is_refused() {
+    let Some(sandbox) = place() else { return };
+    for (dir, owner, mode) in [("closed", 0, 0o750), ("hers", ADA, 0o2770)] {
+        fs::create_dir(sandbox.path(dir)).unwrap();
+        set_mode(&sandbox.path(dir), mode);
+        chown(&sandbox.path(dir), Some(owner.into()), Some(TEAM.into())).unwrap();
+    }
+    fs::write(sandbox.path("file"), "").unwrap();
+    let at = |name: &str| sandbox.path(name).display().to_string();
+    let [typo, file, closed, hers] = ["shraed", "file", "closed", "hers"].map(at);
+    let whose = |owner: &str, mode| format!("belongs to {owner}, group {TEAM}, mode {mode})");
+
+    for (set, reason) in [
+        ("", "it is empty".into()),
+        ("Off", "`off` is written in lower case".into()),
+        ("shared", "its path is not absolute".into()),
+        (&typo, "there is no such directory".into()),
+        (&file, "it is not a directory".into()),
+        (&closed, format!("its group may not write there ({closed} {}", whose("root", "0750"))),
+        (&hers, format!("it must belong to root ({hers} {}", whose(&ADA.to_string(), "2770"))),
+    ] {
+        let config = format!("printf 'shared = \"%s\"\\n' '{set}' > $HOME/r.toml; ");
+        let by_file =
+            format!("{config} unset REDLATCH_SHARED; ./command run x --config $HOME/r.toml");
+        for (script, by) in [
+            (format!("REDLATCH_SHARED='{set}' ./command run x -- echo never"), "REDLATCH_SHARED"),
+            (format!("REDLATCH_SHARED='{set}' ./command doctor"), "REDLATCH_SHARED"),
+            (format!("{by_file} -- echo never"), "`shared` in "),
+        ] {
+            let refused = run_as(&sandbox, ADA, TEAM, &script).exits_with(125);
+
+            assert_eq!(refused.stdout, "", "{script}");
+            for words in [by, &format!("is set to \"{set}\""), &reason, "or write `off`"] {
+                assert!(refused.stderr.contains(words), "{words:?} is not in {refused:?}");
+            }
+        }
+    }
+    let elsewhere = "REDLATCH_SHARED=nowhere ./command run x --node file:$HOME/x.db -- true";
+    run_as(&sandbox, ADA, TEAM, elsewhere).exits_with(0);
 }
 
 #[test]

@@ -173,3 +173,63 @@ fn servers_that_refuse_the_password_are_waited_for_like_servers_that_are_down() 
     assert!(!status.stdout.contains("down"), "{status:?}");
     patient.end().exits_with(0);
 }
+
+#[test]
+fn whoever_waits_for_nodes_whose_memory_is_full_says_so_and_is_on_record() {
+    for task in ["run x --wait 1m -- true", "acquire x --wait 1m --json"] {
+        let (servers, sandbox) = Sandbox::with_servers(3);
+        let limit = |most| {
+            for server in servers.iter().take(2) {
+                server.run(&["CONFIG", "SET", "maxmemory", most]);
+            }
+        };
+        limit("1mb");
+        let waiting = start(sandbox.shell(&format!("exec redlatch {task} 2> said")));
+
+        let mut said = String::new();
+        eventually(PATIENCE, || {
+            said = fs::read_to_string(sandbox.path("said")).unwrap_or_default();
+            said.contains("cannot be taken; waited ")
+        });
+
+        let why = "refuses writes: its memory is full (maxmemory); give it more memory";
+        let both = format!("{}, {}: {why}", servers[0].url(), servers[1].url());
+        assert!(said.contains("1 of 3 nodes would vote") && said.contains(&both), "{said}");
+        let log = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
+        assert!(log.contains("is waiting for the lock") && log.contains(why), "{log}");
+        limit("0");
+        waiting.end().exits_with(0);
+    }
+}
+
+#[test]
+fn whoever_gives_up_on_nodes_whose_memory_is_full_is_told_what_to_do() {
+    let (servers, sandbox) = Sandbox::with_servers(1);
+    servers[0].run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+
+    let ended = redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122);
+    let log = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
+
+    let words =
+        "refuses writes: its memory is full (maxmemory); give it more memory (maxmemory), or";
+    says(&ended, words);
+    assert!(log.contains(words), "{log}");
+}
+
+#[test]
+fn whoever_waits_for_nodes_that_deny_the_key_says_why() {
+    let (server, sandbox, node) = with_user(&["~redlatch:*"]);
+    let script = format!("exec redlatch run x --wait 1m --node '{node}' -- true 2> said");
+    let waiting = start(sandbox.shell(&script));
+
+    let mut said = String::new();
+    eventually(PATIENCE, || {
+        said = fs::read_to_string(sandbox.path("said")).unwrap_or_default();
+        said.contains("answering with errors")
+    });
+
+    let reason = said.split("answering with errors: ").nth(1).unwrap();
+    assert!(reason.contains("NOPERM") || reason.contains("permission"), "{said}");
+    server.run(&["ACL", "SETUSER", "ada", "~x"]);
+    waiting.end().exits_with(0);
+}

@@ -75,6 +75,7 @@ pub(crate) use heeding::Heeding;
 pub use memory::Memory;
 pub use name::OtherName;
 pub(crate) use name::label;
+pub(crate) use redis::refusal_in;
 pub use redis::{REDIS_PERMISSIONS, Redis};
 pub(crate) use servers::Servers;
 pub use threaded::{Store, Threaded};

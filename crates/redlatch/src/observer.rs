@@ -11,7 +11,7 @@ mod reports;
 mod session;
 mod standing;
 
-pub use crate::client::advice::advice;
+pub use crate::client::advice::{advice, advice_to};
 use crate::{
     client::{
         AdmitError, GrantId, InvalidRequest, ReplaceError, RestartGuard, Status,
@@ -28,7 +28,7 @@ pub use others::{OtherKey, Others, Unseen};
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
 pub use redlatch_core::{Agreement, Facts, Refusal, Standing, Taking};
 use reports::NodeListing;
-pub use reports::{Examined, Forced, Listed, Listing, Removal, Trial};
+pub use reports::{Examined, Forced, Listed, Listing, Removal, Trial, refusal};
 use session::{Session, fault_in};
 pub use standing::NodeStanding;
 use std::{

@@ -67,8 +67,12 @@ impl<'a> Seen<'a> {
         if self.conflicts().any(|node| !named.contains(&node.node)) {
             words.push_str("; other nodes serve clients with another list, or other times");
         }
-        if let Some(quarantine) = self.conflicts().find_map(|node| node.standing.quarantine()) {
-            let advice = remedy(&quarantine.cause, self.standings.len(), "", typed);
+        if let Some(node) = self.conflicts().next()
+            && let Some(quarantine) = node.standing.quarantine()
+        {
+            let other = self.observer.other_name(&node.node, &node.standing);
+            let ours = Some(self.observer.agreement()).filter(|_| other.is_none());
+            let advice = remedy(ours, [], &quarantine.cause, ("", typed));
             let _ = write!(words, "; waiting does not help: {advice}");
         }
         Some(words)

@@ -4,7 +4,7 @@
 
 use super::probe::Listener;
 use crate::{
-    admit::{for_now, remedy},
+    admit::{for_another, for_now, remedy},
     duration::show,
     event::Scope,
     exit::Exit,
@@ -14,7 +14,7 @@ use crate::{
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
     node::OtherName,
-    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial, advice},
+    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial},
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -157,6 +157,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
                 let guarded = guarded(facts, &node.node, at, evidence);
                 guarded.into_iter().chain(examine(facts, at, evidence)).collect()
             }
+            Err(_) if node.refuses().is_some() => Vec::new(),
             Err(fault) => vec![match evidence.listeners[at] {
                 Some(listener) => mistaken(listener, &node.address, evidence),
                 None => unfit(fault, evidence),
@@ -272,10 +273,6 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
 
 fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
     let finding = match fault {
-        // Our scripts cannot even be tried there.
-        Fault::Unfit(why) if why.starts_with("MISCONF") => {
-            return evidence.refusing(Refusal::CannotSave);
-        }
         // Nobody can connect with such a list.
         Fault::WrongAddress(why) => Finding::problem(format!("it cannot be a node: {why}")),
         Fault::Unfit(why) => {
@@ -293,12 +290,16 @@ fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
     let words = fault.to_string();
     if words.contains("maxmemory-policy") {
         finding.fix(KEEP)
-    } else if words.contains("disk is full") {
-        finding.fix(MAKE_ROOM)
+    } else if words.contains("WRONGPASS") {
+        finding.fix(LOG_IN)
     } else {
         finding
     }
 }
+
+/// What helps against a password that a server does not take.
+const LOG_IN: &str = "write the user and the password that the server has: the user in the address, the \
+                      password in password_file or password_env; or change it there (ACL SETUSER)";
 
 /// What helps an embedded node whose disk is full.
 const MAKE_ROOM: &str = "free some space on the disk that it is on";
@@ -313,12 +314,17 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
         let cause = Cause::Disagrees(facts.agreement.clone());
-        let fix = other + &remedy(&cause, evidence.examined.len(), name, evidence.typed);
+        let ours = Some(evidence.agreement).filter(|_| other.is_empty());
+        let fix = other + &remedy(ours, [], &cause, (name, evidence.typed));
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
-    let out = for_now(quarantine, facts);
-    let fix = advice(&quarantine.cause, name, evidence.typed);
+    let causes = || evidence.standings.iter().filter_map(|node| Some(&node.quarantine()?.cause));
+    // A client that one node refuses begins the time of no other.
+    let is_refused = causes().any(Cause::is_conflict);
+    let out = if is_refused { for_another(quarantine) } else { for_now(quarantine, facts) };
+    let ours = Some(evidence.agreement);
+    let fix = remedy(ours, causes(), &quarantine.cause, (name, evidence.typed));
     Some(match &quarantine.cause {
         Cause::OtherNode { is, .. } => Finding::problem(format!(
             "another server answers under this address: it is admitted as {is}, and does not vote \

@@ -15,7 +15,7 @@ use crate::{
     who,
 };
 use redlatch::{
-    Fault, FencingToken, LockState, Standing,
+    Cause, Fault, FencingToken, LockState, Standing,
     observer::{Examined, Listed, Listing, Observer},
 };
 use std::{
@@ -63,9 +63,11 @@ impl Looker {
         let (at, time) = (Instant::now(), SystemTime::now());
         let mut findings = Vec::new();
         let standings = self.observer.standings_of(&reports);
+        let causes = standings.iter().filter_map(|node| Some(node.quarantine()?.cause.clone()));
+        let causes: Vec<Cause> = causes.collect();
         let nodes = reports.iter().zip(standings).enumerate();
         let nodes = nodes.map(|(position, (node, standing))| {
-            let (node, found) = self.node(position, node, standing, &listing);
+            let (node, found) = self.node(position, node, standing, (&listing, &causes));
             findings.extend(found);
             node
         });
@@ -83,33 +85,39 @@ impl Looker {
         at: usize,
         node: &Examined,
         standing: Standing,
-        listing: &Listing,
+        (listing, causes): (&Listing, &[Cause]),
     ) -> (Node, Vec<Finding>) {
         let unlisted_for = listing.failed.iter().find(|(failed, _)| *failed == node.node);
         let mut found = Vec::new();
         let facts = node.facts.as_ref().ok();
         let mut has_begun = None;
-        let (stands, left, reason) = match standing {
-            Standing::Admitted => match facts.and_then(|facts| facts.refuses) {
-                None => (Stands::Admitted, None, None),
-                Some(why) => {
-                    let finding = refusing(why);
-                    let words = finding.words.clone();
-                    found.push(finding);
-                    (Stands::Refusing, None, Some(words))
-                }
-            },
-            Standing::Quarantined(out) => {
+        let other = self.observer.other_name(&node.node, &standing);
+        let (stands, left, reason) = match (standing, node.refuses()) {
+            (Standing::Admitted, None) => (Stands::Admitted, None, None),
+            (Standing::Admitted | Standing::Failed(_), Some(why)) => {
+                let finding = refusing(why);
+                let words = finding.words.clone();
+                found.push(finding);
+                (Stands::Refusing, None, Some(words))
+            }
+            (Standing::Quarantined(out), _) => {
                 let cause = cause_for(&self.observer, &out.cause);
                 has_begun = facts.map(|facts| !is_unbegun(&out, facts));
-                let out_for = facts.map_or_else(|| for_another(&out), |facts| for_now(&out, facts));
+                // A client that one node refuses begins the time of no other.
+                let is_refused = causes.iter().any(Cause::is_conflict);
+                let out_for = match facts.filter(|_| !is_refused) {
+                    Some(facts) => for_now(&out, facts),
+                    None => for_another(&out),
+                };
                 let finding = Finding::warning(format!("{out_for}: {cause}"));
-                let nodes = self.observer.nodes().count();
-                found.push(finding.fix(remedy(&out.cause, nodes, &node.node, &self.typed)));
+                let ours = Some(self.observer.agreement()).filter(|_| other.is_none());
+                let other = other.map_or(String::new(), |other| format!("{other}; "));
+                let remedy = remedy(ours, causes, &out.cause, (&node.node, &self.typed));
+                found.push(finding.fix(other + &remedy));
                 (Stands::Quarantined, out.remaining, Some(cause))
             }
-            Standing::Failed(fault) => failed(&fault, &mut found),
-            other => (Stands::Down, None, Some(format!("{other:?}"))),
+            (Standing::Failed(fault), None) => failed(&fault, &mut found),
+            (other, _) => (Stands::Down, None, Some(format!("{other:?}"))),
         };
         if node.facts.is_ok() {
             found.extend(speed(node.round_trip, self.node_timeout, self.ttl));

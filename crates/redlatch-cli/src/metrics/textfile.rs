@@ -60,6 +60,10 @@ impl TextFile {
         TextFile { dir: dir.into() }
     }
 
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Says that a command runs: whoever is refused meanwhile does not miss a run.
     pub(crate) fn begin(&self, record: &Record) -> io::Result<()> {
         for name in &record.names {

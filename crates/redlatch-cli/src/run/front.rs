@@ -21,7 +21,13 @@ use super::{
     watchdog::Watchdog,
     wire::{LENGTH, News, Order},
 };
-use crate::{background::given_descriptors, duration::show, exit::Exit, fork::fork, say::Event};
+use crate::{
+    background::given_descriptors,
+    duration::show,
+    exit::Exit,
+    fork::fork,
+    say::{Event, Then},
+};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -95,7 +101,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
         Ok(front) => front.watch(),
         Err(error) => {
             plan.tell(&Event::failed(format!("no process can be started: {error}"), Exit::Failed));
-            plan.trace.borrow_mut().write_end(Exit::Failed, plan.say);
+            plan.finish(Exit::Failed);
             Exit::Failed
         }
     }
@@ -318,11 +324,10 @@ impl Front<'_> {
     /// killed it, tells why.
     fn clear_up(&mut self, why: Option<&str>) -> Exit {
         let exit = self.end_command(why);
-        let mut trace = self.plan.trace.borrow_mut();
         if exit == Exit::Failed && self.stage != Stage::HasRun {
-            trace.killed();
+            self.plan.trace.borrow_mut().killed();
         }
-        trace.write_end(exit, self.plan.say);
+        self.plan.finish(exit);
         exit
     }
 
@@ -340,11 +345,20 @@ impl Front<'_> {
         if let Some(terminal) = Terminal::open(Pid::this()) {
             terminal.take_back_from_the_dead();
         }
-        let (words, fate, exit) = if let Some((words, fate)) = &late {
-            (&**words, &**fate, Exit::Lost)
-        } else if let Some(why) = why {
-            (why, "; the command was killed", Exit::Lost)
-        } else if self.stage == Stage::HasRun {
+        let lost = match (late, why) {
+            // The lease ended while nobody looked.
+            (Some((words, fate)), _) if processes.is_empty() => Some((words + &fate, Then::Over)),
+            (Some((words, _)), _) => Some((words, Then::Over)),
+            (None, why) => why.map(|why| (why.to_owned(), Then::Killed)),
+        };
+        if let Some((reason, then)) = lost {
+            self.plan.tell(&Event::Lost { reason, then });
+            if !processes.is_empty() {
+                self.plan.tell(&Event::Survived { processes });
+            }
+            return Exit::Lost;
+        }
+        let (words, fate, exit) = if self.stage == Stage::HasRun {
             let words = "the process that held the lock was killed when the command had ended";
             (words, "; the lock ends by itself", Exit::Failed)
         } else if had_lock {

@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::say::{Event, millis};
-use redlatch::{HealthError, Lease, Locks, Standing, Vote, Votes};
+use redlatch::{HealthError, Lease, Locks, NodeVote, Standing, Vote, Votes};
 use std::{
     convert::Infallible,
     time::{Duration, Instant},
@@ -13,7 +13,13 @@ use tokio::task::JoinHandle;
 /// released by then.
 const LAST_ANSWERS: Duration = Duration::from_millis(100);
 
-/// A look at all nodes, beside the command. Only if details are wanted.
+/// The shortest pause between two looks.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Looks at all nodes, beside the command. Only if details are wanted.
+///
+/// A renewal needs a majority only, and waits for nobody else: a silent node shows here
+/// alone.
 pub(super) struct Health(Option<JoinHandle<Result<redlatch::Health, HealthError>>>);
 
 impl Health {
@@ -22,10 +28,17 @@ impl Health {
         Health(locks.map(|locks| tokio::spawn(async move { locks.health().await })))
     }
 
-    /// Reports what the nodes answer. Cancel safe.
-    pub(super) async fn report(&mut self, plan: &Plan) -> Infallible {
-        self.answer(plan).await;
-        std::future::pending().await
+    /// Reports what the nodes answer, and looks again, as often as locks are renewed.
+    /// Cancel safe.
+    pub(super) async fn report(&mut self, plan: &Plan, locks: Option<&Locks>) -> Infallible {
+        if !plan.say.has_details() {
+            return std::future::pending().await;
+        }
+        loop {
+            self.answer(plan).await;
+            tokio::time::sleep(PAUSE.max(plan.settings.ttl() / 3)).await;
+            *self = Health::ask(plan, locks);
+        }
     }
 
     /// The same, if there was no answer yet.
@@ -37,24 +50,50 @@ impl Health {
         let Some(asked) = &mut self.0 else { return };
         let answered = asked.await;
         self.0 = None;
-        if let Ok(Ok(health)) = answered
-            && health.nodes.iter().any(|node| node.standing != Standing::Admitted)
-        {
+        let Ok(Ok(health)) = answered else { return };
+        let out = health.nodes.iter().filter(|node| node.standing != Standing::Admitted);
+        let out = out.map(|node| node.node.to_string()).collect();
+        if plan.missing.borrow_mut().are_new_at_a_look(out) {
             plan.tell(&Event::Degraded { message: health.to_string() });
         }
+    }
+}
+
+/// The nodes that do not vote, by the last look at all of them and by the last renewal:
+/// each may see what the other cannot.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    by_look: Vec<String>,
+    by_votes: Vec<String>,
+}
+
+impl Missing {
+    /// Whether one of these nodes was not missing before.
+    fn are_new_at_a_look(&mut self, nodes: Vec<String>) -> bool {
+        let is_new = self.has_new(&nodes);
+        self.by_look = nodes;
+        is_new
+    }
+
+    fn are_new_at_a_renewal(&mut self, nodes: Vec<String>) -> bool {
+        let is_new = self.has_new(&nodes);
+        self.by_votes = nodes;
+        is_new
+    }
+
+    fn has_new(&self, nodes: &[String]) -> bool {
+        nodes.iter().any(|node| !self.by_look.contains(node) && !self.by_votes.contains(node))
     }
 }
 
 /// Notices renewals, and nodes that no longer take part.
 pub(super) struct Renewals {
     ends: Instant,
-    missing: Vec<(String, String)>,
 }
 
 impl Renewals {
     pub(super) fn new(lease: &Lease) -> Self {
-        // The first look at all nodes tells which of them are missing now.
-        Renewals { ends: Instant::now() + lease.ends_in(), missing: missing(&lease.votes()) }
+        Renewals { ends: Instant::now() + lease.ends_in() }
     }
 
     /// Called every so often: reports a renewal since the last time.
@@ -68,22 +107,20 @@ impl Renewals {
         plan.trace.borrow_mut().renewed(lease);
         plan.tell(&Event::Renewed { usable_ms: millis(lease.remaining()) });
         let votes = lease.votes();
-        let missing = missing(&votes);
-        let is_new = |node: &String| self.missing.iter().all(|(known, _)| known != node);
-        if missing.iter().any(|(node, _)| is_new(node)) {
-            let (nodes, count) = (votes.tally().nodes, missing.len());
-            let which: Vec<_> =
-                missing.iter().map(|(node, why)| format!("{node}: {why}")).collect();
-            let message = format!("{} of {nodes} nodes vote; {}", nodes - count, which.join("; "));
+        let names = missing(&votes).map(|node| node.node.to_string()).collect();
+        if plan.missing.borrow_mut().are_new_at_a_renewal(names) {
+            let which = missing(&votes).map(|node| format!("{}: {}", node.label(), node.vote));
+            let which: Vec<_> = which.collect();
+            let nodes = votes.tally().nodes;
+            let voting = nodes - which.len();
+            let message = format!("{voting} of {nodes} nodes vote; {}", which.join("; "));
             plan.tell(&Event::Degraded { message });
         }
-        self.missing = missing;
     }
 }
 
-/// The nodes that did not vote, and why.
-fn missing(votes: &Votes) -> Vec<(String, String)> {
+/// The nodes that did not vote, as far as they were waited for.
+fn missing(votes: &Votes) -> impl Iterator<Item = &NodeVote> {
     let is_missing = |vote: &Vote| matches!(vote, Vote::Failed(_) | Vote::Quarantined(_));
-    let missing = votes.iter().filter(|node| is_missing(&node.vote));
-    missing.map(|node| (node.label().into_owned(), node.vote.to_string())).collect()
+    votes.iter().filter(move |node| is_missing(&node.vote))
 }

@@ -66,10 +66,7 @@ pub(super) fn run(
     original: Original,
     given: Vec<RawFd>,
 ) -> Exit {
-    let finished = |exit: Exit| {
-        plan.trace.borrow_mut().write_end(exit, plan.say);
-        plan.tell(&Event::Finished { code: exit.code() });
-    };
+    let finished = |exit: Exit| plan.finish(exit);
     let work = || -> io::Result<Exit> {
         prctl::set_child_subreaper(true)?;
         let terminal = Terminal::open(getppid());
@@ -144,7 +141,7 @@ async fn hold(
             let exit = tokio::select! {
                 exit = watch(plan, line, &guard, job, children) => exit,
                 never = trace_start(plan, taken) => match never {},
-                never = health.report(plan) => match never {},
+                never = health.report(plan, locks.as_ref()) => match never {},
             };
             let (code, ran) = (exit.code(), taken.elapsed());
             plan.trace.borrow_mut().ran(exit, ran);
@@ -239,7 +236,8 @@ impl NotStarted {
             NotStarted::TooLate => {
                 let words = "the lock was lost before the command could start, because redlatch \
                              was stopped; the command was not started";
-                (words.to_owned(), Exit::Lost)
+                plan.tell(&Event::Lost { reason: words.into(), then: Then::Over });
+                return Exit::Lost;
             }
             NotStarted::Failed(error) => {
                 let program = plan.command[0].to_string_lossy();

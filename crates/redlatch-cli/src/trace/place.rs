@@ -12,7 +12,7 @@ use super::{
 use crate::{config::Config, metrics::TextFile, settings::homeless, size};
 use clap::Args;
 use std::{
-    env, io,
+    env, fmt, io,
     path::{Path, PathBuf},
 };
 
@@ -86,9 +86,8 @@ impl Place {
         self
     }
 
-    /// Writes a record everywhere. Returns why it is not in the log, or not counted, in
-    /// words.
-    pub(crate) fn write(&self, record: &Record) -> Result<(), String> {
+    /// Writes a record to the log and to syslog. Returns why it is not in the log, in words.
+    pub(crate) fn log(&self, record: &Record) -> Result<(), String> {
         let logged = match &self.log {
             Some(log) => log.append(record).map_err(|error| unwritten(&log.path, &error)),
             None if self.is_homeless => {
@@ -100,14 +99,25 @@ impl Place {
         if let Some(socket) = self.syslog.as_ref().filter(|_| !record.is_open()) {
             let _ = syslog::send(socket, record, logged.as_ref().err());
         }
-        let is_counted = record.task == Task::Run;
-        let counted = self.metrics.as_ref().filter(|_| is_counted).map_or(Ok(()), |metrics| {
-            let written =
-                if record.is_open() { metrics.begin(record) } else { metrics.add(record) };
-            written.map_err(|error| format!("no metrics are written: {error}"))
-        });
-        logged.and(counted)
+        logged
     }
+
+    /// Counts a record in the metrics. Returns why it is not counted, in words.
+    pub(crate) fn count(&self, record: &Record) -> Result<(), String> {
+        let is_counted = record.task == Task::Run;
+        let Some(metrics) = self.metrics.as_ref().filter(|_| is_counted) else { return Ok(()) };
+        let written = if record.is_open() { metrics.begin(record) } else { metrics.add(record) };
+        written.map_err(|error| uncounted(metrics, &error))
+    }
+
+    /// What to say if that takes too long.
+    pub(crate) fn count_is_late(&self) -> Option<String> {
+        Some(uncounted(self.metrics.as_ref()?, &"it takes too long"))
+    }
+}
+
+fn uncounted(metrics: &TextFile, why: &dyn fmt::Display) -> String {
+    format!("no metrics are written to {}: {why}", metrics.dir().display())
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> String {

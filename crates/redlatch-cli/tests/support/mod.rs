@@ -160,8 +160,9 @@ impl Sandbox {
         for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
             command.env_remove(name);
         }
-        // A directory that the machine's users share is not for tests.
-        command.env("REDLATCH_SHARED", self.path("shared"));
+        // The directory that the machine's users share is not for tests.
+        let shared = self.path("shared");
+        command.env("REDLATCH_SHARED", if shared.exists() { shared } else { "off".into() });
         command.envs(self.guard.iter().copied());
         command.envs(self.nodes.as_ref().map(|nodes| ("REDLATCH_NODES", nodes)));
         command.stdin(Stdio::null());

@@ -42,6 +42,55 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
     }
 }
 
+/// Returns the same advice to a client with the settings `ours`. `all` are the causes for
+/// which any of its nodes are quarantined: while some serve clients with other settings,
+/// it can admit none.
+///
+/// If the clients merely have other names for the same nodes, ask for [`advice`].
+///
+/// # Example
+///
+/// ```
+/// use redlatch::{Cause, observer::{Agreement, advice_to}};
+/// use std::time::Duration;
+///
+/// let times = Duration::from_secs(30);
+/// let [ours, theirs] = [["a", "b", "c"], ["a", "b", "d"]]
+///     .map(|nodes| Agreement::new(nodes.map(Into::into), times, times));
+/// let other = Cause::Disagrees(Some(theirs.to_string().into()));
+///
+/// let words = advice_to(&ours, [&other], &other, "", "");
+/// assert!(words.contains("`redlatch admit --replace --all --all-stopped`"));
+/// ```
+#[must_use]
+pub fn advice_to<'a>(
+    ours: &Agreement,
+    all: impl IntoIterator<Item = &'a Cause>,
+    cause: &Cause,
+    which: &str,
+    options: &str,
+) -> String {
+    let is_conflict = |cause: &Cause| matches!(cause, Cause::Disagrees(_));
+    match cause {
+        Cause::Disagrees(Some(theirs))
+            if Agreement::parse(theirs).is_some_and(|theirs| !ours.may_follow(&theirs)) =>
+        {
+            let options = if options.is_empty() { String::new() } else { format!(" {options}") };
+            format!(
+                "give all clients the same settings; if this list is meant for all clients: it \
+                 differs by more than one node, so stop all other clients first, then `redlatch \
+                 admit --replace --all --all-stopped{options}`"
+            )
+        }
+        Cause::Forgot if all.into_iter().any(is_conflict) => AFTER.into(),
+        cause => advice(cause, which, options),
+    }
+}
+
+/// What becomes of nodes that forgot, while others serve clients with other settings.
+const AFTER: &str = "waiting does not help, nor does `redlatch admit`, until all clients of the nodes \
+                     have the same settings";
+
 /// Advice on the nodes that waiting does not help; empty if there are none. It
 /// follows the votes.
 pub(super) fn about_conflicts(votes: &Votes) -> String {
@@ -53,7 +102,12 @@ pub(super) fn about_conflicts(votes: &Votes) -> String {
         let kind = std::mem::discriminant(&quarantine.cause);
         if quarantine.cause != Cause::Forgot && !seen.contains(&kind) {
             seen.push(kind);
-            let _ = write!(words, "; {}", advice(&quarantine.cause, "", &options));
+            let ours = votes.agreement().filter(|_| node.other_name().is_none());
+            let told = match ours {
+                Some(ours) => advice_to(ours, [], &quarantine.cause, "", &options),
+                None => advice(&quarantine.cause, "", &options),
+            };
+            let _ = write!(words, "; {told}");
         }
     }
     if words.contains(&options) {

@@ -31,7 +31,9 @@ use wakes::Ear;
 /// The embedded node: a file shared by the processes of one machine.
 ///
 /// Nothing has to be installed or started. The file and its directories are
-/// created on first use, accessible to their owner only. Two more files belong
+/// created on first use, accessible to their owner only: a path that is part of a
+/// program is meant. (The command `redlatch`, where paths are typed, refuses a file
+/// whose directory is not there.) Two more files belong
 /// to it, `…-wal` and `…-shm`: to start afresh, stop all processes that use the
 /// file and delete all three. While clients wait in line, there is also a directory
 /// `…-wake`, with a socket by which each of them is woken; where sockets cannot be

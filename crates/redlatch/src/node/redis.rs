@@ -16,6 +16,7 @@ mod turn;
 mod wakes;
 
 pub use observe::REDIS_PERMISSIONS;
+pub(crate) use observe::refusal_in;
 pub(super) use password::Password;
 
 use super::{Link, Node, url::encode};

@@ -101,9 +101,7 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
             Err(fail("it has no scheme; it could be redis://HOST:PORT".into()))
         }
         // Not shown: it may be a user, or a password.
-        _ => Err(fail(
-            "its scheme is not known; use redis, rediss, redis+unix, file or memory".into(),
-        )),
+        _ => Err(fail("its scheme is not known; use redis, rediss, redis+unix or file".into())),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
         LockState,
         judgement::{Judgement, Told, judge},
     },
-    node::{Node, label},
+    node::{Node, label, refusal_in},
 };
 use redlatch_core::{Facts, Fault, KeyState, OwnerParts, Refusal, Resource, Vote, Waiting};
 use std::{
@@ -125,8 +125,33 @@ impl Examined {
     /// not, or if that is not known.
     #[must_use]
     pub fn refuses(&self) -> Option<Refusal> {
-        self.facts.as_ref().ok()?.refuses
+        match &self.facts {
+            Ok(facts) => facts.refuses,
+            Err(fault) => refusal(fault),
+        }
     }
+}
+
+/// Returns why a node that failed like this refuses writes, whoever asks; `None` if it
+/// failed for another reason.
+///
+/// # Example
+///
+/// ```
+/// use redlatch::{Fault, observer::{Refusal, refusal}};
+///
+/// let fault = Fault::Refused("OOM command not allowed".into());
+/// assert_eq!(refusal(&fault), Some(Refusal::MemoryFull));
+/// ```
+#[must_use]
+pub fn refusal(fault: &Fault) -> Option<Refusal> {
+    let (Fault::Refused(why) | Fault::Unfit(why)) = fault else { return None };
+    let all =
+        [Refusal::MemoryFull, Refusal::CannotSave, Refusal::DiskFull, Refusal::TooFewReplicas];
+    let is_worded = |refusal: &Refusal| why.ends_with(&refusal.to_string());
+    // SQLite has no code for it in its words.
+    let is_full = || why.ends_with("disk is full").then_some(Refusal::DiskFull);
+    all.into_iter().find(is_worded).or_else(is_full).or_else(|| refusal_in(why))
 }
 
 /// What one node says about all locks.

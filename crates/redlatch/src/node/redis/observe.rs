@@ -137,7 +137,11 @@ fn rules(lacks: &Value<'_>) -> Option<Arc<str>> {
 /// Why a write was refused. That this user may not write says nothing about the server.
 fn refusal(error: &Value<'_>) -> Option<Refusal> {
     let Value::Text(error) = error else { return None };
-    let error = String::from_utf8_lossy(error);
+    refusal_in(&String::from_utf8_lossy(error))
+}
+
+/// The same, of an error as text.
+pub(crate) fn refusal_in(error: &str) -> Option<Refusal> {
     // Servers before 7 put the place in the script first.
     let begins = |code: &str| error.split([' ', '-']).any(|word| word == code);
     [

@@ -312,7 +312,12 @@ fn unexpected(value: &Value<'_>) -> Reply {
 
 /// A server's text, truncated and without control characters.
 pub(super) fn text_of(bytes: &[u8]) -> Arc<str> {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]);
+    const LONGEST: usize = 300;
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
+    if bytes.len() > LONGEST {
+        let whole = text.rsplit_once(' ').map_or(&*text, |(whole, _)| whole);
+        text = format!("{whole} …").into();
+    }
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -321,4 +326,20 @@ pub(super) fn text_of(bytes: &[u8]) -> Arc<str> {
         }
     }
     shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_error_ends_at_a_word() {
+        let long = "MISCONF ".to_owned() + &"words and ".repeat(40);
+
+        let shown = text_of(long.as_bytes());
+
+        assert!(shown.starts_with("MISCONF words and ") && shown.len() < 310, "{shown}");
+        assert!(shown.ends_with(" words …") || shown.ends_with(" and …"), "{shown}");
+        assert_eq!(&*text_of(b"ERR no"), "ERR no");
+    }
 }

@@ -1,0 +1,102 @@
+//! Settings that would lock nobody out are refused, not obeyed.
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod support;
+
+use std::fs;
+use support::{Ended, Sandbox, start};
+
+/// Runs a script, with `redlatch` on its path.
+fn shell(sandbox: &Sandbox, script: &str) -> Ended {
+    start(sandbox.shell(script)).end()
+}
+
+#[track_caller]
+fn says(text: &str, words: &str) {
+    assert!(text.contains(words), "{words:?} is not in {text:?}");
+}
+
+#[test]
+fn a_node_in_memory_is_refused_however_it_is_named() {
+    let sandbox = Sandbox::embedded();
+    fs::write(sandbox.path("memory.toml"), "nodes = ['memory:?name=a']\n").unwrap();
+
+    for (script, by) in [
+        ("redlatch run x --node memory: -- echo never", "--node"),
+        ("redlatch acquire x --node MEMORY:a", "--node"),
+        ("REDLATCH_NODES=redis://127.0.0.1:1,memory: redlatch status x", "REDLATCH_NODES"),
+        ("redlatch run x --config memory.toml -- echo never", "memory.toml"),
+        ("redlatch doctor --node memory:", "--node"),
+    ] {
+        let refused = shell(&sandbox, script).exits_with(125);
+
+        assert_eq!(refused.stdout, "", "{script}");
+        says(&refused.stderr, &format!("{by} names a node in memory"));
+        says(&refused.stderr, "for tests of one process; name servers or a file");
+    }
+    let unknown = shell(&sandbox, "redlatch run x --node http://a -- true").exits_with(125).stderr;
+    says(&unknown, "its scheme is not known");
+    assert!(!unknown.contains("memory"), "{unknown}");
+}
+
+#[test]
+fn a_file_in_a_directory_that_is_not_there_is_refused_and_nothing_is_made() {
+    let sandbox = Sandbox::embedded();
+
+    for script in [
+        "redlatch run x --node file:$PWD/typo/deep/x.db -- echo never",
+        "redlatch run x --node file:typo/deep/x.db -- echo never",
+        "REDLATCH_NODES=file:$PWD/typo/deep/x.db redlatch doctor",
+    ] {
+        let refused = shell(&sandbox, script).exits_with(125);
+
+        assert_eq!(refused.stdout, "", "{script}");
+        let dir = sandbox.path("typo/deep");
+        says(&refused.stderr, &format!("there is no directory {}: check the path", dir.display()));
+        assert!(!sandbox.path("typo").exists(), "{script}");
+    }
+    assert!(!sandbox.path("redlatch").join("locks.db").exists());
+    shell(&sandbox, "redlatch run x -- true").exits_with(0);
+    assert!(sandbox.path("redlatch/locks.db").exists(), "the default place is made");
+}
+
+#[test]
+fn doctor_warns_of_a_file_whose_path_depends_on_the_working_directory() {
+    let sandbox = Sandbox::embedded();
+
+    let relative = shell(&sandbox, "redlatch doctor --node file:x.db").exits_with(1).stdout;
+    let absolute = shell(&sandbox, "redlatch doctor --node file:$PWD/x.db").exits_with(0).stdout;
+
+    says(&relative, "the path of file:x.db is relative");
+    assert!(!absolute.contains("relative"), "{absolute}");
+}
+
+#[test]
+fn a_variable_that_does_not_exist_is_answered_with_one_that_can_be_set_or_an_option() {
+    let sandbox = Sandbox::embedded();
+
+    let wait = shell(&sandbox, "REDLATCH_WAIT=5s redlatch run x -- true").exits_with(125).stderr;
+    let node = shell(&sandbox, "REDLATCH_NODE=x redlatch run x -- true").exits_with(125).stderr;
+
+    says(&wait, "unknown environment variable REDLATCH_WAIT; use the option --wait, ");
+    assert!(!wait.contains("REDLATCH_EXIT"), "{wait}");
+    says(&node, "did you mean REDLATCH_NODES?");
+}
+
+#[test]
+fn an_error_speaks_of_what_was_written_and_where() {
+    let sandbox = Sandbox::embedded();
+    shell(&sandbox, "redlatch run x -- true").exits_with(0);
+    let refused = |script: &str| shell(&sandbox, script).exits_with(125).stderr;
+
+    let config = refused("REDLATCH_CONFIG= redlatch run x -- true");
+    let typed = refused("REDLATCH_CONFIG=x redlatch run x --config '' -- true");
+    let grace = refused("redlatch run x --grace 1m -- true");
+    let last = refused("redlatch log --last 0");
+
+    says(&config, "REDLATCH_CONFIG is empty: name the config file there, or unset it");
+    says(&typed, "--config");
+    says(&grace, "--grace is too long");
+    assert!(!grace.contains("notice"), "{grace}");
+    says(&last, "use a number from 1 on");
+}
