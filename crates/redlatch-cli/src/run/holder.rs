@@ -30,6 +30,7 @@ use crate::{
     say::{Event, Killed, Then, millis},
 };
 use nix::{
+    libc,
     sys::{prctl, signal::Signal},
     unistd::getppid,
 };
@@ -71,6 +72,7 @@ pub(super) fn run(
         plan.tell(&Event::Finished { code: exit.code() });
     };
     let work = || -> io::Result<Exit> {
+        share_heap();
         prctl::set_child_subreaper(true)?;
         let terminal = Terminal::open(getppid());
         let runtime = runtime::new()?;
@@ -99,6 +101,20 @@ pub(super) fn run(
         finished(Exit::Failed);
         Exit::Failed
     })
+}
+
+/// Makes all threads allocate from one heap. glibc maps another one for each, which takes
+/// longer than our few threads would ever wait for one another.
+#[cfg_attr(
+    target_env = "gnu",
+    expect(unsafe_code, reason = "no crate sets the options of the allocator")
+)]
+fn share_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: this process has one thread.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1)
+    };
 }
 
 async fn hold(
@@ -269,7 +285,9 @@ async fn watch(
 ) -> Exit {
     let mut course = Course::new(plan.on_lost);
     let mut watch = Supervision::new(plan, lease);
-    let mut word = tokio::time::interval(plan.settings.ttl() / WORD_PER_TTL);
+    // The front has just heard.
+    let pause = plan.settings.ttl() / WORD_PER_TTL;
+    let mut word = tokio::time::interval_at(tokio::time::Instant::now() + pause, pause);
     word.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut over = false;
     let mut is_front_alive = true;
