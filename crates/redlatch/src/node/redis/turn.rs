@@ -197,7 +197,7 @@ impl Turn {
         out: &mut Vec<u8>,
         commands: impl Iterator<Item = &'a Command>,
         marker: &[u8],
-        naming: Naming<'_>,
+        naming: Naming,
     ) {
         let of_runs = self.runs.iter().map(|run| 3 + run.commands * run.kind.words());
         let words = 7 + self.registers.len() + of_runs.sum::<usize>();
@@ -205,7 +205,7 @@ impl Turn {
         let mut digits = Digits::default();
         write_header(out, b'*', words);
         write_word(out, verb);
-        write_word(out, body);
+        write_word(out, &body);
         write_word(out, b"1");
         write_word(out, NODE_KEY);
         write_word(out, marker);

@@ -11,7 +11,7 @@ use super::{
         connect::Connection,
         look::{Look, role_changed},
         resp::Value,
-        scripts::{Hashes, Naming},
+        scripts::Naming,
         translate::{self, MarkerText},
         turn::Turn,
         wakes::{Heard, Wakes},
@@ -47,7 +47,6 @@ const COMPANY: Duration = Duration::from_millis(1);
 
 pub(super) struct Ready {
     server: Server,
-    hashes: Hashes,
     wire: Wire,
     marker: MarkerText,
     /// Sent, but not yet among the bytes to be written.
@@ -90,11 +89,10 @@ enum Named {
 
 impl Ready {
     pub(super) fn new(address: Arc<Address>, connection: Connection) -> Self {
-        let Connection { stream, identity, hashes, is_resp3 } = connection;
+        let Connection { stream, identity, is_resp3 } = connection;
         let now = Instant::now();
         Ready {
             server: Server::new(address, identity),
-            hashes,
             wire: Wire::new(stream),
             marker: MarkerText::default(),
             queued: VecDeque::new(),
@@ -218,7 +216,7 @@ impl Ready {
     /// Turns commands into bytes, as many into one call as possible.
     fn write_all(&mut self, commands: &mut VecDeque<(Tag, Command)>, named: Named) {
         let naming = match named {
-            Named::ByHash => Naming::Hash(&self.hashes),
+            Named::ByHash => Naming::Hash,
             Named::InFull => Naming::Source,
         };
         let (out, run) = (self.wire.out(), &self.server.identity.run);
