@@ -30,7 +30,6 @@ use crate::{
     say::{Event, Killed, Then, millis},
 };
 use nix::{
-    libc,
     sys::{prctl, signal::Signal},
     unistd::getppid,
 };
@@ -113,7 +112,7 @@ fn share_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: this process has one thread.
     unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1)
+        nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1)
     };
 }
 

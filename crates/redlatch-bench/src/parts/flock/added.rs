@@ -21,10 +21,10 @@ const BOUND: f64 = 5.0;
 pub(super) fn measure(setting: &Setting, redlatch: &Path) -> anyhow::Result<Table> {
     let (one, five) = (servers(1)?, servers(5)?);
     let scratch = Scratch::new()?;
-    let file = format!("file:{}", scratch.file("node").display());
+    let node = format!("file:{}", scratch.file("node").display());
     let wrappers = [
         ("flock", vec!["flock".into(), scratch.file("lock").display().to_string()]),
-        ("redlatch, file", run(redlatch, &[file])),
+        ("redlatch, file", run(redlatch, &[node])),
         ("redlatch, 1 node", run(redlatch, &one.urls())),
         ("redlatch, 5 nodes", run(redlatch, &five.urls())),
     ];
