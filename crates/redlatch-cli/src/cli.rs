@@ -2,7 +2,7 @@
 #![expect(clippy::doc_markdown, reason = "these comments are the help, which is plain text")]
 
 use crate::{doctor, duration, help, local_time, manual::Page, trace::TraceArgs};
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Deserialize;
 use std::{
@@ -32,6 +32,20 @@ pub(crate) fn typed(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         args.push("--help".into());
     }
     args
+}
+
+/// Parses the arguments. Of `run`, which others wait for, only its own options are
+/// built: those of all commands take longer than everything else before the lock. What
+/// it does not understand is left to the whole, which knows what else could be meant.
+pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
+    let is_run = args.get(1).is_some_and(|first| first == "run");
+    let run = is_run.then(|| only_run(&args[1..])).flatten();
+    run.map_or_else(|| Cli::try_parse_from(args), |run| Ok(Cli { task: Task::Run(run) }))
+}
+
+fn only_run(args: &[OsString]) -> Option<RunArgs> {
+    let matches = RunArgs::augment_args(Command::new("run")).try_get_matches_from(args).ok()?;
+    RunArgs::from_arg_matches(&matches).ok()
 }
 
 #[derive(Debug, Subcommand)]

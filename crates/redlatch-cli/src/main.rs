@@ -55,7 +55,7 @@ mod who;
 
 use attempt::Attempt;
 use background::answer_first;
-use clap::{CommandFactory as _, Parser as _, error::ContextKind};
+use clap::{CommandFactory as _, error::ContextKind};
 use cli::{AdmitArgs, Cli, PlaceArgs, ReleaseArgs, Task, Words};
 use config::Config;
 use exit::Exit;
@@ -71,7 +71,7 @@ use std::{
 use trace::{About, Trace, TraceArgs};
 
 fn main() -> Exit {
-    let cli = match Cli::try_parse_from(cli::typed(env::args_os())) {
+    let cli = match cli::parse(&cli::typed(env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };

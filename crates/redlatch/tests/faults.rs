@@ -207,6 +207,25 @@ async fn a_connect_that_hangs_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
+async fn a_server_is_sent_the_scripts_once_until_it_forgets_them() {
+    let fleet = Fleet::of(1);
+    let loads = async || {
+        let before = fleet.calls(0, "script|load");
+        let locks = patient().node(fleet.servers[0].url()).connect().await.unwrap();
+        locks.lock(NAME).await.unwrap().release().await.unwrap();
+        fleet.calls(0, "script|load") - before
+    };
+
+    let (new, known) = (loads().await, loads().await);
+    fleet.servers[0].run(&["SCRIPT", "FLUSH"]);
+    let forgotten = loads().await;
+
+    // One shows that it is allowed.
+    assert_eq!(known, 1);
+    assert!(new > 1 && forgotten == new, "{new}, {forgotten}");
+}
+
+#[tokio::test]
 async fn script_flush_in_a_loop_is_not_noticed() {
     let fleet = Arc::new(Fleet::of(3));
     let locks = fleet.locks().await;

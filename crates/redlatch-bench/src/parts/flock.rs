@@ -1,5 +1,7 @@
 //! Ten commands under one lock, started one after the other: `redlatch run` on a
-//! file and on three servers, beside `flock`.
+//! file and on three servers, beside `flock`. And what it adds to one.
+
+mod added;
 
 use crate::{
     setting::{Setting, servers},
@@ -62,7 +64,7 @@ pub(crate) fn measure(setting: &Setting) -> anyhow::Result<Vec<Table>> {
             rounds[index].push(line);
         }
     }
-    Ok(vec![report(&wrappers.map(|(name, _)| name), &rounds)])
+    Ok(vec![report(&wrappers.map(|(name, _)| name), &rounds), added::measure(setting, &redlatch)?])
 }
 
 fn report(names: &[&str], rounds: &[Vec<Line>]) -> Table {

@@ -4,6 +4,7 @@ use clap::{CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
 };
@@ -24,6 +25,34 @@ fn help_for_a_command_is_its_help() {
     assert_eq!(shown("redlatch help"), shown("redlatch --help"));
     assert!(shown("redlatch help nonsense").contains("unrecognized subcommand"));
     assert!(!shown("redlatch run help").contains("COMMAND --help"));
+}
+
+#[test]
+fn what_run_understands_by_itself_is_what_the_whole_understands() {
+    let both = |line: &str| {
+        let args: Vec<OsString> = line.split(' ').map(Into::into).collect();
+        let whole = Cli::try_parse_from(&args).map_err(|error| error.to_string());
+        let parsed = super::parse(&args).map_err(|error| error.to_string());
+        (format!("{parsed:?}"), format!("{whole:?}"))
+    };
+
+    for line in [
+        "redlatch run a b --wait 1m --node redis://h -E 3 --quiet -- sh -c x",
+        "redlatch run -- -x -- true",
+        "redlatch run a --at-least 5s --on-lost kill --log off -- true --help",
+        "redlatch run a --wait soon -- true",
+        "redlatch run a --nodes x -- true",
+        "redlatch run a",
+        "redlatch run --help",
+        "redlatch run --version",
+        "redlatch status a",
+        "redlatch rum a -- true",
+    ] {
+        let (parsed, whole) = both(line);
+        assert_eq!(parsed, whole, "{line}");
+    }
+    let run = |line: &str| super::only_run(&line.split(' ').map(Into::into).collect::<Vec<_>>());
+    assert!(run("run a -- true").is_some() && run("run a").is_none());
 }
 
 /// Packagers take completions and man pages from `assets`. They are generated from

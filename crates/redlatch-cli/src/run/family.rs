@@ -195,8 +195,8 @@ impl Family {
         for group in &self.groups {
             let _ = killpg(*group, Signal::SIGKILL);
         }
-        let refuses = |member: &&Relative| member.send(Signal::SIGKILL) == Err(Errno::PERM);
-        let refused = self.members.iter().filter(refuses);
+        let killed = self.members.iter().map(|member| member.send(Signal::SIGKILL));
+        let refused = killed.filter(|killed| *killed == Err(Errno::PERM));
         refused.count() == self.members.len() && !self.members.is_empty()
     }
 }

@@ -68,6 +68,7 @@ pub(super) fn run(
 ) -> Exit {
     let finished = |exit: Exit| plan.finish(exit);
     let work = || -> io::Result<Exit> {
+        share_heap();
         prctl::set_child_subreaper(true)?;
         let terminal = Terminal::open(getppid());
         let runtime = runtime::new()?;
@@ -96,6 +97,20 @@ pub(super) fn run(
         finished(Exit::Failed);
         Exit::Failed
     })
+}
+
+/// Makes all threads allocate from one heap. glibc maps another one for each, which takes
+/// longer than our few threads would ever wait for one another.
+#[cfg_attr(
+    target_env = "gnu",
+    expect(unsafe_code, reason = "no crate sets the options of the allocator")
+)]
+fn share_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: this process has one thread.
+    unsafe {
+        nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1)
+    };
 }
 
 async fn hold(
@@ -267,7 +282,9 @@ async fn watch(
 ) -> Exit {
     let mut course = Course::new(plan.on_lost);
     let mut watch = Supervision::new(plan, lease);
-    let mut word = tokio::time::interval(plan.settings.ttl() / WORD_PER_TTL);
+    // The front has just heard.
+    let pause = plan.settings.ttl() / WORD_PER_TTL;
+    let mut word = tokio::time::interval_at(tokio::time::Instant::now() + pause, pause);
     word.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut over = false;
     let mut is_front_alive = true;
@@ -333,12 +350,7 @@ async fn watch(
                 Act::GiveUp => {
                     if Job::has_survivors() {
                         line.tell(News::GoodUntil(BootTime::now().after(PATIENCE + AT_WORK)));
-                        let processes = job.kill_patiently();
-                        watch.killed = Some(Killed::Late);
-                        watch.survived = !processes.is_empty();
-                        if watch.survived {
-                            plan.tell(&Event::Survived { processes });
-                        }
+                        watch.kill_the_rest(&job);
                         events.push_back(Happening::Survived);
                     }
                 }
@@ -413,6 +425,16 @@ fn good_until(plan: &Plan, lease: &Lease, at_least: Duration) -> News {
 }
 
 impl<'a> Supervision<'a> {
+    /// Kills what has survived the lease so far, and says what still does.
+    fn kill_the_rest(&mut self, job: &Job) {
+        let processes = job.kill_patiently();
+        self.killed = Some(Killed::Late);
+        self.survived = !processes.is_empty();
+        if self.survived {
+            self.plan.tell(&Event::Survived { processes });
+        }
+    }
+
     fn new(plan: &'a Plan, lease: &'a Lease) -> Self {
         Supervision {
             plan,

@@ -5,9 +5,9 @@
 //!
 //! Promise: files that are not ours stay untouched.
 
-use super::boot::Boot;
+use super::{boot::Boot, trust::beside};
 use redlatch_core::Fault;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::{
     cell::Cell,
     fs::{self, DirBuilder, OpenOptions},
@@ -22,6 +22,9 @@ use std::{
 /// How long to wait for other processes: their transactions take microseconds,
 /// but occasionally one has to wait for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Whoever opens a database that nobody uses reads its whole log, at 2 µs per page. A
+/// longer one is written back first: two or three syncs in some fifty locks.
+const LONG_LOG: u64 = 1024 * 1024;
 /// Identifies our files, so that we do not touch another program's: `RdLt`.
 const APPLICATION: i32 = 0x5264_4C74;
 
@@ -93,6 +96,7 @@ pub(super) fn open(path: &Path, boot: &Boot) -> Result<(Connection, String), Fau
 
     let opened = connect(path).map_err(Obstacle::from).and_then(|connection| {
         let id = patiently(|| prepare(&connection, boot))?;
+        shorten_log(&connection);
         Ok((connection, id))
     });
     opened.map_err(|obstacle| match obstacle {
@@ -199,7 +203,10 @@ fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Obstacle>) -> Result<T, O
 /// Prepares the database and returns its id.
 fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
     // Look before touching it, in one transaction, since others may be creating it.
-    in_transaction(connection, "BEGIN", || format(connection))?;
+    let ready = in_transaction(connection, "BEGIN", || match format(connection)? {
+        VERSION => id_in(connection, boot),
+        _ => Ok(None),
+    })?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
@@ -212,6 +219,9 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
     // frees every lock anyway, by the new boot id; and unlike OFF it cannot
     // corrupt the database.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    if let Some(id) = ready {
+        return Ok(id);
+    }
     in_transaction(connection, "BEGIN IMMEDIATE", || {
         let found = format(connection)?;
         for (_, step) in FORMATS.iter().filter(|(format, _)| *format > found) {
@@ -239,13 +249,31 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
     })
 }
 
+/// Writes a long log back into the database. The next transaction begins a new one, in
+/// a file that is no longer than that. If that fails, whoever opens it next tries again.
+fn shorten_log(connection: &Connection) {
+    let log = connection.path().map(|path| beside(Path::new(path), "-wal"));
+    if log.and_then(|log| fs::metadata(log).ok()).is_some_and(|log| log.len() > LONG_LOG) {
+        let _ = connection.pragma_update_and_check(None, "journal_size_limit", 0, |_| Ok(()));
+        let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    }
+}
+
+/// The database's id, if its locks are of this boot.
+fn id_in(connection: &Connection, boot: &Boot) -> Result<Option<String>, Obstacle> {
+    let id = "SELECT id FROM node WHERE boot = ?1";
+    Ok(connection.query_row(id, [&*boot.id], |row| row.get(0)).optional()?)
+}
+
 /// Returns the format of the database: 0 if it is empty. Fails if it is not ours.
 fn format(connection: &Connection) -> Result<i32, Obstacle> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    let things: i64 =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let is_empty = || {
+        let things = "SELECT count(*) FROM sqlite_schema";
+        connection.query_row(things, [], |row| row.get::<_, i64>(0)).map(|things| things == 0)
+    };
     match (number("application_id")?, number("user_version")?) {
-        (0, 0) if things == 0 => Ok(0),
+        (0, 0) if is_empty()? => Ok(0),
         (APPLICATION, known @ 1..=VERSION) => Ok(known),
         (APPLICATION, newer) if newer > VERSION => Obstacle::unfit(format!(
             "was made by a newer Redlatch (format {newer}, this one knows {VERSION}): \

@@ -74,6 +74,26 @@ fn unfit_text(path: &Path) -> String {
 }
 
 #[test]
+fn whoever_opens_a_database_with_a_long_log_makes_it_short() {
+    let scratch = Scratch::in_memory().unwrap();
+    let path = scratch.file("locks.db");
+    let log = || fs::metadata(scratch.file("locks.db-wal")).unwrap().len();
+    let mut killed = Database::open(&path).unwrap();
+    while log() < 3 << 20 {
+        assert_eq!(killed.execute(&take("held", "a", LONG)), Ok(granted()));
+        assert_eq!(killed.execute(&release("held", "a")), Ok(granted()));
+    }
+    assert_eq!(killed.execute(&take("held", "a", LONG)), Ok(granted()));
+    std::mem::forget(killed);
+
+    let mut next = Database::open(&path).unwrap();
+
+    assert!(is_held(&next.execute(&take("held", "b", LONG))));
+    assert_eq!(next.execute(&take("free", "b", LONG)), Ok(granted()));
+    assert!(log() < 100_000, "{} bytes", log());
+}
+
+#[test]
 fn what_is_made_is_for_its_owner_alone() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("new/newer/locks.db");

@@ -1,12 +1,14 @@
 //! From an address to a connection that may vote.
 //!
 //! Connect, TLS, login, database, a check of what kind of server it is, and the
-//! scripts: one round trip once connected.
+//! scripts: one round trip once connected, two if the server does not know them yet.
 
 use super::{
-    Address, Password, REDIS_PERMISSIONS, Transport, observe,
+    Address, Password, REDIS_PERMISSIONS, Transport,
+    look::keep,
+    observe,
     resp::{LARGEST, Progress, Value, write_command},
-    scripts::{Hashes, Script},
+    scripts::{self, Script},
     translate::text_of,
 };
 use crate::driver::both;
@@ -32,12 +34,13 @@ const UNACKNOWLEDGED: u32 = 10_000;
 /// How long a server may take to identify itself a second time.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 const KEEPALIVE: Duration = Duration::from_secs(15);
+/// How much to read at once: a whole `INFO`, and what else a server answers.
+const READ: usize = 16 * 1024;
 
 /// A server that is ready to vote.
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) identity: Identity,
-    pub(super) hashes: Hashes,
     /// Whether it speaks RESP3, and so can tell us something unasked.
     pub(super) is_resp3: bool,
 }
@@ -154,14 +157,14 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     }
     let is_resp3 = replies.next(|value| Ok(speaks_resp3(value))).await?;
     let identity = replies.next(|value| identify(value, address)).await?;
-    let mut hashes = Hashes::default();
-    for hash in &mut hashes {
-        *hash = replies.next(script_hash).await?;
-    }
+    replies.next(loaded).await?;
     replies.next(permissions).await?;
-    replies.next(|value| expected(value, is_no_script(value))).await?;
+    let knows_all = replies.next(knows_all).await?;
     replies.next(|value| expected(value, *value == Value::Status(b"PONG"))).await?;
-    Ok(Connection { stream, identity, hashes, is_resp3 })
+    if !knows_all {
+        load(&mut stream).await?;
+    }
+    Ok(Connection { stream, identity, is_resp3 })
 }
 
 /// What to send, and which of the answers (the first ones) are about logging in.
@@ -169,13 +172,30 @@ fn greeting(address: &Address) -> (Vec<u8>, Vec<Login>) {
     let (mut out, logins) = login(address);
     write_command(&mut out, &[b"HELLO", b"3"]);
     write_command(&mut out, &[b"INFO"]);
-    for script in Script::ALL {
-        write_command(&mut out, &[b"SCRIPT", b"LOAD", script.source().as_bytes()]);
-    }
+    // The shortest one, to see whether that is allowed.
+    write_load(&mut out, &Script::Inspect.source());
     write_command(&mut out, &[b"EVAL", PERMISSIONS, b"0"]);
-    write_command(&mut out, &[b"EVALSHA", NO_SCRIPT, b"0"]);
+    write_command(&mut out, &[b"EVALSHA", scripts::LAST, b"0"]);
     write_command(&mut out, &[b"PING"]);
     (out, logins)
+}
+
+fn write_load(out: &mut Vec<u8>, source: &str) {
+    write_command(out, &[b"SCRIPT", b"LOAD", source.as_bytes()]);
+}
+
+/// Loads all scripts. Once for each server and version: all of them together are 45 kB,
+/// which takes client and server longer than a lock.
+async fn load(stream: &mut Stream) -> Result<(), Fault> {
+    let mut out = Vec::new();
+    let sources = Script::ALL.map(Script::source).into_iter().chain([scripts::last()]);
+    let count = sources.map(|source| write_load(&mut out, &source)).count();
+    stream.write_all(&out).await.map_err(|error| unreachable(&error))?;
+    let mut replies = Replies::of(stream);
+    for _ in 0..count {
+        replies.next(loaded).await?;
+    }
+    Ok(())
 }
 
 /// A step of logging in.
@@ -323,7 +343,8 @@ struct Replies<'a> {
 
 impl<'a> Replies<'a> {
     fn of(stream: &'a mut Stream) -> Self {
-        Replies { stream, buffer: Vec::new(), at: 0, progress: Progress::default() }
+        let buffer = Vec::with_capacity(READ);
+        Replies { stream, buffer, at: 0, progress: Progress::default() }
     }
 
     async fn next<T>(
@@ -434,8 +455,6 @@ fn grant(rules: &str) -> String {
 
 /// Asks the server which of the commands we need this user may not run.
 const PERMISSIONS: &[u8] = include_bytes!("scripts/permissions.lua");
-/// The hash of no script: a user with permission gets NOSCRIPT.
-const NO_SCRIPT: &[u8] = &[b'0'; 40];
 
 fn permissions(value: &Value<'_>) -> Result<(), Fault> {
     match value {
@@ -478,11 +497,17 @@ fn is_no_script(value: &Value<'_>) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(b"NOSCRIPT"))
 }
 
-fn script_hash(value: &Value<'_>) -> Result<Box<[u8]>, Fault> {
+fn loaded(value: &Value<'_>) -> Result<(), Fault> {
     match value {
-        Value::Text(hash) if hash.len() == 40 => Ok((*hash).into()),
+        Value::Text(hash) if hash.len() == 40 => Ok(()),
         other => Err(refusal(other).unwrap_or_else(|| unfit("it cannot load scripts"))),
     }
+}
+
+/// Whether the server knows our last script, and so all of them.
+fn knows_all(value: &Value<'_>) -> Result<bool, Fault> {
+    let is_known = *value == Value::Int(1);
+    expected(value, is_known || is_no_script(value)).map(|()| is_known)
 }
 
 /// Rejects a server that cannot be a node, before it votes.
@@ -490,7 +515,9 @@ pub(super) fn identify(value: &Value<'_>, address: &Address) -> Result<Identity,
     let Value::Text(info) = value else {
         return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));
     };
-    let info = String::from_utf8_lossy(info);
+    let mut kept = Vec::new();
+    keep(&mut kept, info);
+    let info = String::from_utf8_lossy(&kept);
     let field = |name| observe::field(&info, name);
     if field("redis_mode") == Some("sentinel") {
         let reason =

@@ -2,7 +2,7 @@
 
 use super::resp::{Digits, write_command};
 use redlatch_core::{Resource, Resources, fence};
-use std::sync::LazyLock;
+use std::borrow::Cow;
 
 /// One of our scripts.
 #[derive(Debug, Clone, Copy)]
@@ -28,17 +28,16 @@ impl Script {
         Script::Turn,
     ];
 
-    /// The whole script, with all that it includes.
-    pub(super) fn source(self) -> &'static str {
-        static SOURCES: LazyLock<[String; Script::ALL.len()]> = LazyLock::new(|| {
-            Script::ALL.map(|script| {
-                let source = script.file().to_owned();
-                INCLUDED.iter().fold(source, |source, (name, file)| {
-                    source.replace(&format!("-- include {name}.lua"), file)
-                })
-            })
-        });
-        &SOURCES[self as usize]
+    /// The whole script, with all that it includes and without comments.
+    pub(super) fn source(self) -> String {
+        let mut source = String::new();
+        append(&mut source, self.file());
+        source
+    }
+
+    /// What servers call it.
+    pub(super) fn hash(self) -> &'static [u8] {
+        HASHES[self as usize].as_bytes()
     }
 
     fn file(self) -> &'static str {
@@ -59,7 +58,24 @@ impl Script {
     }
 }
 
-/// What scripts include, in an order in which none includes one before it.
+/// Appends the lines of a file, and of those that it includes.
+fn append(source: &mut String, file: &str) {
+    for line in file.lines().map(str::trim_start) {
+        let included = line.strip_prefix("-- include ").and_then(included);
+        match included {
+            Some(file) => append(source, file),
+            None if line.is_empty() || line.starts_with("--") => {}
+            None => source.extend([line, "\n"]),
+        }
+    }
+}
+
+fn included(name: &str) -> Option<&'static str> {
+    let found = INCLUDED.iter().find(|(file, _)| name.strip_suffix(".lua") == Some(file));
+    found.map(|(_, file)| *file)
+}
+
+/// What scripts include.
 const INCLUDED: [(&str, &str); 5] = [
     ("take", include_str!("scripts/take.lua")),
     ("extend", include_str!("scripts/extend.lua")),
@@ -71,23 +87,39 @@ const INCLUDED: [(&str, &str); 5] = [
 /// Holds everything of ours on a server except the locks.
 pub(super) const NODE_KEY: &[u8] = b"redlatch:node";
 
-/// The hashes of our scripts, as returned by `SCRIPT LOAD`.
-pub(super) type Hashes = [Box<[u8]>; Script::ALL.len()];
+/// The SHA-1 of each script. Whoever changes one is told by a test what it is.
+const HASHES: [&str; Script::ALL.len()] = [
+    "1cfc041e49c9c4fb0f1ceab52d584a639a52b2d9",
+    "69bedbfd4cf0f8bd9cbe11124ae5834703523d9a",
+    "dbe95a6163ad26df7d07474a992e13b397e2dc3a",
+    "d88c7fccffd5f9d432d40ffcca7d3d3b936d0122",
+    "7113298c76e304c22364fea94b6e04c4c51a231b",
+    "08e582d9c99c91302944a9169f0acb6732ca4782",
+    "ff21b28e5b8023e9e840af0f8849e017465fc83d",
+];
+/// That of [`last`].
+pub(super) const LAST: &[u8] = b"46896d88872bc1bddb17d5a20f64bd3d9fe15b3d";
+
+/// A script that is loaded after all others: a server that knows it knows them all, and
+/// they need not be sent with every connection.
+pub(super) fn last() -> String {
+    format!("return 1 -- {}", HASHES.join(" "))
+}
 
 /// Whether a script is named by its hash, or sent in full because the server
 /// has forgotten it.
 #[derive(Clone, Copy)]
-pub(super) enum Naming<'a> {
-    Hash(&'a Hashes),
+pub(super) enum Naming {
+    Hash,
     Source,
 }
 
-impl<'a> Naming<'a> {
+impl Naming {
     /// The verb of the command, and what it calls the script.
-    pub(super) fn of(self, script: Script) -> (&'static [u8], &'a [u8]) {
+    pub(super) fn of(self, script: Script) -> (&'static [u8], Cow<'static, [u8]>) {
         match self {
-            Naming::Hash(hashes) => (b"EVALSHA", &hashes[script as usize]),
-            Naming::Source => (b"EVAL", script.source().as_bytes()),
+            Naming::Hash => (b"EVALSHA", Cow::Borrowed(script.hash())),
+            Naming::Source => (b"EVAL", Cow::Owned(script.source().into_bytes())),
         }
     }
 }
@@ -104,12 +136,13 @@ pub(super) fn write_node_script(out: &mut Vec<u8>, source: &[u8], arguments: &[&
 
 pub(super) fn write_script(
     out: &mut Vec<u8>,
-    naming: Naming<'_>,
+    naming: Naming,
     script: Script,
     resources: &Resources,
     arguments: &[&[u8]],
 ) {
     let (verb, body) = naming.of(script);
+    let body = &*body;
     let node = script.needs_node();
     let mut digits = Digits::default();
     let count = digits.of((resources.count() + usize::from(node)) as u64);
@@ -146,4 +179,34 @@ pub(super) fn write_script(
     words.extend(arguments);
     words.extend(registers.iter().map(String::as_bytes));
     write_command(out, &words);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha1_smol::Sha1;
+
+    #[test]
+    fn scripts_are_called_by_their_hashes() {
+        let hash = |source: String| Sha1::from(source).digest().to_string();
+
+        assert_eq!(Script::ALL.map(|script| hash(script.source())), HASHES);
+        assert_eq!(hash(last()).as_bytes(), LAST, "{}", hash(last()));
+    }
+
+    #[test]
+    fn what_a_script_includes_is_in_it_and_comments_are_not() {
+        for script in Script::ALL {
+            let source = script.source();
+            assert!(!source.lines().any(|line| line.starts_with("--") || line.is_empty()));
+            let included = script
+                .file()
+                .lines()
+                .filter_map(|line| included(line.trim_start().strip_prefix("-- include ")?));
+            for file in included {
+                let last = file.lines().rfind(|line| !line.trim_start().starts_with("--"));
+                assert!(source.contains(last.unwrap().trim_start()), "{script:?}");
+            }
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub(super) fn write(
     out: &mut Vec<u8>,
     command: &Command,
     marker: &[u8],
-    naming: Naming<'_>,
+    naming: Naming,
     may_evict: bool,
 ) {
     let may_evict: &[u8] = if may_evict { b"1" } else { b"" };
@@ -130,7 +130,7 @@ pub(super) fn write(
 
 fn write_release(
     out: &mut Vec<u8>,
-    naming: Naming<'_>,
+    naming: Naming,
     resources: &Resources,
     token: &Token,
     then: Option<Then>,

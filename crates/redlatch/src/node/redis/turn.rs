@@ -216,14 +216,14 @@ impl Turn {
         out: &mut Vec<u8>,
         commands: impl Iterator<Item = &'a Command>,
         marker: &[u8],
-        naming: Naming<'_>,
+        naming: Naming,
     ) {
         let words = 7 + self.registers.len() + self.runs.iter().map(Run::words).sum::<usize>();
         let (verb, body) = naming.of(Script::Turn);
         let mut digits = Digits::default();
         write_header(out, b'*', words);
         write_word(out, verb);
-        write_word(out, body);
+        write_word(out, &body);
         write_word(out, b"1");
         write_word(out, NODE_KEY);
         write_word(out, marker);

@@ -107,6 +107,10 @@ impl Database {
 
     /// Deletes expired locks, the oldest first.
     fn sweep(&self, now: i64) -> Outcome<()> {
+        // Mostly there are none, and SQLite would make a table of none.
+        if !self.statement("SELECT 1 FROM locks WHERE deadline <= ?1")?.exists([now])? {
+            return Ok(());
+        }
         let expired = "DELETE FROM locks WHERE name IN \
                        (SELECT name FROM locks WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2)";
         self.statement(expired)?.execute(params![now, SWEEP.cast_signed()])?;

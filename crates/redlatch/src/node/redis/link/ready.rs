@@ -12,7 +12,7 @@ use super::{
         look::{Look, role_changed},
         plain::PlainTakes,
         resp::Value,
-        scripts::{Hashes, Naming},
+        scripts::Naming,
         translate::{self, MarkerText},
         turn::Turn,
         wakes::{Heard, Wakes},
@@ -48,7 +48,6 @@ const COMPANY: Duration = Duration::from_millis(1);
 
 pub(super) struct Ready {
     server: Server,
-    hashes: Hashes,
     wire: Wire,
     marker: MarkerText,
     /// Sent, but not yet among the bytes to be written.
@@ -98,11 +97,10 @@ enum Form {
 
 impl Ready {
     pub(super) fn new(address: Arc<Address>, connection: Connection) -> Self {
-        let Connection { stream, identity, hashes, is_resp3 } = connection;
+        let Connection { stream, identity, is_resp3 } = connection;
         let now = Instant::now();
         Ready {
             server: Server::new(address, identity),
-            hashes,
             wire: Wire::new(stream),
             marker: MarkerText::default(),
             queued: VecDeque::new(),
@@ -246,7 +244,7 @@ impl Ready {
     fn write_all(&mut self, commands: &mut Commands, form: Form) {
         let naming = match form {
             Form::InFull => Naming::Source,
-            _ => Naming::Hash(&self.hashes),
+            _ => Naming::Hash,
         };
         let (out, run) = (self.wire.out(), &self.server.identity.run);
         while !commands.is_empty() {
