@@ -91,9 +91,9 @@ mod tests {
     fn what_to_write_leads_to_the_same_address_under_the_other_name() {
         for (address, is) in [
             ("redis://localhost:7001", "a"),
-            ("redis://localhost:7001/3", "redis://10.0.0.1:6379"),
+            ("redis://localhost:7001/3", "redis://10.0.0.1:6379/3"),
             ("redis://h:1", "redis://[fe80::1%eth0]:7000/2"),
-            ("redis+unix:///s?db=2", "redis+unix:///run/r.sock?db=3"),
+            ("redis+unix:///s?db=2", "redis+unix:///run/r.sock?db=2"),
         ] {
             let other = OtherName { address: address.into(), is: is.into() };
 

@@ -142,9 +142,10 @@ impl Address {
     /// others.
     pub(super) fn name(&self) -> String {
         let Some(name) = &self.name else { return self.to_string() };
-        let database = format!("/{}", self.database);
-        let says_so = self.database == 0 || name.ends_with(&database);
-        if says_so { name.clone() } else { name.clone() + &database }
+        // As the address of a server, or of a socket, ends.
+        let endings = [format!("/{}", self.database), format!("?db={}", self.database)];
+        let says_so = self.database == 0 || endings.iter().any(|end| name.ends_with(end));
+        if says_so { name.clone() } else { name.clone() + &endings[0] }
     }
 
     /// Notes whether a TLS handshake is under way.

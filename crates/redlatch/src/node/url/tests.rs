@@ -42,11 +42,12 @@ fn an_ipv6_address_without_brackets_is_told_to_get_them() {
 fn a_name_stands_in_the_place_of_the_address_and_the_address_stays() {
     for (url, name, address) in [
         ("redis://localhost?name=a", "a", "redis://localhost:6379"),
-        ("redis://u:p@h:1?db=4&name=a-1_b.c", "a-1_b.c", "redis://h:1/4"),
+        ("redis://u:p@h:1?db=4&name=a-1_b.c", "a-1_b.c/4", "redis://h:1/4"),
+        ("redis://h:1/4?name=a/4", "a/4", "redis://h:1/4"),
         ("redis://l:7001?name=10.0.0.1:6379", "10.0.0.1:6379", "redis://l:7001"),
         ("redis://l?name=redis://10.0.0.1:6379/2", "redis://10.0.0.1:6379/2", "redis://l:6379"),
         ("redis://l?name=redis%3A%2F%2F%5B%3A%3A1%5D", "redis://[::1]", "redis://l:6379"),
-        ("unix:/run/s?db=2&name=a", "a", "redis+unix:///run/s?db=2"),
+        ("unix:/run/s?db=2&name=a", "a/2", "redis+unix:///run/s?db=2"),
         ("memory:?name=a", "a", "a"),
         #[cfg(feature = "tls")]
         ("rediss://h?name=a", "a", "rediss://h:6379"),
