@@ -75,6 +75,10 @@ fn main() -> Exit {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
+    // `run` does so once it knows the mask that its command gets.
+    if !matches!(cli.task, Task::Run(_)) {
+        let _ = run::signals::survive_limits();
+    }
     match cli.task {
         Task::Run(args) => {
             let args = run::with_names(args);

@@ -585,12 +585,14 @@ fn a_log_over_the_limit_for_files_is_not_written_and_kills_nobody() {
     let job = "run x --ttl 10s --log log -- sh -c 'sleep 0.1; echo done; ulimit -f; kill -XFSZ $$'";
     let ran = limited(&format!("redlatch {job}")).exits_with(128 + Signal::SIGXFSZ as i32);
     let acquired = limited("redlatch acquire x --log log").exits_with(0);
+    let forced = limited("redlatch release --force x --yes --log log").exits_with(0);
     let measured = "ulimit -f 0; redlatch run y --log off --metrics-dir metrics -- echo done 2>&1";
     let measured = limited(&format!("({measured}) | cat")).exits_with(0).stdout;
 
     assert!(ran.stdout.starts_with("done\n"), "{ran:?}");
     assert!(ran.stderr.contains("is not in the log"), "{ran:?}");
     assert!(acquired.stderr.contains("is not in the log"), "{acquired:?}");
+    assert!(forced.stderr.contains("is not in the log"), "{forced:?}");
     assert!(measured.contains("done\n") && measured.contains("no metrics"), "{measured}");
     assert!(!sandbox.path("metrics/.redlatch-root.new").exists());
 }

@@ -208,10 +208,19 @@ fn memory(url: &str) -> Result<Arc<dyn Node>, String> {
 /// Splits an address that takes no other options at its `?name=`. Any other `?`
 /// is part of the path.
 fn split_name(rest: &str) -> Result<(&str, Option<String>), String> {
-    match rest.rsplit_once("?name=") {
-        Some((rest, name)) => Ok((rest, Some(name::checked(decode(name)?)?))),
-        None => Ok((rest, None)),
+    let (rest, name) = match rest.rsplit_once("?name=") {
+        Some((rest, name)) => (rest, Some(name::checked(decode(name)?)?)),
+        None => (rest, None),
+    };
+    // A mistyped option would be another file, and so another lock.
+    let is_letter = |c: char| c.is_ascii_lowercase() || c == '_';
+    let option = |after: &str| after.trim_start_matches(is_letter).starts_with('=');
+    if rest.split('?').skip(1).any(|after| after.starts_with(is_letter) && option(after)) {
+        return Err("its option is not known; the only one here is name (write a `?` of the \
+                    path as %3F)"
+            .into());
     }
+    Ok((rest, name))
 }
 
 /// Splits at the `?` of the query: the first one followed by an option, since a

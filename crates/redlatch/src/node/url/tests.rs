@@ -61,6 +61,19 @@ fn a_name_stands_in_the_place_of_the_address_and_the_address_stays() {
     }
 }
 
+#[cfg(feature = "file")]
+#[test]
+fn a_mistyped_option_is_not_taken_for_a_part_of_a_path() {
+    for url in ["file:/tmp/x?nam=a", "file:x?db=2&name=a", "file:/tmp/x?nam=a?name=b"] {
+        let error = parse(url).unwrap_err().to_string();
+        assert!(error.contains("its option is not known"), "{url}: {error}");
+    }
+    for path in ["/tmp/x?y", "/tmp/x?=y", "/tmp/x?Y=1", "/tmp/x%3Fnam=a"] {
+        let node = parse(&format!("file:{path}")).unwrap();
+        assert_eq!(node.address(), format!("file:{}", path.replace("%3F", "?")));
+    }
+}
+
 #[test]
 fn a_name_is_short_and_made_of_what_addresses_are_made_of() {
     let long = "a".repeat(256);
