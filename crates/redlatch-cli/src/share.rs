@@ -88,6 +88,20 @@ pub(crate) fn make(path: &Path) {
     stat::umask(umask);
 }
 
+/// Whose a file is that a directory for all withholds from its group, and how to share it.
+/// Whoever used the directory before it was for all has made it.
+pub(crate) fn withheld(path: &Path) -> Option<(String, String)> {
+    let (dir, file) = (fs::metadata(path.parent()?).ok()?, fs::metadata(path).ok()?);
+    let is_shared = file.gid() == dir.gid() && file.mode() & 0o060 == 0o060;
+    (!is_shared).then_some((whose(path)?, to_share(path, &group(dir.gid()))?))
+}
+
+/// The commands that let a group use a file.
+fn to_share(path: &Path, group: &str) -> Option<String> {
+    let (dir, file) = (path.parent()?.display(), path.display());
+    Some(format!("chgrp {group} {dir} {file}*; chmod 2770 {dir}; chmod 660 {file}*"))
+}
+
 /// What keeps this user from using a file, if it is a matter of permissions.
 pub(crate) fn obstacle(path: &Path) -> Option<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.into());
@@ -98,14 +112,8 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
         return Some(format!("{}; only they can enter it", whose(dir)?));
     }
     if path.exists() && !may(&path, Access::WRITE_OK | Access::READ_OK) {
-        let dir = path.parent()?.display();
-        let group = "GROUP";
-        return Some(format!(
-            "{}; to share it with a group: chgrp {group} {dir} {file}*; chmod 2770 {dir}; \
-             chmod 660 {file}*",
-            whose(&path)?,
-            file = path.display()
-        ));
+        let commands = to_share(&path, "GROUP")?;
+        return Some(format!("{}; to share it with a group: {commands}", whose(&path)?));
     }
     let dir = path.parent()?;
     (!may(dir, Access::WRITE_OK)).then(|| {

@@ -83,6 +83,27 @@ fn users_of_a_shared_directory_exclude_each_other() {
     assert!(told.stderr.contains("shared by the users of this machine"), "{told:?}");
 }
 
+/// Root has used the directory before it was for all.
+#[test]
+fn a_file_that_a_shared_directory_withholds_from_its_group_is_found_by_roots_doctor() {
+    let Some(sandbox) = place() else { return };
+    shared(&sandbox);
+    let file = sandbox.path("shared/locks.db");
+    fs::write(&file, "").unwrap();
+    chown(&file, None, Some(Gid::from_raw(0))).unwrap();
+    set_mode(&file, 0o600);
+    run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(125);
+
+    let doctor = start(sandbox.redlatch(["doctor"])).end().exits_with(1).stdout;
+
+    let fix = doctor.lines().find_map(|line| Some(line.split_once("chgrp ")?.1));
+    let fix = fix.unwrap_or_else(|| panic!("{doctor}"));
+    start(sandbox.shell(&format!("chgrp {fix}"))).end().exits_with(0);
+    run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(0);
+    let doctor = start(sandbox.redlatch(["doctor"])).end().exits_with(0).stdout;
+    assert!(doctor.contains("a file that the users of this machine share"), "{doctor}");
+}
+
 #[test]
 fn whoever_is_not_in_the_group_is_refused_and_does_not_lock_alone() {
     let Some(sandbox) = place() else { return };

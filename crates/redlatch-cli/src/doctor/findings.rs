@@ -17,7 +17,7 @@ use redlatch::{
     observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial},
 };
 use serde::Serialize;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// Clocks kept in sync by NTP differ by less than this, in seconds.
 const CLOCKS_DIFFER: f64 = 1.0;
@@ -549,6 +549,18 @@ fn versions(examined: &[Examined]) -> Option<Finding> {
     (versions.len() > 1).then(|| Finding::note(format!("versions differ: {}", versions.join(", "))))
 }
 
+/// About the file in the directory for all users.
+fn of_all(file: &Path) -> Finding {
+    match share::withheld(file) {
+        Some((whose, fix)) => Finding::warning(format!(
+            "the directory is for all users of this machine, but the file in it is not: {whose}; \
+             others are refused"
+        ))
+        .fix(fix),
+        None => Finding::note("the locks are in a file that the users of this machine share"),
+    }
+}
+
 fn count(evidence: &Evidence<'_>) -> Option<Finding> {
     let examined = evidence.examined;
     let nodes = examined.len();
@@ -558,9 +570,7 @@ fn count(evidence: &Evidence<'_>) -> Option<Finding> {
                 "the locks are in a file of this user: they exclude no other user of this machine",
             )
             .fix(format!("as root, for all: install -d -m 2770 -g GROUP {}", share::PLACE)),
-            Scope::Machine => {
-                Finding::note("the locks are in a file that the users of this machine share")
-            }
+            Scope::Machine => of_all(Path::new(examined[0].address.trim_start_matches("file:"))),
             Scope::Nodes => {
                 Finding::note("the locks are in a file: they hold on this machine only")
             }
