@@ -179,8 +179,8 @@ fn a_command_in_the_background_may_not_take_the_terminal() {
 fn a_terminal_that_is_held_with_ctrl_s_holds_up_no_lock() {
     let sandbox = Sandbox::embedded();
     let command =
-        "echo up > up; until [ -e held ]; do sleep 0.01; done; sleep 5; echo end > through";
-    let script = format!("redlatch run x --json --ttl 2s -- sh -c '{command}'; echo status $?");
+        "echo up > up; until [ -e held ]; do sleep 0.01; done; sleep 8; echo end > through";
+    let script = format!("redlatch run x --json --ttl 5s -- sh -c '{command}'; echo status $?");
     let mut terminal = Terminal::script(&sandbox, &script);
     sandbox.read("up");
 

@@ -73,7 +73,8 @@ async fn storm(fleet: Arc<Fleet>, seed: u64) -> Counts {
 
     in_time(locks.settled()).await;
     assert_eq!(fleet.keys(), [""; 0], "keys are left");
-    assert_eq!(clients(&fleet), fleet.servers.len(), "one connection per node");
+    // The keeper may have helped an engine that got no processor.
+    soon("one connection per node is left", || clients(&fleet) == fleet.servers.len()).await;
     drop(locks);
     soon("no connection is left", || clients(&fleet) == 0).await;
     soon("nothing else is left", || Left::here().is_no_more_than(&before)).await;

@@ -49,7 +49,7 @@ const LATE: Duration = Duration::from_millis(10);
 /// apart, because each look goes through all of them.
 const PACE: Duration = Duration::from_millis(5);
 /// How long an engine may go without a turn before we release what was dropped.
-const UNHEARD: Duration = Duration::from_millis(100);
+const UNHEARD: Duration = Duration::from_millis(250);
 
 /// Watches a lease until [`unwatch`] or its end.
 pub(crate) fn watch(cell: &Arc<LeaseCell>) {
