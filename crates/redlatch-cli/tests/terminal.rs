@@ -215,13 +215,15 @@ fn a_group_in_a_pipeline_leaves_the_terminal_alone_too() {
     let mut terminal = Terminal::shell(&sandbox);
     // Only its neighbour tells: stdin is the terminal, and stdout is a file.
     let pager = "sh -c 'echo > pager; read key < /dev/tty; echo key $key'";
-    let group = format!("until [ -e pager ]; do sleep 0.01; done; redlatch run x -- {BUSY} > out");
-    terminal.press(&format!("{{ {group}; }} | {pager}\n"));
+    let run = format!("(echo $BASHPID > front; exec redlatch run x -- {BUSY} > out)");
+    terminal.press(&format!("{{ until [ -e pager ]; do sleep 0.01; done; {run}; }} | {pager}\n"));
     sandbox.read("up");
 
-    // Also after it was stopped.
+    // Also after it was stopped. The shell waits for its own children only.
     terminal.press(CTRL_Z);
     terminal.shows("Stopped");
+    let front = sandbox.read("front").trim().parse().unwrap();
+    eventually(PATIENCE, || is_stopped(front));
     terminal.press("fg\n");
     terminal.shows(pager);
     terminal.press("one\n");
