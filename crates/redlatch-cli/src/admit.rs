@@ -89,8 +89,8 @@ pub(crate) async fn admit(
         return Ok(exit);
     }
     let words = format!("restart no other node yet: {}", planted::in_words(&missing));
-    say.say(&Event::failed(words, Exit::TooFewNodes));
-    Ok(Exit::TooFewNodes)
+    say.say(&Event::failed(words, Exit::NoMajority));
+    Ok(Exit::NoMajority)
 }
 
 /// Puts on record what the user answers for.
@@ -284,7 +284,7 @@ fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     format!("waiting for {} of {nodes} nodes: {}", out.len(), told.join(", "))
 }
 
-/// What to do about a node that is quarantined for this cause, if `all` are the causes for
+/// What to do about a quarantined node for this cause, if `all` are the causes for
 /// all of them. `ours` is what we want clients to agree on, unless they merely have other
 /// names for our nodes.
 pub(crate) fn remedy<'a>(
@@ -355,7 +355,7 @@ pub(crate) async fn reports_on<'a>(
 
 /// Says that the node with this name is quarantined, and for how much longer, by what the
 /// nodes report.
-pub(crate) fn out_for(name: &str, quarantine: &Quarantine, reports: &[Examined]) -> String {
+pub(crate) fn quarantined_for(name: &str, quarantine: &Quarantine, reports: &[Examined]) -> String {
     let report = reports.iter().find(|report| *report.node == *name);
     match report.map(|report| &report.facts) {
         Some(Ok(facts)) => for_now(quarantine, facts),
@@ -398,7 +398,7 @@ impl From<ReplaceError> for Failure {
     fn from(error: ReplaceError) -> Self {
         let (exit, first) = match &error {
             ReplaceError::Unseen { .. } => {
-                (Exit::TooFewNodes, "bring it back, or leave it out of the list, first")
+                (Exit::NoMajority, "bring it back, or leave it out of the list, first")
             }
             ReplaceError::TooDifferent { .. } => {
                 (Exit::Failed, "change the list one node at a time, and replace after each change")
@@ -407,7 +407,7 @@ impl From<ReplaceError> for Failure {
                 (Exit::Failed, "wait until that is done, or finish it with their settings")
             }
             ReplaceError::Forgot { .. } => {
-                (Exit::TooFewNodes, "wait for that with their settings first")
+                (Exit::NoMajority, "wait for that with their settings first")
             }
             _ => return Failure::new(Exit::Failed, error),
         };

@@ -15,7 +15,7 @@ use crate::{
     stdout,
 };
 use redlatch::{
-    FencingToken, GiveBackError, Guard, LeaseParts, Locks, ReleaseError, Released, ResumeError,
+    FencingToken, Guard, LeaseParts, Locks, ReleaseError, ReleasePartsError, Released, ResumeError,
     Votes,
 };
 use serde_json::json;
@@ -58,7 +58,7 @@ pub(crate) async fn acquire(
             let handle = Handle(guard.into_parts());
             if let Err(error) = print_handle(&handle, args.words.json) {
                 // Without the handle, nobody could ever release it.
-                let _ = locks.give_back(&handle.0).await;
+                let _ = locks.release_parts(&handle.0).await;
                 let words = format!("the handle cannot be printed: {error}; the lock is released");
                 return Err(Failure::new(Exit::Failed, words));
             }
@@ -85,7 +85,7 @@ async fn freshen(guard: &Guard, ttl: Duration) -> Result<(), Failure> {
         "the lock was taken, but had {left} of its {ttl} left and could not be extended{why}; \
          it is released"
     );
-    Err(Failure::new(Exit::TooFewNodes, words))
+    Err(Failure::new(Exit::NoMajority, words))
 }
 
 /// Reads the handle. Called before anything else, because stdin may be slow.
@@ -124,7 +124,7 @@ pub(crate) async fn extend(
         let words = format!(
             "the nodes answer too slowly: the lock is yours for only another {left}; release it"
         );
-        return Err(Failure::new(Exit::TooFewNodes, words));
+        return Err(Failure::new(Exit::NoMajority, words));
     }
     work.trace.granted(&guard.lease());
     print_handle(&Handle(guard.into_parts()), args.words.json).map_err(|error| {
@@ -156,8 +156,8 @@ pub(crate) async fn release(
     // Release on the nodes that answer; retry the others in the background.
     let ttl = parts.ttl.min(settings.max_ttl());
     let locks = work.rest.insert(settings.with_ttl(ttl).builder().connect_lazy()?);
-    let released = match locks.give_back(&parts).await {
-        Err(GiveBackError::Release(ReleaseError::Unknown { votes })) => {
+    let released = match locks.release_parts(&parts).await {
+        Err(ReleasePartsError::Release(ReleaseError::Unknown { votes })) => {
             return Err(unknown(&votes, parts.ttl));
         }
         released => released?,
@@ -181,14 +181,14 @@ pub(crate) async fn release(
 /// A minority of the nodes may still have had it.
 const LEFTOVERS: &str = "; what a node still had of it is released, and no other lock";
 
-/// Too few nodes answered to know whether the lock is released.
+/// No majority answered, so nobody knows whether the lock is released.
 fn unknown(votes: &Votes, ttl: Duration) -> Failure {
     let words = format!(
         "it is not known whether the lock is released: {votes}; the release continues in the \
          background, and the lock expires within {} at the latest",
         show(ttl)
     );
-    Failure::new(Exit::TooFewNodes, words)
+    Failure::new(Exit::NoMajority, words)
 }
 
 /// Prints the handle, which is all the caller needs to extend or release the lock.
@@ -260,7 +260,7 @@ mod tests {
 
         let failure = freshen(&guard, TTL).await.unwrap_err();
 
-        assert_eq!(failure.exit, Exit::TooFewNodes);
+        assert_eq!(failure.exit, Exit::NoMajority);
         assert!(failure.message.ends_with("; it is released"), "{}", failure.message);
     }
 }

@@ -226,7 +226,7 @@ pub(crate) struct ReleaseArgs {
 /// Shows who holds a lock, node by node, and who waits for it, without taking it.
 ///
 /// Exits with 0 if all locks are free, 121 if one is held or reserved for the next
-/// in line, 122 if too few nodes agree.
+/// in line, 122 if no majority agrees.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("status"))]
 pub(crate) struct StatusArgs {
@@ -286,7 +286,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) words: Words,
 }
 
-/// Waits for nodes that are quarantined, or vouches for them
+/// Waits for quarantined nodes, or vouches for them
 ///
 /// A node that may have forgotten locks (restarted, flushed, promoted, or new)
 /// does not vote for --max-ttl plus --skew, one minute by default. After that, it
@@ -318,10 +318,10 @@ pub(crate) struct AdmitArgs {
     pub(crate) yes: bool,
     /// Takes the nodes from clients with another list of nodes or other times, one by one.
     ///
-    /// Each node stays out until the locks of those clients have expired, then
+    /// Each node stays quarantined until the locks of those clients have expired, then
     /// votes for ours. If there are locks on the nodes, or those clients know the
-    /// nodes by other names, you are asked: they lose their locks when too few
-    /// nodes are left to them. Refused if the lists differ by more than one server:
+    /// nodes by other names, you are asked: they lose their locks when they
+    /// have no majority left. Refused if the lists differ by more than one server:
     /// majorities of the old and the new list could grant the same lock.
     #[arg(long, conflicts_with = "wait")]
     pub(crate) replace: bool,
@@ -396,7 +396,7 @@ pub(crate) struct TopArgs {
 /// Serves what `top` shows as a web page, live.
 ///
 /// The page needs nothing from elsewhere, and the nodes are asked only while
-/// someone looks. It changes nothing, unless you let those who have a token
+/// someone looks. It changes nothing, unless you let those who have a password
 /// release locks by force.
 #[derive(Debug, Args)]
 #[command(after_help = help::after("web"))]
@@ -414,7 +414,7 @@ pub(crate) struct WebArgs {
     /// How often the page looks at the nodes, however many look at the page.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse_some)]
     pub(crate) every: Duration,
-    /// Lets those who have the token in this file take locks away from their holders.
+    /// Lets those who have the password in this file take locks away from their holders.
     ///
     /// The file must be readable by its owner alone, and have at least 16
     /// characters. Only at an address of this machine: the page is plain HTTP.

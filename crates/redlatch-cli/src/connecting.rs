@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The pause between attempts to connect while waiting.
 pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 
-/// Connects. While too few nodes answer, or servers refuse us, retries until the
+/// Connects. While no majority answers, or servers refuse us, retries until the
 /// deadline, and reports every so often which nodes are missing. Calls `waits` with the reason
 /// before it tries again.
 pub(crate) async fn connect(
@@ -45,7 +45,7 @@ pub(crate) async fn connect(
 /// while a password changes or a disk is full. A wrong list or a wrong path stays wrong.
 pub(crate) fn may_recover(error: &ConnectError) -> bool {
     match error {
-        ConnectError::NoQuorum(_) => true,
+        ConnectError::NoMajority(_) => true,
         ConnectError::Unfit(votes) => votes.iter().all(|node| match &node.vote {
             Vote::Failed(Fault::WrongAddress(_)) => false,
             Vote::Failed(Fault::Unfit(_)) => !node.address.starts_with("file:"),

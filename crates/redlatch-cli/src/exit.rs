@@ -16,8 +16,8 @@ pub(crate) enum Exit {
     Held,
     /// The same, with the status given by `-E`.
     HeldAs(u8),
-    /// Too few nodes answered, or may vote.
-    TooFewNodes,
+    /// No majority: nodes do not answer, or may not vote.
+    NoMajority,
     /// The lock was lost, or is no longer ours.
     Lost,
     /// `--max-hold` was reached.
@@ -42,7 +42,7 @@ impl Exit {
             Exit::Warned => 1,
             Exit::Broken => 2,
             Exit::Held => 121,
-            Exit::TooFewNodes => 122,
+            Exit::NoMajority => 122,
             Exit::Lost => 123,
             Exit::MaxHold => 124,
             Exit::Failed => 125,
@@ -77,7 +77,7 @@ pub(crate) const HELP: &str = "\
 Exit status:
   0    done
   121  another owner has the lock (-E of `run` replaces it)
-  122  too few nodes answered, or may vote
+  122  no majority: nodes do not answer, or may not vote
   123  the lock was lost, or is no longer yours
   124  --max-hold was reached
   125  redlatch itself failed, was used incorrectly, or you answered no
@@ -91,7 +91,7 @@ pub(crate) const ACQUIRE_HELP: &str = "\
 Exit status:
   0    done
   121  another owner has the lock
-  122  too few nodes answered, or may vote
+  122  no majority: nodes do not answer, or may not vote
   125  redlatch itself failed, or was used incorrectly
   128+n  signal n ended the wait";
 
@@ -100,7 +100,7 @@ pub(crate) const RELEASE_HELP: &str = "\
 Exit status:
   0    done
   121  --force: another owner has the lock by now; nothing was released
-  122  too few nodes answered, or may vote: the outcome is not known
+  122  no majority: nodes do not answer, or may not vote; the outcome is not known
   123  the lock is no longer yours
   125  redlatch itself failed, was used incorrectly, or you answered no
   128+n  signal n ended it";
@@ -109,7 +109,7 @@ Exit status:
 pub(crate) const EXTEND_HELP: &str = "\
 Exit status:
   0    done
-  122  too few nodes answered, or may vote: the outcome is not known
+  122  no majority: nodes do not answer, or may not vote; the outcome is not known
   123  the lock is no longer yours
   125  redlatch itself failed, or was used incorrectly
   128+n  signal n ended it";
@@ -119,14 +119,14 @@ pub(crate) const STATUS_HELP: &str = "\
 Exit status:
   0    all locks are free
   121  one is held, or reserved for the next in line
-  122  too few nodes answered, or may vote
+  122  no majority: nodes do not answer, or may not vote
   125  redlatch itself failed, or was used incorrectly";
 
 /// The part of `--help` for `ls`.
 pub(crate) const LS_HELP: &str = "\
 Exit status:
   0    done
-  122  too few nodes answered, or may vote: the list may not be complete
+  122  no majority: nodes do not answer, or may not vote; the list may not be complete
   125  redlatch itself failed, or was used incorrectly";
 
 /// The part of `--help` for `doctor`.
@@ -177,7 +177,7 @@ mod tests {
             (Exit::Broken, 2),
             (Exit::Held, 121),
             (Exit::HeldAs(75), 75),
-            (Exit::TooFewNodes, 122),
+            (Exit::NoMajority, 122),
             (Exit::Lost, 123),
             (Exit::MaxHold, 124),
             (Exit::Failed, 125),
@@ -214,6 +214,6 @@ mod tests {
     #[test]
     fn the_worse_ending_wins() {
         assert_eq!(Exit::Done.worse(Exit::Held), Exit::Held);
-        assert_eq!(Exit::TooFewNodes.worse(Exit::Held), Exit::TooFewNodes);
+        assert_eq!(Exit::NoMajority.worse(Exit::Held), Exit::NoMajority);
     }
 }

@@ -9,15 +9,20 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-static FACTS: Mutex<Facts> =
-    Mutex::new(Facts { names: Vec::new(), began: None, waited_ms: None, token: None, votes: None });
+static FACTS: Mutex<Facts> = Mutex::new(Facts {
+    names: Vec::new(),
+    began: None,
+    waited_ms: None,
+    fencing_token: None,
+    votes: None,
+});
 
 struct Facts {
     names: Vec<String>,
     began: Option<Instant>,
     /// How long it took to get the lock.
     waited_ms: Option<u64>,
-    token: Option<u64>,
+    fencing_token: Option<u64>,
     votes: Option<String>,
 }
 
@@ -27,7 +32,7 @@ pub(crate) struct Line<'a> {
     time: String,
     event: &'static str,
     names: Vec<String>,
-    token: Option<u64>,
+    fencing_token: Option<u64>,
     waited_ms: Option<u64>,
     votes: Option<String>,
     #[serde(flatten)]
@@ -42,10 +47,10 @@ pub(crate) fn begin(names: &[String]) {
 }
 
 /// The lock was taken.
-pub(crate) fn granted(waited_ms: u64, token: Option<u64>) {
+pub(crate) fn granted(waited_ms: u64, fencing_token: Option<u64>) {
     let mut facts = known();
     facts.waited_ms = Some(waited_ms);
-    facts.token = token;
+    facts.fencing_token = fencing_token;
 }
 
 /// The nodes voted.
@@ -65,7 +70,7 @@ pub(crate) fn line(event: &Event) -> Line<'_> {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         event: event.name(),
         names: facts.names.clone(),
-        token: facts.token,
+        fencing_token: facts.fencing_token,
         waited_ms: facts.waited_ms.or_else(so_far),
         votes: facts.votes.clone(),
         more: event,

@@ -14,9 +14,9 @@ use crate::{
 };
 use nix::sys::signal::Signal;
 use redlatch::{
-    AdmitError, Agreement, Cause, ConnectError, ExtendError, Fault, GiveBackError, InvalidRequest,
-    LazyError, LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ResumeError,
-    StatusError, TermsError, Vote, Votes, node::OtherName, observer::refusal,
+    AdmitError, Agreement, Cause, ConnectError, ExtendError, Fault, InvalidRequest, LazyError,
+    LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ReleasePartsError,
+    ResumeError, StatusError, TermsError, Vote, Votes, node::OtherName, observer::refusal,
 };
 use std::{
     ffi::OsString,
@@ -63,7 +63,7 @@ impl Failure {
     /// Adds how long the caller waited in vain since `began`; or, if it did not wait for
     /// all of the time it had, that it would not have helped.
     pub(crate) fn after(mut self, wait: Duration, began: Instant) -> Self {
-        let in_vain = matches!(self.exit, Exit::Held | Exit::HeldAs(_) | Exit::TooFewNodes);
+        let in_vain = matches!(self.exit, Exit::Held | Exit::HeldAs(_) | Exit::NoMajority);
         if in_vain && !wait.is_zero() {
             let waited = began.elapsed();
             let _ = match waited.saturating_add(AGAIN) < wait {
@@ -93,8 +93,8 @@ impl Failure {
         error: LockError,
     ) -> Self {
         match error {
-            LockError::NoQuorum { votes } if is_denied(&votes) => {
-                let mut failure = too_few(&votes, None);
+            LockError::NoMajority { votes } if is_denied(&votes) => {
+                let mut failure = no_majority(&votes, None);
                 let _ = write!(failure.message, "; {}", keys_to_grant(names, settings));
                 failure
             }
@@ -180,10 +180,12 @@ impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let may_recover = may_recover(&error);
         match error {
-            ConnectError::NoQuorum(votes) | ConnectError::Disagree(votes) => too_few(&votes, None),
+            ConnectError::NoMajority(votes) | ConnectError::Disagree(votes) => {
+                no_majority(&votes, None)
+            }
             ConnectError::Invalid(error) => error.into(),
             ConnectError::Unfit(votes) if may_recover => {
-                Failure { exit: Exit::TooFewNodes, ..unfit(&votes) }
+                Failure { exit: Exit::NoMajority, ..unfit(&votes) }
             }
             ConnectError::Unfit(votes) => unfit(&votes),
             error => Failure::new(Exit::Failed, error),
@@ -222,10 +224,10 @@ impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match &error {
             LockError::Held { votes } => Failure::new(Exit::Held, &error).voted(votes),
-            LockError::NoQuorum { votes } => too_few(votes, None),
-            LockError::Quarantined { votes, remaining, .. } => too_few(votes, *remaining),
+            LockError::NoMajority { votes } => no_majority(votes, None),
+            LockError::Quarantined { votes, remaining, .. } => no_majority(votes, *remaining),
             LockError::TooSlow { .. } => {
-                Failure::new(Exit::TooFewNodes, format!("{error}; use a longer --ttl"))
+                Failure::new(Exit::NoMajority, format!("{error}; use a longer --ttl"))
             }
             LockError::Invalid(error) => error.clone().into(),
             _ => Failure::new(Exit::Failed, error),
@@ -237,7 +239,7 @@ impl From<ResumeError> for Failure {
     fn from(error: ResumeError) -> Self {
         match &error {
             ResumeError::Lost(_) => Failure::new(Exit::Lost, error),
-            ResumeError::NoQuorum { votes } => too_few(votes, None),
+            ResumeError::NoMajority { votes } => no_majority(votes, None),
             ResumeError::Invalid(error) => error.clone().into(),
             _ => Failure::new(Exit::Failed, error),
         }
@@ -298,7 +300,7 @@ impl From<ExtendError> for Failure {
         match error {
             ExtendError::Invalid(error) => error.into(),
             ExtendError::Lost(_) => Failure::new(Exit::Lost, error),
-            ExtendError::Unknown { .. } => Failure::new(Exit::TooFewNodes, error),
+            ExtendError::Unknown { .. } => Failure::new(Exit::NoMajority, error),
             error => Failure::new(Exit::Failed, error),
         }
     }
@@ -307,18 +309,18 @@ impl From<ExtendError> for Failure {
 impl From<ReleaseError> for Failure {
     fn from(error: ReleaseError) -> Self {
         let exit = match error {
-            ReleaseError::Unknown { .. } => Exit::TooFewNodes,
+            ReleaseError::Unknown { .. } => Exit::NoMajority,
             _ => Exit::Failed,
         };
         Failure::new(exit, error)
     }
 }
 
-impl From<GiveBackError> for Failure {
-    fn from(error: GiveBackError) -> Self {
+impl From<ReleasePartsError> for Failure {
+    fn from(error: ReleasePartsError) -> Self {
         match error {
-            GiveBackError::Invalid(error) => error.into(),
-            GiveBackError::Release(error) => error.into(),
+            ReleasePartsError::Invalid(error) => error.into(),
+            ReleasePartsError::Release(error) => error.into(),
             error => Failure::new(Exit::Failed, error),
         }
     }
@@ -346,7 +348,7 @@ impl From<std::io::Error> for Failure {
 
 /// Says why each node failed or may not vote, and what to do; leaves out the
 /// others.
-fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
+fn no_majority(votes: &Votes, to_go: Option<Duration>) -> Failure {
     let (mut silent, mut errors) = (Kind::default(), Vec::new());
     let (mut forgot, mut disagree, mut mistaken, mut watched) =
         (Kind::default(), Kind::default(), Kind::default(), Kind::default());
@@ -409,7 +411,7 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
         kind.told(votes, &format!("{what}{to_go}"))
     });
     let message = told.collect::<Vec<_>>().join("; ");
-    Failure::new(Exit::TooFewNodes, message).voted(votes)
+    Failure::new(Exit::NoMajority, message).voted(votes)
 }
 
 /// In what the settings of other clients differ from ours, each difference once.
@@ -524,7 +526,7 @@ mod tests {
     fn every_command_in_the_words_gets_the_options_that_were_typed() {
         let words =
             "wait: `redlatch admit --wait`; or `redlatch admit A` lets it vote (`redlatch doctor`)";
-        let failure = || Failure::new(Exit::TooFewNodes, words);
+        let failure = || Failure::new(Exit::NoMajority, words);
 
         assert_eq!(failure().with_options("").message, words);
         assert_eq!(

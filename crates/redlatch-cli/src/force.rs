@@ -121,9 +121,7 @@ fn refuse_another_list(observer: &Observer, status: &Status) -> Result<(), Failu
         cause.is_conflict().then(|| format!("{}: {}", node.node, cause_for(observer, cause)))
     });
     match conflict {
-        Some(words) => {
-            Err(Failure::new(Exit::TooFewNodes, format!("nothing was changed: {words}")))
-        }
+        Some(words) => Err(Failure::new(Exit::NoMajority, format!("nothing was changed: {words}"))),
         None => Ok(()),
     }
 }
@@ -176,12 +174,12 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
         let _ = write!(words, "; not known on {count} of {nodes} nodes: {}", failed.join("; "));
     }
     let exit = match strange {
-        _ if nodes - failed.len() <= nodes / 2 => Exit::TooFewNodes,
+        _ if nodes - failed.len() <= nodes / 2 => Exit::NoMajority,
         _ if other > nodes / 2 || (other > 0 && removed == 0) => Exit::Held,
         0 => Exit::Done,
         _ => Exit::Failed,
     };
-    if exit == Exit::TooFewNodes {
+    if exit == Exit::NoMajority {
         let _ = write!(words, "; it is not known whether {name} is free");
     }
     (words, exit)

@@ -110,9 +110,9 @@ const WEB: [Example; 3] = [
     example("redlatch web", "Then open http://127.0.0.1:9735/."),
     example("redlatch web --listen 127.0.0.1:0", "Takes a free port, and prints it."),
     example(
-        "redlatch web --allow-release-with token",
-        "Lets those who know what is in the file `token` release locks; make it with \
-         `(umask 077; openssl rand -hex 16 > token)`.",
+        "redlatch web --allow-release-with password",
+        "Lets those who know what is in the file `password` release locks; make it with \
+         `(umask 077; openssl rand -hex 16 > password)`.",
     ),
 ];
 

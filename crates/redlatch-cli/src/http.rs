@@ -33,7 +33,7 @@ pub(crate) struct Question {
     pub(crate) path: String,
     /// What follows the `?`.
     pub(crate) query: String,
-    /// The token in `Authorization: Bearer TOKEN`.
+    /// The password in `Authorization: Bearer PASSWORD`.
     pub(crate) bearer: Option<String>,
     pub(crate) body: Vec<u8>,
 }

@@ -1,7 +1,7 @@
 //! `status` and `ls`: who holds what.
 
 use crate::{
-    admit::{cause_for, out_for, reports_on, tell_address},
+    admit::{cause_for, quarantined_for, reports_on, tell_address},
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
     doctor::{Finding, refusing},
@@ -72,7 +72,7 @@ async fn look_once(
         exit = exit.worse(verdict(&status));
         if matches!(status.state, LockState::Unclear(_)) && !args.words.json {
             let words = format!("{shown}: {}", status.state);
-            say.say(&Event::failed(words, Exit::TooFewNodes));
+            say.say(&Event::failed(words, Exit::NoMajority));
         }
     }
     Ok((text, exit))
@@ -82,7 +82,7 @@ fn verdict(status: &Status) -> Exit {
     match status.state {
         LockState::Free => Exit::Done,
         LockState::Held { .. } | LockState::Reserved { .. } => Exit::Held,
-        LockState::Unclear(_) => Exit::TooFewNodes,
+        _ => Exit::NoMajority,
     }
 }
 
@@ -118,6 +118,7 @@ pub(crate) async fn status_text(
             NodeKey::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
             NodeKey::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
             NodeKey::Failed(fault) => paint.red(&failed_text(fault)),
+            key => paint.red(&key.to_string()),
         };
         let out = node.quarantine.as_ref().map(|out| match &out.cause {
             Cause::Disagrees(_) => "its clients have other settings (`redlatch doctor`)".into(),
@@ -125,9 +126,12 @@ pub(crate) async fn status_text(
                 format!("does not vote: this server is admitted as {is} (`redlatch doctor`)")
             }
             Cause::Forgot => {
-                format!("{}: it may have forgotten locks", out_for(&node.node, out, &reports))
+                format!(
+                    "{}: it may have forgotten locks",
+                    quarantined_for(&node.node, out, &reports)
+                )
             }
-            cause => format!("{}: {cause}", out_for(&node.node, out, &reports)),
+            cause => format!("{}: {cause}", quarantined_for(&node.node, out, &reports)),
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
         if is_too_long(&node.key, max_ttl) {
@@ -171,7 +175,7 @@ fn state_text(state: &LockState, paint: Paint) -> String {
         LockState::Free => paint.green("free"),
         LockState::Held { owner, remaining, .. } => held_text(owner.as_deref(), *remaining, paint),
         LockState::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
-        LockState::Unclear(_) => paint.red("unclear"),
+        _ => paint.red("unclear"),
     }
 }
 
@@ -252,6 +256,7 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
             let state = if is_down(fault) { "down" } else { "unusable" };
             json!({ "state": state, "reason": reason(fault) })
         }
+        key => json!({ "state": "unclear", "reason": key.to_string() }),
     };
     json["node"] = (*node.node).into();
     tell_address(&mut json, observer.address(&node.node));
@@ -277,7 +282,7 @@ fn state_json(state: &LockState) -> Value {
             "fencing_token": fencing_token.map(FencingToken::get),
         }),
         LockState::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
-        LockState::Unclear(_) => json!({ "state": "unclear" }),
+        _ => json!({ "state": "unclear" }),
     }
 }
 
@@ -308,7 +313,7 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     Ok(complain(&listing, &standings, &reports, &observer, say))
 }
 
-/// Formats locks in columns. Who waits for them is known if enough nodes told.
+/// Formats locks in columns. Who waits for them is known if a majority told.
 pub(crate) fn table(locks: &[Listed], nodes: usize, is_told: bool) -> String {
     if locks.is_empty() {
         return String::new();
@@ -354,8 +359,8 @@ fn row(lock: &Listed, nodes: usize, is_told: bool) -> [String; HEAD.len()] {
         LockState::Reserved { .. } => (format!("(reserved for {owner})"), String::new(), None),
         LockState::Free if owner.is_empty() => ("(free)".into(), String::new(), None),
         LockState::Free => (format!("(free; left by {owner})"), String::new(), None),
-        LockState::Unclear(_) if owner.is_empty() => ("unclear".into(), String::new(), None),
-        LockState::Unclear(_) => (format!("{owner}, unclear"), String::new(), None),
+        _ if owner.is_empty() => ("unclear".into(), String::new(), None),
+        _ => (format!("{owner}, unclear"), String::new(), None),
     };
     let parts = lock.owner_parts.clone().unwrap_or_default();
     [
@@ -395,11 +400,11 @@ fn complain(
             _ => None,
         })
         .collect();
-    let exit = if is_all(listing, standings) { Exit::Done } else { Exit::TooFewNodes };
+    let exit = if is_all(listing, standings) { Exit::Done } else { Exit::NoMajority };
     for (name, out) in out {
-        let (node, out_for) = (observer.label(name), out_for(name, out, reports));
+        let (node, quarantined_for) = (observer.label(name), quarantined_for(name, out, reports));
         let cause = cause_for(observer, &out.cause);
-        let words = format!("{node} does not count: {out_for}; {cause}");
+        let words = format!("{node} does not count: {quarantined_for}; {cause}");
         say.say(&Event::failed(words, exit));
     }
     for (node, fault) in &listing.failed {

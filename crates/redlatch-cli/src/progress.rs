@@ -103,7 +103,7 @@ fn held(name: &str, status: &Status) -> String {
         LockState::Held { owner: Some(owner), .. } => format!("held by {owner}"),
         LockState::Held { owner: None, .. } => "held by another client".into(),
         LockState::Reserved { .. } => "reserved for the next in line".into(),
-        LockState::Free | LockState::Unclear(_) => "not available".into(),
+        _ => "not available".into(),
     };
     format!("{name} is {who}")
 }

@@ -98,7 +98,7 @@ impl About {
             waited_ms: 0,
             outcome: Outcome::Failed,
             votes: None,
-            token: None,
+            fencing_token: None,
             ended: None,
             command_exit: None,
             ran_ms: None,
@@ -151,15 +151,15 @@ impl Trace {
     pub(crate) fn granted(&mut self, lease: &Lease) {
         self.succeeded();
         self.record.votes = Some(in_short(&lease.votes()));
-        self.record.token = lease.fencing_token().map(redlatch::FencingToken::get);
-        facts::granted(self.record.waited_ms, self.record.token);
+        self.record.fencing_token = lease.fencing_token().map(redlatch::FencingToken::get);
+        facts::granted(self.record.waited_ms, self.record.fencing_token);
         facts::voted(self.record.votes.clone());
     }
 
     /// The lock that another process took has this fencing token.
     pub(crate) fn fenced(&mut self, number: u64) {
-        self.record.token = Some(number);
-        facts::granted(self.record.waited_ms, self.record.token);
+        self.record.fencing_token = Some(number);
+        facts::granted(self.record.waited_ms, self.record.fencing_token);
     }
 
     /// The nodes voted on a renewal.
@@ -334,7 +334,7 @@ impl Trace {
                 self.record.outcome = match exit {
                     _ if was_killed => Outcome::Killed,
                     Exit::Held | Exit::HeldAs(_) => Outcome::Held,
-                    Exit::TooFewNodes => Outcome::TooFewNodes,
+                    Exit::NoMajority => Outcome::NoMajority,
                     Exit::Lost => Outcome::Lost,
                     Exit::Signal(_) => Outcome::Interrupted,
                     _ => Outcome::Failed,
@@ -363,7 +363,7 @@ pub(crate) fn in_short(votes: &Votes) -> String {
         ("granted", tally.granted),
         ("refused", tally.refused),
         ("down", tally.failed),
-        ("out", tally.quarantined),
+        ("quarantined", tally.quarantined),
         ("not waited for", tally.pending),
     ];
     let counted = kinds.into_iter().filter(|(_, count)| *count > 0);

@@ -1,10 +1,10 @@
 //! `redlatch web`: the live look as a page.
 //!
 //! In:  questions of browsers. Out: one page with all it needs, snapshots, and, for those
-//! who have the token, forced releases.
+//! who have the password, forced releases.
 //!
 //! Promise: however many look, the nodes are asked once. Nothing changes on them without
-//! the token, and nothing that they say is taken for markup.
+//! the password, and nothing that they say is taken for markup.
 
 mod release;
 
@@ -47,7 +47,7 @@ pub(crate) async fn web(args: WebArgs, settings: Settings, say: Say) -> Result<E
     let releases = match &args.allow_release_with {
         Some(_) if !args.listen.ip().is_loopback() => {
             let words = "--allow-release-with needs an address of this machine, like 127.0.0.1: the \
-                         token would cross the network for all to read; put a proxy with TLS in front";
+                         password would cross the network for all to read; put a proxy with TLS in front";
             return Err(Failure::new(Exit::Failed, words));
         }
         Some(path) => Some(Releases::new(path, &args, say)?),

@@ -9,7 +9,7 @@ mod support;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use support::{Running, Sandbox, browser::Browser, http::serve, start};
 
-const TOKEN: &str = "0123456789abcdef-secret";
+const PASSWORD: &str = "0123456789abcdef-secret";
 const DESK: (u32, u32) = (1100, 850);
 const PHONE: (u32, u32) = (375, 860);
 
@@ -33,7 +33,7 @@ fn picture(page: &Browser, name: &str) {
 }
 
 #[test]
-fn the_page_shows_a_lock_taken_and_lost_a_node_out_and_that_contact_is_lost() {
+fn the_page_shows_a_lock_taken_and_lost_a_node_down_and_that_contact_is_lost() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     let (running, url) = web(&sandbox, &[]);
     let page = Browser::open(&url, DESK, false);
@@ -79,7 +79,7 @@ fn the_page_shows_a_lock_taken_and_lost_a_node_out_and_that_contact_is_lost() {
     page.shows("h1", "No lock can be taken");
     page.shows("#numbers", "Waiting in line\n?");
     page.click("#locks [data-key=backup] .name");
-    page.shows("#line-title", "Waiting in line: not known, too few nodes tell");
+    page.shows("#line-title", "Waiting in line: not known without a majority");
     page.click("#close");
     assert_eq!(page.complaints(), [""; 0]);
 
@@ -109,13 +109,13 @@ fn names_are_shown_as_they_are_and_mean_nothing_to_the_browser() {
 }
 
 #[test]
-fn locks_are_found_sorted_and_released_with_the_token_only() {
+fn locks_are_found_sorted_and_released_with_the_password_only() {
     let sandbox = Sandbox::embedded();
-    fs::write(sandbox.path("token"), TOKEN).unwrap();
-    fs::set_permissions(sandbox.path("token"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(sandbox.path("password"), PASSWORD).unwrap();
+    fs::set_permissions(sandbox.path("password"), fs::Permissions::from_mode(0o600)).unwrap();
     take(&sandbox, "alpha", &["--owner", "zoe"]);
     take(&sandbox, "beta", &["--owner", "ada"]);
-    let (_running, url) = web(&sandbox, &["--allow-release-with", "token"]);
+    let (_running, url) = web(&sandbox, &["--allow-release-with", "password"]);
     let page = Browser::open(&url, DESK, true);
     page.shows("#locks tbody", "beta");
 
@@ -127,18 +127,18 @@ fn locks_are_found_sorted_and_released_with_the_token_only() {
     page.shows("#more", "1 of 2 match.");
     page.click("#locks .name");
     page.shows("#lock-state", "Held by zoe");
-    page.type_into("#token", "not the token at all");
+    page.type_into("#password", "not the password at all");
     page.click("#release button");
-    page.shows("#released", "this is not the token");
+    page.shows("#released", "this is not the password");
     assert!(!sandbox.is_free("alpha"));
     // What was typed for zoe does not reach who comes after her.
-    page.type_into("#token", TOKEN);
+    page.type_into("#password", PASSWORD);
     start(sandbox.redlatch(["release", "--force", "--yes", "alpha"])).end().exits_with(0);
     take(&sandbox, "alpha", &["--owner", "kim"]);
     page.shows("#lock-state", "Held by kim");
     page.shows("#released", "It has changed hands while you typed. Look again.");
-    assert_eq!(page.run("return document.querySelector('#token').value"), "");
-    page.type_into("#token", TOKEN);
+    assert_eq!(page.run("return document.querySelector('#password').value"), "");
+    page.type_into("#password", PASSWORD);
     page.click("#release button");
     page.shows("#released", "taken away on 1 of 1 nodes");
     assert_eq!(page.text("#released"), "alpha was held by kim; taken away on 1 of 1 nodes");
@@ -148,7 +148,7 @@ fn locks_are_found_sorted_and_released_with_the_token_only() {
     page.shows("#lock-state", "Free");
     let kept =
         "return document.cookie + JSON.stringify({...localStorage, ...sessionStorage}) + location";
-    assert!(!page.run(kept).as_str().unwrap().contains(TOKEN));
+    assert!(!page.run(kept).as_str().unwrap().contains(PASSWORD));
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn all_events_are_alike() {
 
     for ended in endings {
         for line in ended.stderr.lines() {
-            let keys = ["time", "event", "names", "token", "waited_ms", "votes"];
+            let keys = ["time", "event", "names", "fencing_token", "waited_ms", "votes"];
             let places = keys.map(|key| line.find(&format!("\"{key}\":")).expect(line));
             assert!(places.is_sorted(), "{line}");
         }
@@ -64,9 +64,9 @@ fn the_life_of_a_lock_is_told_event_by_event() {
     let mut names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
     names.dedup();
     assert_eq!(names, ["using", "taken", "started", "renewed", "released", "finished"]);
-    let token = &event(&told, "taken")["token"];
+    let token = &event(&told, "taken")["fencing_token"];
     assert!(token.is_u64());
-    assert!(told[1..].iter().all(|event| event["token"] == *token), "{told:#?}");
+    assert!(told[1..].iter().all(|event| event["fencing_token"] == *token), "{told:#?}");
     assert_eq!(event(&told, "renewed")["votes"], "granted 1");
 }
 
@@ -275,7 +275,7 @@ fn a_hook_that_fails_is_told_with_the_token_of_the_lock() {
     let told = events(&shell(&sandbox, &script).exits_with(123));
 
     let (taken, failed) = (event(&told, "taken"), event(&told, "hook-failed"));
-    for fact in ["token", "waited_ms"] {
+    for fact in ["fencing_token", "waited_ms"] {
         assert!(failed[fact].is_u64() && failed[fact] == taken[fact], "{told:#?}");
     }
 }

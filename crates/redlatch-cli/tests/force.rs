@@ -12,7 +12,7 @@ use support::{
     scraping, start,
 };
 
-const TOKEN: &str = "0123456789abcdef-secret";
+const PASSWORD: &str = "0123456789abcdef-secret";
 
 fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
     start(sandbox.redlatch(args)).end()
@@ -81,14 +81,14 @@ fn only_the_nodes_that_still_have_what_was_shown_lose_it() {
 #[test]
 fn the_page_releases_the_very_grant_that_it_showed() {
     let (_servers, sandbox) = Sandbox::with_servers(3);
-    fs::write(sandbox.path("token"), TOKEN).unwrap();
-    fs::set_permissions(sandbox.path("token"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(sandbox.path("password"), PASSWORD).unwrap();
+    fs::set_permissions(sandbox.path("password"), fs::Permissions::from_mode(0o600)).unwrap();
     let first = take(&sandbox, "x", "ada");
     let (_running, port) =
-        serve(&sandbox, &["web", "--every", "10ms", "--allow-release-with", "token"]);
+        serve(&sandbox, &["web", "--every", "10ms", "--allow-release-with", "password"]);
     let shown = || get(port, "/lock?id=x").json()["grants"].clone();
     let release = |grants: &Value| {
-        post(port, "/release", Some(TOKEN), &json!({ "id": "x", "grants": grants }).to_string())
+        post(port, "/release", Some(PASSWORD), &json!({ "id": "x", "grants": grants }).to_string())
     };
     let before = shown();
     let secret = first.split(':').find(|part| part.contains('@')).unwrap();

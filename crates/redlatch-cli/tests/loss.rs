@@ -271,7 +271,7 @@ fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
 }
 
 #[test]
-fn a_lock_that_cannot_be_given_back_yet_is_said_and_given_back_in_the_background() {
+fn a_lock_that_cannot_be_released_yet_is_said_and_released_in_the_background() {
     let text =
         ["not known whether the lock is released: redis", "; if it is not, it ends within 2m"];
     let json = [r#""most_ms":120000"#, r#""reason":"redis"#];
@@ -310,13 +310,13 @@ fn what_cleans_up_after_a_signal_does_so_under_the_lock() {
     running.signal("TERM");
 
     let ended = running.end().exits_with(143);
-    assert!(sandbox.path("clean").exists(), "the lock was given back before");
+    assert!(sandbox.path("clean").exists(), "the lock was released before");
     assert!(!ended.stderr.contains("killed"), "{}", ended.stderr);
     assert!(sandbox.is_free("x"));
 }
 
 #[test]
-fn what_does_not_obey_a_signal_is_dead_before_the_lock_is_given_back() {
+fn what_does_not_obey_a_signal_is_dead_before_the_lock_is_released() {
     let sandbox = Sandbox::embedded();
     let script = "
         (trap '' TERM; sh -c 'echo $$ > child; exec sleep 20' > /dev/null 2>&1) &
@@ -334,7 +334,7 @@ fn what_does_not_obey_a_signal_is_dead_before_the_lock_is_given_back() {
 }
 
 #[test]
-fn what_a_command_that_crashes_has_started_is_gone_before_the_lock_is_given_back() {
+fn what_a_command_that_crashes_has_started_is_gone_before_the_lock_is_released() {
     for (signal, code) in [("SEGV", 139), ("KILL", 137), ("ABRT", 134)] {
         let sandbox = Sandbox::embedded();
         let step = "trap 'echo clean > clean; exit 0' TERM; echo up > up; \
@@ -357,7 +357,7 @@ fn what_a_command_that_crashes_has_started_is_gone_before_the_lock_is_given_back
 }
 
 #[test]
-fn what_a_command_that_catches_a_signal_has_started_is_gone_before_the_lock_is_given_back() {
+fn what_a_command_that_catches_a_signal_has_started_is_gone_before_the_lock_is_released() {
     let sandbox = Sandbox::embedded();
     let script = "
         trap 'exit 3' TERM

@@ -16,7 +16,7 @@ struct Site {
 }
 
 impl Site {
-    /// A server that is taken over is out for 3 s.
+    /// A server that is taken over is quarantined for 3 s.
     fn new() -> Self {
         let servers = Servers::start(3).unwrap();
         let forwards = servers.iter().map(|server| Proxy::to(server).unwrap()).collect();

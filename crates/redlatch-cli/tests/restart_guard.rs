@@ -7,7 +7,7 @@ use redlatch_testbed::{ServerOptions, Servers};
 use std::time::{Duration, Instant};
 use support::{Ended, PATIENCE, Running, Sandbox, eventually, pty::Terminal, start};
 
-/// How long a server is out in a guarded [`Sandbox`].
+/// How long a server is quarantined in a guarded [`Sandbox`].
 const WINDOW: Duration = Duration::from_secs(3);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -79,7 +79,7 @@ fn a_server_that_comes_back_empty_is_shown_until_somebody_vouches_for_it() {
 }
 
 #[test]
-fn every_command_tells_how_long_a_node_is_out_while_another_is_down() {
+fn every_command_tells_how_long_a_node_is_quarantined_while_another_is_down() {
     let servers = Servers::start(3).unwrap();
     let sandbox = admitted(Sandbox::guarded_long(&servers));
     servers[2].kill();

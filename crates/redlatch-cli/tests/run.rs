@@ -295,7 +295,7 @@ fn fifty_commands_at_once_count_to_fifty_on_five_servers() {
 }
 
 #[test]
-fn too_few_nodes_have_an_exit_status_of_their_own() {
+fn no_majority_has_an_exit_status_of_its_own() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     servers.kill(&[1]);
     start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(0);

@@ -46,7 +46,7 @@ fn take(sandbox: &Sandbox, name: &str, options: &str) -> Ended {
 }
 
 #[test]
-fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_out() {
+fn top_shows_a_lock_that_is_taken_and_lost_and_nodes_that_go_down() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     let mut terminal = top(&sandbox, "");
     terminal.shows("OK");

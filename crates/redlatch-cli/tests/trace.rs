@@ -62,7 +62,7 @@ fn every_attempt_leaves_a_line_with_all_that_is_known() {
     assert_eq!(run["names"], serde_json::json!(["a", "b"]));
     assert_eq!((&run["command"], &run["ended"]), (&"sh".into(), &"exited".into()));
     assert_eq!((&run["wait_ms"], &run["votes"]), (&2000.into(), &"granted 1".into()));
-    for known in ["time", "host", "user", "pid", "waited_ms", "token", "held_ms", "nodes"] {
+    for known in ["time", "host", "user", "pid", "waited_ms", "fencing_token", "held_ms", "nodes"] {
         assert!(!run[known].is_null(), "{known} is missing: {run}");
     }
     assert!(lines[2]["why"].as_str().unwrap().contains("held by ada"), "{}", lines[2]);
@@ -321,7 +321,7 @@ fn whoever_is_killed_is_explained() {
     assert!(log("sh was killed").contains("the process that held the lock was killed"));
     // Only the process that is left could write it.
     let last = traced(&sandbox).pop().unwrap();
-    assert!(last["token"].is_u64(), "{last}");
+    assert!(last["fencing_token"].is_u64(), "{last}");
 }
 
 #[test]

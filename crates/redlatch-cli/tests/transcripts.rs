@@ -144,7 +144,7 @@ impl Session {
         settled(r#"("clock_ahead_s"):-?[0-9.e-]+"#, "$1:N");
         // Which nodes were waited for differs.
         settled(r#""votes":"[^"]+""#, r#""votes":"VOTES""#);
-        settled(r#"("pid"|"token"|"fencing_token"):\d+"#, "$1:N");
+        settled(r#"("pid"|"fencing_token"):\d+"#, "$1:N");
         settled(r"(fencing token) \d+", "$1 N");
         settled(r"(fencing token) Some\(FencingToken\(\d+\)\)", "$1 N");
         settled(r"\d+( )?s to go", "TIME to go");

@@ -14,7 +14,7 @@ use support::{
     start,
 };
 
-const TOKEN: &str = "0123456789abcdef-secret";
+const PASSWORD: &str = "0123456789abcdef-secret";
 
 fn take(sandbox: &Sandbox, name: &str, owner: &str) {
     start(sandbox.redlatch(["acquire", name, "--owner", owner])).end().exits_with(0);
@@ -24,15 +24,15 @@ fn web(sandbox: &Sandbox, options: &[&str]) -> (Running, u16) {
     serve(sandbox, &[&["web", "--every", "100ms"], options].concat())
 }
 
-/// With a token that allows to release locks.
-fn web_with_token(sandbox: &Sandbox) -> (Running, u16) {
-    write_token(sandbox, TOKEN, 0o600);
-    web(sandbox, &["--allow-release-with", "token"])
+/// With a password that allows to release locks.
+fn web_with_password(sandbox: &Sandbox) -> (Running, u16) {
+    write_password(sandbox, PASSWORD, 0o600);
+    web(sandbox, &["--allow-release-with", "password"])
 }
 
-fn write_token(sandbox: &Sandbox, token: &str, mode: u32) {
-    let path = sandbox.path("token");
-    fs::write(&path, format!("{token}\n")).unwrap();
+fn write_password(sandbox: &Sandbox, password: &str, mode: u32) {
+    let path = sandbox.path("password");
+    fs::write(&path, format!("{password}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
@@ -209,7 +209,7 @@ fn the_page_needs_nothing_from_elsewhere_and_runs_nothing_but_its_own_script() {
 fn other_sites_and_other_names_are_refused() {
     let sandbox = Sandbox::embedded();
     take(&sandbox, "x", "ada");
-    let (_running, port) = web_with_token(&sandbox);
+    let (_running, port) = web_with_password(&sandbox);
     let ours = format!("127.0.0.1:{port}");
     let get = |host: &str, more: &str| {
         send(port, &format!("GET /snapshot HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"))
@@ -238,7 +238,7 @@ fn other_sites_and_other_names_are_refused() {
             port,
             &format!(
                 "POST /release HTTP/1.1\r\nHost: {ours}\r\n{origin}Content-Type: {kind}\r\n\
-                 Authorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n{body}",
+                 Authorization: Bearer {PASSWORD}\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             ),
         );
@@ -248,7 +248,7 @@ fn other_sites_and_other_names_are_refused() {
 }
 
 #[test]
-fn without_a_token_nothing_can_be_changed() {
+fn without_a_password_nothing_can_be_changed() {
     let sandbox = Sandbox::embedded();
     take(&sandbox, "x", "ada");
     let (_running, port) = web(&sandbox, &[]);
@@ -263,10 +263,10 @@ fn without_a_token_nothing_can_be_changed() {
 }
 
 #[test]
-fn with_the_token_a_lock_is_released_and_that_is_on_record() {
+fn with_the_password_a_lock_is_released_and_that_is_on_record() {
     let (_servers, sandbox) = Sandbox::with_servers(3);
     take(&sandbox, "x/\u{e4} ", "ada");
-    let (_running, port) = web_with_token(&sandbox);
+    let (_running, port) = web_with_password(&sandbox);
     assert_eq!(snapshot(port)["may_release"], true);
     let id = snapshot(port)["locks"][0]["id"].as_str().unwrap().to_owned();
     let grants = get(port, &format!("/lock?id={id}")).json()["grants"].clone();
@@ -275,13 +275,13 @@ fn with_the_token_a_lock_is_released_and_that_is_on_record() {
     for wrong in [None, Some(""), Some("0123456789abcdef-secreT"), Some("0")] {
         assert_eq!(post(port, "/release", wrong, &wish(&grants)).status, 401, "{wrong:?}");
     }
-    let in_url = format!("/release?token={TOKEN}");
+    let in_url = format!("/release?password={PASSWORD}");
     assert_eq!(post(port, &in_url, None, &wish(&grants)).status, 401);
-    assert_eq!(post(port, "/release", Some(TOKEN), "nonsense").status, 400);
-    let other = post(port, "/release", Some(TOKEN), &wish(&json!(["0123456789abcdef"])));
+    assert_eq!(post(port, "/release", Some(PASSWORD), "nonsense").status, 400);
+    let other = post(port, "/release", Some(PASSWORD), &wish(&json!(["0123456789abcdef"])));
     assert_eq!(other.status, 409, "{other:?}");
     assert!(!sandbox.is_free("x/\u{e4} "), "{other:?}");
-    let released = post(port, "/release", Some(TOKEN), &wish(&grants));
+    let released = post(port, "/release", Some(PASSWORD), &wish(&grants));
 
     assert_eq!(released.status, 200, "{released:?}");
     assert!(released.body.contains("taken away on 3 of 3 nodes"), "{released:?}");
@@ -290,24 +290,24 @@ fn with_the_token_a_lock_is_released_and_that_is_on_record() {
     assert!(log.stdout.contains(r#""task":"force-release""#), "{log:?}");
     assert!(log.stdout.contains("held by ada"), "{log:?}");
     let said = fs::read_to_string(sandbox.path("stderr")).unwrap();
-    assert!(!said.contains(TOKEN) && !log.stdout.contains(TOKEN), "{said}");
+    assert!(!said.contains(PASSWORD) && !log.stdout.contains(PASSWORD), "{said}");
 }
 
 #[test]
-fn a_token_that_others_know_or_could_guess_is_refused() {
+fn a_password_that_others_know_or_could_guess_is_refused() {
     let sandbox = Sandbox::embedded();
     let refused = |listen: &str| -> Ended {
-        let options = ["web", "--allow-release-with", "token", "--listen", listen];
+        let options = ["web", "--allow-release-with", "password", "--listen", listen];
         start(sandbox.redlatch(options)).end().exits_with(125)
     };
     assert!(refused("127.0.0.1:0").stderr.contains("No such file"));
-    write_token(&sandbox, TOKEN, 0o640);
+    write_password(&sandbox, PASSWORD, 0o640);
     assert!(refused("127.0.0.1:0").stderr.contains("chmod 600"));
-    write_token(&sandbox, "short", 0o600);
+    write_password(&sandbox, "short", 0o600);
     assert!(refused("127.0.0.1:0").stderr.contains("too short"));
-    write_token(&sandbox, "long enough, but in words", 0o600);
+    write_password(&sandbox, "long enough, but in words", 0o600);
     assert!(refused("127.0.0.1:0").stderr.contains("one line"));
-    write_token(&sandbox, TOKEN, 0o600);
+    write_password(&sandbox, PASSWORD, 0o600);
     assert!(refused("0.0.0.0:0").stderr.contains("needs an address of this machine"));
 }
 

@@ -13,7 +13,7 @@ use crate::{
     lease,
     moment::Moment,
     mutant::{self, Mutant},
-    quorum::{Ballot, Fault, Tally, Verdict, Vote},
+    vote::{Ballot, Fault, Tally, Verdict, Vote},
 };
 use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
 use core::{mem, time::Duration};
@@ -235,7 +235,7 @@ pub enum AcquireError {
     Held(Ballot),
     /// Failed nodes tipped the vote. Tell an operator.
     #[error("no majority: {}", .0.tally())]
-    NoQuorum(Ballot),
+    NoMajority(Ballot),
     /// There would be a majority if new or restarted nodes could vote. Wait for
     /// them, or vouch for them.
     #[error("{} of {} nodes may not vote yet", ballot.tally().quarantined, ballot.tally().nodes)]
@@ -270,7 +270,7 @@ impl AcquireError {
         if ballot.quarantine_decides() {
             AcquireError::Quarantined { remaining: ballot.quarantine_ends_in(), ballot }
         } else {
-            AcquireError::NoQuorum(ballot)
+            AcquireError::NoMajority(ballot)
         }
     }
 
@@ -289,7 +289,7 @@ impl AcquireError {
     pub fn ballot(&self) -> Option<&Ballot> {
         match self {
             AcquireError::Held(ballot)
-            | AcquireError::NoQuorum(ballot)
+            | AcquireError::NoMajority(ballot)
             | AcquireError::Quarantined { ballot, .. }
             | AcquireError::TooSlow { ballot, .. } => Some(ballot),
             AcquireError::Busy { .. } => None,
@@ -303,7 +303,7 @@ mod tests {
     use crate::{
         config::Wanted,
         quarantine::{Cause, Quarantine},
-        quorum::Holder,
+        vote::Holder,
     };
 
     const MS: Duration = Duration::from_millis(1);
@@ -377,7 +377,7 @@ mod tests {
 
         let decision = attempt.tick(at(500));
 
-        let Some(Err(AcquireError::NoQuorum(ballot))) = decision else {
+        let Some(Err(AcquireError::NoMajority(ballot))) = decision else {
             panic!("{decision:?}");
         };
         assert_eq!(*ballot.vote(2), Vote::Failed(Fault::TimedOut(500 * MS)));
@@ -409,7 +409,7 @@ mod tests {
     }
 
     /// All votes of up to six nodes, in every order: only the votes, not their
-    /// order, decide whether an attempt is won, held by others or without a quorum.
+    /// order, decide whether an attempt is won, held by others or without a majority.
     #[test]
     fn the_result_depends_on_the_votes_and_not_on_their_order() {
         for nodes in 1..=6_usize {
@@ -545,7 +545,7 @@ mod tests {
         match &results[0] {
             Ok(until) => assert!(granted >= 2 && *until == at(9898), "{cast:?}"),
             Err(AcquireError::Held(_)) => assert!(refused >= 2, "{cast:?}"),
-            Err(AcquireError::NoQuorum(_)) => assert!(granted < 2 && refused < 2, "{cast:?}"),
+            Err(AcquireError::NoMajority(_)) => assert!(granted < 2 && refused < 2, "{cast:?}"),
             Err(error) => panic!("{error}: {cast:?}"),
         }
     }

@@ -119,7 +119,7 @@ impl Agreement {
         self.skew
     }
 
-    /// Returns how long a node must have been out: by then every lock it forgot has
+    /// Returns how long a node must have been quarantined: by then every lock it forgot has
     /// expired, and every fencing number that a clock proposed has passed.
     #[must_use]
     pub fn window(&self) -> Duration {

@@ -9,9 +9,9 @@ use crate::{
     ledger::Ledger,
     line::{LineState, Place, Then, Ticket, Wake},
     quarantine::{Mark, Marker},
-    quorum::{Fault, Vote},
     resource::{Resource, Resources},
     token::Token,
+    vote::{Fault, Vote},
 };
 use alloc::{boxed::Box, sync::Arc};
 use core::{fmt, time::Duration};
@@ -53,7 +53,7 @@ pub enum Command {
         fingerprint: Option<Fingerprint>,
     },
     /// Sets every key to the token, for `ttl`, if none of them exists: puts a lease
-    /// just proved held back on a node that lost it. A node that is out does so
+    /// just proved held back on a node that lost it. A quarantined node does so
     /// too, if it has a mark of this agreement. Answer: [`Vote::Granted`],
     /// [`Vote::Held`] or [`Vote::Quarantined`].
     Plant {
@@ -69,9 +69,9 @@ pub enum Command {
         ticket: Option<Ticket>,
     },
     /// If every key holds the token, lets each live for at least `ttl` from now;
-    /// never shortens one. Answer: [`Vote::Granted`] or [`Vote::Gone`]. A node that
-    /// is out also grants it if it has the keys and a mark of this agreement, because
-    /// it has not forgotten this lock; otherwise it answers [`Vote::Quarantined`].
+    /// never shortens one. Answer: [`Vote::Granted`] or [`Vote::Gone`]. A
+    /// quarantined node also grants it if it has the keys and a mark of this agreement,
+    /// because it has not forgotten this lock; otherwise it answers [`Vote::Quarantined`].
     Extend {
         /// What is locked.
         resources: Resources,
@@ -124,10 +124,10 @@ pub enum Command {
     },
     /// Reports everything that matters to locks. Answer: [`Reply::Facts`].
     Examine,
-    /// Does the same and, if the node is out, leaves a [`Mark`] unless there is one
-    /// of its current run. A node is out if it has no marker, or one of another
+    /// Does the same and, if the node is quarantined, leaves a [`Mark`] unless there is one
+    /// of its current run. A node is quarantined if it has no marker, or one of another
     /// run. The marker of another agreement stays unless it is replaced; then the
-    /// node is out from now on, and reserved for this agreement.
+    /// node is quarantined from now on, and reserved for this agreement.
     Watch {
         /// The agreement of the client.
         fingerprint: Fingerprint,
@@ -312,9 +312,9 @@ pub struct Facts {
     pub marker: Option<Marker>,
     /// The last agreement by which it was admitted.
     pub agreement: Option<Arc<str>>,
-    /// It is out, and only clients of this agreement may admit it.
+    /// It is quarantined, and only clients of this agreement may admit it.
     pub reserved: Option<Fingerprint>,
-    /// It is out, and a client has marked it so.
+    /// It is quarantined, and a client has marked it so.
     pub mark: Option<Mark>,
 }
 

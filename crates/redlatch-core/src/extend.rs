@@ -11,7 +11,7 @@ use crate::{
     lease::{self, Deadlines, Loss},
     moment::Moment,
     mutant::{self, Mutant},
-    quorum::{Ballot, Verdict, Vote},
+    vote::{Ballot, Verdict, Vote},
 };
 use core::time::Duration;
 
@@ -168,7 +168,7 @@ pub enum ExtendError {
     /// The lease was already over: released, or its loss signalled.
     #[error("the lease was over before")]
     Over,
-    /// Too few nodes answered. The lease keeps its old end; try again.
+    /// No majority answered. The lease keeps its old end; try again.
     #[error("not known: {}", .0.tally())]
     Unknown(Ballot),
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{Terms, Wanted},
-        quorum::Fault,
+        vote::Fault,
     };
 
     const MS: Duration = Duration::from_millis(1);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_answers_are_unknown_not_lost() {
+    fn answers_without_a_majority_are_unknown_not_lost() {
         let mut extension = extension(3);
         extension.vote(at(301), 0, Vote::Granted);
         extension.vote(at(301), 1, Vote::Gone);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_answers_by_the_end_of_the_lease_are_a_loss() {
+    fn no_majority_by_the_end_of_the_lease_is_a_loss() {
         let mut extension = Extension::new(at(980), 3, 1000 * MS, 50 * MS, lease_until(at(988)));
         extension.vote(at(981), 0, Vote::Granted);
 

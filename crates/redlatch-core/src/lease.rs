@@ -3,7 +3,7 @@
 //! `t1` is read before the first byte is sent, so the keys on the nodes always
 //! outlive the lease that counts from it.
 
-use crate::{config::Terms, moment::Moment, quorum::Ballot};
+use crate::{config::Terms, moment::Moment, vote::Ballot};
 use core::time::Duration;
 
 /// Returns how far two clocks may drift apart over `ttl`: one percent, plus two
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{Wanted, WantedRenewal},
-        quorum::{Fault, Vote},
+        vote::{Fault, Vote},
     };
 
     const SEC: Duration = Duration::from_secs(1);

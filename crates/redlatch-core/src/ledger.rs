@@ -33,7 +33,7 @@ impl Ledger {
     pub const NAMES: [&'static str; 4] = ["admitted", "agreement", "reserved", "watched"];
 
     /// Returns why the node may not even keep a lease by this agreement: it serves
-    /// another, or is out without a mark of this one. With a mark it keeps the
+    /// another, or is quarantined without a mark of this one. With a mark it keeps the
     /// locks it has, since losing them would lose the mark.
     #[must_use]
     pub fn refusal(&self, run: &str, fingerprint: Fingerprint) -> Option<Quarantine> {
@@ -145,7 +145,7 @@ mod tests {
         Facts { clock, uptime, ..Facts::of(identity) }
     }
 
-    /// Returns a node that is out, and its mark.
+    /// Returns a node that is quarantined, and its mark.
     fn out() -> (Ledger, Arc<str>) {
         let (mut ledger, mut facts) = (Ledger::default(), facts("one"));
         ledger.watch(&mut facts, fingerprint("us"), 7, false);
@@ -187,7 +187,7 @@ mod tests {
     /// Without a mark it could forget the lease unnoticed: a database that is
     /// swapped back has its old marker.
     #[test]
-    fn a_node_that_is_out_keeps_leases_only_once_it_is_marked() {
+    fn a_quarantined_node_keeps_leases_only_once_it_is_marked() {
         let (marked, _) = out();
 
         assert!(Ledger::default().refusal("one", fingerprint("us")).is_some());

@@ -13,7 +13,7 @@
 //! not a vote: with any of them lost, repeated or given to anyone, exclusion and
 //! fencing hold. A line that is wrong costs time.
 
-use crate::{quorum::Ballot, resource::Resource};
+use crate::{resource::Resource, vote::Ballot};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
@@ -219,7 +219,7 @@ pub struct Place {
 /// What a release does about the line, besides serving the next in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Then {
-    /// Takes the ticket out of the line, and gives back what is reserved for it.
+    /// Takes the ticket out of the line, and passes on what is reserved for it.
     Leave(Ticket),
     /// If the key was ours: puts the ticket into the line before the next is served.
     Wait(Ticket),

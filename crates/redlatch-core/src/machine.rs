@@ -29,11 +29,11 @@ use crate::{
     line::{Then, Wake},
     moment::{Moment, Now},
     quarantine::Quarantine,
-    quorum::Vote,
     release,
     resource::Resources,
     survey::Survey,
     token::{Entropy, Token},
+    vote::Vote,
 };
 use acquiring::Acquiring;
 use admitting::Admitting;

@@ -23,7 +23,7 @@ pub enum Mutant {
     NoUndoWhereRefused,
     /// The majority is counted without the nodes that failed.
     MajorityOfTheReachable,
-    /// A node that forgot stays out for only half of `max_ttl`.
+    /// A node that forgot stays quarantined for only half of `max_ttl`.
     QuarantineTooShort,
     /// The window is only as long as the longest lock.
     WindowWithoutSkew,

@@ -6,9 +6,9 @@
 //! A node that forgot its locks must not vote until every lock it may have
 //! forgotten has expired. Each node keeps a [`Marker`] that says which run of it
 //! was admitted, and by which [`Agreement`]. Every vote checks it, so a restart,
-//! a flush, a restored dump or another list of nodes takes the node out at once;
-//! so does another server that answers at the node's address. A node that is out
-//! keeps a [`Mark`] instead, left by the first client that saw it out: while the
+//! a flush, a restored dump or another list of nodes quarantines the node at once;
+//! so does another server that answers at the node's address. A quarantined node
+//! keeps a [`Mark`] instead, left by the first client that saw it so: while the
 //! mark is there, nobody has admitted the node.
 
 use crate::{
@@ -57,14 +57,14 @@ impl fmt::Display for Marker {
     }
 }
 
-/// Left on a node that is out, by the first client that saw it so. It is bound to
+/// Left on a quarantined node, by the first client that saw it so. It is bound to
 /// the node's run, removed when the node is admitted, and lost with everything
 /// else that the node forgets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// Unique to each mark.
     pub id: Arc<str>,
-    /// How long the node has been out, by its own clock.
+    /// How long the node has been quarantined, by its own clock.
     pub age: Duration,
 }
 
@@ -235,6 +235,7 @@ impl Facts {
 
 /// How far others got with taking a node over from clients of our agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Taking {
     /// They may still be at it.
     UnderWay,

@@ -22,9 +22,9 @@ use crate::{
     },
     moment::Moment,
     quarantine::Quarantine,
-    quorum::{Fault, Holder, Vote},
     resource::{Resource, Resources},
     token::{Token, owner_of, signature_of},
+    vote::{Fault, Holder, Vote},
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},

@@ -11,7 +11,7 @@ use crate::{
     lease,
     moment::{Moment, Now, Steady},
     mutant::{self, Mutant},
-    quorum::{Ballot, Verdict, Vote},
+    vote::{Ballot, Verdict, Vote},
 };
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
@@ -209,7 +209,7 @@ pub enum Released {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// Too few nodes answered. The release continues in the background; the lock is
+    /// No majority answered. The release continues in the background; the lock is
     /// free at the latest when its TTL ends.
     #[error("not known: {} of {} nodes did not answer the release", .0.tally().failed, .0.tally().nodes)]
     Unknown(Ballot),
@@ -227,7 +227,7 @@ impl ReleaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quorum::{Fault, Holder};
+    use crate::vote::{Fault, Holder};
 
     const MS: Duration = Duration::from_millis(1);
     const TTL: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use crate::{
     agreement::{Admission, Agreement},
     command::{Facts, Reply},
     quarantine::{Cause, Quarantine},
-    quorum::{Fault, Vote},
     told::Told,
+    vote::{Fault, Vote},
 };
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -42,7 +42,7 @@ impl Admission {
             if let (Standing::Quarantined(out), Some(facts)) = (&mut standing, reply.facts())
                 && out.cause == Cause::Forgot
             {
-                out.remaining = told.out_for_another(node, facts);
+                out.remaining = told.quarantined_for_another(node, facts);
             }
             standing
         };
@@ -110,9 +110,9 @@ impl From<Standing> for Vote {
 }
 
 impl Told<'_> {
-    /// Returns how much longer the node stays out, by its own account. `None` if it does
+    /// Returns how much longer the node stays quarantined, by its own account. `None` if it does
     /// not say, or if this client would not admit it.
-    fn out_for_another(&self, node: usize, facts: &Facts) -> Option<Duration> {
+    fn quarantined_for_another(&self, node: usize, facts: &Facts) -> Option<Duration> {
         let admission = self.admission;
         facts.mark.as_ref().filter(|_| !admission.strict)?;
         let reserved = facts.reserved == Some(admission.fingerprint(node));
@@ -120,6 +120,6 @@ impl Told<'_> {
             return None;
         }
         let window = admission.agreement.window().max(self.longest_window());
-        Some(window.saturating_add(self.extra(node)).saturating_sub(facts.out_for()))
+        Some(window.saturating_add(self.extra(node)).saturating_sub(facts.quarantined_for()))
     }
 }

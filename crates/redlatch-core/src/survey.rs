@@ -1,6 +1,6 @@
 //! Sends every node the same command and waits until all have answered or timed out.
 
-use crate::{command::Reply, moment::Moment, quorum::Fault};
+use crate::{command::Reply, moment::Moment, vote::Fault};
 use alloc::{boxed::Box, vec};
 use core::time::Duration;
 
@@ -43,7 +43,7 @@ impl Survey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quorum::Vote;
+    use crate::vote::Vote;
 
     #[test]
     fn ends_with_the_last_answer_or_at_the_deadline() {

@@ -68,7 +68,7 @@ impl<'a> Told<'a> {
         self.agreements().map(|agreement| agreement.window()).max().unwrap_or_default()
     }
 
-    /// Returns how much longer than its window a node stays out while the others do
+    /// Returns how much longer than its window a node stays quarantined while the others do
     /// not know which numbers it gave. A silent node may be back soon. If it is
     /// not, the clocks, which have moved on, keep numbers in order unless one of
     /// them is off by `max_ttl`; a strict restart guard trusts no clock.

@@ -1,7 +1,7 @@
 //! What one client has seen of one node that may not vote.
 //!
 //! In:  what the node reports at each look, and the time.
-//! Out: since when it has been out, and when it may be admitted.
+//! Out: since when it has been quarantined, and when it may be admitted.
 
 use crate::{
     agreement::Admission,
@@ -13,12 +13,12 @@ use crate::{
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// What one client knows of one node that is out.
+/// What one client knows of one quarantined node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Watch {
     /// The run and mark that this client last saw, and since when it has seen them.
     since: Option<(Arc<str>, Arc<str>, Steady)>,
-    /// How long the node must have been out: longer, if any clients of the nodes
+    /// How long the node must have been quarantined: longer, if any clients of the nodes
     /// agreed to longer times.
     window: Duration,
 }
@@ -29,10 +29,10 @@ pub(crate) enum Outlook {
     Admitted,
     /// Nothing can be done until an operator decides.
     Disagrees,
-    /// It is out, and nothing on it says since when.
+    /// It is quarantined, and nothing on it says since when.
     Unmarked,
     /// It may be admitted from that time on, if this mark is still there.
-    Out {
+    Quarantined {
         mark: Arc<str>,
         from: Steady,
     },
@@ -66,9 +66,9 @@ impl Watch {
         let window = self.window.max(admission.agreement.window());
         let mut from = since.after(window);
         if !admission.strict {
-            from = from.min(now.after(window).before(facts.out_for()));
+            from = from.min(now.after(window).before(facts.quarantined_for()));
         }
-        Outlook::Out { mark: mark.id.clone(), from }
+        Outlook::Quarantined { mark: mark.id.clone(), from }
     }
 
     /// Extends the window to the longest that clients of the nodes have agreed to.
@@ -90,9 +90,9 @@ impl Facts {
         unknown && self.intact && !self.promoted
     }
 
-    /// Returns how long it has been out, by the age of its mark. Its uptime says
+    /// Returns how long it has been quarantined, by the age of its mark. Its uptime says
     /// nothing: its name may have been another server's until a moment ago.
-    pub(crate) fn out_for(&self) -> Duration {
+    pub(crate) fn quarantined_for(&self) -> Duration {
         let up = mutant::on(Mutant::UptimeCounts).then_some(self.uptime).flatten();
         self.mark.as_ref().map_or(Duration::ZERO, |mark| mark.age).max(up.unwrap_or_default())
     }

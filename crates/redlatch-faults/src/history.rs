@@ -27,7 +27,7 @@
 //! | `write` | place, value | begins a write of the counter; before it |
 //! | `applied` | place | the write was acknowledged; after it |
 //! | `stale` | place | the write was refused as late |
-//! | `released` | outcome | gave it back; after the answer |
+//! | `released` | outcome | released it; after the answer |
 //! | `begin`, `end` | what | (harness) a fault begins, is over |
 //! | `final` | place, resource, value | (harness) the counter after all was done |
 //! | `left` | node, key | (harness) a key that nobody removed |

@@ -232,7 +232,7 @@ impl<'a> Caller<'a> {
 fn kind(error: &LockError) -> &'static str {
     match error {
         LockError::Held { .. } => "held",
-        LockError::NoQuorum { .. } => "no-quorum",
+        LockError::NoMajority { .. } => "no-majority",
         LockError::Quarantined { .. } => "quarantined",
         LockError::TooSlow { .. } => "too-slow",
         LockError::Busy { .. } => "busy",

@@ -13,6 +13,7 @@ use redlatch_core::fence::accept;
 
 /// Why a fenced write failed, or may have.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError<E> {
     /// A greater token came first: nothing was written. Stop.
     #[error(transparent)]

@@ -80,7 +80,7 @@ impl Node {
             None => self.carry_out_right(clock, command, habits),
             Some(flaw) => self.carry_out_wrong(flaw, clock, command, habits),
         };
-        if let Some(fingerprint) = self.put_while_out(command, &reply, watched.as_deref()) {
+        if let Some(fingerprint) = self.put_while_quarantined(command, &reply, watched.as_deref()) {
             self.disown_hidden(fingerprint);
         }
         if let (Reply::Vote(Vote::Held(holder)), true) = (&mut reply, habits.discreet) {
@@ -101,7 +101,7 @@ impl Node {
     }
 
     /// The agreement for which this command just changed a node that is, or was, out.
-    fn put_while_out(
+    fn put_while_quarantined(
         &self,
         command: &Command,
         reply: &Reply,

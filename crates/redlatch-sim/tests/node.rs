@@ -90,7 +90,7 @@ fn an_extension_lengthens_and_never_shortens_unless_that_is_its_flaw() {
 }
 
 #[test]
-fn a_node_that_forgot_is_out_until_it_is_admitted() {
+fn a_node_that_forgot_is_quarantined_until_it_is_admitted() {
     let names = ["a", "b", "c"].map(Into::into);
     let fingerprint = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
     let mut node = Node::server(0);
@@ -113,7 +113,7 @@ fn a_node_that_forgot_is_out_until_it_is_admitted() {
 }
 
 #[test]
-fn what_was_swapped_away_is_disowned_as_soon_as_the_node_is_seen_out() {
+fn what_was_swapped_away_is_disowned_as_soon_as_the_node_is_seen_in_quarantine() {
     let names = ["a", "b", "c"].map(Into::into);
     let fingerprint = Agreement::new(names, 1000 * MS, Duration::ZERO).fingerprint();
     let mut node = Node::server(0);

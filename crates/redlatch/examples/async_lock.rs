@@ -1,4 +1,4 @@
-//! The everyday use: take a lock, work, give it back; and what errors tell.
+//! The everyday use: take a lock, work, release it; and what errors tell.
 //!
 //! `cargo run --example async_lock [NODE…]`, by default on nodes in memory.
 

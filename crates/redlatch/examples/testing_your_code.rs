@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         nodes.pause(2);
         match nightly_job(&locks).await {
-            Err(LockError::NoQuorum { votes }) => println!("with three down: {votes}"),
+            Err(LockError::NoMajority { votes }) => println!("with three down: {votes}"),
             other => println!("not expected: {other:?}"),
         }
 

@@ -20,8 +20,8 @@ pub(crate) mod votes;
 
 pub use builder::Builder;
 pub use error::{
-    AdmitError, ConnectError, ExtendError, GiveBackError, HealthError, InvalidRequest, LazyError,
-    LockError, NodesError, ReleaseError, ReplaceError, ResumeError, RunError, StatusError,
+    AdmitError, ConnectError, ExtendError, HealthError, InvalidRequest, LazyError, LockError,
+    NodesError, ReleaseError, ReleasePartsError, ReplaceError, ResumeError, RunError, StatusError,
 };
 pub use grant_id::{GrantId, GrantIdError};
 pub use guard::{Guard, Lease, LeaseParts, Lost, Released};

@@ -125,14 +125,14 @@
 //!
 //! Through [`tracing`](https://docs.rs/tracing): a warning when a node goes down, answers
 //! again, may not vote, or votes again; when the extensions of a lease begin to fail, a lock
-//! is lost or a runtime is blocked; and when too few nodes may vote at the start. No warning
+//! is lost or a runtime is blocked; and when no majority may vote at the start. No warning
 //! per attempt.
 //! Spans around what happens to a lock, and metrics: see [`telemetry`].
 //!
 //! # Errors
 //!
 //! Each operation has its own error type, with only the failures it can have.
-//! [`LockError::Held`] means wait; [`LockError::NoQuorum`] means tell an operator;
+//! [`LockError::Held`] means wait; [`LockError::NoMajority`] means tell an operator;
 //! [`LockError::Quarantined`] means that servers are new or restarted and will vote
 //! soon. All three carry every node's vote ([`Votes`]). [`LockError::Busy`] means that
 //! this process requests too many locks at once.
@@ -164,9 +164,9 @@ pub mod telemetry;
 pub mod testing;
 
 pub use client::{
-    AdmitError, Builder, ConnectError, Doubt, ExtendError, GiveBackError, GrantId, GrantIdError,
-    Guard, Health, HealthError, InvalidRequest, LazyError, Lease, LeaseParts, LockError,
-    LockRequest, LockState, Locks, Lost, NodeKey, NodeStatus, NodeVote, NodesError, ReleaseError,
+    AdmitError, Builder, ConnectError, Doubt, ExtendError, GrantId, GrantIdError, Guard, Health,
+    HealthError, InvalidRequest, LazyError, Lease, LeaseParts, LockError, LockRequest, LockState,
+    Locks, Lost, NodeKey, NodeStatus, NodeVote, NodesError, ReleaseError, ReleasePartsError,
     Released, ReplaceError, RestartGuard, ResumeError, RunError, Status, StatusError,
     TryLockRequest, Votes, WaiterStatus, blocking,
 };

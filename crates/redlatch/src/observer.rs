@@ -131,7 +131,7 @@ impl Observer {
             .await;
         let (told, facts): (Vec<_>, Vec<_>) = told.into_iter().unzip();
         let told = told.into_iter().zip(self.told(&facts)).map(|((found, fault), standing)| {
-            // As for the status of one lock: unless it is known to be out.
+            // As for the status of one lock: unless it is known to be quarantined.
             let may_vote = standing.quarantine().is_none();
             NodeListing { found, fault, may_vote, others: BTreeMap::new() }
         });

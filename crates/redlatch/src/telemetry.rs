@@ -24,7 +24,7 @@
 //!
 //! A warning when a node goes down, answers again, may not vote, or is back, which means
 //! that it votes; when the extensions of a lease begin to fail, a lock is lost or a runtime
-//! is blocked; and when too few nodes may vote at the start. Of one node there is at most one
+//! is blocked; and when no majority may vote at the start. Of one node there is at most one
 //! warning every five seconds; what changes in between is logged afterwards, if it still
 //! holds. What follows is logged at debug level: no warning per attempt. The
 //! texts are for people and may change.
@@ -39,14 +39,14 @@
 //!
 //! | metric | type | labels | |
 //! |---|---|---|---|
-//! | `redlatch_client_attempts_total` | counter | `outcome`: `granted`, `held`, `no-quorum`, `quarantined`, `too-slow` | attempts to win a majority; a request makes one or more |
-//! | `redlatch_client_wait_seconds` | histogram | `outcome`: `granted`, `held`, `no-quorum`, `quarantined`, `too-slow`, `busy`, `stopped`, `cancelled` | how long requests took, from asking for the lock to the answer; `cancelled`: dropped before that |
+//! | `redlatch_client_attempts_total` | counter | `outcome`: `granted`, `held`, `no-majority`, `quarantined`, `too-slow` | attempts to win a majority; a request makes one or more |
+//! | `redlatch_client_wait_seconds` | histogram | `outcome`: `granted`, `held`, `no-majority`, `quarantined`, `too-slow`, `busy`, `stopped`, `cancelled` | how long requests took, from asking for the lock to the answer; `cancelled`: dropped before that |
 //! | `redlatch_client_hold_seconds` | histogram | | how long locks were held, until they were released, handed over or lost |
 //! | `redlatch_client_renewals_total` | counter | `outcome`: `ok`, `failed` | extensions of leases; one that finds the lock gone counts as a loss |
 //! | `redlatch_client_losses_total` | counter | `cause`: `expired`, `gone`, `max-hold`, `stopped` | locks that were lost: not extended in time, taken away, held for too long, or left by a runtime that shut down |
 //! | `redlatch_client_votes_total` | counter | `node`, `outcome`: `granted`, `refused`, `quarantined`, `failed`, `timed-out` | answers of a node, also late ones; `timed-out`: none when its round was over |
 //! | `redlatch_client_round_trip_seconds` | histogram | `node` | from sending a command to a node to its answer, whether or not it was waited for |
-//! | `redlatch_client_node_out` | gauge | `node`, `why`: `down`, `quarantined` | for how many clients of this process the node does not vote; 0 while it votes |
+//! | `redlatch_client_node_not_voting` | gauge | `node`, `why`: `down`, `quarantined` | for how many clients of this process the node does not vote; 0 while it votes |
 //!
 //! No label depends on what is locked, so there are at most 20 series and 8 for each node.
 //! A recorder that is installed after [`Locks`](crate::Locks) was connected misses only
@@ -83,7 +83,7 @@ pub(crate) mod name {
     pub(crate) const LOSSES: &str = "redlatch_client_losses_total";
     pub(crate) const VOTES: &str = "redlatch_client_votes_total";
     pub(crate) const ROUND_TRIP: &str = "redlatch_client_round_trip_seconds";
-    pub(crate) const NODE_OUT: &str = "redlatch_client_node_out";
+    pub(crate) const NODE_NOT_VOTING: &str = "redlatch_client_node_not_voting";
 }
 
 /// Tells the recorder of this process what each metric means, and its unit. Call it
@@ -97,5 +97,9 @@ pub fn describe() {
     describe_counter!(name::LOSSES, Unit::Count, "Locks that were lost, by cause.");
     describe_counter!(name::VOTES, Unit::Count, "Votes, by node and outcome.");
     describe_histogram!(name::ROUND_TRIP, Unit::Seconds, "How long a node took to answer.");
-    describe_gauge!(name::NODE_OUT, Unit::Count, "Clients for which the node does not vote.");
+    describe_gauge!(
+        name::NODE_NOT_VOTING,
+        Unit::Count,
+        "Clients for which the node does not vote."
+    );
 }

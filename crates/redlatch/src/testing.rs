@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_the_restart_guard_a_node_that_forgets_is_out_for_its_minute() {
+    async fn with_the_restart_guard_a_node_that_forgets_is_quarantined_for_its_minute() {
         let nodes = Nodes::new(3);
         let locks = nodes.builder().connect().await.unwrap();
         assert_eq!(locks.health().await.unwrap().voting(), 3);
@@ -405,7 +405,7 @@ mod tests {
         nodes.fail(2);
 
         let refused = locks.lock("a").wait(Duration::ZERO).await;
-        assert!(matches!(refused, Err(LockError::NoQuorum { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(LockError::NoMajority { .. })), "{refused:?}");
 
         (0..3).for_each(|node| nodes.recover(node));
         locks.settled().await;

@@ -433,7 +433,7 @@ async fn a_key_that_the_user_may_not_touch_is_no_vote_and_says_so() {
     let url = fleet.servers[0].url_as("worker", "sesame");
     let locks = patient().node(url).connect().await.unwrap();
 
-    let votes = support::no_quorum(locks.lock("elsewhere").await);
+    let votes = support::no_majority(locks.lock("elsewhere").await);
 
     assert!(votes.to_string().contains("NOPERM"), "{votes}");
     assert!(locks.lock("lock:a").await.is_ok());

@@ -68,7 +68,7 @@ async fn a_caller_whose_turn_does_not_come_is_told_so_and_no_server_is_blamed() 
                 assert!(waited >= 50 * MS, "{waited:?}");
                 busy += 1;
             }
-            Err(LockError::NoQuorum { .. }) => {}
+            Err(LockError::NoMajority { .. }) => {}
             other => panic!("{other:?}"),
         }
     }

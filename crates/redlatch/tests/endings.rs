@@ -177,7 +177,7 @@ fn blocking_locks_take_exclude_extend_and_release() {
 }
 
 #[test]
-fn blocking_locks_wait_for_one_that_another_thread_gives_back() {
+fn blocking_locks_wait_for_one_that_another_thread_releases() {
     let (_fleet, locks) = Fleet::with_blocking(3);
     let guard = locks.lock(NAME).acquire().unwrap();
     let lease = guard.lease();

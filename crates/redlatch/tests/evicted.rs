@@ -7,11 +7,11 @@ mod support;
 use redlatch::{Builder, Guard, LockError, Locks, RestartGuard, Vote, Votes};
 use redlatch_testbed::Server;
 use std::time::{Duration, Instant};
-use support::{Fleet, LIMIT, MS, NAME, SEC, in_time, no_quorum, soon, vouch};
+use support::{Fleet, LIMIT, MS, NAME, SEC, in_time, no_majority, soon, vouch};
 
 /// How old a client's last look at a server may be when it votes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// `max_ttl` and `skew`: how long a server that forgot is out.
+/// `max_ttl` and `skew`: how long a server that forgot is quarantined.
 const WINDOW: Duration = Duration::from_secs(3);
 
 fn guarded(urls: impl IntoIterator<Item = String>) -> Builder {
@@ -77,7 +77,7 @@ async fn a_server_that_begins_to_evict_gives_connected_clients_no_more_votes() {
         tokio::time::sleep(2 * LOOK_AGAIN).await;
 
         for _ in 0..2 {
-            let votes = no_quorum(locks.lock(NAME).await);
+            let votes = no_majority(locks.lock(NAME).await);
             assert!(count(&votes, |vote| matches!(vote, Vote::Failed(_))) >= 2, "{votes}");
             assert!(votes.to_string().contains("maxmemory-policy volatile-lru"), "{votes}");
         }
@@ -113,7 +113,7 @@ async fn a_lock_that_was_evicted_is_nobody_elses_before_the_window_is_over() {
 
     let fresh = builder.clone().connect().await.unwrap();
     for locks in [&other, &fresh] {
-        let votes = no_quorum(in_time(next(locks)).await);
+        let votes = no_majority(in_time(next(locks)).await);
         let out = count(&votes, |vote| matches!(vote, Vote::Quarantined(_)));
         assert!(out >= 2 || evicted.elapsed() >= WINDOW, "{votes}"); // or the machine is busy
     }
@@ -124,7 +124,7 @@ async fn a_lock_that_was_evicted_is_nobody_elses_before_the_window_is_over() {
 
 /// Nor does it look like several servers in turn.
 #[tokio::test]
-async fn a_server_whose_statistics_are_reset_after_it_evicted_is_out_for_another_window() {
+async fn a_server_whose_statistics_are_reset_after_it_evicted_is_quarantined_for_another_window() {
     let fleet = Fleet::of(3);
     let builder = guarded(fleet.servers.urls());
     vouch(&builder).await;

@@ -16,7 +16,7 @@ use std::{
     thread,
 };
 use support::{
-    Fleet, LIMIT, MS, NAME, SEC, held, in_time, no_quorum, patient, soon, turncoat::Turncoat,
+    Fleet, LIMIT, MS, NAME, SEC, held, in_time, no_majority, patient, soon, turncoat::Turncoat,
     until_all_vote,
 };
 
@@ -65,19 +65,19 @@ async fn a_minority_that_is_killed_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_majority_that_is_killed_is_no_quorum_and_named() {
+async fn a_majority_that_is_killed_is_no_majority_and_named() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     fleet.servers.kill(&[0, 2]);
 
     let error = in_time(locks.lock(NAME).into_future()).await.unwrap_err();
 
     let text = error.to_string();
-    let votes = no_quorum(Err(error));
+    let votes = no_majority(Err(error));
     assert_eq!(votes.tally().failed, 2, "{votes}");
     assert!(text.contains(&fleet.servers[0].url()), "{text}");
     in_time(soon("the survivor is tidy", || fleet.servers[1].keys().is_empty())).await;
     let nobody = patient().nodes(fleet.servers.urls()).connect().await;
-    assert!(matches!(nobody, Err(ConnectError::NoQuorum(_))), "{nobody:?}");
+    assert!(matches!(nobody, Err(ConnectError::NoMajority(_))), "{nobody:?}");
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn an_attempt_that_froze_with_its_nodes_is_undone_when_they_thaw() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     fleet.servers.freeze(&[0, 1]);
 
-    let votes = no_quorum(locks.lock(NAME).ttl(5 * SEC).node_timeout(300 * MS).await);
+    let votes = no_majority(locks.lock(NAME).ttl(5 * SEC).node_timeout(300 * MS).await);
     fleet.servers.thaw(&[0, 1]);
     in_time(locks.settled()).await;
 
@@ -185,7 +185,7 @@ async fn a_take_whose_reply_is_lost_counts_as_failed_and_is_undone() {
     let before = takes();
     proxies.iter().for_each(Proxy::lose_next_reply);
 
-    let votes = no_quorum(locks.lock(NAME).node_timeout(500 * MS).await);
+    let votes = no_majority(locks.lock(NAME).node_timeout(500 * MS).await);
 
     assert_eq!(proxies.iter().map(Proxy::lost_replies).sum::<usize>(), 2);
     assert_eq!(takes(), before + 2, "both takes were carried out, once");
@@ -269,7 +269,8 @@ async fn out_of_memory_is_no_vote_and_does_not_stop_extend_and_release() {
         server.run(&["CONFIG", "SET", "maxmemory", "1"]);
     }
 
-    for votes in [no_quorum(locks.lock("c").await), no_quorum(locks.lock_all(["d", "e"]).await)] {
+    for votes in [no_majority(locks.lock("c").await), no_majority(locks.lock_all(["d", "e"]).await)]
+    {
         assert!(votes.to_string().contains("OOM"), "{votes}");
     }
     single.extend_by(20 * SEC).await.unwrap();
@@ -387,7 +388,7 @@ async fn fault_53_a_script_that_the_server_says_it_has_not_is_sent_in_full_once(
     let (by_hash, in_full) = (fleet.calls(0, "evalsha"), fleet.calls(0, "eval"));
 
     liar.answer("-NOSCRIPT No matching script.\r\n");
-    let votes = no_quorum(locks.lock(NAME).ttl(2 * SEC).node_timeout(SEC).await);
+    let votes = no_majority(locks.lock(NAME).ttl(2 * SEC).node_timeout(SEC).await);
     locks.settled().await; // which it never confirms: as long as the key may live
 
     let failed = format!("{:?}", vote(&votes, 0));
@@ -429,14 +430,14 @@ async fn a_server_busy_with_a_script_is_no_vote() {
     let _one = endless(0);
     works(&locks).await;
     let _two = endless(1);
-    let votes = no_quorum(locks.lock(NAME).await);
+    let votes = no_majority(locks.lock(NAME).await);
     let late = patient().nodes(fleet.servers.urls()).connect().await;
     for node in [0, 1] {
         assert!(fleet.servers[node].run(&["SCRIPT", "KILL"]).is_ok());
     }
 
     assert!(votes.to_string().contains("BUSY"), "{votes}");
-    assert!(matches!(late, Err(ConnectError::NoQuorum(_))), "it will pass: {late:?}");
+    assert!(matches!(late, Err(ConnectError::NoMajority(_))), "it will pass: {late:?}");
     until_all_vote(&locks).await;
 }
 
@@ -537,7 +538,7 @@ async fn a_master_that_becomes_a_replica_is_no_vote() {
         fleet.servers[node].run(&["REPLICAOF", "127.0.0.1", "1"]);
     }
 
-    let votes = no_quorum(locks.lock(NAME).await);
+    let votes = no_majority(locks.lock(NAME).await);
 
     assert!(votes.to_string().contains("READONLY"), "{votes}");
 }

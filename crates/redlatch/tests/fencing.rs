@@ -93,7 +93,7 @@ async fn a_poisoned_register_is_no_vote_and_is_named() {
     set_register(&fleet, 0, FencingToken::MAX);
     set_register(&fleet, 1, FencingToken::MAX);
 
-    let votes = support::no_quorum(locks.lock(NAME).wait(std::time::Duration::ZERO).await);
+    let votes = support::no_majority(locks.lock(NAME).wait(std::time::Duration::ZERO).await);
     locks.settled().await;
 
     assert!(votes.to_string().contains("FENCE no number is left"), "{votes}");
@@ -105,7 +105,7 @@ async fn a_hash_of_another_type_is_no_vote_and_leaves_no_key() {
     let (fleet, locks) = Fleet::with_locks(1).await;
     fleet.servers[0].run(&["LPUSH", "redlatch:node", "x"]);
 
-    let votes = support::no_quorum(locks.lock(NAME).wait(std::time::Duration::ZERO).await);
+    let votes = support::no_majority(locks.lock(NAME).wait(std::time::Duration::ZERO).await);
 
     assert!(votes.to_string().contains("WRONGTYPE"), "{votes}");
     assert_eq!(fleet.keys(), [""; 0]);
@@ -153,7 +153,7 @@ async fn a_grant_whose_second_round_ends_after_the_lease_is_refused() {
     }
     let late = locks.lock(NAME).min_validity(MS).await;
 
-    let refused = matches!(late, Err(LockError::TooSlow { .. } | LockError::NoQuorum { .. }));
+    let refused = matches!(late, Err(LockError::TooSlow { .. } | LockError::NoMajority { .. }));
     assert!(refused, "{late:?}");
     proxies.iter().for_each(Proxy::pass);
     locks.settled().await;

@@ -43,7 +43,7 @@ async fn locks_that_cannot_be_taken_are_told_to_their_callers_and_are_no_warning
 
     for _ in 0..10 {
         let refused = locks.lock("a").wait(SEC).await;
-        assert!(matches!(refused, Err(LockError::NoQuorum { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(LockError::NoMajority { .. })), "{refused:?}");
     }
 
     let warnings = log.warnings();
@@ -66,12 +66,12 @@ async fn a_node_that_may_not_vote_is_named_once_and_once_more_when_it_may() {
 
     let warnings = log.warnings();
     let [out, back] = warnings.as_slice() else { panic!("{warnings:#?}") };
-    assert!(out.contains("node is out") && out.contains("memory:2"), "{out}");
+    assert!(out.contains("node is quarantined") && out.contains("memory:2"), "{out}");
     assert!(back.contains("node is back") && back.contains("memory:2"), "{back}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_restarts_under_a_holder_is_out_until_it_votes_and_not_back_before() {
+async fn a_node_that_restarts_under_a_holder_is_quarantined_until_it_votes_and_not_back_before() {
     let (log, _here) = Log::of_this_thread();
     let nodes = Nodes::new(3);
     let locks = nodes.builder().connect().await.unwrap();
@@ -91,14 +91,14 @@ async fn a_node_that_restarts_under_a_holder_is_out_until_it_votes_and_not_back_
     assert!(guard.is_held());
     let [down, out] = meanwhile.as_slice() else { panic!("{meanwhile:#?}") };
     assert!(down.contains("node is down") && down.contains("memory:2"), "{down}");
-    assert!(out.contains("node is out") && out.contains("quarantined"), "{out}");
+    assert!(out.contains("node is quarantined"), "{out}");
     let later = log.warnings().split_off(2);
     let [back] = later.as_slice() else { panic!("{later:#?}") };
     assert!(back.contains("node is back") && back.contains("memory:2"), "{back}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_finds_a_node_out_is_a_warning_too() {
+async fn a_look_that_finds_a_node_quarantined_is_a_warning_too() {
     let (log, _here) = Log::of_this_thread();
     let nodes = Nodes::new(3);
     let locks = nodes.builder().connect().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_look_that_finds_a_node_out_is_a_warning_too() {
 
     let warnings = log.warnings();
     let [out] = warnings.as_slice() else { panic!("{warnings:#?}") };
-    assert!(out.contains("node is out") && out.contains("memory:1"), "{out}");
+    assert!(out.contains("node is quarantined") && out.contains("memory:1"), "{out}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,7 @@ async fn nodes_that_refuse_writes_do_not_vote_and_health_says_why() {
     let both = format!("{a}: unfit: it {full}; {b}: unfit: it {lonely}");
     assert_eq!(two.to_string(), format!("1 of 3 nodes vote; {both}"));
     let refused = locks.lock("a").wait(Duration::ZERO).await;
-    assert!(matches!(refused, Err(LockError::NoQuorum { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(LockError::NoMajority { .. })), "{refused:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ async fn a_service_may_start_before_its_servers() {
     server.kill();
     let locks = patient().node(server.url()).connect_lazy().unwrap();
     let nobody = locks.lock(NAME).await;
-    assert!(matches!(nobody, Err(LockError::NoQuorum { .. })), "{nobody:?}");
+    assert!(matches!(nobody, Err(LockError::NoMajority { .. })), "{nobody:?}");
 
     let waiting = tokio::spawn(locks.lock(NAME).wait(LIMIT).into_future());
     server.restart();
@@ -32,7 +32,7 @@ async fn without_the_guard_a_server_that_stands_twice_in_the_list_votes_once() {
 
     let refused = locks.lock(NAME).await;
 
-    let Err(LockError::NoQuorum { votes }) = refused else { panic!("{refused:?}") };
+    let Err(LockError::NoMajority { votes }) = refused else { panic!("{refused:?}") };
     let granted = votes.iter().filter(|node| matches!(node.vote, Vote::Numbered(_))).count();
     assert!(granted <= 1, "{votes}");
     assert!(votes.to_string().contains("the same server as"), "{votes}");

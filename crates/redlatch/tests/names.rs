@@ -11,7 +11,7 @@ use redlatch::{
 };
 use redlatch_testbed::{Proxy, Server};
 use std::{sync::Arc, time::Duration};
-use support::{Fleet, MS, NAME, SEC, held, in_time, no_quorum, until_all_vote, vouch};
+use support::{Fleet, MS, NAME, SEC, held, in_time, no_majority, until_all_vote, vouch};
 
 /// Three servers that production reaches by their own addresses, and a laptop by
 /// ports of its own that are forwarded to them.
@@ -53,7 +53,7 @@ impl Site {
     }
 }
 
-/// A server that forgets is out for longer than a test lasts.
+/// A server that forgets is quarantined for longer than a test lasts.
 fn guarded(nodes: impl IntoIterator<Item = String>) -> Builder {
     let builder = Locks::builder().nodes(nodes).max_ttl(60 * SEC).ttl(30 * SEC);
     builder.restart_guard(RestartGuard::On).node_timeout(3 * SEC).wait(Duration::ZERO)
@@ -163,7 +163,7 @@ async fn servers_that_a_laptop_claimed_are_taken_back_while_it_is_at_work() {
     }
 
     until_all_vote(&production.connect().await.unwrap()).await;
-    no_quorum(laptop.lock(NAME).await);
+    no_majority(laptop.lock(NAME).await);
 }
 
 #[tokio::test]

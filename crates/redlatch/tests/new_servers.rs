@@ -115,13 +115,14 @@ async fn the_command_for_new_servers_keeps_the_options_that_it_needs_to_reach_th
 }
 
 #[tokio::test]
-async fn a_node_that_answers_while_too_few_can_be_reached_is_not_said_to_grant_anything() {
+async fn a_node_that_answers_while_no_majority_can_be_reached_is_not_said_to_grant_anything() {
     let fleet = Fleet::of(3);
     fleet.servers.kill(&[1, 2]);
 
     let error = guarded(&fleet).connect().await.unwrap_err().to_string();
 
-    let first = format!("too few nodes can be reached: {}: answers; ", fleet.servers[0].url());
+    let first =
+        format!("no majority of the nodes can be reached: {}: answers; ", fleet.servers[0].url());
     assert!(error.starts_with(&first), "{error}");
 }
 

@@ -39,7 +39,7 @@ impl Rotation {
         self.server.run(&["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"]);
     }
 
-    /// Takes a lock and gives it back, until that works.
+    /// Takes a lock and releases it, until that works.
     async fn works(&self) {
         let guard = in_time(self.locks.lock("other").wait(LIMIT).into_future()).await.unwrap();
         in_time(guard.release()).await.unwrap();

@@ -35,7 +35,7 @@ mod support;
 use redlatch::{ExtendError, Fault, LockError, LockState, Locks, Lost, Released, Vote};
 use redlatch_testbed::{Direction, Proxy, Server, Servers};
 use std::time::{Duration, Instant};
-use support::{FOREIGN, Fleet, LIMIT, MS, NAME, SEC, held, in_time, no_quorum, patient, soon};
+use support::{FOREIGN, Fleet, LIMIT, MS, NAME, SEC, held, in_time, no_majority, patient, soon};
 
 /// Every node behind a network of its own.
 struct Networks {
@@ -169,11 +169,11 @@ async fn f5_an_outage_does_not_look_like_contention() {
     fleet.plant(0, NAME);
     fleet.servers.kill(&[1, 2]);
 
-    let votes = no_quorum(locks.lock(NAME).await);
+    let votes = no_majority(locks.lock(NAME).await);
     let tried = locks.try_lock(NAME).await;
 
     assert_eq!((votes.tally().granted, votes.tally().failed), (0, 2), "{votes}");
-    assert!(matches!(tried, Err(LockError::NoQuorum { .. })), "not the answer `held`: {tried:?}");
+    assert!(matches!(tried, Err(LockError::NoMajority { .. })), "not the answer `held`: {tried:?}");
 }
 
 #[tokio::test]
@@ -227,13 +227,13 @@ async fn f6_a_minority_that_grants_keeps_no_key() {
     let (fleet, locks) = Fleet::with_locks(5).await;
     fleet.servers.kill(&[2, 3, 4]);
 
-    no_quorum(locks.lock(NAME).await);
+    no_majority(locks.lock(NAME).await);
 
     soon("both are tidy", || (0..2).all(|node| fleet.servers[node].keys().is_empty())).await;
 }
 
 #[tokio::test]
-async fn f7_quorum_with_one_node_error_is_a_grant_and_leaves_nothing() {
+async fn f7_majority_with_one_node_error_is_a_grant_and_leaves_nothing() {
     let broken = Server::options().config("rename-command SET \"\"");
     let options = [Server::options(), broken, Server::options()];
     let fleet = Fleet { servers: Servers::start_each(options).unwrap() };
@@ -317,7 +317,7 @@ async fn f9_the_node_timeout_holds_for_commands_that_are_under_way() {
     let locks = networks.locks().await;
     networks.each(|proxy| proxy.hold(Direction::Requests));
 
-    let votes = no_quorum(in_time(locks.lock(NAME).node_timeout(200 * MS).into_future()).await);
+    let votes = no_majority(in_time(locks.lock(NAME).node_timeout(200 * MS).into_future()).await);
 
     assert_eq!(votes.tally().failed, 3, "{votes}");
     let timed_out = |vote: &Vote| matches!(vote, Vote::Failed(Fault::TimedOut(_)));
@@ -392,7 +392,7 @@ async fn f14_a_take_that_was_under_way_when_the_connection_broke_is_not_sent_aga
     soon("the take is carried out", || fleet.nodes_with(NAME) == 1).await;
     networks.each(Proxy::reset_all);
     networks.each(Proxy::pass);
-    let votes = no_quorum(in_time(caller).await.unwrap());
+    let votes = no_majority(in_time(caller).await.unwrap());
     in_time(locks.settled()).await;
 
     let disconnected = |vote: &Vote| matches!(vote, Vote::Failed(Fault::Disconnected(_)));

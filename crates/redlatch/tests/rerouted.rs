@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use support::{Fleet, MS, NAME, SEC, in_time, no_quorum, soon, vouch};
+use support::{Fleet, MS, NAME, SEC, in_time, no_majority, soon, vouch};
 use tokio::task::JoinSet;
 
 /// Three servers, and the network in front of them.
@@ -22,7 +22,7 @@ struct Site {
 }
 
 impl Site {
-    /// All servers may vote. One that forgets is out for longer than a test
+    /// All servers may vote. One that forgets is quarantined for longer than a test
     /// lasts.
     async fn new() -> Self {
         Site::with_names(["", "", ""]).await
@@ -75,11 +75,11 @@ fn cause(votes: &Votes) -> Option<Cause> {
     }
 }
 
-/// The votes by which the first node is out: a connection that was just reset
+/// The votes by which the first node is quarantined: a connection that was just reset
 /// fails once before it says so.
 async fn out(locks: &Locks) -> Votes {
     loop {
-        let votes = no_quorum(locks.lock(NAME).await);
+        let votes = no_majority(locks.lock(NAME).await);
         if cause(&votes).is_some() {
             return votes;
         }
@@ -112,7 +112,7 @@ async fn a_lease_is_lost_when_one_server_is_left_under_two_names() {
     in_time(guard.lost()).await;
 }
 
-/// The server is out, and has the key that was planted there again.
+/// The server is quarantined, and has the key that was planted there again.
 #[tokio::test]
 async fn a_lease_is_lost_when_one_server_that_forgot_is_left_under_two_names() {
     let site = Site::new().await;
@@ -234,7 +234,7 @@ async fn no_command_is_cut_off_by_dialling_again() {
     let all_answered = async {
         for number in 32.. {
             let Some(attempted) = attempts.join_next().await else { break };
-            let votes = no_quorum(attempted.unwrap());
+            let votes = no_majority(attempted.unwrap());
             assert_eq!(cause(&votes), Some(site.other_node()), "{votes}");
             if route.connections() < enough {
                 attempt(&mut attempts, number);

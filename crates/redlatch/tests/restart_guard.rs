@@ -13,11 +13,11 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use support::{Fleet, LIMIT, MS, NAME, SEC, no_quorum, soon, vouch};
+use support::{Fleet, LIMIT, MS, NAME, SEC, no_majority, soon, vouch};
 
 const TTL: Duration = Duration::from_secs(2);
 const SKEW: Duration = Duration::from_secs(1);
-/// `max_ttl` and `skew`: how long a node is out.
+/// `max_ttl` and `skew`: how long a node is quarantined.
 const WINDOW: Duration = Duration::from_secs(3);
 
 fn guarded(urls: impl IntoIterator<Item = String>) -> Builder {
@@ -85,7 +85,7 @@ async fn fault_1_a_server_that_comes_back_empty_does_not_vote_and_leases_go_on()
 fn failed_or_held(result: Result<Guard, LockError>) -> Votes {
     match result {
         Err(
-            LockError::NoQuorum { votes }
+            LockError::NoMajority { votes }
             | LockError::Quarantined { votes, .. }
             | LockError::Held { votes },
         ) => votes,
@@ -94,7 +94,7 @@ fn failed_or_held(result: Result<Guard, LockError>) -> Votes {
 }
 
 #[tokio::test]
-async fn fault_2_a_server_of_the_quorum_that_restarts_in_a_loop_lets_nobody_in() {
+async fn fault_2_a_server_of_the_majority_that_restarts_in_a_loop_lets_nobody_in() {
     let (fleet, builder) = admitted(Fleet::of(3)).await;
     let (holder, other) = (builder.clone().connect().await.unwrap(), builder.connect().await);
     let (guard, other) = (holder.lock(NAME).await.unwrap(), other.unwrap());
@@ -145,7 +145,7 @@ async fn fault_4_an_old_dump_is_forgetting() {
 }
 
 #[tokio::test]
-async fn fault_5_a_flush_takes_the_server_out_and_no_number_falls_back() {
+async fn fault_5_a_flush_quarantines_the_server_and_no_number_falls_back() {
     let (fleet, builder) = admitted(Fleet::of(3)).await;
     let locks = builder.clone().connect().await.unwrap();
     let mut last = number(&locks).await;
@@ -274,7 +274,7 @@ async fn fault_12_a_connection_that_slept_over_the_change_of_roles_casts_no_vote
     let result = locks.lock(NAME).await;
     fleet.servers.thaw(&[1]);
 
-    let Err(LockError::NoQuorum { votes }) = result else { panic!("{result:?}") };
+    let Err(LockError::NoMajority { votes }) = result else { panic!("{result:?}") };
     assert!(votes.to_string().contains("changed its role"), "{votes}");
 }
 
@@ -291,7 +291,7 @@ async fn comes_back_as_its_copy(node: &Server, copy: &Server) {
 }
 
 #[tokio::test]
-async fn a_server_that_restarts_while_it_is_out_is_watched_anew() {
+async fn a_server_that_restarts_while_it_is_quarantined_is_watched_anew() {
     let (fleet, builder) = admitted(Fleet::of(3)).await;
     let _locks = builder.clone().connect().await.unwrap();
     fleet.servers[0].run(&["FLUSHALL"]);
@@ -523,7 +523,8 @@ fn number_of(fleet: &Fleet) -> Option<u64> {
 
 /// What was planted on the node meanwhile is in the other database.
 #[tokio::test]
-async fn fault_5_a_database_that_was_away_while_the_server_was_marked_is_out_when_it_is_back() {
+async fn fault_5_a_database_that_was_away_while_the_server_was_marked_is_quarantined_when_it_is_back()
+ {
     let (fleet, builder) = admitted(Fleet::of(3)).await;
     let locks = builder.clone().connect().await.unwrap();
     let swap = || drop(fleet.servers[0].run(&["SWAPDB", "0", "1"]));
@@ -701,7 +702,7 @@ async fn one_server_has_no_guard_unless_it_is_asked_for() {
 
     assert!(builder.clone().connect().await.unwrap().lock(NAME).await.is_ok());
     let locks = builder.restart_guard(RestartGuard::On).connect().await.unwrap();
-    assert_eq!(quarantined(&no_quorum(locks.lock("other").await)), [0]);
+    assert_eq!(quarantined(&no_majority(locks.lock("other").await)), [0]);
 }
 
 #[tokio::test]

@@ -148,7 +148,8 @@ async fn the_metrics_are_those_that_are_documented() {
     break_nodes(&locks, &servers, &prometheus).await;
     drop(locks);
     for server in &servers {
-        let out = format!("redlatch_client_node_out{{node=\"{}\",why=\"down\"}}", server.url());
+        let out =
+            format!("redlatch_client_node_not_voting{{node=\"{}\",why=\"down\"}}", server.url());
         reaches(&prometheus, &out, "0").await; // no client is left
     }
 
@@ -183,8 +184,9 @@ async fn quarantine(prometheus: &PrometheusHandle) -> Vec<String> {
     assert!(matches!(refused, Err(LockError::Quarantined { .. })), "{refused:?}");
     let urls = fleet.servers.urls();
     for url in &urls {
-        let out = format!("redlatch_client_node_out{{node=\"{url}\",why=\"quarantined\"}} 1");
-        // A node that was first found silent is seen to be out when it is asked again.
+        let out =
+            format!("redlatch_client_node_not_voting{{node=\"{url}\",why=\"quarantined\"}} 1");
+        // A node that was first found silent is seen to be quarantined when it is asked again.
         let asked = async {
             while !prometheus.render().lines().any(|line| line == out) {
                 let _ = locks.try_lock(NAME).await;
@@ -230,8 +232,9 @@ async fn break_nodes(locks: &Locks, servers: &Servers, prometheus: &PrometheusHa
     // Short, so that the client soon has nothing left to undo where it cannot.
     let attempt = || locks.try_lock(NAME).ttl(3 * SEC).node_timeout(500 * MS);
     let down = attempt().await;
-    assert!(matches!(down, Err(LockError::NoQuorum { .. })), "{down:?}");
-    let out = format!("redlatch_client_node_out{{node=\"{}\",why=\"down\"}}", servers[1].url());
+    assert!(matches!(down, Err(LockError::NoMajority { .. })), "{down:?}");
+    let out =
+        format!("redlatch_client_node_not_voting{{node=\"{}\",why=\"down\"}}", servers[1].url());
     let deadline = std::time::Instant::now() + LIMIT;
     // A node that flaps is reported at most every few seconds.
     while value(&prometheus.render(), &out) == "0" {

@@ -7,7 +7,7 @@ mod support;
 use redlatch::{Builder, Cause, ConnectError, Locks, RestartGuard, Vote, Votes};
 use redlatch_testbed::{Direction, Proxy, Server};
 use std::time::Duration;
-use support::{Fleet, MS, NAME, SEC, no_quorum, patient, soon, vouch};
+use support::{Fleet, MS, NAME, SEC, no_majority, patient, soon, vouch};
 
 /// Clients with the guard of all servers.
 fn guarded(fleet: &Fleet) -> Builder {
@@ -45,11 +45,11 @@ async fn fault_47_a_client_of_one_node_gets_no_more_votes_once_others_count_thre
     vouch(&guarded(&fleet)).await;
     tokio::time::sleep(150 * MS).await; // as long as an answer counts
 
-    let votes = no_quorum(one.lock(NAME).await);
+    let votes = no_majority(one.lock(NAME).await);
     assert!(matches!(cause(&votes), Some(Cause::Disagrees(Some(_)))), "{votes}");
     one.settled().await;
     fleet.is_tidy_soon().await;
-    let again = no_quorum(one.lock(NAME).await);
+    let again = no_majority(one.lock(NAME).await);
     assert!(matches!(cause(&again), Some(Cause::Disagrees(Some(_)))), "{again}");
 }
 
@@ -92,7 +92,7 @@ async fn fault_47_a_node_that_others_only_watch_so_far_casts_no_vote() {
 
     assert!(matches!(&refused, ConnectError::Disagree(_)), "{refused}");
     tokio::time::sleep(150 * MS).await;
-    let votes = no_quorum(early.lock(NAME).await);
+    let votes = no_majority(early.lock(NAME).await);
     assert_eq!(cause(&votes), Some(Cause::Watched), "{votes}");
 }
 

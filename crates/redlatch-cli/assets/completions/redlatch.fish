@@ -33,7 +33,7 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "release" -d 'Rele
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Shows who holds a lock, node by node, and who waits for it, without taking it'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks of Redlatch that are held: by whom, since when, and how many wait for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Checks every node and reports what could cause trouble'
-complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for nodes that are quarantined, or vouches for them'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for quarantined nodes, or vouches for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "log" -d 'Says what came of every attempt: why a job did not run last night'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "top" -d 'Shows nodes, locks and what is wrong, live'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "web" -d 'Serves what `top` shows as a web page, live'
@@ -225,7 +225,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s h -l help -d '
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l listen -d 'The address to listen at; port 0 is any free one' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l host -d 'A host name by which browsers may ask, besides localhost and IP addresses; repeat it for each' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l every -d 'How often the page looks at the nodes, however many look at the page' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l allow-release-with -d 'Lets those who have the token in this file take locks away from their holders' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l allow-release-with -d 'Lets those who have the password in this file take locks away from their holders' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node -d 'A server that votes; repeat this option for each server' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l nodes-required -d 'Fails if fewer nodes than this are named [default: REDLATCH_NODES_REQUIRED, or any number]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F

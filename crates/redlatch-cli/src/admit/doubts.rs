@@ -63,12 +63,12 @@ pub(super) async fn ask_to_replace(
     }
     let (doubts, out) = (doubts.join("; "), out.join(", "));
     let question = format!(
-        "Take {out} from the clients with other settings? They lose their locks when too few nodes \
-         are left to them. If this host's settings are wrong, correct them instead.",
+        "Take {out} from the clients with other settings? They lose their locks when they have no \
+         majority left. If this host's settings are wrong, correct them instead.",
     );
     let unasked = format!(
-        "{doubts}; clients with other settings would lose {out}, and their locks when too few nodes \
-         are left to them; give all clients the same settings, or add --yes if the change is meant \
+        "{doubts}; clients with other settings would lose {out}, and their locks when they have no \
+         majority left; give all clients the same settings, or add --yes if the change is meant \
          for all of them",
     );
     confirm(&question, &unasked)

@@ -3,7 +3,7 @@
 //! In:  the nodes' standings, and what they report.
 //! Out: a line for each node, and an error if one of those that were named does not vote.
 
-use super::{cause_for, disagrees, may_vote, node_json, out_for, remedy};
+use super::{cause_for, disagrees, may_vote, node_json, quarantined_for, remedy};
 use crate::{
     doctor::refusing,
     exit::Exit,
@@ -53,8 +53,8 @@ impl<'a> Seen<'a> {
         if words.is_empty() {
             return Ok(Exit::Done);
         }
-        say.say(&Event::failed(words.join("; "), Exit::TooFewNodes));
-        Ok(Exit::TooFewNodes)
+        say.say(&Event::failed(words.join("; "), Exit::NoMajority));
+        Ok(Exit::NoMajority)
     }
 
     /// Says how many of these nodes may not vote, if any.
@@ -129,7 +129,7 @@ impl<'a> Seen<'a> {
                 // A client that one node refuses begins the time of no other.
                 let is_refused = self.conflicts().next().is_some();
                 let reports: &[_] = if is_refused { &[] } else { &self.reports };
-                let out = out_for(&node.node, quarantine, reports);
+                let out = quarantined_for(&node.node, quarantine, reports);
                 paint.yellow(&format!("{out}: {cause}{other}"))
             }
             Standing::Failed(fault) => paint.red(&failed_text(fault)),

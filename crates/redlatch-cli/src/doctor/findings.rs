@@ -182,7 +182,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Too few nodes may vote. The first of all findings.
+/// No majority may vote. The first of all findings.
 fn outage(evidence: &Evidence<'_>) -> Option<Finding> {
     if evidence.has_majority() {
         return None;
@@ -346,7 +346,7 @@ fn taken(out: &str, name: &str, at: usize, evidence: &Evidence<'_>) -> Finding {
             format!("{out}: {others} began to take it, and stopped halfway"),
             format!("take it back: {back}"),
         ),
-        Some(Taking::UnderWay) => (
+        Some(_) => (
             format!("{out}: it is being taken by {others}"),
             format!(
                 "if that is meant, give this host their settings; if not, take it back: {back}"
@@ -399,7 +399,7 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
                 let words = format!("{forgets}: others can take locks that are still held");
                 Finding::warning(words).fix("CONFIG SET appendonly yes, and appendfsync always")
             }
-            RestartGuard::On | RestartGuard::Strict => {
+            _ => {
                 let window = show(evidence.agreement.window());
                 Finding::note(format!("{forgets}: it does not vote for {window} then"))
             }

@@ -21,12 +21,12 @@ const DESCRIBED: [(&str, &str, &str); 10] = [
     (STANDING, "gauge", "1 for the standing that a node has."),
     (ROUND_TRIP, "gauge", "How long a node takes to answer one question."),
     (CLOCK, "gauge", "How far a node's clock is ahead of this machine's."),
-    (MAJORITY, "gauge", "1 if enough nodes vote for a lock to be taken."),
+    (MAJORITY, "gauge", "1 if a majority of the nodes votes: locks can be taken."),
     (HELD, "gauge", "Locks that a majority of the nodes has."),
     (
         UNCLEAR,
         "gauge",
-        "Locks that some nodes have, but too few answered to tell whether they are held or free.",
+        "Locks that some nodes have, but no majority tells whether they are held or free.",
     ),
     (OLDEST, "gauge", "For how long this exporter has seen the oldest lock with the same owner."),
     (WAITERS, "gauge", "Clients that wait in line for a lock, over all locks."),
@@ -58,7 +58,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     metrics.text(&DESCRIBED)
 }
 
-/// If too few nodes tell their locks, nothing is said of them: zero would be a lie.
+/// If no majority tells its locks, nothing is said of them: zero would be a lie.
 fn locks(metrics: &mut Metrics, snapshot: &Snapshot) {
     let listed = snapshot.nodes.iter().filter(|node| node.lists).count();
     metrics.set(LISTED, &[], number(listed));

@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     /// could see.
     Unseen,
     /// A node went down, or into quarantine, or restarted.
-    Out,
+    Trouble,
     /// A node may vote again.
     Back,
 }
@@ -68,15 +68,15 @@ pub(super) fn changes(before: &Snapshot, now: &Snapshot, outage: bool) -> Vec<Ch
 fn of_node(was: &Node, node: &Node) -> Option<(Kind, String)> {
     if was.standing == node.standing {
         let words = "restarted: it may have forgotten locks";
-        return node.has_restarted(was).then(|| (Kind::Out, words.to_owned()));
+        return node.has_restarted(was).then(|| (Kind::Trouble, words.to_owned()));
     }
     let reason = node.reason.as_deref().unwrap_or_default();
     Some(match node.standing {
         Stands::Admitted => (Kind::Back, "admitted again".into()),
-        Stands::Quarantined => (Kind::Out, format!("quarantined: {reason}")),
-        Stands::Refusing => (Kind::Out, reason.into()),
-        Stands::Down => (Kind::Out, format!("down: {reason}")),
-        Stands::Unusable => (Kind::Out, format!("cannot be used: {reason}")),
+        Stands::Quarantined => (Kind::Trouble, format!("quarantined: {reason}")),
+        Stands::Refusing => (Kind::Trouble, reason.into()),
+        Stands::Down => (Kind::Trouble, format!("down: {reason}")),
+        Stands::Unusable => (Kind::Trouble, format!("cannot be used: {reason}")),
     })
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Lock {
     pub(crate) first_seen: Instant,
     #[serde(rename = "seen_ms", serialize_with = "whole_millis")]
     pub(crate) seen: Duration,
-    /// How many wait in line for it; `None` if too few nodes tell.
+    /// How many wait in line for it; `None` if no majority tells.
     pub(crate) waiters: Option<usize>,
     /// The holder's fencing token, or a later one.
     pub(crate) fencing_token: Option<u64>,
@@ -66,7 +66,7 @@ pub(crate) enum State {
     /// Nobody has it, though a minority of the nodes still has a key: an attempt is in
     /// progress, its holder lost it, or a forced release did not reach that node.
     Free,
-    /// None of these: too few nodes tell.
+    /// None of these: no majority tells.
     Unclear,
 }
 
@@ -109,7 +109,7 @@ impl Lock {
     }
 }
 
-/// Locks that only a minority of the nodes has, although enough nodes were asked. What is
+/// Locks that only a minority of the nodes has, although a majority was asked. What is
 /// seen like that for the first time is an attempt in progress.
 pub(super) fn on_few_nodes(locks: &[Lock], nodes: usize) -> Option<Finding> {
     let is_on_few = |lock: &&Lock| lock.state.is_on_few() && !lock.seen.is_zero();

@@ -105,11 +105,11 @@ impl Looker {
                 has_begun = facts.map(|facts| !is_unbegun(&out, facts));
                 // A client that one node refuses begins the time of no other.
                 let is_refused = causes.iter().any(Cause::is_conflict);
-                let out_for = match facts.filter(|_| !is_refused) {
+                let quarantined_for = match facts.filter(|_| !is_refused) {
                     Some(facts) => for_now(&out, facts),
                     None => for_another(&out),
                 };
-                let finding = Finding::warning(format!("{out_for}: {cause}"));
+                let finding = Finding::warning(format!("{quarantined_for}: {cause}"));
                 let ours = Some(self.observer.agreement()).filter(|_| other.is_none());
                 let other = other.map_or(String::new(), |other| format!("{other}; "));
                 let remedy = remedy(ours, causes, &out.cause, (&node.node, &self.typed));
@@ -169,7 +169,7 @@ fn seen(lock: &Listed, at: Instant, time: SystemTime) -> Lock {
         LockState::Held { remaining, .. } => (State::Held, remaining),
         LockState::Reserved { remaining, .. } => (State::Reserved, remaining),
         LockState::Free => (State::Free, None),
-        LockState::Unclear(_) => (State::Unclear, None),
+        _ => (State::Unclear, None),
     };
     let fencing_token = match lock.state {
         LockState::Held { fencing_token, .. } => fencing_token.map(FencingToken::get),

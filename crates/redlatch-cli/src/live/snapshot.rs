@@ -41,7 +41,7 @@ pub(crate) struct Snapshot {
     /// By name. JSON has them where it is told which: there may be very many.
     #[serde(skip)]
     pub(crate) locks: Vec<Lock>,
-    /// How many of them are held; like the next three, `None` if too few nodes tell.
+    /// How many of them are held; like the next three, `None` if no majority tells.
     pub(crate) held: Option<usize>,
     /// How many wait in line for one.
     pub(crate) waiting: Option<usize>,
@@ -57,7 +57,7 @@ pub(crate) struct Snapshot {
     /// All losses, whether or not they are told now.
     #[serde(skip)]
     counted: Option<Losses>,
-    /// While too few nodes tell: the locks as they were when enough told.
+    /// While no majority tells: the locks as they were when one did.
     #[serde(skip)]
     before_outage: Option<Arc<[Lock]>>,
 }
@@ -119,14 +119,14 @@ impl Snapshot {
         snapshot
     }
 
-    /// Whether locks may have come and gone unseen between then and now: too few nodes told,
+    /// Whether locks may have come and gone unseen between then and now: no majority told,
     /// or have kept what they knew.
     fn is_cut_off_from(&self, nodes: &[Node]) -> bool {
         let has_kept = |(node, before): &(&Node, &Node)| node.has_kept(before);
         !self.is_complete || nodes.iter().zip(&self.nodes).filter(has_kept).count() < self.majority
     }
 
-    /// All locks, as they were when enough nodes last told theirs; `None` if they never have.
+    /// All locks, as they were when a majority last told theirs; `None` if they never have.
     pub(super) fn known(&self) -> Option<&[Lock]> {
         if self.is_complete { Some(&self.locks) } else { self.before_outage.as_deref() }
     }
@@ -149,7 +149,7 @@ impl Snapshot {
                 format!("no lock can be taken: {votes} of {nodes} nodes may vote, {majority} must");
             self.findings.push(Finding::problem(words));
         } else if !self.is_complete {
-            let words = "too few nodes tell their locks: some may be missing here";
+            let words = "no majority of the nodes tells its locks: some may be missing here";
             self.findings.push(Finding::warning(words));
         } else {
             self.findings.extend(on_few_nodes(&self.locks, nodes));

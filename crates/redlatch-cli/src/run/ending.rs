@@ -63,7 +63,7 @@ async fn told_to_end(line: &mut FrontLink) -> Option<Signal> {
 
 /// Releases the lock, or what is left of it, and returns the exit status. If the lock
 /// was gone too early, the command ran without it, even if no renewal noticed.
-pub(super) async fn give_back(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
+pub(super) async fn release(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
     let has_run = matches!(exit, Exit::Code(_) | Exit::Signal(_));
     let is_full = has_run && !guard.is_held() && matches!(guard.lost().await, Lost::MaxHold);
     let too_soon = has_run && !is_full && !guard.ends_in().is_zero();

@@ -12,7 +12,7 @@ use super::{
     Plan,
     boot_time::BootTime,
     course::{Act, Cause, Course, Event as Happening, FRONT_DIED},
-    ending::{give_back, linger},
+    ending::{linger, release},
     family::PATIENCE,
     front_link::FrontLink,
     health::{Health, Renewals},
@@ -177,7 +177,7 @@ async fn hold(
             not_started.say(plan)
         }
     };
-    let exit = give_back(plan, guard, exit).await;
+    let exit = release(plan, guard, exit).await;
     health.report_last(plan).await;
     exit
 }

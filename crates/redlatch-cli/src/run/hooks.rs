@@ -56,7 +56,7 @@ struct Call {
     event: String,
     reason: String,
     exit: u8,
-    token: Option<u64>,
+    fencing_token: Option<u64>,
     waited_ms: u64,
     votes: Option<String>,
 }
@@ -94,7 +94,7 @@ impl Hooks {
             event: name.into(),
             reason: event.trouble().unwrap_or_default().chars().take(LONGEST).collect(),
             exit: exit.code(),
-            token: known.token,
+            fencing_token: known.fencing_token,
             waited_ms: known.waited_ms,
             votes: known.votes,
         };
@@ -123,7 +123,7 @@ impl Hooks {
             }
             let Some(command) = self.command(&call.event) else { continue };
             // Only the holder has seen the votes and the grant.
-            facts::granted(call.waited_ms, call.token);
+            facts::granted(call.waited_ms, call.fencing_token);
             facts::voted(call.votes.clone());
             match spawn(command, &call, plan, original) {
                 Ok(child) => running.push(Hook { event: call.event, child, since: Instant::now() }),
@@ -214,7 +214,7 @@ fn spawn(command: &OsStr, call: &Call, plan: &Plan, original: Original) -> io::R
         ("REDLATCH_EXIT", Some(call.exit.to_string())),
         ("REDLATCH_WAITED_MS", Some(call.waited_ms.to_string())),
         ("REDLATCH_VOTES", call.votes.clone()),
-        ("REDLATCH_FENCING_TOKEN", call.token.map(|token| token.to_string())),
+        ("REDLATCH_FENCING_TOKEN", call.fencing_token.map(|token| token.to_string())),
         // That of a lock around this one is not the hook's.
         ("REDLATCH_LOCK_TOKEN", None),
         ("REDLATCH_USABLE_UNTIL", None),

@@ -217,7 +217,7 @@ fn recent(snapshot: &Snapshot, most: usize) -> Vec<Line> {
 
 fn change(change: &Change) -> Line {
     let style = match change.kind {
-        Kind::Lost | Kind::Unseen | Kind::Out => Style::Bad,
+        Kind::Lost | Kind::Unseen | Kind::Trouble => Style::Bad,
         Kind::Back => Style::Good,
         Kind::Taken | Kind::Freed => Style::Plain,
     };
@@ -282,10 +282,10 @@ const HELP: &str = "
   lost 0 to 2    two were gone after an outage: released or lost, nobody could see
   FOR            how long its holder has had it; > if only we have watched it
   WAITING        how many wait in line for it
-  ?              not known: too few nodes tell
+  ?              not known without a majority
   ENDS IN        if nobody renews it; `run` renews its lock all the time
   free           a majority of the nodes does not have it; some still do
-  unclear        only a minority of the nodes has it, and too few others tell
+  unclear        only a minority of the nodes has it, and no majority denies it
 
   redlatch doctor says more about nodes, redlatch log about past jobs.
 ";

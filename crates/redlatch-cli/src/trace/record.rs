@@ -37,7 +37,7 @@ pub(crate) struct Record {
     pub(crate) votes: Option<String>,
     /// The fencing token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
     /// How the command ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<End>,
@@ -100,7 +100,7 @@ pub(crate) enum Outcome {
     Waiting,
     /// Another owner has it.
     Held,
-    TooFewNodes,
+    NoMajority,
     /// `extend`, `release`: it is no longer ours.
     Lost,
     /// A signal ended the wait.
@@ -148,7 +148,7 @@ impl Ending {
             Ending::Ended(End::NotStarted)
             | Ending::NotRun(Outcome::Failed | Outcome::Granted | Outcome::Waiting) => "failed",
             Ending::NotRun(Outcome::Held) => "held",
-            Ending::NotRun(Outcome::TooFewNodes) => "too-few-nodes",
+            Ending::NotRun(Outcome::NoMajority) => "no-majority",
             Ending::NotRun(Outcome::Interrupted) => "interrupted",
         }
     }
@@ -220,7 +220,7 @@ impl Record {
     pub(crate) fn joined(self, other: Record) -> Record {
         let (mut later, earlier) =
             if self.stage() > other.stage() { (self, other) } else { (other, self) };
-        later.token = later.token.or(earlier.token);
+        later.fencing_token = later.fencing_token.or(earlier.fencing_token);
         later.votes = later.votes.take().or(earlier.votes);
         if later.waited_ms == 0 {
             later.waited_ms = earlier.waited_ms;

@@ -15,10 +15,10 @@ pub(crate) fn sentence(record: &Record) -> String {
         (Task::Acquire, _) => format!("acquire: not locked{}", because(record)),
         (Task::Extend, _) => format!("extend: not extended{}", because(record)),
         // Its reason says that it is not known.
-        (Task::Release, Outcome::TooFewNodes) => format!("release{}", because(record)),
+        (Task::Release, Outcome::NoMajority) => format!("release{}", because(record)),
         (Task::Release, _) => format!("release: not released{}", because(record)),
         // Some nodes may have let it go.
-        (Task::ForceRelease, Outcome::TooFewNodes) => {
+        (Task::ForceRelease, Outcome::NoMajority) => {
             format!("release --force by {}{}", record.user, because(record))
         }
         (Task::ForceRelease, _) => {
@@ -35,7 +35,7 @@ pub(crate) fn sentence(record: &Record) -> String {
     if let Some(exit) = record.exit.filter(is_told) {
         let _ = write!(words, "; exit {exit}");
     }
-    if let Some(token) = record.token {
+    if let Some(token) = record.fencing_token {
         let _ = write!(words, "; fencing token {token}");
     }
     words

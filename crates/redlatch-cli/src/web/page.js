@@ -97,7 +97,7 @@ function showVerdict(seen) {
 
 function showNumbers(seen) {
   const { lost, unseen, since } = seen.losses ?? {};
-  // Too few nodes tell, or this is the first look.
+  // No majority tells, or this is the first look.
   const unknown = seen.is_complete ? "–" : "?";
   const numbers = [
     ["Locks held", seen.held ?? "?", !seen.is_complete],
@@ -203,7 +203,7 @@ function showLocks(seen) {
     cell(row, 5, `${lock.nodes} of ${seen.nodes.length}`, `number wide${isPartial ? " warn-text" : ""}`);
   });
   const shown = locks.length;
-  set(byId("more"), seen.total === 0 ? (seen.is_complete ? "No locks." : "Locks are not known: too few nodes tell.")
+  set(byId("more"), seen.total === 0 ? (seen.is_complete ? "No locks." : "Locks are not known without a majority.")
     : shown < seen.matching ? `${shown} of ${seen.matching} are shown. Filter to find others.`
     : state.filter ? `${seen.matching} of ${seen.total} match.` : "");
 }
@@ -285,7 +285,7 @@ function says(node) {
 function showLine(lock) {
   const isKnown = lock.waiters !== null;
   byId("line").hidden = isKnown && lock.waiters === 0;
-  set(byId("line-title"), `Waiting in line: ${isKnown ? lock.waiters : "not known, too few nodes tell"}`);
+  set(byId("line-title"), `Waiting in line: ${isKnown ? lock.waiters : "not known without a majority"}`);
   const items = (lock.line ?? []).map((waiter) => {
     const words = [waiter.owner ?? "a client that did not say who it is", detailsOf(waiter), `since ${clock(new Date(waiter.since))}`];
     return make("li", words.filter(Boolean).join(" · "));
@@ -319,8 +319,8 @@ async function showLock() {
 // What is typed is meant for the holder that was shown while it was typed.
 function showing(grants) {
   const isOther = state.grants !== null && state.grants.join() !== grants.join();
-  if (isOther && byId("token").value !== "") {
-    byId("token").value = "";
+  if (isOther && byId("password").value !== "") {
+    byId("password").value = "";
     set(byId("released"), "It has changed hands while you typed. Look again.");
   }
   state.grants = grants;
@@ -328,13 +328,13 @@ function showing(grants) {
 
 async function release(event) {
   event.preventDefault();
-  const token = byId("token").value;
-  byId("token").value = "";
+  const password = byId("password").value;
+  byId("password").value = "";
   set(byId("released"), "Releasing …");
   try {
     const answer = await ask("/release", {
       method: "POST",
-      headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+      headers: { "Content-Type": "application/json", Authorization: `Bearer ${password}` },
       body: JSON.stringify({ id: state.open, grants: state.grants }),
     });
     set(byId("released"), await said(answer));
@@ -348,5 +348,5 @@ makeHead();
 byId("filter").addEventListener("input", (event) => { state.filter = event.target.value; poll(); });
 byId("release").addEventListener("submit", release);
 byId("close").addEventListener("click", () => byId("lock").close());
-byId("lock").addEventListener("close", () => { state.open = null; byId("token").value = ""; });
+byId("lock").addEventListener("close", () => { state.open = null; byId("password").value = ""; });
 poll();

@@ -1,4 +1,4 @@
-//! Forced releases, for those who have the token.
+//! Forced releases, for those who have the password.
 
 use crate::{
     cli::WebArgs,
@@ -23,13 +23,13 @@ use std::{
 };
 use subtle::ConstantTimeEq as _;
 
-/// A token that is shorter could be guessed.
+/// A password that is shorter could be guessed.
 const SHORTEST: usize = 16;
 const LONGEST: u64 = 1024;
 
 /// Who may release locks, and where that is recorded.
 pub(super) struct Releases {
-    token: String,
+    password: String,
     place: Place,
     say: Say,
 }
@@ -55,20 +55,20 @@ impl Wish {
 impl Releases {
     pub(super) fn new(path: &Path, args: &WebArgs, say: Say) -> Result<Self, Failure> {
         let refused = |words: String| Failure::new(Exit::Failed, words);
-        let token = read(path).map_err(|why| {
-            refused(format!("the token file {} cannot be used: {why}", path.display()))
+        let password = read(path).map_err(|why| {
+            refused(format!("the password file {} cannot be used: {why}", path.display()))
         })?;
         let config = Config::load(args.place.config.as_deref());
         let config = config.map_err(|error| refused(error.to_string()))?;
         let place = Place::new(&args.trace, &config).map_err(refused)?;
-        Ok(Releases { token, place, say })
+        Ok(Releases { password, place, say })
     }
 
     pub(super) async fn answer(&self, question: &Question, observer: &Observer) -> Answer {
         let given = question.bearer.as_deref().unwrap_or_default();
         // Takes as long, however much of it is right.
-        if !bool::from(self.token.as_bytes().ct_eq(given.as_bytes())) {
-            return Answer::text("401 Unauthorized", "this is not the token");
+        if !bool::from(self.password.as_bytes().ct_eq(given.as_bytes())) {
+            return Answer::text("401 Unauthorized", "this is not the password");
         }
         let Some((name, grants)) = Wish::read(&question.body) else {
             return Answer::text("400 Bad Request", "this cannot be read");
@@ -109,24 +109,24 @@ impl Releases {
     }
 }
 
-/// Reads the token, which nobody else may be able to.
+/// Reads the password, which nobody else may be able to.
 fn read(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err("others can read it; chmod 600".into());
     }
-    let mut token = String::new();
-    file.take(LONGEST).read_to_string(&mut token).map_err(|error| error.to_string())?;
-    let token = token.trim();
-    if token.len() < SHORTEST {
+    let mut password = String::new();
+    file.take(LONGEST).read_to_string(&mut password).map_err(|error| error.to_string())?;
+    let password = password.trim();
+    if password.len() < SHORTEST {
         return Err(format!(
             "it is too short, and could be guessed: write at least {SHORTEST} characters into it, \
              like those of `openssl rand -hex 16`"
         ));
     }
-    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if !password.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("it must be one line of letters, digits and punctuation".into());
     }
-    Ok(token.to_owned())
+    Ok(password.to_owned())
 }

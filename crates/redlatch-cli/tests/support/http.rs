@@ -38,15 +38,16 @@ pub fn get(port: u16, target: &str) -> Answer {
     send(port, &format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"))
 }
 
-/// Posts JSON as a page would, with a token if there is one.
-pub fn post(port: u16, target: &str, token: Option<&str>, body: &str) -> Answer {
-    let token = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
+/// Posts JSON as a page would, with a password if there is one.
+pub fn post(port: u16, target: &str, password: Option<&str>, body: &str) -> Answer {
+    let password =
+        password.map_or(String::new(), |password| format!("Authorization: Bearer {password}\r\n"));
     let length = body.len();
     send(
         port,
         &format!(
             "POST {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n\
-             Content-Type: application/json\r\n{token}Content-Length: {length}\r\n\r\n{body}"
+             Content-Type: application/json\r\n{password}Content-Length: {length}\r\n\r\n{body}"
         ),
     )
 }

@@ -14,11 +14,11 @@ use crate::{
     line::{InLine, LOOK, Place, Then, Waiter},
     moment::{Moment, Now},
     mutant::{self, Mutant},
-    quorum::{Ballot, Verdict, Vote},
     release::Undo,
     resource::Resources,
     retry::Backoff,
     token::{Entropy, Token},
+    vote::{Ballot, Verdict, Vote},
 };
 use alloc::boxed::Box;
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! Watches the nodes that may not vote, and admits them when they may.
 //!
 //! Works in phases: look at all nodes, which changes nothing; leave a mark on
-//! those that are out; admit those whose time has come; look again. If a node
+//! those in quarantine; admit those whose time has come; look again. If a node
 //! refuses this client because it serves another agreement, the client marks and
 //! admits nothing: otherwise one misconfigured client would take over every node
 //! that restarts. Nor does it if two addresses lead to the same server.
@@ -16,10 +16,10 @@ use crate::{
     agreement::Admission,
     command::{Command, Facts, Reply},
     moment::{Moment, Now, Steady},
-    quorum::{Fault, Vote},
     standing::Standing,
     token::Entropy,
     told::Told,
+    vote::{Fault, Vote},
     watch::Outlook,
 };
 use alloc::{boxed::Box, string::ToString, sync::Arc, vec, vec::Vec};
@@ -85,7 +85,7 @@ impl Admitting {
         self.until
     }
 
-    /// Returns how much longer the node stays out, if known. A client that any node
+    /// Returns how much longer the node stays quarantined, if known. A client that any node
     /// refuses admits none, so there is no telling how long that takes.
     pub(super) fn remaining(
         &self,
@@ -228,7 +228,7 @@ impl Admitting {
         Told::new(admission, self.nodes.iter().map(Node::facts))
     }
 
-    /// Leaves a mark on the nodes that are out, unless this client is the one at
+    /// Leaves a mark on the quarantined nodes, unless this client is the one at
     /// fault. Returns whether there were any.
     fn mark<E: Entropy>(
         &mut self,

@@ -14,10 +14,10 @@ use crate::{
     moment::{Moment, Now},
     mutant::{self, Mutant},
     quarantine::Cause,
-    quorum::{Ballot, Vote},
     release::Undo,
     resource::Resources,
     token::Token,
+    vote::{Ballot, Vote},
 };
 use alloc::boxed::Box;
 use core::time::Duration;

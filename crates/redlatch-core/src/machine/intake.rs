@@ -10,7 +10,7 @@ use crate::{
     config::Terms,
     moment::Moment,
     pace::{FEWEST, Pace},
-    quorum::{Ballot, Cast, Vote},
+    vote::{Ballot, Cast, Vote},
 };
 use alloc::collections::BTreeSet;
 use core::time::Duration;
@@ -103,14 +103,13 @@ impl Intake {
             None if elapsed >= terms.node_timeout => self.pace.unanswered(now, elapsed),
             None => {} // refused connections say nothing about what nodes can bear
         }
-        self.trouble = match error {
-            Some(AcquireError::NoQuorum(ballot) | AcquireError::Quarantined { ballot, .. })
-                if in_use =>
-            {
-                Some(ballot.clone())
-            }
-            _ => None,
-        };
+        self.trouble =
+            match error {
+                Some(
+                    AcquireError::NoMajority(ballot) | AcquireError::Quarantined { ballot, .. },
+                ) if in_use => Some(ballot.clone()),
+                _ => None,
+            };
     }
 
     /// Returns the error for a caller whose turn never came. If the nodes are

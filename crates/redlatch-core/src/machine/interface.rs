@@ -10,11 +10,11 @@ use crate::{
     line::InLine,
     moment::Moment,
     owner::Owner,
-    quorum::Ballot,
     release,
     resource::Resources,
     standing::Standing,
     token::Token,
+    vote::Ballot,
 };
 use alloc::boxed::Box;
 use core::time::Duration;

@@ -1,6 +1,6 @@
 //! Sets of nodes, small enough to be copied.
 
-use crate::quorum::Ballot;
+use crate::vote::Ballot;
 
 /// A set of nodes. The 64th stands for all behind it, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

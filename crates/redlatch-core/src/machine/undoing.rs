@@ -6,10 +6,10 @@ use crate::{
     line::Then,
     moment::{Moment, Now},
     mutant::{self, Mutant},
-    quorum::Vote,
     release::{Decision, Undo},
     resource::Resources,
     token::Token,
+    vote::Vote,
 };
 use core::time::Duration;
 

@@ -104,7 +104,7 @@ fn every_attempt_has_exactly_one_answer_and_it_is_the_right_one() {
         match world.acquired(lock).expect("an answer") {
             Ok(_) => assert!(count(Fate::Answered) >= 2, "{history}"),
             Err(AcquireError::Held(_)) => assert!(count(Fate::HeldByAnother) >= 2, "{history}"),
-            Err(AcquireError::NoQuorum(_)) => {
+            Err(AcquireError::NoMajority(_)) => {
                 assert!(count(Fate::Answered) < 2, "{history}");
                 assert!(count(Fate::HeldByAnother) < 2, "{history}");
             }

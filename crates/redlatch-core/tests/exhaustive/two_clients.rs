@@ -16,7 +16,7 @@ enum Step {
     CarryOut { client: usize, node: usize },
     /// The client gets the node's oldest reply.
     Answer { client: usize, node: usize },
-    /// The holder gives the lock back.
+    /// The holder releases the lock.
     Release { client: usize },
     /// Time passes until a client is due, and it is called.
     Wait,

@@ -62,7 +62,7 @@ fn a_node_that_forgot_is_admitted_once_the_window_is_over() {
 }
 
 #[test]
-fn the_error_tells_how_long_the_node_is_out_still() {
+fn the_error_tells_how_much_longer_the_node_is_quarantined() {
     let mut world = World::with_forgetful([0, 1]);
     world.acquire();
     world.pass(500 * MS);
@@ -153,7 +153,7 @@ fn a_node_that_is_back_with_its_memory_waits_for_the_window_from_the_first_look(
     let before = times_admitted(&world, 0);
 
     let look = world.vouch(0, Vouch { patient: true, ..Vouch::default() });
-    assert_eq!(world.out_for(look).map(|out| out[0]), Some(Some(WINDOW)));
+    assert_eq!(world.quarantined_for(look).map(|out| out[0]), Some(Some(WINDOW)));
     world.pass(WINDOW - MS);
     assert_eq!(times_admitted(&world, 0), before);
     world.pass(MS);
@@ -185,11 +185,11 @@ fn a_promoted_replica_with_an_old_marker_waits_for_the_window() {
 
     let look = world.vouch(0, Vouch { patient: true, ..Vouch::default() });
 
-    assert_eq!(world.out_for(look).map(|out| out[0]), Some(Some(WINDOW)));
+    assert_eq!(world.quarantined_for(look).map(|out| out[0]), Some(Some(WINDOW)));
 }
 
 #[test]
-fn a_node_that_is_out_is_looked_at_in_every_quarter_of_its_window() {
+fn a_quarantined_node_is_looked_at_in_every_quarter_of_its_window() {
     let mut world = World::guarded(1, 3, true);
 
     world.look(0);
@@ -215,7 +215,7 @@ fn strict_trusts_no_mark_but_one_it_has_watched_itself() {
 }
 
 #[test]
-fn a_look_tells_how_long_a_node_is_out_by_what_the_client_itself_has_seen() {
+fn a_look_tells_how_long_a_node_is_quarantined_by_what_the_client_itself_has_seen() {
     let mut world = World::guarded(2, 3, true);
     let first = world.look(0);
     world.pass(WINDOW / 2);
@@ -223,12 +223,16 @@ fn a_look_tells_how_long_a_node_is_out_by_what_the_client_itself_has_seen() {
     let second = world.look(0);
     let another = world.look(1);
 
-    assert_eq!(world.out_for(first), Some(vec![Some(WINDOW); 3]));
-    assert_eq!(world.out_for(second), Some(vec![Some(WINDOW / 2); 3]));
-    assert_eq!(world.out_for(another), Some(vec![Some(WINDOW); 3]), "it has just begun to watch");
+    assert_eq!(world.quarantined_for(first), Some(vec![Some(WINDOW); 3]));
+    assert_eq!(world.quarantined_for(second), Some(vec![Some(WINDOW / 2); 3]));
+    assert_eq!(
+        world.quarantined_for(another),
+        Some(vec![Some(WINDOW); 3]),
+        "it has just begun to watch"
+    );
     world.pass(WINDOW / 2);
     let after = world.look(0);
-    assert_eq!(world.out_for(after), Some(vec![None; 3]), "they are in");
+    assert_eq!(world.quarantined_for(after), Some(vec![None; 3]), "they are in");
 }
 
 #[test]
@@ -642,12 +646,12 @@ fn a_lease_under_renewal_has_its_key_on_a_restarted_node_before_that_votes_again
     world.pass(TTL);
 
     assert_eq!(world.locked(), [0, 1, 2]);
-    assert_eq!(world.admissions().len(), before, "it is out still");
+    assert_eq!(world.admissions().len(), before, "it is still quarantined");
     assert!(world.lost(lock).is_none());
 }
 
 #[test]
-fn a_key_on_a_node_that_is_out_counts_for_an_extension() {
+fn a_key_on_a_quarantined_node_counts_for_an_extension() {
     let mut world = World::admitted(1, 3);
     let lock = world.acquire_on(renewed(Duration::MAX));
     world.node_forgets(0);
@@ -663,7 +667,7 @@ fn a_key_on_a_node_that_is_out_counts_for_an_extension() {
 }
 
 #[test]
-fn a_node_that_is_out_and_lost_the_key_does_not_count_for_an_extension() {
+fn a_node_that_is_quarantined_and_lost_the_key_does_not_count_for_an_extension() {
     let mut world = World::admitted(1, 3);
     let lock = world.acquire_on(renewed(Duration::MAX));
 
@@ -727,7 +731,7 @@ fn a_wall_clock_that_steps_forward_does_not_open_the_guard() {
 
 /// Fault 46.
 #[test]
-fn nodes_that_were_all_flushed_are_out_for_the_window_however_long_they_were_up() {
+fn nodes_that_were_all_flushed_are_quarantined_for_the_window_however_long_they_were_up() {
     let mut world = World::admitted(2, 3);
     world.pass(Duration::from_secs(3600));
     let held = world.acquire();

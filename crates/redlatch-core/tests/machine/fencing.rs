@@ -119,7 +119,7 @@ fn silence_in_the_second_round_is_no_confirmation() {
 
     world.pass(NODE_TIMEOUT + MS);
 
-    assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+    assert!(matches!(world.refusal(lock), Some(AcquireError::NoMajority(_))));
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn waiting_for_longer_than_the_quarantine_gets_the_lock() {
 fn a_quarantine_of_unknown_length_is_waited_for() {
     let mut world = World::with_forgetful([0, 1]);
 
-    // The first vote tells that they are out; when they will be back, only a look does.
+    // The first vote tells that they are quarantined; when they will be back, only a look does.
     world.channel(2, Mode::Mute);
     let lock = world.acquire_as(0, plain(), 10 * MS);
 
@@ -103,7 +103,7 @@ fn a_majority_that_would_be_missing_all_the_same_is_an_outage() {
 
         let lock = world.acquire();
 
-        assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+        assert!(matches!(world.refusal(lock), Some(AcquireError::NoMajority(_))));
     }
 }
 
@@ -118,8 +118,8 @@ fn new_nodes_beside_one_that_serves_others_are_not_waited_for() {
     let asked = world.look(1);
     let lock = world.acquire_as(1, plain(), Duration::ZERO);
 
-    assert_eq!(world.out_for(asked), Some(vec![None; 3]));
-    assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+    assert_eq!(world.quarantined_for(asked), Some(vec![None; 3]));
+    assert!(matches!(world.refusal(lock), Some(AcquireError::NoMajority(_))));
 }
 
 fn vouch_for_new() -> Vouch {
@@ -156,7 +156,7 @@ fn servers_of_which_one_was_ever_admitted_are_not_new() {
     let mut world = World::with_forgetful([0, 1]);
     world.nodes[2].restart(world.now);
 
-    // Node 2 is out as well, and still knows that it was admitted once.
+    // Node 2 is quarantined as well, and still knows that it was admitted once.
     let asked = world.vouch(0, vouch_for_new());
 
     assert_eq!(world.may_vote(asked), Some(vec![]));

@@ -278,7 +278,7 @@ fn while_the_nodes_are_mute_those_who_wait_are_told_so() {
 
     for lock in locks {
         let error = world.refusal(lock);
-        assert!(matches!(error, Some(AcquireError::NoQuorum(_))), "{error:?}");
+        assert!(matches!(error, Some(AcquireError::NoMajority(_))), "{error:?}");
     }
     assert!(world.is_idle());
 }

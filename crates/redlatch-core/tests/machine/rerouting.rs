@@ -59,10 +59,10 @@ fn a_second_address_of_a_server_costs_the_others_nothing() {
     world.grant(lock);
 }
 
-/// The node is out, has the key that was planted there, and a mark: it keeps that
+/// The node is quarantined, has the key that was planted there, and a mark: it keeps that
 /// lease, and counts once.
 #[test]
-fn a_server_that_is_out_keeps_a_lease_under_the_name_of_its_mark_alone() {
+fn a_server_that_is_quarantined_keeps_a_lease_under_the_name_of_its_mark_alone() {
     let mut world = World::admitted(1, 3);
     let lock = world.acquire_as(0, renewed(Duration::MAX), Duration::ZERO);
     world.nodes[1].flush();

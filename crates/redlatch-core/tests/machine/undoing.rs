@@ -25,7 +25,7 @@ fn a_lost_attempt_undoes_every_node_even_one_that_refused_or_was_silent() {
     let lock = world.acquire();
     world.pass(NODE_TIMEOUT);
 
-    assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+    assert!(matches!(world.refusal(lock), Some(AcquireError::NoMajority(_))));
     assert_eq!(world.undone(), [0, 1, 2]);
     assert_eq!(world.locked(), [0; 0]);
 }

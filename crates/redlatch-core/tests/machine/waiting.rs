@@ -41,7 +41,7 @@ fn is_empty(world: &World) {
     assert_eq!(world.locked(), [0; 0]);
 }
 
-/// Releases in turn; each must have the lock when the one before has given it back.
+/// Releases in turn; each must have the lock when the one before has released it.
 #[track_caller]
 fn served_in_order(world: &mut World, holder: Lock, waiters: &[Lock]) {
     let mut holder = holder;

@@ -131,7 +131,7 @@ fn a_partition_costs_at_most_the_ttl_of_availability() {
     // The first client is cut off before it hears of its grants.
     (0..3).for_each(|node| world.cut(node, Cut::NotCarriedOut));
     crash(&mut world, 0);
-    assert!(matches!(world.refusal(first), Some(AcquireError::NoQuorum(_))));
+    assert!(matches!(world.refusal(first), Some(AcquireError::NoMajority(_))));
     (0..3).for_each(|node| world.line_of(1, node, Mode::Open));
 
     world.pass(TTL);

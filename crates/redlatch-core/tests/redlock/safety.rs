@@ -129,7 +129,7 @@ fn a_majority_is_of_all_instances_not_of_those_that_answer() {
     let lock = world.acquire();
     world.pass(NODE_TIMEOUT);
 
-    assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+    assert!(matches!(world.refusal(lock), Some(AcquireError::NoMajority(_))));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn step_2_instances_that_hang_keep_the_client_no_longer_than_the_timeout() {
 
     world.pass(MS);
 
-    assert!(matches!(world.refusal(lock), Some(AcquireError::NoQuorum(_))));
+    assert!(matches!(world.refusal(lock), Some(AcquireError::NoMajority(_))));
 }
 
 #[test]

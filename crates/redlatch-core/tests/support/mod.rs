@@ -27,7 +27,7 @@ pub(crate) const MS: Duration = Duration::from_millis(1);
 /// The TTL of every lock here unless a test says otherwise. It leaves 988 ms of
 /// use, a node timeout of 50 ms and 98.8 ms of notice.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
-/// How long a node that forgot is out, where there is a guard.
+/// How long a node that forgot is quarantined, where there is a guard.
 pub(crate) const WINDOW: Duration = Duration::from_millis(1500);
 pub(crate) const USABLE: Duration = Duration::from_millis(988);
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(50);

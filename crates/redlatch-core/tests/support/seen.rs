@@ -121,8 +121,8 @@ impl World {
         Some(admitted.map(|(node, _)| node).collect())
     }
 
-    /// The answer to a look: how long each node is out still.
-    pub(crate) fn out_for(&self, look: Lock) -> Option<Vec<Option<Duration>>> {
+    /// The answer to a look: how much longer each node is quarantined.
+    pub(crate) fn quarantined_for(&self, look: Lock) -> Option<Vec<Option<Duration>>> {
         let out = self.standings(look)?.iter().map(|standing| standing.quarantine()?.remaining);
         Some(out.collect())
     }

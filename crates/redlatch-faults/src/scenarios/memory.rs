@@ -12,7 +12,7 @@ pub(crate) fn rows() -> Vec<Row> {
     vec![
         row(46, "all nodes flushed or swapped under a holder").tests(&[
             "fault_46_servers_that_were_all_emptied_under_a_holder_have_no_second_one",
-            "admitting::nodes_that_were_all_flushed_are_out_for_the_window_however_long_they_were_up",
+            "admitting::nodes_that_were_all_flushed_are_quarantined_for_the_window_however_long_they_were_up",
         ]),
         row(1, "node killed, comes back empty")
             .load(Load { what: "restart", nemesis: comes_back_empty, ..three_nodes() })
@@ -24,7 +24,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 must: Must { go_on: false, ..Must::default() },
                 ..three_nodes()
             })
-            .tests(&["fault_2_a_server_of_the_quorum_that_restarts_in_a_loop_lets_nobody_in"]),
+            .tests(&["fault_2_a_server_of_the_majority_that_restarts_in_a_loop_lets_nobody_in"]),
         row(3, "restart, then the node's clock steps forward")
             .load(Load {
                 what: "clock at boot",
@@ -41,7 +41,7 @@ pub(crate) fn rows() -> Vec<Row> {
             .load(Load { what: "flush", nemesis: is_flushed, ..three_nodes() })
             .load(Load { what: "swapped back", nemesis: swaps_back, ..three_nodes() })
             .tests(&[
-                "fault_5_a_flush_takes_the_server_out_and_no_number_falls_back",
+                "fault_5_a_flush_quarantines_the_server_and_no_number_falls_back",
                 "fault_5_a_database_that_is_swapped_back_has_forgotten_what_was_granted_meanwhile",
             ]),
         row(12, "node turned replica and back")
@@ -117,7 +117,7 @@ fn comes_back_empty(scene: &mut Scene) {
     forgets(scene, "restarted empty", |scene, node| scene.servers[node].restart_empty());
 }
 
-/// Restarts one node of the quorum after the other, several times within a TTL.
+/// Restarts one node of the majority after the other, several times within a TTL.
 fn restarts_in_a_loop(scene: &mut Scene) {
     scene.fault("restarted in a loop", |scene| {
         let first = scene.some_node();

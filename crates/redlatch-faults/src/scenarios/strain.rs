@@ -5,7 +5,7 @@ use crate::scenario::Row;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        row(44, "a client's wall clock steps forward while a node is out").tests(&["admitting::a_wall_clock_that_steps_forward_does_not_open_the_guard"]),
+        row(44, "a client's wall clock steps forward while a node is quarantined").tests(&["admitting::a_wall_clock_that_steps_forward_does_not_open_the_guard"]),
         row(45, "threads pre-empted between clock reads").tests(&[
             "clock::tests::fault_45_threads_that_are_pre_empted_do_not_make_leases_shorter",
             "clock::skips::tests::a_thread_that_is_away_between_two_readings_counts_for_nothing",

@@ -46,7 +46,7 @@ fn event(world: &World, step: Step, next: &World) -> Event {
     let local = |who, text: &str| Event::Local { who, text: text.to_owned() };
     match step {
         Step::Start { client } => local(client, "wants the lock"),
-        Step::Release { client } => local(client, "gives the lock back"),
+        Step::Release { client } => local(client, "releases the lock"),
         Step::Extend { client } => local(client, "extends the lease by hand"),
         Step::Cancel { client } => local(client, "no longer wants the lock"),
         Step::Look { client } => local(client, "looks which nodes may vote"),

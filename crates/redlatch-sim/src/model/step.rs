@@ -148,7 +148,7 @@ impl World {
             }
             _ => {}
         }
-        if caller.looks > 0 && self.has_node_out() && script.begins() <= self.now {
+        if caller.looks > 0 && self.has_quarantined_node() && script.begins() <= self.now {
             steps.push(Step::Look { client });
         }
         if self.faults.jumps > 0 && script.jumps {
@@ -170,7 +170,7 @@ impl World {
     }
 
     /// Whether a look finds anything; otherwise it ends at once.
-    fn has_node_out(&self) -> bool {
+    fn has_quarantined_node(&self) -> bool {
         let guard = self.setting.guard.as_ref();
         let mut nodes = self.nodes.iter().enumerate();
         guard.is_some_and(|guard| nodes.any(|(at, node)| !node.is_admitted(guard.fingerprint(at))))

@@ -24,7 +24,7 @@ impl World {
     }
 
     /// Carries out at once what need not be delayed: replies to undos, looks at
-    /// nodes that are out and, if the scenario says so, every reply.
+    /// nodes that are quarantined and, if the scenario says so, every reply.
     pub(super) fn hurry(&mut self, client: usize, heard: &mut Heard) {
         while let Some((node, answer)) = self.next_in_a_hurry(client) {
             if answer {

@@ -253,7 +253,7 @@ impl Draw {
         let turns = u32::try_from(self.nodes).unwrap_or(5) + 1;
         match (self.others, self.mood.rolling) {
             (Others::Successors, _) | (_, true) => self.pace() * turns + ttl * 2,
-            // A node that is out stays out for a whole window.
+            // A quarantined node stays so for a whole window.
             _ if self.guard == RestartGuard::Off => ttl * self.times(3, 12),
             _ => ttl * self.times(8, 30),
         }

@@ -49,7 +49,7 @@ impl Memory {
     /// Loses these keys.
     pub fn forgets(&mut self, now: Moment, lost: Vec<Lost>) {
         self.lost.retain(|lost| now < lost.dies);
-        // A node that is out has nothing new to forget, except keys put back.
+        // A quarantined node has nothing new to forget, except keys put back.
         if self.forgot.is_none() || !lost.is_empty() {
             self.forgot = Some(now);
         }

@@ -5,7 +5,7 @@ use crate::node::{Node, is_silence};
 use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW};
 use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
-/// Returns advice, in words, on nodes that are quarantined for this `cause`.
+/// Returns advice, in words, on quarantined nodes for this `cause`.
 ///
 /// `which` names the nodes, and `options` are the options that `redlatch admit`
 /// needs to find them; both are copied into the commands as they are.

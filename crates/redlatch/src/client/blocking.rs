@@ -17,8 +17,9 @@
 //! ```
 
 use super::{
-    Builder, ConnectError, ExtendError, GiveBackError, Health, HealthError, LeaseParts, LockError,
-    Lost, ReleaseError, Released, ResumeError, RunError, Status, StatusError, guard, one,
+    Builder, ConnectError, ExtendError, Health, HealthError, LeaseParts, LockError, Lost,
+    ReleaseError, ReleasePartsError, Released, ResumeError, RunError, Status, StatusError, guard,
+    one,
     request::{finished, unless_held},
     settings::{Settings, setters, wait_setter},
 };
@@ -113,20 +114,20 @@ impl Locks {
     /// # Errors
     ///
     /// [`ResumeError::Lost`] if the lock is no longer held,
-    /// [`ResumeError::NoQuorum`] if too few nodes answered to tell.
+    /// [`ResumeError::NoMajority`] if no majority answered.
     pub fn resume(&self, parts: &LeaseParts) -> Result<Guard, ResumeError> {
         block_on(self.0.resume(parts)).map(Guard::new)
     }
 
     /// Releases a lease that was taken apart. The blocking
-    /// [`crate::Locks::give_back`].
+    /// [`crate::Locks::release_parts`].
     ///
     /// # Errors
     ///
-    /// [`GiveBackError::Invalid`] if the parts cannot be those of a lock,
-    /// [`GiveBackError::Release`] if it is not known whether the lock was released.
-    pub fn give_back(&self, parts: &LeaseParts) -> Result<Released, GiveBackError> {
-        block_on(self.0.give_back(parts))
+    /// [`ReleasePartsError::Invalid`] if the parts cannot be those of a lock,
+    /// [`ReleasePartsError::Release`] if it is not known whether the lock was released.
+    pub fn release_parts(&self, parts: &LeaseParts) -> Result<Released, ReleasePartsError> {
+        block_on(self.0.release_parts(parts))
     }
 
     /// Waits until nothing is left to undo. The blocking [`crate::Locks::settled`].
@@ -234,7 +235,7 @@ fn run_under<T>(guard: Guard, work: impl FnOnce(&Lease) -> T) -> Result<T, RunEr
 
 /// A held lock. Dropping the guard releases the lock in the background. The
 /// blocking [`crate::Guard`].
-#[must_use = "a guard that is dropped gives the lock back"]
+#[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
     guard: guard::Guard,
     lease: Lease,
@@ -297,7 +298,7 @@ impl Lease {
     /// # Errors
     ///
     /// [`ExtendError::Lost`] if the lock is no longer held,
-    /// [`ExtendError::Unknown`] if too few nodes answered.
+    /// [`ExtendError::Unknown`] if no majority answered.
     pub fn extend(&self) -> Result<(), ExtendError> {
         block_on(self.0.extend())
     }

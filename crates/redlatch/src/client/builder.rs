@@ -392,7 +392,7 @@ impl Builder {
     ///
     /// // … until somebody wants a lock.
     /// let refused = locks.lock("report").wait(Duration::ZERO).await;
-    /// assert!(matches!(refused, Err(LockError::NoQuorum { .. })));
+    /// assert!(matches!(refused, Err(LockError::NoMajority { .. })));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

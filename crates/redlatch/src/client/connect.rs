@@ -17,7 +17,7 @@ const QUICK_ANSWER: Duration = Duration::from_millis(100);
 /// nodes.
 pub(super) async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
     match introduced(handle, QUICK_ANSWER).await {
-        Err(ConnectError::NoQuorum(_)) => introduced(handle, FIRST_ANSWER).await,
+        Err(ConnectError::NoMajority(_)) => introduced(handle, FIRST_ANSWER).await,
         settled => settled,
     }
 }
@@ -36,7 +36,7 @@ async fn introduced(handle: &Handle, patience: Duration) -> Result<(), ConnectEr
         return Err(ConnectError::Unfit(votes));
     }
     if tally.granted < tally.majority() {
-        return Err(ConnectError::NoQuorum(votes));
+        return Err(ConnectError::NoMajority(votes));
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ pub(crate) async fn identities(handle: &Handle, patience: Duration) -> Result<Ba
     Ok(ballot)
 }
 
-/// Asks every node for its ledger. Waits longer if too few answer at once.
+/// Asks every node for its ledger. Waits longer if no majority answers at once.
 pub(super) async fn ledgers(handle: &Handle) -> Result<Box<[Reply]>, ConnectError> {
     let ask = async |patience| {
         let told = handle.survey(Command::Ledger, patience).await;
@@ -124,13 +124,13 @@ pub(crate) async fn admit_at_start(
         return Err(ConnectError::Disagree(shared.votes(&ballot).without_request()));
     }
     if tally.granted < tally.majority() {
-        tracing::warn!(votes = %shared.votes(&ballot).without_request(), "too few nodes may vote yet");
+        tracing::warn!(votes = %shared.votes(&ballot).without_request(), "no majority of the nodes may vote yet");
     }
     Ok(())
 }
 
 /// For a client without the restart guard: fails if a node's guarded clients use
-/// another list of nodes, or if too few nodes answer. A node that did not answer is
+/// another list of nodes, or if no majority answers. A node that did not answer is
 /// asked again before its votes count.
 pub(crate) fn refuse_another_list(handle: &Handle, told: &[Reply]) -> Result<(), ConnectError> {
     let Some(ours) = &handle.shared.counted else { return Ok(()) };
@@ -143,7 +143,7 @@ pub(crate) fn refuse_another_list(handle: &Handle, told: &[Reply]) -> Result<(),
         return Err(ConnectError::Disagree(votes));
     }
     if tally.granted < tally.majority() {
-        return Err(ConnectError::NoQuorum(votes));
+        return Err(ConnectError::NoMajority(votes));
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ mod tests {
     async fn a_majority_that_hangs_has_longer_to_answer_before_it_is_an_error() {
         let (result, took) = connecting(5, 3).await;
 
-        assert!(matches!(result, Err(ConnectError::NoQuorum(_))), "{result:?}");
+        assert!(matches!(result, Err(ConnectError::NoMajority(_))), "{result:?}");
         assert!(took >= FIRST_ANSWER, "{took:?}");
     }
 }

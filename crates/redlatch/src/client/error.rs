@@ -87,8 +87,8 @@ pub enum ConnectError {
     Unfit(Votes),
     /// Fewer than a majority of the nodes can be reached. Retry, or use
     /// [`connect_lazy`](crate::Builder::connect_lazy), which contacts no node.
-    #[error("too few nodes can be reached: {0}")]
-    NoQuorum(Votes),
+    #[error("no majority of the nodes can be reached: {0}")]
+    NoMajority(Votes),
     /// Too many nodes serve clients with another list of nodes or other times, so
     /// that no lock could be granted; the votes show them. All clients of a set of
     /// nodes must use the same settings; `redlatch admit --replace` changes them.
@@ -264,9 +264,9 @@ pub enum LockError {
         /// The votes of the last attempt.
         votes: Votes,
     },
-    /// Too many nodes failed. Tell an operator.
+    /// Too many nodes failed: no majority is left. Tell an operator.
     #[error("no majority, {}: {votes}{}", votes.tally(), about_conflicts(votes))]
-    NoQuorum {
+    NoMajority {
         /// The votes of the last attempt.
         votes: Votes,
     },
@@ -279,7 +279,7 @@ pub enum LockError {
     /// nodes that failed.
     ///
     /// Returned at once if waiting cannot help, because `remaining` is longer than
-    /// what is left of the wait, and the other nodes are too few.
+    /// what is left of the wait, and the other nodes are no majority.
     #[error(
         "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: \
          `{admit}`{}{}",
@@ -354,7 +354,7 @@ pub enum ExtendError {
     /// The lock is no longer ours. Stop.
     #[error("no longer held: {0}")]
     Lost(Lost),
-    /// Too few nodes answered. The lease keeps its old end; retry.
+    /// No majority answered. The lease keeps its old end; retry.
     #[error("not known, {}: {votes}", votes.tally())]
     Unknown {
         /// Every node's vote.
@@ -367,7 +367,7 @@ pub enum ExtendError {
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// Too few nodes answered. There is nothing to do.
+    /// No majority answered. There is nothing to do.
     #[error("not known whether it is released: {votes}")]
     Unknown {
         /// Every node's vote.
@@ -380,10 +380,10 @@ pub enum ReleaseError {
 }
 
 /// Why a lease that was taken apart was not released. Returned by
-/// [`Locks::give_back`](crate::Locks::give_back).
+/// [`Locks::release_parts`](crate::Locks::release_parts).
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum GiveBackError {
+pub enum ReleasePartsError {
     /// The parts cannot be those of a lock. Nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
@@ -403,9 +403,9 @@ pub enum ResumeError {
     /// The lock is no longer held. Acquire it again.
     #[error("the lease that was handed over is no longer held: {0}")]
     Lost(Lost),
-    /// Too few nodes answered to tell. Retry before the lease ends.
+    /// No majority answered. Retry before the lease ends.
     #[error("no majority, {}: {votes}", votes.tally())]
-    NoQuorum {
+    NoMajority {
         /// Every node's vote.
         votes: Votes,
     },
@@ -496,7 +496,7 @@ debug_is_display!(
     LockError,
     ExtendError,
     ReleaseError,
-    GiveBackError,
+    ReleasePartsError,
     ResumeError,
     HealthError,
     StatusError

@@ -41,7 +41,7 @@ pub use redlatch_core::Released;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a guard that is dropped gives the lock back"]
+#[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
     lease: Lease,
     armed: bool,
@@ -138,7 +138,7 @@ fn ran_out(votes: Option<&Votes>) -> String {
 /// A lease taken out of one process, to be resumed in another.
 ///
 /// Made by [`Guard::into_parts`], used by [`Locks::resume`](crate::Locks::resume)
-/// and [`Locks::give_back`](crate::Locks::give_back). The fields are plain data, so
+/// and [`Locks::release_parts`](crate::Locks::release_parts). The fields are plain data, so
 /// they can travel in any format. Anyone who has them can release the lock.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LeaseParts {
@@ -433,7 +433,7 @@ impl Lease {
     /// # Errors
     ///
     /// [`ExtendError::Lost`] if the lock is no longer held: stop.
-    /// [`ExtendError::Unknown`] if too few nodes answered: the lease keeps its old
+    /// [`ExtendError::Unknown`] if no majority answered: the lease keeps its old
     /// end.
     ///
     /// # Cancel safety

@@ -1,7 +1,7 @@
 //! Leases that another process took apart: resuming and releasing them.
 
 use super::{
-    error::{GiveBackError, InvalidRequest, ResumeError},
+    error::{InvalidRequest, ReleasePartsError, ResumeError},
     guard::{Guard, LeaseParts, Lost, Released, released},
     locks::Locks,
     request::Limits,
@@ -27,7 +27,7 @@ impl Locks {
     /// # Errors
     ///
     /// [`ResumeError::Lost`] if the lock is no longer held,
-    /// [`ResumeError::NoQuorum`] if too few nodes answered to tell.
+    /// [`ResumeError::NoMajority`] if no majority answered.
     ///
     /// # Cancel safety
     ///
@@ -48,7 +48,7 @@ impl Locks {
         match self.handle.extend(op, ttl).await {
             Ok(Ok(kept)) => cell.keep(kept),
             Ok(Err(ExtendError::Unknown(ballot))) => {
-                return Err(ResumeError::NoQuorum { votes: shared.votes(&ballot) });
+                return Err(ResumeError::NoMajority { votes: shared.votes(&ballot) });
             }
             Ok(Err(ExtendError::Lost(loss))) => return Err(over(LeaseEnd::Lost(loss))),
             Ok(Err(_)) | Err(_) => {}
@@ -86,13 +86,13 @@ impl Locks {
     /// Releases a lease that was taken apart with
     /// [`Guard::into_parts`](crate::Guard::into_parts), even one that has expired.
     ///
-    /// Only its own keys are removed: if the lock has another token, nothing
+    /// Only its own keys are removed: if the lock has another lock token, nothing
     /// changes, and the result is [`Released::AlreadyGone`].
     ///
     /// # Errors
     ///
-    /// [`GiveBackError::Invalid`] if the parts cannot be those of a lock,
-    /// [`GiveBackError::Release`] if it is not known whether the lock was released.
+    /// [`ReleasePartsError::Invalid`] if the parts cannot be those of a lock,
+    /// [`ReleasePartsError::Release`] if it is not known whether the lock was released.
     ///
     /// # Cancel safety
     ///
@@ -108,12 +108,12 @@ impl Locks {
     /// let locks = Locks::memory(3);
     /// let parts = locks.lock("deploy").await?.into_parts();
     /// // … in another process, perhaps …
-    /// assert_eq!(locks.give_back(&parts).await?, Released::Now);
-    /// assert_eq!(locks.give_back(&parts).await?, Released::AlreadyGone);
+    /// assert_eq!(locks.release_parts(&parts).await?, Released::Now);
+    /// assert_eq!(locks.release_parts(&parts).await?, Released::AlreadyGone);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn give_back(&self, parts: &LeaseParts) -> Result<Released, GiveBackError> {
+    pub async fn release_parts(&self, parts: &LeaseParts) -> Result<Released, ReleasePartsError> {
         // A lock may be released however long its TTL is.
         let adopted = self.adopted(parts, self.defaults.wanted.max_ttl.max(parts.ttl))?;
         let (shared, op) = (&self.handle.shared, self.handle.next_op());

@@ -46,8 +46,9 @@ pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
     let is_kept = |told: &&Told<'_>| told.may_vote && reservation(told.key).is_some();
     let not_held = free + told.iter().filter(is_kept).count();
     if reserved.is_empty() || not_held < majority {
-        let (silent, out) = (nodes - told.len(), told.iter().filter(|told| !told.may_vote).count());
-        return of(LockState::Unclear(Doubt { nodes, silent, unusable: 0, out }), None);
+        let (silent, quarantined) =
+            (nodes - told.len(), told.iter().filter(|told| !told.may_vote).count());
+        return of(LockState::Unclear(Doubt { nodes, silent, unusable: 0, quarantined }), None);
     }
     // Nodes may have reserved it for different waiters: the earliest goes first.
     let earliest = reserved.iter().min_by_key(|(waiting, _)| waiting.ticket);

@@ -388,7 +388,7 @@ fn outcome_of(result: &Result<Guard, LockError>) -> &'static str {
     match result {
         Ok(_) => "granted",
         Err(LockError::Held { .. }) => "held",
-        Err(LockError::NoQuorum { .. }) => "no-quorum",
+        Err(LockError::NoMajority { .. }) => "no-majority",
         Err(LockError::Quarantined { .. }) => "quarantined",
         Err(LockError::TooSlow { .. }) => "too-slow",
         Err(LockError::Busy { .. }) => "busy",
@@ -408,7 +408,7 @@ fn lock_error(shared: &Shared, NotGranted { error, held_here }: &NotGranted) -> 
         AcquireError::Busy { waited, waiting } => {
             LockError::Busy { waited: *waited, waiting: *waiting }
         }
-        AcquireError::NoQuorum(ballot) => LockError::NoQuorum { votes: votes(ballot) },
+        AcquireError::NoMajority(ballot) => LockError::NoMajority { votes: votes(ballot) },
         AcquireError::Quarantined { remaining, ballot } => {
             let votes = votes(ballot);
             let admit = admit_command(&votes);

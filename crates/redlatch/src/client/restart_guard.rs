@@ -32,6 +32,7 @@
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RestartGuard {
     /// Every node votes at any time: after a server restart, one lock may have two
     /// owners. The default for one node, and fine for tests on their own servers.

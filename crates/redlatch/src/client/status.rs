@@ -67,6 +67,7 @@ pub struct WaiterStatus {
 
 /// The conclusion from the nodes' answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LockState {
     /// A majority of all nodes may vote and has no key: the lock can be taken.
     Free,
@@ -111,7 +112,7 @@ pub struct Doubt {
     pub unusable: usize,
     /// How many of them answered, but may not vote: they are new or restarted, or serve
     /// other clients.
-    pub out: usize,
+    pub quarantined: usize,
 }
 
 /// One node's answer.
@@ -131,6 +132,7 @@ pub struct NodeStatus {
 
 /// The key under the name of a lock on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NodeKey {
     /// There is none.
     Free,
@@ -255,16 +257,16 @@ impl fmt::Display for LockState {
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Doubt { nodes, silent, unusable, out } = *self;
+        let Doubt { nodes, silent, unusable, quarantined } = *self;
         let does = if silent == 1 { "does" } else { "do" };
         let answer = if unusable == 1 { "answers" } else { "answer" };
         let parts = [
             (silent > 0).then(|| format!("{silent} of {nodes} nodes {does} not answer")),
             (unusable > 0)
                 .then(|| format!("{unusable} of {nodes} nodes {answer}, but cannot be used")),
-            (out > 0).then(|| format!("{out} of {nodes} nodes may not vote")),
+            (quarantined > 0).then(|| format!("{quarantined} of {nodes} nodes may not vote")),
             // A majority answered and may vote, and yet there is no conclusion.
-            (2 * (silent + unusable + out) < nodes)
+            (2 * (silent + unusable + quarantined) < nodes)
                 .then(|| "the nodes' keys differ; an attempt may be in progress".into()),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
@@ -343,7 +345,7 @@ mod tests {
     fn what_nodes_have_reserved_that_may_have_forgotten_the_lock_is_unclear() {
         let seen = status(&[reserved(), reserved(), reserved()], 2);
 
-        let doubt = Doubt { nodes: 3, silent: 0, unusable: 0, out: 2 };
+        let doubt = Doubt { nodes: 3, silent: 0, unusable: 0, quarantined: 2 };
         assert_eq!((seen.state, seen.owner), (LockState::Unclear(doubt), None));
         let seen = status(&[reserved(), reserved(), reserved()], 1);
         assert!(matches!(seen.state, LockState::Reserved { .. }));

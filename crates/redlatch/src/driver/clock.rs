@@ -21,6 +21,7 @@ use std::{
 
 /// The source of time for an engine and its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clock {
     /// Boot clock and wall clock: for all real locks.
     System,

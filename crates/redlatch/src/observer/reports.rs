@@ -42,7 +42,7 @@ pub struct Listed {
     /// The nodes in the largest group with the same lock token: the holder's, if
     /// the lock is held.
     pub on: Vec<Arc<str>>,
-    /// The owner's label in that token; `None` for a lock of another library.
+    /// The owner's label in that lock token; `None` for a lock of another library.
     pub owner: Option<String>,
     /// What is known of that owner.
     pub owner_parts: Option<OwnerParts>,
@@ -65,6 +65,7 @@ pub struct Forced {
 
 /// What a forced release found on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Removal {
     /// A lock, which was removed.
     Removed,

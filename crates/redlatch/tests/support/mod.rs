@@ -216,16 +216,16 @@ pub(crate) fn held(result: Result<Guard, LockError>) -> Votes {
     }
 }
 
-/// The votes of a lock that too few nodes voted on.
+/// The votes of a lock that no majority voted on.
 #[track_caller]
-pub(crate) fn no_quorum(result: Result<Guard, LockError>) -> Votes {
+pub(crate) fn no_majority(result: Result<Guard, LockError>) -> Votes {
     match result {
-        Err(LockError::NoQuorum { votes } | LockError::Quarantined { votes, .. }) => votes,
-        other => panic!("expected too few votes, got {other:?}"),
+        Err(LockError::NoMajority { votes } | LockError::Quarantined { votes, .. }) => votes,
+        other => panic!("expected no majority, got {other:?}"),
     }
 }
 
-/// Takes and gives back until every node has the key.
+/// Takes and releases until every node has the key.
 pub(crate) async fn until_all_vote(locks: &Locks) {
     let deadline = std::time::Instant::now() + LIMIT;
     loop {

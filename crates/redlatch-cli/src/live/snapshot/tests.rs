@@ -196,7 +196,10 @@ fn locks_that_nobody_could_tell_about_are_not_free() {
 
     let (seen, new) = looks.see(&[]);
 
-    assert_eq!(new.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [Kind::Out, Kind::Out]);
+    assert_eq!(
+        new.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(),
+        [Kind::Trouble, Kind::Trouble]
+    );
     assert_eq!((seen.has_majority(), seen.is_complete), (false, false));
     let words = "no lock can be taken: 1 of 3 nodes may vote, 2 must";
     assert_eq!((seen.worst(), &*seen.findings[0].words), (Some(Level::Problem), words));
@@ -205,14 +208,14 @@ fn locks_that_nobody_could_tell_about_are_not_free() {
     assert!(new.iter().all(|(kind, _)| *kind == Kind::Back), "{new:?}");
 }
 
-/// `x` is ada's, and `y` bob's, and then two nodes are out for two looks.
+/// `x` is ada's, and `y` bob's, and then two nodes are down for two looks.
 fn in_an_outage() -> Looks {
     let mut looks = Looks::new();
     looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
     looks.stands = [Stands::Admitted, Stands::Down, Stands::Down];
     for _ in 0..2 {
         let (seen, new) = looks.see(&[unclear("x", "ada")]);
-        assert!(new.iter().all(|(kind, _)| *kind == Kind::Out), "{new:?}");
+        assert!(new.iter().all(|(kind, _)| *kind == Kind::Trouble), "{new:?}");
         assert_eq!((seen.held, seen.waiting, seen.locks[0].waiters), (None, None, None));
         assert_eq!((seen.rates, seen.losses), (None, None));
     }
@@ -269,7 +272,8 @@ fn locks_that_outlive_an_outage_have_been_seen_all_the_time() {
 
 #[test]
 fn a_lock_that_is_gone_after_a_majority_has_restarted_may_have_been_lost() {
-    let restarted = |which| (Kind::Out, format!("{which} restarted: it may have forgotten locks"));
+    let restarted =
+        |which| (Kind::Trouble, format!("{which} restarted: it may have forgotten locks"));
     let mut looks = Looks::new();
     looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
     looks.runs[0] = "2";

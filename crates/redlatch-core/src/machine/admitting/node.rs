@@ -18,7 +18,7 @@ pub(super) struct Node {
     pub(super) word: Word,
     /// Whether to take it over from clients with another agreement.
     pub(super) replace: bool,
-    /// How much longer than its window it stays out because nobody knows which
+    /// How much longer than its window it stays quarantined because nobody knows which
     /// numbers it gave. `Duration::MAX` if only an operator can decide.
     pub(super) extra: Duration,
     /// Its answer in this turn.
@@ -45,7 +45,7 @@ impl Node {
     /// Returns the mark by which the node may be admitted at `now`, if it may.
     pub(super) fn ripe(&self, now: Steady) -> Option<&Arc<str>> {
         match &self.outlook {
-            Some(Outlook::Out { mark, from })
+            Some(Outlook::Quarantined { mark, from })
                 if from.after(self.extra) <= now || self.is_vouched(mark) =>
             {
                 Some(mark)
@@ -96,21 +96,23 @@ impl Node {
         let run = &facts.identity.run;
         self.word = match (&outlook, core::mem::take(&mut self.word)) {
             (Outlook::Unmarked, Word::Given) => Word::Run(run.clone()),
-            (Outlook::Out { mark, .. }, Word::Given) => Word::For(mark.clone()),
-            (Outlook::Out { mark, .. }, Word::Run(meant)) if meant == *run => {
+            (Outlook::Quarantined { mark, .. }, Word::Given) => Word::For(mark.clone()),
+            (Outlook::Quarantined { mark, .. }, Word::Run(meant)) if meant == *run => {
                 Word::For(mark.clone())
             }
-            (Outlook::Out { mark, .. }, Word::For(meant)) if meant == *mark => Word::For(meant),
+            (Outlook::Quarantined { mark, .. }, Word::For(meant)) if meant == *mark => {
+                Word::For(meant)
+            }
             (_, Word::For(_) | Word::Given) if mutant::on(Mutant::WordOutlives) => Word::Given,
             _ => Word::None,
         };
         self.outlook = Some(outlook);
     }
 
-    /// Returns how much longer it stays out, if known.
+    /// Returns how much longer it stays quarantined, if known.
     pub(super) fn remaining(&self, now: Steady) -> Option<Duration> {
         match &self.outlook {
-            Some(Outlook::Out { from, .. }) if self.extra < Duration::MAX => {
+            Some(Outlook::Quarantined { from, .. }) if self.extra < Duration::MAX => {
                 Some(from.after(self.extra).since(now))
             }
             _ => None,

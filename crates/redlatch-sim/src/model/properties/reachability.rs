@@ -21,7 +21,7 @@ pub enum Mark {
     Refusal = 1 << 7,
     /// A client of another library held the lock.
     ForeignGrant = 1 << 8,
-    /// A node that was out may vote again.
+    /// A node that was quarantined may vote again.
     Admission = 1 << 9,
 }
 

@@ -119,7 +119,7 @@ fn broken() -> Vec<Scenario> {
     vec![
         Scenario {
             name: "cuts",
-            about: "connections break while locks are taken and given back",
+            about: "connections break while locks are taken and released",
             faults: Faults { cuts: 2, refusals: 1, ..Faults::default() },
             states: 253_515,
             ..plain()

@@ -218,7 +218,7 @@ fn guarding() -> Vec<Scenario> {
         },
         Scenario {
             name: "guarded",
-            about: "a node forgets, is out for the window and admitted again",
+            about: "a node forgets, is quarantined for the window and admitted again",
             scripts: &[KEEPS, Script { after_ms: 500, ..KEEPS }, WATCHES],
             states: 5_899_901,
             ..guarded()

@@ -74,7 +74,7 @@ impl Draw {
         self.party_of(client) == usize::from(succeeded)
     }
 
-    /// The longest time until a node that is out is admitted and has its leases
+    /// The longest time until a quarantined node is admitted and has its leases
     /// back, if nothing else goes wrong.
     pub(super) fn pace(&self) -> Duration {
         let window = self.parties.iter().map(Party::window).max().unwrap_or_default();

@@ -259,7 +259,7 @@ fn standing(facts: &Facts) -> String {
     let run = &facts.identity.run;
     match (&facts.marker, &facts.mark) {
         (Some(marker), _) if marker.run == *run => format!("in, by {}", marker.fingerprint),
-        (_, Some(mark)) => format!("out for {:.1?}", mark.age),
+        (_, Some(mark)) => format!("quarantined for {:.1?}", mark.age),
         _ => "out".into(),
     }
 }

@@ -32,13 +32,13 @@ impl World<'_> {
         self.wake_clients(wire.server);
     }
 
-    /// A node that was out for a second window was admitted although a node that
+    /// A node that was quarantined for a second window was admitted although a node that
     /// knows its numbers was silent: from here on, fencing tokens rest on clocks.
     fn count_silence(&mut self, client: usize, node: usize) {
         let party = self.schedule.party(client);
         let forgot = self.servers[node].memory.forgot;
-        let out_for = forgot.map_or(Duration::ZERO, |forgot| self.now.since(forgot));
-        if party.guard == RestartGuard::On && out_for > party.window().mul_f64(1.9) {
+        let quarantined_for = forgot.map_or(Duration::ZERO, |forgot| self.now.since(forgot));
+        if party.guard == RestartGuard::On && quarantined_for > party.window().mul_f64(1.9) {
             self.claims = self.claims.after_silence();
         }
     }

@@ -112,7 +112,7 @@ pub(super) fn attempt(failed: Option<&AcquireError>) {
     let outcome = match failed {
         None => "granted",
         Some(AcquireError::Held(_)) => "held",
-        Some(AcquireError::NoQuorum(_)) => "no-quorum",
+        Some(AcquireError::NoMajority(_)) => "no-majority",
         Some(AcquireError::Quarantined { .. }) => "quarantined",
         Some(AcquireError::TooSlow { .. }) => "too-slow",
         Some(_) => return, // no node was asked
@@ -173,7 +173,7 @@ impl Drop for Waiting {
     }
 }
 
-/// One client more, or less, for which a node is out.
-pub(super) fn out(node: &Arc<str>, why: &'static str, change: f64) {
-    gauge!(name::NODE_OUT, "node" => node.clone(), "why" => why).increment(change);
+/// One client more, or less, for which a node does not vote.
+pub(super) fn not_voting(node: &Arc<str>, why: &'static str, change: f64) {
+    gauge!(name::NODE_NOT_VOTING, "node" => node.clone(), "why" => why).increment(change);
 }

@@ -28,7 +28,7 @@ impl OnTheWay {
 
 pub(super) fn attempt(_: Option<&AcquireError>) {}
 pub(super) fn renewal(_: bool) {}
-pub(super) fn out(_: &Arc<str>, _: &'static str, _: f64) {}
+pub(super) fn not_voting(_: &Arc<str>, _: &'static str, _: f64) {}
 
 #[derive(Debug)]
 pub(super) struct Holding;

@@ -25,7 +25,7 @@ const CALM: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct NodeLog {
     nodes: Mutex<Box<[Said]>>,
-    /// No node was logged as down or out: the common case costs nothing.
+    /// No node was logged as down or quarantined: the common case costs nothing.
     all_vote: AtomicBool,
     /// Whether a node that answers may still be one that may not vote.
     guarded: AtomicBool,
@@ -48,7 +48,7 @@ enum State {
     /// It was down and answers again. Whether it may vote is not known yet.
     Answers,
     Down,
-    Out,
+    Quarantined,
 }
 
 /// What an answer shows about a node.
@@ -57,7 +57,7 @@ enum Shown<'a> {
     /// It answers something that a node which may not vote answers too.
     Answers,
     Down(&'a Fault),
-    Out(&'a Quarantine),
+    Quarantined(&'a Quarantine),
 }
 
 impl NodeLog {
@@ -72,7 +72,7 @@ impl NodeLog {
         let nodes: Box<[Said]> = said.collect();
         for said in &nodes {
             State::Down.count(&said.node, 0.0);
-            State::Out.count(&said.node, 0.0);
+            State::Quarantined.count(&said.node, 0.0);
         }
         let (all_vote, guarded) = (AtomicBool::new(true), AtomicBool::new(false));
         NodeLog { nodes: Mutex::new(nodes), all_vote, guarded }
@@ -124,7 +124,7 @@ impl NodeLog {
     pub(super) fn stands(&self, now: Moment, node: usize, standing: &Standing) {
         let shown = match standing {
             Standing::Admitted => Shown::Votes,
-            Standing::Quarantined(quarantine) => Shown::Out(quarantine),
+            Standing::Quarantined(quarantine) => Shown::Quarantined(quarantine),
             _ => return, // its answer was handled when it came
         };
         self.shown(now, node, Some(shown));
@@ -152,7 +152,7 @@ impl Said {
             Shown::Answers if guarded => State::Answers,
             Shown::Votes | Shown::Answers => State::Votes,
             Shown::Down(_) => State::Down,
-            Shown::Out(_) => State::Out,
+            Shown::Quarantined(_) => State::Quarantined,
         };
         if is == self.is {
             return;
@@ -163,7 +163,7 @@ impl Said {
         self.why = match shown {
             Shown::Votes | Shown::Answers => String::new(),
             Shown::Down(fault) => fault.to_string(),
-            Shown::Out(quarantine) => quarantine.to_string(),
+            Shown::Quarantined(quarantine) => quarantine.to_string(),
         };
     }
 
@@ -178,18 +178,18 @@ impl Said {
             State::Votes => warn!(node, "node is back"),
             State::Answers => warn!(node, "node answers again, but may not vote yet"),
             State::Down => warn!(node, fault = %why, "node is down: it does not vote"),
-            State::Out => warn!(node, %why, "node is out: it may not vote"),
+            State::Quarantined => warn!(node, %why, "node is quarantined: it may not vote"),
         }
     }
 }
 
 impl State {
-    /// Counts one client more, or less, for which a node is out.
+    /// Counts one client more, or less, for which a node does not vote.
     fn count(self, node: &Arc<str>, change: f64) {
         match self {
             State::Votes | State::Answers => {}
-            State::Down => meter::out(node, "down", change),
-            State::Out => meter::out(node, "quarantined", change),
+            State::Down => meter::not_voting(node, "down", change),
+            State::Quarantined => meter::not_voting(node, "quarantined", change),
         }
     }
 }
@@ -206,7 +206,7 @@ fn shown_by(vote: &Vote) -> Option<Shown<'_>> {
     match vote {
         Vote::Pending => None,
         Vote::Failed(fault) => Some(Shown::Down(fault)),
-        Vote::Quarantined(quarantine) => Some(Shown::Out(quarantine)),
+        Vote::Quarantined(quarantine) => Some(Shown::Quarantined(quarantine)),
         Vote::Numbered(_) | Vote::Held(_) => Some(Shown::Votes),
         // Also the answer to a release, which a node that may not vote gives too.
         _ => Some(Shown::Answers),

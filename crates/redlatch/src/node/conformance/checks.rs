@@ -67,23 +67,23 @@ checks! {
     an_extension_moves_the_registers_of_all
     a_release_keeps_the_number;
     restart_guard:
-    a_node_that_is_out_grants_no_take
-    a_node_that_is_out_raises_no_register
-    a_node_that_is_out_extends_the_locks_it_has
-    a_lease_is_planted_also_on_a_node_that_is_out
-    a_node_that_is_out_releases_all_the_same
+    a_quarantined_node_grants_no_take
+    a_quarantined_node_raises_no_register
+    a_quarantined_node_extends_the_locks_it_has
+    a_lease_is_planted_also_on_a_quarantined_node
+    a_quarantined_node_releases_all_the_same
     a_vote_without_guard_needs_no_marker
     an_admitted_node_votes
-    a_node_that_is_out_keeps_its_first_mark
+    a_quarantined_node_keeps_its_first_mark
     no_two_marks_are_alike
-    a_mark_tells_for_how_long_the_node_has_been_out
+    a_mark_tells_for_how_long_the_node_has_been_quarantined
     a_watch_leaves_an_admitted_node_alone
     an_admission_needs_the_mark_that_is_there
     no_register_counts_from_below_the_floor
     a_floor_is_never_lowered
     a_node_of_others_does_not_vote
     a_watch_leaves_a_node_of_others_alone
-    a_replaced_node_is_out_and_reserved
+    a_replaced_node_is_quarantined_and_reserved
     an_examination_tells_what_a_watch_tells
     the_ledger_is_told_as_it_is_kept
     the_greatest_number_that_was_given_is_told;
@@ -112,7 +112,7 @@ checks! {
     a_release_that_waits_is_in_line_before_the_next_is_served
     only_who_holds_a_lock_waits_by_releasing_it
     a_release_that_passes_reserves_whoever_waits
-    who_leaves_gives_back_what_is_reserved
+    who_leaves_passes_on_what_is_reserved
     a_lease_is_planted_on_what_is_reserved_for_its_ticket
     each_lock_has_a_line_of_its_own
     a_lock_for_which_nobody_waits_is_free_after_its_release

@@ -72,13 +72,13 @@ impl Party {
         problem(format!("the node should be admitted, but says {facts:?}"))
     }
 
-    /// The mark of a node that is out and reserved for them.
+    /// The mark of a node that is quarantined and reserved for them.
     pub(super) fn awaits(&self, facts: &Facts) -> Outcome<Mark> {
         match &facts.mark {
             Some(mark) if facts.marker.is_none() && facts.reserved == Some(self.fingerprint) => {
                 Ok(mark.clone())
             }
-            _ => problem(format!("the node should be out, marked and reserved: {facts:?}")),
+            _ => problem(format!("the node should be quarantined, marked and reserved: {facts:?}")),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use redlatch_core::{Command, FencingToken, KeyState, Mark};
 use std::time::{Duration, Instant};
 
-pub(super) async fn a_node_that_is_out_grants_no_take(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_quarantined_node_grants_no_take(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let (plain, fenced) = (site.claim(["a"]), site.claim(["b"]));
     let (held, several) = (site.claim(["c"]), site.claim(["c", "d"]));
@@ -28,7 +28,7 @@ pub(super) async fn a_node_that_is_out_grants_no_take(site: &Site<'_>) -> Outcom
     same(standing(&mut link, &held).await?, Some(number))
 }
 
-pub(super) async fn a_node_that_is_out_raises_no_register(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_quarantined_node_raises_no_register(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let ours = site.claim(["a"]);
     let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
@@ -40,7 +40,7 @@ pub(super) async fn a_node_that_is_out_raises_no_register(site: &Site<'_>) -> Ou
 }
 
 /// It has not forgotten them: a restart with its data must not cost a lease.
-pub(super) async fn a_node_that_is_out_extends_the_locks_it_has(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_quarantined_node_extends_the_locks_it_has(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let (ours, lost) = (site.claim(["a"]), site.claim(["b"]));
     let (theirs, none) = (site.claim(["a"]), site.claim(["a", "b"]));
@@ -62,7 +62,7 @@ pub(super) async fn a_node_that_is_out_extends_the_locks_it_has(site: &Site<'_>)
 }
 
 /// A lease held elsewhere is there before the node votes again.
-pub(super) async fn a_lease_is_planted_also_on_a_node_that_is_out(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_lease_is_planted_also_on_a_quarantined_node(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let (ours, others) = (site.claim(["a"]), site.claim(["a", "b"]));
     link.out(&party).await?;
@@ -76,7 +76,7 @@ pub(super) async fn a_lease_is_planted_also_on_a_node_that_is_out(site: &Site<'_
 }
 
 /// An attempt must be undone, whatever happened to the node meanwhile.
-pub(super) async fn a_node_that_is_out_releases_all_the_same(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_quarantined_node_releases_all_the_same(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let ours = site.claim(["a", "b"]);
     link.admitted(&party).await?;
@@ -116,7 +116,7 @@ pub(super) async fn an_admitted_node_votes(site: &Site<'_>) -> Outcome {
 }
 
 /// As long as the mark is the same, nobody has admitted the node since.
-pub(super) async fn a_node_that_is_out_keeps_its_first_mark(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_quarantined_node_keeps_its_first_mark(site: &Site<'_>) -> Outcome {
     let (party, mut here, mut there) = (Party::new(), site.link(), site.link());
 
     let first = here.out(&party).await?;
@@ -140,7 +140,9 @@ pub(super) async fn no_two_marks_are_alike(site: &Site<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_mark_tells_for_how_long_the_node_has_been_out(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_mark_tells_for_how_long_the_node_has_been_quarantined(
+    site: &Site<'_>,
+) -> Outcome {
     const REST: Duration = Duration::from_millis(100);
     // How much the two may differ, including the error of both clocks.
     const LEEWAY: Duration = Duration::from_millis(5);
@@ -260,7 +262,7 @@ pub(super) async fn a_watch_leaves_a_node_of_others_alone(site: &Site<'_>) -> Ou
     votes(&mut link, &site.claim(["a"]), |command| others.by(command)).await
 }
 
-pub(super) async fn a_replaced_node_is_out_and_reserved(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_replaced_node_is_quarantined_and_reserved(site: &Site<'_>) -> Outcome {
     let (others, party, mut link) = (Party::new(), Party::new(), site.link());
     let ours = site.claim(["a"]);
     link.admitted(&others).await?;

@@ -142,7 +142,7 @@ pub(super) async fn a_release_that_passes_reserves_whoever_waits(site: &Site<'_>
     holder.holds().await
 }
 
-pub(super) async fn who_leaves_gives_back_what_is_reserved(site: &Site<'_>) -> Outcome {
+pub(super) async fn who_leaves_passes_on_what_is_reserved(site: &Site<'_>) -> Outcome {
     let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
     holder.holds().await?;
     first.waits_behind(0).await?;

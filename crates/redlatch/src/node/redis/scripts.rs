@@ -124,7 +124,7 @@ impl Naming {
     }
 }
 
-/// Examines a server, and marks it if it is out.
+/// Examines a server, and marks it if it is quarantined.
 pub(super) const WATCH: &[u8] = include_bytes!("scripts/watch.lua");
 
 /// Writes a rarely used script that works on the node's own hash.

@@ -1,6 +1,6 @@
 -- If all keys hold the token, makes every key live for at least the TTL, and moves
--- registers that are behind to the number, if there is one. A node that is out, and
--- marked, does so too: it has not forgotten this lock.
+-- registers that are behind to the number, if there is one. A node that is quarantined
+-- and marked does so too: it has not forgotten this lock.
 -- KEYS: the resources, then the node's hash.
 -- ARGV: marker, token, TTL in ms, number, registers.
 -- Returns 1 or 0, or {'quarantined', the ledger} if the node lacks the marker and has

@@ -1,7 +1,7 @@
 -- Deletes each key that holds the token. If somebody waits in line, reserves it for
 -- the first of them instead, and wakes that client.
 -- KEYS: the resources. ARGV: token, and what becomes of our own place, if any:
--- 'leave', ticket: takes it out of line, and gives back what is reserved for it;
+-- 'leave', ticket: takes it out of line, and passes on what is reserved for it;
 -- 'wait', ticket: if the key was ours, puts it into line before the next is served;
 -- 'pass', ticket: if the key was ours, reserves it for this ticket, and tells nobody.
 -- Returns 1 if every key held the token, otherwise 0.

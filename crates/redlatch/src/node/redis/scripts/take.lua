@@ -6,7 +6,7 @@
 -- already), '1' to plant a held lease again: that overtakes nobody and joins no line.
 -- Returns 1, or {value or false, PTTL, how many are ahead if it joined} of the first
 -- key that exists, or {'quarantined', the ledger} if the node lacks the marker.
--- A lease is planted also on a node that is out and marked, but not on one that
+-- A lease is planted also on a node that is quarantined and marked, but not on one that
 -- serves others (`Ledger::refusal`).
 local call, KEYS, ARGV = redis.call, KEYS, ARGV -- faster than globals
 local node, single = KEYS[#KEYS], #KEYS == 2

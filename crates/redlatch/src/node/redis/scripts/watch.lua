@@ -1,5 +1,5 @@
 -- Reports the server's INFO, its clock, and its ledger. With a fingerprint, marks a
--- node that is out, unless it has a mark of its current run: `Ledger::watch` in the
+-- quarantined node, unless it has a mark of its current run: `Ledger::watch` in the
 -- core does the same.
 -- KEYS: the node's hash. ARGV: fingerprint or '', nonce, '1' to replace, '1' if the
 -- server may evict keys.

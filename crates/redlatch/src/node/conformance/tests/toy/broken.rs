@@ -70,8 +70,8 @@ impl Broken {
         let refusal = match (self.bug, command) {
             (Bug::GuardsTheUnguarded, Command::Take { fingerprint: None, .. })
             | (Bug::GuardsReleases, Command::Release { .. }) => out,
-            (Bug::ExtendsNothingThoughOut, Command::Extend { fingerprint, .. })
-            | (Bug::PlantsNothingThoughOut, Command::Plant { fingerprint, .. }) => {
+            (Bug::ExtendsNothingThoughQuarantined, Command::Extend { fingerprint, .. })
+            | (Bug::PlantsNothingThoughQuarantined, Command::Plant { fingerprint, .. }) => {
                 fingerprint.and_then(|fingerprint| ledger.objection(run, fingerprint))
             }
             (Bug::ReleasesAllOrNothing, Command::Release { resources, token, .. }) => {
@@ -124,7 +124,7 @@ impl Broken {
             }
             Command::Watch { nonce, replace, .. } => match bug {
                 Bug::WatchReplaces => *replace = true,
-                // Only on an admitted node; otherwise no node would ever be out.
+                // Only on an admitted node; otherwise no node would ever be quarantined.
                 Bug::NeverReplaces => *replace &= !admitted,
                 Bug::MarksAlike => *nonce = 0,
                 _ => {}
@@ -145,8 +145,8 @@ impl Broken {
             _ => false,
         };
         let (bug, fingerprint) = match asked {
-            Command::Take { fingerprint, .. } => (Some(Bug::GrantsThoughOut), fingerprint),
-            Command::Raise { fingerprint, .. } => (Some(Bug::RaisesThoughOut), fingerprint),
+            Command::Take { fingerprint, .. } => (Some(Bug::GrantsThoughQuarantined), fingerprint),
+            Command::Raise { fingerprint, .. } => (Some(Bug::RaisesThoughQuarantined), fingerprint),
             Command::Plant { fingerprint, .. } => (Some(Bug::PlantsForEverybody), fingerprint),
             Command::Extend { fingerprint, .. } => (None, fingerprint),
             _ => return,
