@@ -162,6 +162,8 @@ struct Draw {
     /// Only commands that a client has ready by the hundred: votes and releases of
     /// single names.
     everyday: bool,
+    /// Of those, only what plain Redlock needs, and so what may be sent without a script.
+    plain: bool,
     /// By which agreement, and whether with the restart guard.
     agreed: usize,
     guarded: bool,
@@ -187,6 +189,7 @@ impl Draw {
             lines,
             chapter: 0,
             everyday: false,
+            plain: false,
             agreed: 0,
             guarded: false,
             commands: 1,
@@ -199,8 +202,9 @@ impl Draw {
     fn turn(&mut self) -> Vec<Command> {
         self.commands = self.dice.pick(&[1, 1, 5, 20, 90]);
         self.everyday = self.dice.percent(60);
+        self.plain = self.everyday && self.dice.percent(40);
         self.agreed = usize::from(self.dice.percent(20));
-        self.guarded = self.dice.percent(70);
+        self.guarded = !self.plain && self.dice.percent(70);
         self.proposed = None;
         let together = self.number();
         self.proposed = self.dice.percent(50).then_some(together);
@@ -224,13 +228,19 @@ impl Draw {
         let ttl = self.dice.pick(&[1, 1, 2, 3]) * HOUR;
         let micros = self.number();
         let number = FencingToken::new(micros);
-        let fence = number.filter(|_| self.dice.percent(50));
+        let fence = number.filter(|_| !self.plain && self.dice.percent(50));
         let agreement = &self.agreements[self.agreed];
         let by = agreement.fingerprint();
         let fingerprint = self.guarded.then_some(by);
+        let plain = [0, 1, 2, 3, 4, 5, 8, 9, 10];
         let everyday = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13];
         let all = self.dice.below(20);
-        match if self.everyday { self.dice.pick(&everyday) } else { all } {
+        let kind = match (self.plain, self.everyday) {
+            (true, _) => self.dice.pick(&plain),
+            (false, true) => self.dice.pick(&everyday),
+            (false, false) => all,
+        };
+        match kind {
             0..5 => {
                 let fence = fence.map(|_| Proposal::new(micros, HOUR));
                 let known = self.dice.percent(50);
