@@ -487,11 +487,15 @@ pub(crate) fn in_words(others: &[OtherName]) -> Option<String> {
         [other] => Some(other.to_string()),
         others => {
             let known: Vec<&str> = others.iter().map(|other| &*other.is).collect();
-            let urls: Vec<String> = others.iter().map(OtherName::url).collect();
+            let urls = others.iter().map(OtherName::url).collect::<Vec<_>>().join(",");
+            // In a shell, an `&` would end the command.
+            let urls = if urls.contains('&') { format!("'{urls}'") } else { urls };
+            let has_logins = others.iter().any(OtherName::has_login);
+            let logins = if has_logins { " (add the logins; they are not shown here)" } else { "" };
             Some(format!(
-                "these servers are admitted as {}; if your addresses lead to them, write {}",
-                known.join(", "),
-                urls.join(",")
+                "these servers are admitted as {}; if your addresses lead to them, write \
+                 {urls}{logins}",
+                known.join(", ")
             ))
         }
     }

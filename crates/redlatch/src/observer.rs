@@ -327,7 +327,8 @@ impl Observer {
     #[must_use]
     pub fn other_name(&self, node: &str, standing: &Standing) -> Option<OtherName> {
         let Standing::Quarantined(quarantine) = standing else { return None };
-        OtherName::of(&quarantine.cause, node, self.address(node)?)
+        let ours = self.nodes.iter().find(|ours| ours.name() == node)?;
+        OtherName::of(&quarantine.cause, &**ours)
     }
 
     /// Returns what all clients of these nodes with the restart guard must agree
