@@ -16,7 +16,7 @@ use crate::{
 };
 use redlatch::{
     Cause, Fault, FencingToken, LockState, NodeKey, NodeStanding, NodeStatus, Standing, Status,
-    observer::{Examined, Listed, Listing, Observer, refusal},
+    observer::{Examined, Listed, Listing, Observer, Refusal, refusal},
 };
 use serde_json::{Value, json};
 use std::{
@@ -130,6 +130,9 @@ pub(crate) async fn status_text(
             cause => format!("{}: {cause}", out_for(&node.node, out, &reports)),
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
+        if let Some(why) = node.refuses {
+            let _ = write!(notes, ", {}", paint.red(&refusing_text(why)));
+        }
         if is_too_long(&node.key, max_ttl) {
             let max_ttl = show(max_ttl);
             let note = format!("longer than max_ttl, {max_ttl}: was its clock set back?");
@@ -189,7 +192,11 @@ pub(crate) fn failed_text(fault: &Fault) -> String {
 
 /// Why a node failed, in words, and what to do if it refuses writes.
 pub(crate) fn reason(fault: &Fault) -> String {
-    let Some(why) = refusal(fault) else { return fault.to_string() };
+    refusal(fault).map_or_else(|| fault.to_string(), refusing_text)
+}
+
+/// That a node refuses writes, why, and what to do.
+fn refusing_text(why: Refusal) -> String {
     let Finding { words, fix, .. } = refusing(why);
     fix.map_or(words.clone(), |fix| format!("{words}; {fix}"))
 }
@@ -257,6 +264,9 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
     tell_address(&mut json, observer.address(&node.node));
     if is_too_long(&node.key, max_ttl) {
         json["above_max_ttl"] = true.into();
+    }
+    if let Some(why) = node.refuses {
+        json["refuses"] = why.to_string().into();
     }
     if let Some(quarantine) = &node.quarantine {
         json["quarantine"] = json!({

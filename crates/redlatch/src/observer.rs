@@ -101,7 +101,14 @@ impl Observer {
             keys.push(of_key);
         }
         let standings = self.told(&facts).into_iter().map(Some).collect();
-        Ok(Status::new(&self.nodes, &keys, &lines, standings))
+        let mut status = Status::new(&self.nodes, &keys, &lines, standings);
+        for (node, told) in status.nodes.iter_mut().zip(&facts) {
+            node.refuses = match told {
+                Reply::Facts(facts) => facts.refuses,
+                _ => None,
+            };
+        }
+        Ok(status)
     }
 
     /// Lists the locks whose names match `pattern` (see
