@@ -4,7 +4,7 @@ use crate::{
     admit::{cause_for, out_for, reports_on, tell_address},
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
-    doctor::{Finding, refusing},
+    doctor::{Finding, refusing, user_in},
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
@@ -315,7 +315,8 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     }
     let out = standings.iter().filter_map(|node| node.standing.quarantine());
     let reports = reports_on(&observer, out).await;
-    Ok(complain(&listing, &standings, &reports, &observer, say))
+    let users: Vec<String> = settings.nodes().iter().map(|url| user_in(url)).collect();
+    Ok(complain(&listing, &standings, &reports, (&observer, &users), say))
 }
 
 /// Formats locks in columns. Who waits for them is known if enough nodes told.
@@ -394,7 +395,7 @@ fn complain(
     listing: &Listing,
     standings: &[NodeStanding],
     reports: &[Examined],
-    observer: &Observer,
+    (observer, users): (&Observer, &[String]),
     say: Say,
 ) -> Exit {
     let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
@@ -413,20 +414,27 @@ fn complain(
         say.say(&Event::failed(words, exit));
     }
     for (node, fault) in &listing.failed {
-        let words = format!("{}: {}", observer.label(node), why_unlisted(fault));
+        let at = observer.nodes().position(|name| *name == **node);
+        let user = at.and_then(|at| users.get(at)).map_or(ANY_USER, String::as_str);
+        let words = format!("{}: {}", observer.label(node), why_unlisted(fault, user));
         say.say(&Event::failed(words, exit));
     }
     exit
 }
 
-/// Why a node does not list its locks. Listing needs a permission that locking
-/// doesn't, and the servers' messages (three variants so far) don't name it.
-pub(crate) fn why_unlisted(fault: &Fault) -> String {
-    let fault = reason(fault);
+/// Stands for a user whose name is not at hand.
+pub(crate) const ANY_USER: &str = "…";
+
+/// Why a node does not list its locks to this user. Listing needs a permission that
+/// locking doesn't, and the servers' messages (three variants so far) don't name it. Whoever
+/// lacks another one is told so on connecting.
+pub(crate) fn why_unlisted(fault: &Fault, user: &str) -> String {
+    let words = reason(fault);
     let denials = ["NOPERM", "ACL failure", "can't run this command"];
-    if denials.iter().any(|denial| fault.contains(denial)) {
-        "this user may not list locks; grant it: ACL SETUSER … +scan".into()
+    let is_denied = denials.iter().any(|denial| words.contains(denial));
+    if is_denied && matches!(fault, Fault::Refused(_)) {
+        format!("this user may not list locks; grant it: ACL SETUSER {user} +scan")
     } else {
-        fault
+        words
     }
 }
