@@ -351,6 +351,7 @@ async fn watch(
                     if Job::has_survivors() {
                         line.tell(News::GoodUntil(BootTime::now().after(PATIENCE + AT_WORK)));
                         watch.kill_the_rest(&job);
+                    events.extend(children.look());
                         events.push_back(Happening::Survived);
                     }
                 }
@@ -427,10 +428,10 @@ fn good_until(plan: &Plan, lease: &Lease, at_least: Duration) -> News {
 impl<'a> Supervision<'a> {
     /// Kills what has survived the lease so far, and says what still does.
     fn kill_the_rest(&mut self, job: &Job) {
-        let processes = job.kill_patiently();
+        let left = job.kill_patiently();
         self.killed = Some(Killed::Late);
-        self.survived = !processes.is_empty();
-        if self.survived {
+        self.survived = left.is_some();
+        if let Some(processes) = left {
             self.plan.tell(&Event::Survived { processes });
         }
     }
