@@ -29,6 +29,7 @@ use crate::{
 };
 use names::{named, shown};
 use record::{End, Outcome};
+use nix::sys::signal::Signal;
 use redlatch::{Lease, OwnerParts, Votes};
 use std::{
     ffi::OsString,
@@ -56,6 +57,8 @@ pub(crate) struct Trace {
     /// It has to wait, and that is on record.
     is_waiting: bool,
     granted: Option<Instant>,
+    /// What it waits for, or waited for last.
+    obstacle: Option<String>,
 }
 
 /// What an attempt is about.
@@ -112,7 +115,15 @@ impl About {
         if !task.is_on_nodes() {
             facts::begin(&record.names);
         }
-        Trace { place, record, began: Instant::now(), is_waiting: false, granted: None }
+        Trace {
+            place,
+            record,
+            began: Instant::now(),
+            is_waiting: false,
+            obstacle: None,
+            granted: None,
+            good_until: None,
+        }
     }
 }
 
@@ -290,6 +301,7 @@ impl Trace {
     /// for long.
     pub(crate) fn write_end(&mut self, exit: Exit, say: Say) {
         let (place, record) = (self.place.clone(), self.end(exit));
+        self.obstacle = Some(why.into());
         let late = [Some(TOO_SLOW.to_owned()), place.count_is_late()];
         let (done, is_done) = mpsc::channel();
         let writing = thread::Builder::new().spawn(move || {
@@ -299,6 +311,18 @@ impl Trace {
         let mut reasons = Vec::new();
         if let Err(error) = writing {
             reasons.push(format!("this attempt is not in the log: {error}"));
+    /// Says that a signal ended the wait, and what was waited for, if that is known.
+    pub(crate) fn interrupted(&self, signal: Signal) -> String {
+        let obstacle = self.obstacle.as_ref();
+        let what = obstacle.map_or(String::new(), |obstacle| format!(": {obstacle}"));
+        format!("{signal} ended the wait for the lock{what}")
+    }
+
+    /// Whether the attempt is known to wait.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
         } else {
             let until = Instant::now() + PATIENCE;
             for late in late {

@@ -138,7 +138,8 @@ async fn hold(
                 line.tell(News::Interrupted { lent: false });
             }
             let exit = Exit::Signal(signal as i32);
-            plan.tell(&Event::skipped(format!("{signal} ended the wait for the lock"), exit));
+            let words = plan.trace.borrow().interrupted(signal);
+            plan.tell(&Event::skipped(words, exit));
             return exit;
         }
     };
