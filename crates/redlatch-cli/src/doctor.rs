@@ -19,7 +19,7 @@ use crate::{
 use exposed::exposed;
 use findings::{Evidence, examine_all};
 pub(crate) use findings::{
-    Finding, Level, UNNAMED, clocks, endless, node_timeout, refusing, speed, unlisted,
+    Finding, Level, UNNAMED, clocks, endless, node_timeout, one_less, refusing, speed, unlisted,
 };
 use probe::{Listener, probe};
 use redlatch::{

@@ -68,7 +68,11 @@ impl Failure {
             let waited = began.elapsed();
             let _ = match waited.saturating_add(AGAIN) < wait {
                 true if waited < SOME => {
-                    write!(self.message, "; did not wait: {} would not help", show(wait))
+                    write!(
+                        self.message,
+                        "; did not wait for {}, which would not have helped",
+                        show(wait)
+                    )
                 }
                 true => write!(
                     self.message,
@@ -393,8 +397,8 @@ fn no_majority(votes: &Votes, to_go: Option<Duration>) -> Failure {
         ),
         (
             mistaken,
-            "answers at an address that should lead to another",
-            "answer at addresses that should lead to others",
+            "is reached at an address that should lead to another node",
+            "are reached at addresses that should lead to other nodes",
             "",
         ),
         (
@@ -489,11 +493,15 @@ pub(crate) fn in_words(others: &[OtherName]) -> Option<String> {
         [other] => Some(other.to_string()),
         others => {
             let known: Vec<&str> = others.iter().map(|other| &*other.is).collect();
-            let urls: Vec<String> = others.iter().map(OtherName::url).collect();
+            let urls = others.iter().map(OtherName::url).collect::<Vec<_>>().join(",");
+            // In a shell, an `&` would end the command.
+            let urls = if urls.contains('&') { format!("'{urls}'") } else { urls };
+            let has_logins = others.iter().any(OtherName::has_login);
+            let logins = if has_logins { " (add the logins; they are not shown here)" } else { "" };
             Some(format!(
-                "these servers are admitted as {}; if your addresses lead to them, write {}",
-                known.join(", "),
-                urls.join(",")
+                "these servers are admitted as {}; if your addresses lead to them, write \
+                 {urls}{logins}",
+                known.join(", ")
             ))
         }
     }

@@ -4,7 +4,7 @@ use crate::{
     admit::{cause_for, quarantined_for, reports_on, tell_address},
     by_hand::remaining,
     cli::{LsArgs, StatusArgs},
-    doctor::{Finding, refusing},
+    doctor::{Finding, refusing, user_in},
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
@@ -16,7 +16,7 @@ use crate::{
 };
 use redlatch::{
     Cause, Fault, FencingToken, LockState, NodeKey, NodeStanding, NodeStatus, Standing, Status,
-    observer::{Examined, Listed, Listing, Observer, refusal},
+    observer::{Examined, Listed, Listing, Observer, Refusal, refusal},
 };
 use serde_json::{Value, json};
 use std::{
@@ -134,6 +134,9 @@ pub(crate) async fn status_text(
             cause => format!("{}: {cause}", quarantined_for(&node.node, out, &reports)),
         });
         let mut notes = out.map_or(String::new(), |out| format!(", {}", paint.red(&out)));
+        if let Some(why) = node.refuses {
+            let _ = write!(notes, ", {}", paint.red(&refusing_text(why)));
+        }
         if is_too_long(&node.key, max_ttl) {
             let max_ttl = show(max_ttl);
             let note = format!("longer than max_ttl, {max_ttl}: was its clock set back?");
@@ -193,7 +196,11 @@ pub(crate) fn failed_text(fault: &Fault) -> String {
 
 /// Why a node failed, in words, and what to do if it refuses writes.
 pub(crate) fn reason(fault: &Fault) -> String {
-    let Some(why) = refusal(fault) else { return fault.to_string() };
+    refusal(fault).map_or_else(|| fault.to_string(), refusing_text)
+}
+
+/// That a node refuses writes, why, and what to do.
+fn refusing_text(why: Refusal) -> String {
     let Finding { words, fix, .. } = refusing(why);
     fix.map_or(words.clone(), |fix| format!("{words}; {fix}"))
 }
@@ -263,6 +270,9 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
     if is_too_long(&node.key, max_ttl) {
         json["above_max_ttl"] = true.into();
     }
+    if let Some(why) = node.refuses {
+        json["refuses"] = why.to_string().into();
+    }
     if let Some(quarantine) = &node.quarantine {
         json["quarantine"] = json!({
             "remaining_ms": quarantine.remaining.map(millis),
@@ -310,7 +320,8 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     }
     let out = standings.iter().filter_map(|node| node.standing.quarantine());
     let reports = reports_on(&observer, out).await;
-    Ok(complain(&listing, &standings, &reports, &observer, say))
+    let users: Vec<String> = settings.nodes().iter().map(|url| user_in(url)).collect();
+    Ok(complain(&listing, &standings, &reports, (&observer, &users), say))
 }
 
 /// Formats locks in columns. Who waits for them is known if a majority told.
@@ -389,7 +400,7 @@ fn complain(
     listing: &Listing,
     standings: &[NodeStanding],
     reports: &[Examined],
-    observer: &Observer,
+    (observer, users): (&Observer, &[String]),
     say: Say,
 ) -> Exit {
     let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
@@ -408,20 +419,27 @@ fn complain(
         say.say(&Event::failed(words, exit));
     }
     for (node, fault) in &listing.failed {
-        let words = format!("{}: {}", observer.label(node), why_unlisted(fault));
+        let at = observer.nodes().position(|name| *name == **node);
+        let user = at.and_then(|at| users.get(at)).map_or(ANY_USER, String::as_str);
+        let words = format!("{}: {}", observer.label(node), why_unlisted(fault, user));
         say.say(&Event::failed(words, exit));
     }
     exit
 }
 
-/// Why a node does not list its locks. Listing needs a permission that locking
-/// doesn't, and the servers' messages (three variants so far) don't name it.
-pub(crate) fn why_unlisted(fault: &Fault) -> String {
-    let fault = reason(fault);
+/// Stands for a user whose name is not at hand.
+pub(crate) const ANY_USER: &str = "…";
+
+/// Why a node does not list its locks to this user. Listing needs a permission that
+/// locking doesn't, and the servers' messages (three variants so far) don't name it. Whoever
+/// lacks another one is told so on connecting.
+pub(crate) fn why_unlisted(fault: &Fault, user: &str) -> String {
+    let words = reason(fault);
     let denials = ["NOPERM", "ACL failure", "can't run this command"];
-    if denials.iter().any(|denial| fault.contains(denial)) {
-        "this user may not list locks; grant it: ACL SETUSER … +scan".into()
+    let is_denied = denials.iter().any(|denial| words.contains(denial));
+    if is_denied && matches!(fault, Fault::Refused(_)) {
+        format!("this user may not list locks; grant it: ACL SETUSER {user} +scan")
     } else {
-        fault
+        words
     }
 }

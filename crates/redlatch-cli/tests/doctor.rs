@@ -3,11 +3,12 @@
 
 mod support;
 
-use redlatch_testbed::{Certificates, Flavour, Server, Servers};
+use redlatch_testbed::{Certificates, Direction, Flavour, Proxy, Server, Servers};
 use std::{
     fs,
     net::{TcpListener, TcpStream},
     process::{Command, Stdio},
+    time::Duration,
 };
 use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
 
@@ -172,4 +173,49 @@ fn a_password_that_the_server_does_not_take_has_a_fix() {
 
     says(&found, "WRONGPASS");
     says(&found, "fix: write the user and the password that the server has");
+}
+
+#[test]
+fn one_slow_node_of_three_is_degraded_and_two_are_broken() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server).unwrap()).collect();
+    let nodes = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(",");
+    let doctor = || {
+        let mut command = sandbox.redlatch(["doctor", "--node-timeout", "500ms"]);
+        command.env("REDLATCH_NODES", &nodes);
+        start(command).end()
+    };
+    let slow = Duration::from_millis(600);
+    let words = "and has 500ms with a TTL of 30s: it would never vote";
+
+    proxies[1].delay(Direction::Replies, slow);
+    let degraded = doctor().exits_with(1).stdout;
+    proxies[2].delay(Direction::Replies, slow);
+    let broken = doctor().exits_with(2).stdout;
+
+    says(&degraded, "  warning  it answers in 6");
+    says(&degraded, words);
+    says(&broken, "No lock can be taken: 1 of 3 nodes may vote, 2 must.");
+    says(&broken, "  problem  it answers in 6");
+}
+
+#[test]
+fn the_commands_that_make_a_server_remember_can_be_pasted_each_by_itself() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+
+    let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
+
+    let fixes = found.lines().filter(|line| line.contains("appendonly"));
+    let fixes: Vec<&str> = fixes.collect();
+    assert_eq!(fixes.len(), 3, "{found}");
+    for (server, fix) in servers.iter().zip(fixes) {
+        let commands: Vec<&str> = fix.split('`').skip(1).step_by(2).collect();
+        assert_eq!(commands.len(), 2, "{fix}");
+        for command in commands {
+            let words: Vec<&str> = command.split(' ').collect();
+            assert!(server.run(&words).is_ok(), "{command}");
+        }
+    }
+    let found = redlatch(&sandbox, &["doctor"]).stdout;
+    assert!(!found.contains("makes it forget its locks"), "{found}");
 }

@@ -290,7 +290,6 @@ fn a_node_that_cannot_save_is_described_alike_by_all() {
 
     let found = redlatch(&sandbox, &["doctor", "--json"]).exits_with(1).stdout;
     let seen = top(&sandbox);
-    let listed = redlatch(&sandbox, &["ls"]).exits_with(0).stderr;
     let status = redlatch(&sandbox, &["status", "x"]).exits_with(0).stdout;
     let (_exporter, port) = exporter(&sandbox);
     let metrics = scrape(port);
@@ -304,7 +303,7 @@ fn a_node_that_cannot_save_is_described_alike_by_all() {
     assert_eq!(of_node["words"], why, "{seen}");
     says(of_node["fix"].as_str().unwrap(), fix);
     says(&metrics, "redlatch_nodes{standing=\"refusing\"} 1");
-    for said in [listed, status, run] {
+    for said in [status, run] {
         says(&said, &format!("{why}; {fix}"));
         assert!(!said.contains("MISCONF"), "{said}");
     }
@@ -372,4 +371,43 @@ fn whoever_finds_nodes_with_a_list_that_is_too_different_gets_advice_that_works(
     }
     here(&["admit", "--replace", "--all", "--all-stopped", "--yes"]).exits_with(0);
     here(&["run", "x", "--", "true"]).exits_with(0);
+}
+
+#[test]
+fn a_node_that_cannot_save_is_read_all_the_same() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let _holder = sandbox.hold("x --owner ada --log off");
+    servers.iter().for_each(stop_saving);
+
+    let status = redlatch(&sandbox, &["status", "x", "--json"]).exits_with(121).stdout;
+    let shown = redlatch(&sandbox, &["status", "x"]).exits_with(121).stdout;
+    let listed = redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout;
+
+    let status = json_of(&status);
+    assert_eq!((&status["state"], &status["owner"]), (&json!("held"), &json!("ada")), "{status}");
+    assert_eq!(status["nodes"][1]["state"], "held", "{status}");
+    says(&shown, "refuses writes: it cannot save its data to disk; make room");
+    assert_eq!(json_of(&listed)["owner"], "ada", "{listed}");
+}
+
+#[test]
+fn whoever_waits_for_nodes_that_refuse_writes_is_not_told_that_all_of_them_vote() {
+    for guard in [true, false] {
+        let servers = Servers::start(3).unwrap();
+        let sandbox = if guard { Sandbox::guarded(&servers) } else { Sandbox::on(&servers) };
+        if guard {
+            redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
+        }
+        redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
+        servers[0].run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+        stop_saving(&servers[1]);
+        servers[2].run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+
+        let ended = redlatch(&sandbox, &["admit", "--wait", "--timeout", "2s"]).exits_with(122);
+
+        says(&ended.stderr, "3 of 3 nodes");
+        for why in ["its memory is full", "it cannot save its data", "too few replicas"] {
+            says(&ended.stderr, why);
+        }
+    }
 }

@@ -4,8 +4,8 @@
 
 mod support;
 
-use redlatch_testbed::{Proxy, Servers};
-use std::fs;
+use redlatch_testbed::{Proxy, Server, Servers};
+use std::{fs, os::unix::fs::PermissionsExt};
 use support::{Ended, Sandbox, start};
 
 /// Three servers, and a port forward to each.
@@ -164,4 +164,37 @@ fn the_nodes_in_use_are_shown_with_names_and_addresses() {
 
     says(&words, &[&format!("nodes, by REDLATCH_NODES: a ({a}), {b}\n")]);
     says(&event, &[&format!(r#""nodes":["a","{b}"],"addresses":["{a}","{b}"]"#)]);
+}
+
+#[test]
+fn what_a_host_with_other_addresses_is_told_to_write_keeps_the_options_and_asks_for_the_login() {
+    let options = Server::options().password("sesame").user("ada", "sesame", "+@all ~* &*");
+    let servers = Servers::start_with(3, &options).unwrap();
+    let sandbox = Sandbox::guarded(&servers);
+    start(sandbox.redlatch(["admit", "--all", "--yes"])).end().exits_with(0);
+    let password = sandbox.path("password");
+    fs::write(&password, "sesame\n").unwrap();
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    let file = format!("password_file={}", password.display());
+    let elsewhere = |login: &str, options: &str| {
+        let of = |server: &Server| format!("redis://{login}localhost:{}?{options}", server.port());
+        servers.iter().map(of).collect::<Vec<_>>().join(",")
+    };
+    let run = |nodes: &str| {
+        let mut command = sandbox.redlatch(["run", "x", "--", "true"]);
+        command.env("REDLATCH_NODES", nodes);
+        start(command).end()
+    };
+
+    let said = run(&elsewhere("", &format!("{file}&allow_eviction=yes"))).exits_with(122).stderr;
+    let named = run(&elsewhere("ada:sesame@", "allow_eviction=yes")).exits_with(122).stderr;
+
+    let written = said.split("lead to them, write ").nth(1).unwrap();
+    let written = written.split('\'').nth(1).expect(written);
+    for part in [&*file, "allow_eviction=yes", "&name="] {
+        assert_eq!(written.matches(part).count(), 3, "{said}");
+    }
+    run(written).exits_with(0);
+    says(&named, &["allow_eviction=yes&name=redis", "(add the logins; they are not shown here)"]);
+    assert!(!named.contains("sesame"), "{named}");
 }

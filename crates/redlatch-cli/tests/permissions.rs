@@ -146,3 +146,35 @@ fn a_user_who_cannot_be_woken_is_told_what_is_missing() {
         assert!(!found.contains("woken late"), "{found}");
     }
 }
+
+#[test]
+fn whoever_may_not_run_scripts_is_told_so_by_ls_and_not_that_scan_is_missing() {
+    let all = format!("{} ~*", redlatch::node::REDIS_PERMISSIONS);
+    let (servers, sandbox, nodes) = with_ada(&all.replace(" +eval ", " "));
+    let off = on(&["--restart-guard", "off"], &nodes);
+    let ls = [&["ls"], &off[..]].concat();
+
+    let said = redlatch(&sandbox, &ls).exits_with(122).stderr;
+
+    says(&said, "ACL SETUSER ada +eval ");
+    assert!(!said.contains("may not list locks"), "{said}");
+    for server in &servers {
+        assert!(server.run(&acl_in(&said).unwrap()).is_ok(), "{said}");
+    }
+    redlatch(&sandbox, &ls).exits_with(0);
+}
+
+#[test]
+fn whoever_may_not_list_locks_gets_the_command_that_allows_it_from_ls() {
+    let all = format!("{} ~*", redlatch::node::REDIS_PERMISSIONS);
+    let (servers, sandbox, nodes) = with_ada(&all.replace(" +scan ", " "));
+    let ls = on(&["ls", "--restart-guard", "off"], &nodes);
+
+    let said = redlatch(&sandbox, &ls).exits_with(122).stderr;
+
+    says(&said, "this user may not list locks; grant it: ACL SETUSER ada +scan");
+    for server in &servers {
+        assert!(server.run(&acl_in(&said).unwrap()).is_ok(), "{said}");
+    }
+    redlatch(&sandbox, &ls).exits_with(0);
+}

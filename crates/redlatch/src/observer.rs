@@ -101,7 +101,14 @@ impl Observer {
             keys.push(of_key);
         }
         let standings = self.told(&facts).into_iter().map(Some).collect();
-        Ok(Status::new(&self.nodes, &keys, &lines, standings))
+        let mut status = Status::new(&self.nodes, &keys, &lines, standings);
+        for (node, told) in status.nodes.iter_mut().zip(&facts) {
+            node.refuses = match told {
+                Reply::Facts(facts) => facts.refuses,
+                _ => None,
+            };
+        }
+        Ok(status)
     }
 
     /// Lists the locks whose names match `pattern` (see
@@ -327,7 +334,8 @@ impl Observer {
     #[must_use]
     pub fn other_name(&self, node: &str, standing: &Standing) -> Option<OtherName> {
         let Standing::Quarantined(quarantine) = standing else { return None };
-        OtherName::of(&quarantine.cause, node, self.address(node)?)
+        let ours = self.nodes.iter().find(|ours| ours.name() == node)?;
+        OtherName::of(&quarantine.cause, &**ours)
     }
 
     /// Returns what all clients of these nodes with the restart guard must agree

@@ -10,7 +10,7 @@ use super::strangers;
 use crate::{
     confirm::{can_ask, confirm},
     failure::{Failure, in_words},
-    look::{is_all, table, why_unlisted},
+    look::{ANY_USER, is_all, table, why_unlisted},
     name,
     plain::plain,
 };
@@ -196,7 +196,7 @@ fn doubts(locks: &[Listed], failed: &[(Cow<'_, str>, &Fault)], nodes: usize) -> 
 }
 
 fn unseen(node: &str, fault: &Fault) -> String {
-    format!("{node} cannot be read: {}", why_unlisted(fault))
+    format!("{node} cannot be read: {}", why_unlisted(fault, ANY_USER))
 }
 
 fn held_by(lock: &Listed, nodes: usize) -> String {

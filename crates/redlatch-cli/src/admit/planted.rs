@@ -5,7 +5,7 @@
 //! `max_ttl`, every lease that is still held has been extended.
 
 use super::Watcher;
-use crate::look::why_unlisted;
+use crate::look::{ANY_USER, why_unlisted};
 use redlatch::{
     LockState,
     observer::{Listed, Listing},
@@ -69,7 +69,7 @@ fn missing(listing: &Listing, named: &[Arc<str>]) -> BTreeSet<Missing> {
     let mut missing = BTreeSet::new();
     for node in named {
         let silent = listing.failed.iter().filter(|(failed, _)| failed == node);
-        let silent = silent.map(|(_, fault)| What::Listing(why_unlisted(fault)));
+        let silent = silent.map(|(_, fault)| What::Listing(why_unlisted(fault, ANY_USER)));
         let is_held = |lock: &&Listed| !matches!(lock.state, LockState::Reserved { .. });
         let locks = listing.locks.iter().filter(is_held).filter(|lock| !lock.on.contains(node));
         let locks = locks.map(|lock| What::Lock(lock.name.to_string()));

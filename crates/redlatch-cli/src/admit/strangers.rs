@@ -5,7 +5,10 @@
 //! their number and names a few: those that expire soonest, as locks do.
 
 use super::doubts::NAMED;
-use crate::{duration::show, look::why_unlisted};
+use crate::{
+    duration::show,
+    look::{ANY_USER, why_unlisted},
+};
 use redlatch::{
     LockState,
     observer::{Listing, Observer, OtherKey, Others, Unseen},
@@ -28,7 +31,9 @@ pub(super) fn in_words(observer: &Observer, others: &Others) -> Option<String> {
     let unseen = others.unseen.iter().map(|(node, why)| {
         let node = observer.label(node);
         match why {
-            Unseen::Failed(fault) => format!("{node} cannot be read: {}", why_unlisted(fault)),
+            Unseen::Failed(fault) => {
+                format!("{node} cannot be read: {}", why_unlisted(fault, ANY_USER))
+            }
             why => format!("{node}: {why}, and more may be locks of other libraries"),
         }
     });

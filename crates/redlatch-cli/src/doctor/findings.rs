@@ -121,9 +121,15 @@ impl Evidence<'_> {
         let nodes = self.standings.iter().zip(self.examined);
         let votes = |(stands, node): &(&Standing, &Examined)| {
             let is_tried = !matches!(node.trial, Trial::Failed { .. });
-            **stands == Standing::Admitted && node.refuses().is_none() && is_tried
+            let is_fast = node.round_trip < self.limit();
+            **stands == Standing::Admitted && node.refuses().is_none() && is_tried && is_fast
         };
         nodes.filter(votes).count()
+    }
+
+    /// How long a node has for its answer.
+    fn limit(&self) -> Duration {
+        node_timeout(self.ttl, self.node_timeout)
     }
 
     /// Whether locks can be taken.
@@ -133,8 +139,7 @@ impl Evidence<'_> {
 
     /// A problem if it is a reason why no lock can be taken, else a warning.
     fn one_less(&self, words: impl Into<String>) -> Finding {
-        let level = if self.has_majority() { Level::Warning } else { Level::Problem };
-        Finding::new(level, words)
+        Finding::new(one_less(self.has_majority()), words)
     }
 
     /// A node that would vote, but refuses writes.
@@ -147,6 +152,11 @@ impl Evidence<'_> {
     pub(super) fn is_told(&self) -> bool {
         known(self.examined).any(|(_, facts)| facts.marker.is_some())
     }
+}
+
+/// How bad a node is that does not vote, if others make a majority or do not.
+pub(crate) fn one_less(have_majority: bool) -> Level {
+    if have_majority { Level::Warning } else { Level::Problem }
 }
 
 pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -397,7 +407,8 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
         findings.push(match evidence.guard {
             RestartGuard::Off => {
                 let words = format!("{forgets}: others can take locks that are still held");
-                Finding::warning(words).fix("CONFIG SET appendonly yes, and appendfsync always")
+                Finding::warning(words)
+                    .fix("`CONFIG SET appendonly yes`, and `CONFIG SET appendfsync always`")
             }
             _ => {
                 let window = show(evidence.agreement.window());
@@ -417,8 +428,8 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
     }
     findings.extend(crowded(facts));
     findings.extend(unwoken(facts, user));
-    let limit = node_timeout(evidence.ttl, evidence.node_timeout);
-    findings.extend(speed(node.round_trip, limit, evidence.ttl));
+    let too_slow = one_less(evidence.has_majority());
+    findings.extend(speed(node.round_trip, evidence.limit(), evidence.ttl, too_slow));
     findings
 }
 
@@ -449,13 +460,18 @@ pub(crate) fn node_timeout(ttl: Duration, set: Option<Duration>) -> Duration {
     set.unwrap_or((ttl / 20).clamp(least, most))
 }
 
-/// A node that answers too slowly, or nearly so.
-pub(crate) fn speed(round_trip: Duration, limit: Duration, ttl: Duration) -> Option<Finding> {
+/// A node that answers too slowly, which is that bad, or nearly so.
+pub(crate) fn speed(
+    round_trip: Duration,
+    limit: Duration,
+    ttl: Duration,
+    too_slow: Level,
+) -> Option<Finding> {
     let ttl = show(ttl);
     let words = format!("it answers in {round_trip:.1?}, and has {limit:?} with a TTL of {ttl}");
     let fix = "raise --node-timeout, or --ttl";
     if round_trip >= limit {
-        Some(Finding::problem(format!("{words}: it would never vote")).fix(fix))
+        Some(Finding::new(too_slow, format!("{words}: it would never vote")).fix(fix))
     } else if round_trip >= limit / 2 {
         Some(Finding::warning(words).fix(fix))
     } else {
@@ -613,7 +629,8 @@ mod tests {
         let ttl = Duration::from_secs(1);
         let level = |ms, timeout: Option<Duration>| {
             let limit = node_timeout(ttl, timeout);
-            speed(Duration::from_millis(ms), limit, ttl).map(|finding| finding.level)
+            let found = speed(Duration::from_millis(ms), limit, ttl, Level::Problem);
+            found.map(|finding| finding.level)
         };
 
         assert_eq!(level(1, None), None);

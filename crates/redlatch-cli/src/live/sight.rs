@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     admit::{cause_for, for_another, for_now, is_unbegun, remedy},
-    doctor::{Finding, clocks, endless, node_timeout, refusing, speed, unlisted, user_in},
+    doctor::{
+        Finding, Level, clocks, endless, node_timeout, one_less, refusing, speed, unlisted, user_in,
+    },
     duration::show,
     failure::Failure,
     look::{failed_text, is_down},
@@ -65,9 +67,11 @@ impl Looker {
         let standings = self.observer.standings_of(&reports);
         let causes = standings.iter().filter_map(|node| Some(node.quarantine()?.cause.clone()));
         let causes: Vec<Cause> = causes.collect();
+        let fast = reports.iter().filter(|node| node.round_trip < self.node_timeout).count();
+        let too_slow = one_less(fast > reports.len() / 2);
         let nodes = reports.iter().zip(standings).enumerate();
         let nodes = nodes.map(|(position, (node, standing))| {
-            let (node, found) = self.node(position, node, standing, (&listing, &causes));
+            let (node, found) = self.node(position, node, standing, (&listing, &causes, too_slow));
             findings.extend(found);
             node
         });
@@ -85,7 +89,7 @@ impl Looker {
         at: usize,
         node: &Examined,
         standing: Standing,
-        (listing, causes): (&Listing, &[Cause]),
+        (listing, causes, too_slow): (&Listing, &[Cause], Level),
     ) -> (Node, Vec<Finding>) {
         let unlisted_for = listing.failed.iter().find(|(failed, _)| *failed == node.node);
         let mut found = Vec::new();
@@ -120,7 +124,7 @@ impl Looker {
             (other, _) => (Stands::Down, None, Some(format!("{other:?}"))),
         };
         if node.facts.is_ok() {
-            found.extend(speed(node.round_trip, self.node_timeout, self.ttl));
+            found.extend(speed(node.round_trip, self.node_timeout, self.ttl, too_slow));
             found.extend(unlisted_for.and_then(|(_, fault)| unlisted(fault, &self.users[at])));
         }
         for finding in &mut found {

@@ -168,7 +168,7 @@ pub(super) fn node_options(nodes: &[Arc<dyn Node>]) -> String {
 const NO_URLS: &str = "--node …";
 
 /// A word as a shell reads it.
-fn quoted(word: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:.,_-@%+=".contains(c);
     if word.chars().all(is_plain) {
         return word.into();

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::node::{Node, is_silence};
 use redlatch_core::{
-    Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Reply, Standing, Ticket,
-    Vote, Waiter, Waiting, token::owner_of,
+    Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Refusal, Reply, Standing,
+    Ticket, Vote, Waiter, Waiting, token::owner_of,
 };
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -128,6 +128,9 @@ pub struct NodeStatus {
     /// nobody asked: [`Locks::status`](crate::Locks::status) without the restart
     /// guard.
     pub quarantine: Option<Quarantine>,
+    /// Why the node refuses writes, though it can be read; `None` if it does not, or was not
+    /// asked: only an [`Observer`](crate::observer::Observer) asks.
+    pub refuses: Option<Refusal>,
 }
 
 /// The key under the name of a lock on one node.
@@ -171,6 +174,7 @@ impl Status {
                 node: node.name().into(),
                 key: node_key(reply),
                 quarantine: standing.and_then(|standing| standing.quarantine().cloned()),
+                refuses: None,
             })
             .collect();
         let told = nodes.iter().zip(replies).filter_map(|(node, reply)| {

@@ -59,6 +59,7 @@ pub struct NodeVote {
     pub vote: Vote,
     /// How long it took to answer; `None` if it did not.
     pub after: Option<Duration>,
+    other_name: Option<Arc<OtherName>>,
 }
 
 impl Votes {
@@ -76,7 +77,12 @@ impl Votes {
             };
             let is_name = node.address() == node.name();
             let address = if is_name { Arc::clone(&name) } else { node.address().into() };
-            NodeVote { node: name, address, vote, after: cast.after }
+            let other_name = match &vote {
+                Vote::Quarantined(quarantine) => OtherName::of(&quarantine.cause, &**node),
+                _ => None,
+            };
+            let other_name = other_name.map(Arc::new);
+            NodeVote { node: name, address, vote, after: cast.after, other_name }
         });
         let tally = ballot.tally();
         let ours = (tally.quarantined > 0).then(|| {
@@ -187,8 +193,7 @@ impl NodeVote {
     /// us because they have another list of nodes.
     #[must_use]
     pub fn other_name(&self) -> Option<OtherName> {
-        let Vote::Quarantined(quarantine) = &self.vote else { return None };
-        OtherName::of(&quarantine.cause, &self.node, &self.address)
+        self.other_name.as_deref().cloned()
     }
 }
 

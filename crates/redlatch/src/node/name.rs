@@ -3,7 +3,8 @@
 //! Clients agree on names: two that reach one server by different addresses
 //! must use the same name for it. The name is the address unless one is given.
 
-use super::url::encode;
+use super::{Node, url::encode};
+use crate::client::advice::quoted;
 use redlatch_core::Cause;
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -32,10 +33,14 @@ pub(crate) fn label<'a>(name: &'a str, address: &str) -> Cow<'a, str> {
     if name == address { name.into() } else { format!("{name} ({address})").into() }
 }
 
-/// The URL to type for a node that its clients call by another name. Without secrets.
-fn url(name: &str, address: &str) -> String {
-    let joint = if address.contains("?db=") { '&' } else { '?' };
-    format!("{address}{joint}name={}", encode(name))
+/// This URL with another name.
+fn renamed(url: &str, name: &str) -> String {
+    let (place, options) = url.split_once('?').unwrap_or((url, ""));
+    let kept = options.split('&').filter(|option| !option.is_empty());
+    let kept = kept.filter(|option| !option.starts_with("name="));
+    let name = format!("name={}", encode(name));
+    let options: Vec<&str> = kept.chain([&*name]).collect();
+    format!("{place}?{}", options.join("&"))
 }
 
 /// A server whose clients use another name for it than we do.
@@ -48,32 +53,48 @@ pub struct OtherName {
     pub address: Arc<str>,
     /// The name its clients use.
     pub is: Arc<str>,
+    /// The URL that we have, without its login.
+    url: Arc<str>,
+    has_login: bool,
 }
 
 impl OtherName {
-    /// Returns the other name of the node called `name` here, if its clients
-    /// have another list of nodes that calls it something else.
-    pub(crate) fn of(cause: &Cause, name: &str, address: &str) -> Option<Self> {
-        let is = cause.admitted_as().filter(|is| **is != *name)?;
+    /// Returns the other name of this node, if its clients have another list of nodes that
+    /// calls it something else.
+    pub(crate) fn of(cause: &Cause, node: &dyn Node) -> Option<Self> {
+        let is = cause.admitted_as().filter(|is| **is != *node.name())?;
         // Not every address is a valid name.
         checked(is.to_string()).ok()?;
-        Some(OtherName { address: address.into(), is })
+        let url = node.url().unwrap_or_else(|| node.address().into()).into();
+        Some(OtherName { address: node.address().into(), is, url, has_login: node.has_login() })
     }
 
-    /// Returns the URL to use instead of ours, without its secrets:
+    /// Returns the URL to use instead of ours, with its options, but without its login:
     /// `redis://localhost:7001?name=redis://10.0.0.1:6379`.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&self.is, &self.address)
+        renamed(&self.url, &self.is)
+    }
+
+    /// Returns whether [`url`](Self::url) leaves out a user or a password.
+    #[must_use]
+    pub fn has_login(&self) -> bool {
+        self.has_login
     }
 }
 
 impl fmt::Display for OtherName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OtherName { address, is } = self;
+        let OtherName { address, is, .. } = self;
         write!(f, "this server is admitted as {is}; if {address} leads to it, write ")?;
-        f.write_str(&self.url())
+        f.write_str(&pasted(&self.url()))?;
+        f.write_str(if self.has_login { " (add the login; it is not shown here)" } else { "" })
     }
+}
+
+/// Addresses to paste. In a shell, an `&` would end the command.
+fn pasted(urls: &str) -> Cow<'_, str> {
+    if urls.contains('&') { quoted(urls) } else { urls.into() }
 }
 
 #[cfg(test)]
@@ -95,11 +116,20 @@ mod tests {
             ("redis://h:1", "redis://[fe80::1%eth0]:7000/2"),
             ("redis+unix:///s?db=2", "redis+unix:///run/r.sock?db=2"),
         ] {
-            let other = OtherName { address: address.into(), is: is.into() };
+            let written = renamed(&parse(address).unwrap().url().unwrap(), is);
 
-            let node = parse(&other.url()).unwrap();
+            let node = parse(&written).unwrap();
 
-            assert_eq!((node.name(), node.address()), (is, address), "{other}");
+            assert_eq!((node.name(), node.address()), (is, address), "{written}");
         }
+    }
+
+    #[test]
+    fn what_to_write_keeps_every_option_but_our_own_name() {
+        let ours = "rediss://h:1?ca=/ca.pem&allow_eviction=yes&name=b";
+
+        assert_eq!(renamed(ours, "a"), "rediss://h:1?ca=/ca.pem&allow_eviction=yes&name=a");
+        assert_eq!(pasted("redis://h:1?name=a"), "redis://h:1?name=a");
+        assert_eq!(pasted("redis://h:1?ca=b&name=a"), "'redis://h:1?ca=b&name=a'");
     }
 }

@@ -160,7 +160,7 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     replies.next(loaded).await?;
     replies.next(permissions).await?;
     let knows_all = replies.next(knows_all).await?;
-    replies.next(|value| expected(value, *value == Value::Status(b"PONG"))).await?;
+    replies.next(|value| expected(value, is_pong(value))).await?;
     if !knows_all {
         load(&mut stream).await?;
     }
@@ -491,6 +491,15 @@ fn expected(value: &Value<'_>, is_so: bool) -> Result<(), Fault> {
         return Ok(());
     }
     Err(refusal(value).unwrap_or_else(|| unfit("its answers are not those of a Redis server")))
+}
+
+/// Whether a server is there. One that cannot save says so even to a `PING`: it refuses
+/// writes, and what it has can be read.
+fn is_pong(value: &Value<'_>) -> bool {
+    match value {
+        Value::Error(text) => text.starts_with(b"MISCONF"),
+        value => *value == Value::Status(b"PONG"),
+    }
 }
 
 fn is_no_script(value: &Value<'_>) -> bool {
