@@ -53,6 +53,7 @@ mod top;
 mod trace;
 mod web;
 mod who;
+mod writable;
 
 use attempt::Attempt;
 use background::answer_first;
