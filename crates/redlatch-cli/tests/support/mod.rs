@@ -7,6 +7,7 @@ pub mod browser;
 pub mod http;
 pub mod pty;
 pub mod scraping;
+pub mod tmux;
 
 use nix::{
     sys::signal::{Signal, kill},
