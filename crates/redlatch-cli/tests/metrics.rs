@@ -158,6 +158,57 @@ fn a_run_that_was_killed_with_all_it_is_is_counted_by_the_next() {
 }
 
 #[test]
+fn a_run_that_was_killed_after_its_command_has_succeeded() {
+    let sandbox = Sandbox::embedded();
+    let run = |name: &str, options: &[&str], command: &[&str]| {
+        let args = [&["run", name, "--metrics-dir", "."], options, &["--"], command];
+        start(sandbox.redlatch(args.concat()))
+    };
+    // Long enough to be noted as running before.
+    let kept = run("x", &["--at-least", "10m"], &["sleep", "1.5"]);
+    eventually(PATIENCE, || {
+        redlatch(&sandbox, &["log", "x"]).stdout.contains("; its lock is kept (--at-least)")
+    });
+    // The record comes first.
+    eventually(PATIENCE, || written(&sandbox).contains("succeeded"));
+
+    kill_all(&kept);
+    drop(kept);
+    run("y", &[], &["true"]).end().exits_with(0);
+
+    let text = written(&sandbox);
+    let of_x: Vec<_> =
+        text.lines().filter(|line| line.contains("attempts_total{name=\"x\"")).collect();
+    assert_eq!(of_x, ["redlatch_attempts_total{name=\"x\",outcome=\"succeeded\"} 1"], "{text}");
+}
+
+#[test]
+fn a_run_whose_beginning_is_written_after_its_end_is_counted_once() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "y", "--metrics-dir", ".", "--", "true"]).exits_with(0);
+    let files = || fs::read_dir(sandbox.dir()).unwrap().flatten().map(|file| file.path());
+    let lock = files().find(|path| path.to_str().unwrap().ends_with(".lock")).unwrap();
+    let lock = fs::File::open(lock).unwrap();
+    // Both are on record before they are counted: then both wait for this lock.
+    lock.lock().unwrap();
+    let script = "until [ -e go ]; do sleep 0.01; done";
+    let job = sandbox.run("x --metrics-dir .", script);
+    let log = |words: &str| {
+        eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains(words));
+    };
+    log("sh is running");
+    fs::write(sandbox.path("go"), "").unwrap();
+    log("sh ran for");
+    drop(lock);
+
+    job.end().exits_with(0);
+    redlatch(&sandbox, &["run", "y", "--metrics-dir", ".", "--", "true"]).exits_with(0);
+
+    let text = written(&sandbox);
+    assert!(!text.contains("killed") && !text.contains("unfinished"), "{text}");
+}
+
+#[test]
 fn a_job_that_waits_is_not_taken_for_one_that_runs() {
     let sandbox = Sandbox::embedded();
     let _holder = sandbox.hold("x");

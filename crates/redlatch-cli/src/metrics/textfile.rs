@@ -24,6 +24,7 @@ use std::{
         unix::fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant, UNIX_EPOCH},
 };
@@ -56,6 +57,10 @@ const DESCRIBED: [Described; 6] = [
     ),
 ];
 
+/// Whether this process has counted its run, of which it has one: the beginning may be
+/// written after the end.
+static IS_COUNTED: AtomicBool = AtomicBool::new(false);
+
 /// The file of one user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextFile {
@@ -85,6 +90,9 @@ impl TextFile {
         let ours: Vec<String> = record.names.iter().map(|name| label(name)).collect();
         running::begin(self.lock_file(record)?, &ours)?;
         self.update(record, |metrics, lock| {
+            if IS_COUNTED.load(Ordering::Relaxed) {
+                return;
+            }
             finish(metrics, record);
             let runs = |name: &str| !ours.iter().any(|own| own == name) && is_running(lock, name);
             bury(metrics, record, runs);
@@ -100,6 +108,7 @@ impl TextFile {
     /// Adds a finished run.
     pub(crate) fn add(&self, record: &Record) -> io::Result<()> {
         self.update(record, |metrics, lock| {
+            IS_COUNTED.store(true, Ordering::Relaxed);
             finish(metrics, record);
             bury(metrics, record, |name| is_running(lock, name));
             for name in &record.names {
@@ -193,8 +202,13 @@ fn note(metrics: &mut Metrics, name: &str, record: &Record) {
     let Some(identity) = &record.process else { return };
     let ending = if record.ended.is_some() { record.ending() } else { Ending::Ended(End::Killed) };
     let process = format!("{} {identity}", record.pid);
-    let of = [("name", name), ("outcome", ending.name()), ("user", &*record.user)];
-    let labels = [of[0], of[1], of[2], ("process", &*process)];
+    // In the order of those that it is counted with.
+    let labels = [
+        ("name", name),
+        ("outcome", ending.name()),
+        ("user", &*record.user),
+        ("process", &*process),
+    ];
     metrics.set(UNFINISHED, &labels, began(record));
 }
 
