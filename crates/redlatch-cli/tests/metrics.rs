@@ -187,7 +187,7 @@ fn a_run_whose_beginning_is_written_after_its_end_is_counted_once() {
     let sandbox = Sandbox::embedded();
     redlatch(&sandbox, &["run", "y", "--metrics-dir", ".", "--", "true"]).exits_with(0);
     let files = || fs::read_dir(sandbox.dir()).unwrap().flatten().map(|file| file.path());
-    let lock = files().find(|path| path.to_str().unwrap().ends_with(".lock")).unwrap();
+    let lock = files().find(|path| path.extension().is_some_and(|end| end == "lock")).unwrap();
     let lock = fs::File::open(lock).unwrap();
     // Both are on record before they are counted: then both wait for this lock.
     lock.lock().unwrap();

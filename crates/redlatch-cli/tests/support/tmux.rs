@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, Sandbox, wait_until};
 use redlatch_testbed::Process;
-use std::{fs, path::PathBuf, process::Command};
+use std::{fmt::Write as _, fs, path::PathBuf, process::Command};
 
 /// A tmux of its own, with one window.
 pub struct Tmux {
@@ -82,7 +82,7 @@ fn coloured(text: &str) -> String {
                 code => classes.push(format!("c{code}")),
             }
         }
-        page += &format!("<span class=\"{}\">{}</span>", classes.join(" "), escaped(text));
+        let _ = write!(page, "<span class=\"{}\">{}</span>", classes.join(" "), escaped(text));
     }
     page
 }
