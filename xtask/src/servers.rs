@@ -22,6 +22,8 @@ const SYSTEMD_PACKAGE: &str = "systemd";
 
 const ANALYZE: &str = "systemd-analyze";
 const CHROMIUM_PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
+/// For `redlatch top` as a person sees it; program and package.
+const TMUX: &str = "tmux";
 
 pub(crate) fn run() -> ExitCode {
     match provide() {
@@ -72,6 +74,9 @@ fn install_packages() -> Vec<String> {
     if Chromium::find().is_none() {
         packages.extend(CHROMIUM_PACKAGES);
     }
+    if !shell::on_path(TMUX) {
+        packages.push(TMUX);
+    }
     if packages.is_empty() {
         return Vec::new();
     }
@@ -98,10 +103,12 @@ fn print_table() -> bool {
         }
     }
     let analyze = shell::on_path(ANALYZE).then(|| ANALYZE.into());
+    let tmux = shell::on_path(TMUX).then(|| TMUX.into());
     for (name, found, package) in [
         ("PostgreSQL", Postgres::find(), POSTGRES_PACKAGE),
         ("Prometheus", Prometheus::find(), PROMETHEUS_PACKAGE),
         ("systemd", analyze, SYSTEMD_PACKAGE),
+        ("tmux", tmux, TMUX),
     ] {
         if let Some(found) = found {
             println!("{name:<10} {:<8} {}", "", found.display());

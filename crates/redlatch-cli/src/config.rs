@@ -4,12 +4,13 @@
 //! Out: the settings it has, or an error with file and line.
 
 use crate::{cli::GuardMode, duration};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Deserializer};
 use std::{
     env,
     fs::File,
     io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -132,10 +133,14 @@ impl Config {
 }
 
 /// Opens a file if it exists. A file that exists but cannot be opened is an error:
-/// without its settings, the locks would be elsewhere.
+/// without its settings, the locks would be elsewhere. Whoever can write to the working
+/// directory could put a pipe there, or a device: we wait for neither.
 fn open(path: &Path) -> Result<Option<File>, ConfigError> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
+    let mut options = File::options();
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    match options.open(path) {
+        Ok(file) if file.metadata().is_ok_and(|found| found.is_file()) => Ok(Some(file)),
+        Ok(_) => Err(unreadable(path, io::Error::other("it is not a regular file"))),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
             _ => Err(unreadable(path, error)),

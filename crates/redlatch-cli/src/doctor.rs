@@ -75,7 +75,7 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         node_timeout: settings.node_timeout(),
     };
     let mut findings = examine_all(&evidence);
-    findings.extend(unlogged(&args));
+    findings.extend(untraced(&args));
     findings.extend(exposed(settings.nodes()));
     findings.extend(relative(settings.nodes()));
     // A server with many keys takes long to list its locks, and says at once if it may not.
@@ -97,20 +97,34 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     report(&examined, &standings, &findings, args.words.json)
 }
 
-/// A log that cannot be written.
-fn unlogged(args: &DoctorArgs) -> Option<Finding> {
-    let config = Config::load(args.place.config.as_deref()).ok()?;
-    let place = Place::new(&TraceArgs::default(), &config).ok()?;
+/// A log, and metrics, that this user cannot write.
+fn untraced(args: &DoctorArgs) -> Vec<Finding> {
+    let config = Config::load(args.place.config.as_deref());
+    let place = config.ok().and_then(|config| Place::new(&TraceArgs::default(), &config).ok());
+    let findings = place.map(|place| [unlogged(&place), unmeasured(&place)]);
+    findings.into_iter().flatten().flatten().collect()
+}
+
+fn unlogged(place: &Place) -> Option<Finding> {
     if place.is_homeless {
         let words = format!("the runs of this user are not on record: {}", homeless());
         let fix = "set HOME to an absolute path, or name a file: --log FILE, REDLATCH_LOG";
         return Some(Finding::warning(words).fix(fix));
     }
-    let log = place.log?;
+    let log = place.log.as_ref()?;
     let error = log.check().err()?;
     let words =
         format!("the log of this user's runs, {}, cannot be written: {error}", log.path.display());
     Some(Finding::warning(words).fix("make it writable, or name another: --log FILE, REDLATCH_LOG"))
+}
+
+fn unmeasured(place: &Place) -> Option<Finding> {
+    let metrics = place.metrics.as_ref()?;
+    let error = metrics.check().err()?;
+    let words = format!("no metrics can be written to {}: {error}", metrics.dir().display());
+    let fix = "let this user write there, or name another directory: --metrics-dir DIR, \
+               REDLATCH_METRICS_DIR";
+    Some(Finding::warning(words).fix(fix))
 }
 
 /// A file that is another one in another working directory.

@@ -10,6 +10,7 @@ use crate::{
     plain::plain,
     say::{Paint, print_json},
     settings::homeless,
+    share,
     trace::{LogFile, Place, Record, TraceArgs, sentence},
 };
 use std::{
@@ -33,7 +34,11 @@ pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Failed, format!("there is no log: {why}")));
     };
     let (records, unread) = file.expect_dir().and_then(|()| file.read()).map_err(|error| {
-        let words = format!("the log {} cannot be read: {error}", file.path.display());
+        let mut words = format!("the log {} cannot be read: {error}", file.path.display());
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+        if let Some(whose) = share::withholder(&file.path).filter(|_| is_denied) {
+            let _ = write!(words, "; {whose}; its owner and root can read the log");
+        }
         Failure::new(Exit::Failed, words)
     })?;
     if unread > 0 {

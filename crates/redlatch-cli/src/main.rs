@@ -46,12 +46,14 @@ mod secrets;
 mod settings;
 mod share;
 mod size;
+mod stack;
 mod stderr;
 mod stdout;
 mod top;
 mod trace;
 mod web;
 mod who;
+mod writable;
 
 use attempt::Attempt;
 use background::answer_first;
@@ -71,6 +73,16 @@ use std::{
 use trace::{About, Trace, TraceArgs};
 
 fn main() -> Exit {
+    if let Some(limit) = stack::too_small() {
+        let _ = io::stderr().write_all(stack::words(limit).as_bytes());
+        return Exit::Failed;
+    }
+    start()
+}
+
+/// Apart from `main`: its variables may not fit into a small stack.
+#[inline(never)]
+fn start() -> Exit {
     let cli = match cli::parse(&cli::typed(env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

@@ -65,7 +65,7 @@ pub(crate) fn look(dir: &Path) -> Result<Shared, String> {
         let whose = whose(dir).unwrap_or_default();
         return Err(format!("{lacks} ({whose})"));
     }
-    if may(dir, Access::WRITE_OK | Access::EXEC_OK) {
+    if may(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok() {
         return Ok(Shared::Yes(dir.join(FILE)));
     }
     Ok(Shared::Denied { dir: dir.into(), group: group(found.gid()) })
@@ -105,25 +105,35 @@ fn to_share(path: &Path, group: &str) -> Option<String> {
 /// What keeps this user from using a file, if it is a matter of permissions.
 pub(crate) fn obstacle(path: &Path) -> Option<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.into());
-    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
-    above.reverse();
-    let closed = above.into_iter().find(|dir| dir.exists() && !may(dir, Access::EXEC_OK));
-    if let Some(dir) = closed {
+    if let Some(dir) = closed(&path) {
         return Some(format!("{}; only they can enter it", whose(dir)?));
     }
-    if path.exists() && !may(&path, Access::WRITE_OK | Access::READ_OK) {
+    if path.exists() && may(&path, Access::WRITE_OK | Access::READ_OK).is_err() {
         let commands = to_share(&path, "GROUP")?;
         return Some(format!("{}; to share it with a group: {commands}", whose(&path)?));
     }
     let dir = path.parent()?;
-    (!may(dir, Access::WRITE_OK)).then(|| {
+    may(dir, Access::WRITE_OK).is_err().then(|| {
         let whose = whose(dir);
         whose.map(|whose| format!("{whose}; SQLite makes two files there, and this user may not"))
     })?
 }
 
+/// What keeps this user from reading a file, and whose that is.
+pub(crate) fn withholder(path: &Path) -> Option<String> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.into());
+    whose(closed(&path).unwrap_or(&path))
+}
+
+/// The first directory above a file that this user may not enter.
+fn closed(path: &Path) -> Option<&Path> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    above.into_iter().find(|dir| dir.exists() && may(dir, Access::EXEC_OK).is_err())
+}
+
 /// `DIR belongs to ada, group staff, mode 0700`.
-fn whose(path: &Path) -> Option<String> {
+pub(crate) fn whose(path: &Path) -> Option<String> {
     let found = fs::metadata(path).ok()?;
     let owner = nix::unistd::User::from_uid(found.uid().into()).ok().flatten();
     let owner = owner.map_or_else(|| found.uid().to_string(), |user| user.name);
@@ -136,6 +146,7 @@ fn group(gid: u32) -> String {
     found.map_or_else(|| gid.to_string(), |group| group.name)
 }
 
-fn may(path: &Path, access: Access) -> bool {
-    accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
+/// Whether this user may do that.
+pub(crate) fn may(path: &Path, access: Access) -> io::Result<()> {
+    Ok(accessat(CWD, path, access, AtFlags::EACCESS)?)
 }

@@ -3,8 +3,9 @@
 //! In:  lines. Out: the same, or how many of them were lost.
 //!
 //! A pipe may be full, and a terminal held with Ctrl-S; whoever holds a lock must not wait
-//! for either. The caller has the same file description, so we may not change it: where we
-//! can, we open one of our own that does not block.
+//! for either. The caller has the same file description, so we may not change it: of a pipe
+//! or terminal, we open one of our own that does not block; to a socket, we send without
+//! waiting.
 //!
 //! Promise: writing a line takes a moment at most, whatever the reader does.
 
@@ -13,7 +14,10 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     unistd::write as write_some,
 };
-use rustix::fs::{FileType, OFlags, fstat};
+use rustix::{
+    fs::{FileType, OFlags, fstat},
+    net::{SendFlags, send},
+};
 use std::{
     fs::File,
     io::{self, IsTerminal, Stderr},
@@ -89,16 +93,21 @@ impl Lines {
 fn write_now(bytes: &[u8], wait: Duration) -> usize {
     let deadline = Instant::now() + wait;
     let stderr = io::stderr();
-    let is_file = kind(&stderr) == Some(FileType::RegularFile);
-    let room = if is_file { bytes.len() } else { ROOM };
+    let kind = kind(&stderr);
+    let room = if kind == Some(FileType::RegularFile) { bytes.len() } else { ROOM };
     let ours = unblocked(&stderr);
     let stderr = ours.as_ref().map_or(stderr.as_fd(), AsFd::as_fd);
-    // One of our own tells whether there is room.
+    // What does not block tells whether there is room.
     let may_try = || ours.is_some() || has_room(stderr, Duration::ZERO);
+    let put = |piece: &[u8]| match kind {
+        Some(FileType::Socket) => send_some(stderr, piece),
+        _ if may_try() => write_some(stderr, piece),
+        _ => Err(Errno::EAGAIN),
+    };
     let mut written = 0;
     while written < bytes.len() {
         let piece = &bytes[written..bytes.len().min(written + room)];
-        match if may_try() { write_some(stderr, piece) } else { Err(Errno::EAGAIN) } {
+        match put(piece) {
             Ok(more @ 1..) => written += more,
             Err(Errno::EINTR) => {}
             Ok(0) | Err(Errno::EAGAIN) => {
@@ -112,6 +121,12 @@ fn write_now(bytes: &[u8], wait: Duration) -> usize {
         }
     }
     written
+}
+
+/// Sends what a socket has room for, whoever else has the socket, and however.
+fn send_some(stderr: BorrowedFd<'_>, bytes: &[u8]) -> nix::Result<usize> {
+    let sent = send(stderr, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    sent.map_err(|error| Errno::from_raw(error.raw_os_error()))
 }
 
 fn kind(stderr: &Stderr) -> Option<FileType> {

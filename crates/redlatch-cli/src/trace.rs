@@ -15,7 +15,8 @@ mod syslog;
 
 pub(crate) use log_file::{LogFile, usual_place};
 pub(crate) use place::{Place, TraceArgs};
-pub(crate) use record::{Ending, Record, Task};
+pub(crate) use process::{Life, life};
+pub(crate) use record::{End, Ending, Record, Task};
 pub(crate) use sentence::sentence;
 
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
 };
 use names::{named, shown};
 use nix::sys::signal::Signal;
-use record::{End, Outcome};
+use record::Outcome;
 use redlatch::{Lease, NodeVote, OwnerParts, Vote, Votes};
 use std::{
     ffi::OsString,
@@ -89,13 +90,12 @@ impl About {
     /// The attempt begins now.
     pub(crate) fn begin(self, place: Place) -> Trace {
         let About { task, names, ids, command } = self;
-        let host = nix::unistd::gethostname().unwrap_or_default();
         let record = Record {
             time: SystemTime::now(),
             task,
             names,
             ids,
-            host: host.to_string_lossy().into_owned(),
+            host: host(),
             user: user(),
             pid: std::process::id(),
             command: command.filter(|_| place.with_command),
@@ -297,7 +297,8 @@ impl Trace {
         let _ = thread::Builder::new().spawn(move || {
             record.process = process::identity(record.pid);
             let _ = place.log(&record);
-            place.count(&record)
+            // Whoever waits does not run.
+            if record.outcome == Outcome::Granted { place.count(&record) } else { Ok(()) }
         });
     }
 
@@ -416,6 +417,11 @@ pub(crate) fn in_short(votes: &Votes) -> String {
         let _ = write!(text, "{separator}{kind} {count}");
     }
     text
+}
+
+/// The name of this host.
+fn host() -> String {
+    nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The name of the user who runs us, from the local list alone: asking a directory

@@ -1,12 +1,9 @@
 //! `redlatch web` in a real Chromium, as a person sees it.
-//!
-//! With `REDLATCH_PICTURES=DIR`, it takes the pictures of the guide anew. Make them small:
-//! `pngquant --quality 70-95 --strip --force --ext .png DIR/*.png`.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt};
 use support::{Running, Sandbox, browser::Browser, http::serve, start};
 
 const PASSWORD: &str = "0123456789abcdef-secret";
@@ -23,13 +20,6 @@ fn take(sandbox: &Sandbox, name: &str, options: &[&str]) {
 fn web(sandbox: &Sandbox, options: &[&str]) -> (Running, String) {
     let (running, port) = serve(sandbox, &[&["web", "--every", "200ms"], options].concat());
     (running, format!("http://127.0.0.1:{port}/"))
-}
-
-/// A picture for the guide, if new ones are wanted.
-fn picture(page: &Browser, name: &str) {
-    if let Some(dir) = std::env::var_os("REDLATCH_PICTURES") {
-        fs::write(Path::new(&dir).join(format!("{name}.png")), page.picture()).unwrap();
-    }
 }
 
 #[test]
@@ -70,7 +60,6 @@ fn the_page_shows_a_lock_taken_and_lost_a_node_down_and_that_contact_is_lost() {
     let order = "return document.querySelector('#wrong').compareDocumentPosition(\
                  document.querySelector('#nodes')) & Node.DOCUMENT_POSITION_FOLLOWING";
     assert_ne!(page.run(order), 0);
-    picture(&page, "web-degraded");
     page.click("#locks [data-key=backup] .name");
     page.shows("#lock-nodes", "down: ");
     page.shows("#waiters", "web2/77");
@@ -169,5 +158,5 @@ fn a_phone_shows_all_of_it_without_scrolling_sideways() {
     page.shows("#findings", "down");
     let widths = "return [document.documentElement.scrollWidth, innerWidth]";
     assert_eq!(page.run(widths), serde_json::json!([PHONE.0, PHONE.0]));
-    picture(&page, "web-phone");
+    page.keep_picture("web-phone");
 }

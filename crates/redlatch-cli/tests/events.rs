@@ -4,11 +4,15 @@
 mod support;
 
 use redlatch_testbed::Servers;
-use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::{
+    fs::{OFlags, fcntl_setfl},
+    net::sockopt::set_socket_send_buffer_size,
+};
 use serde_json::Value;
 use std::{
     fs,
     io::{self, PipeReader, Read, Write},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     process::Stdio,
 };
 use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, send, start, wait_until};
@@ -243,6 +247,21 @@ fn a_stderr_that_nobody_reads_holds_up_neither_the_lock_nor_the_end() {
     job.end().exits_with(0);
     assert!(sandbox.path("through").exists());
     assert!(sandbox.is_free("x"));
+}
+
+#[test]
+fn a_long_line_for_a_socket_that_nobody_reads_holds_up_nothing() {
+    let sandbox = Sandbox::embedded();
+    let (_unread, stderr) = UnixStream::pair().unwrap();
+    // The smallest there is: it says that it has room, and has too little for a long line.
+    set_socket_send_buffer_size(&stderr, 1).unwrap();
+    let [x, y, z] = ["x", "y", "z"].map(|name| name.repeat(900));
+    let mut command = sandbox.redlatch(["run", &x, &y, &z, "--verbose", "--", "true"]);
+
+    let job = Running::of(command.stderr(OwnedFd::from(stderr)).spawn().unwrap());
+
+    job.end().exits_with(0);
+    assert!(sandbox.is_free(&x));
 }
 
 #[test]

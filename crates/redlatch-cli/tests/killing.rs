@@ -8,28 +8,18 @@ use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
     thread,
     time::{Duration, Instant},
 };
-use support::{Ended, Sandbox, dies, is_alive, redlatch, send, start};
+use support::{Ended, Sandbox, compile, dies, is_alive, redlatch, send, start};
 
 /// A user without rights.
 const NOBODY: u32 = 65534;
 
-/// Compiles one of the programs in `tests/helpers`.
-fn helper(sandbox: &Sandbox, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/helpers/{name}.c"));
-    let program = sandbox.path(name);
-    let cc = Command::new("cc").arg("-pthread").arg(source).arg("-o").arg(&program).status();
-    assert!(cc.expect("Rust needs a linker: cc").success());
-    program
-}
-
 #[test]
 fn fault_54_a_process_whose_first_thread_has_ended_is_killed() {
     let sandbox = Sandbox::embedded();
-    helper(&sandbox, "headless");
+    compile(&sandbox, "headless", "-pthread");
     let args = ["run", "x", "--grace", "300ms", "--max-hold", "1s", "--", "./headless"];
     let running = start(sandbox.redlatch(args));
     let pid = sandbox.read_pid("pid");
@@ -49,7 +39,7 @@ fn unprivileged() -> Option<Sandbox> {
         return None;
     }
     let sandbox = Sandbox::embedded();
-    let program = helper(&sandbox, "as_root");
+    let program = compile(&sandbox, "as_root", "-pthread");
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     fs::copy(redlatch(), sandbox.path("command")).unwrap();
     let nobody = (Some(Uid::from_raw(NOBODY)), Some(Gid::from_raw(NOBODY)));

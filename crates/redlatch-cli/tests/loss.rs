@@ -3,18 +3,15 @@
 
 mod support;
 
-use nix::libc;
 use redlatch_testbed::{Server, Servers};
 use std::{
-    io::Read,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    fs::{self, File},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
-use support::{PATIENCE, Running, Sandbox, child_of, dies, eventually, is_alive, send, start};
+use support::{
+    PATIENCE, Running, Sandbox, child_of, compile, dies, eventually, is_alive, send, start,
+};
 
 /// A command that does not want to die: it ignores SIGTERM, and so do a child
 /// in its group, one in a session of its own, and an orphan.
@@ -90,22 +87,7 @@ fn everything_dies_before_the_lease_ends_if_the_process_that_holds_the_lock_hang
     assert!(ended.stderr.contains("because redlatch was stopped"), "{}", ended.stderr);
 }
 
-/// A stderr that says that it has room, and then keeps the writer of a long line waiting: a
-/// socket with the smallest buffer, once it holds something short.
-#[expect(unsafe_code, reason = "std cannot set the size of the buffer")]
-fn small_socket() -> (UnixStream, UnixStream) {
-    let (reader, writer) = UnixStream::pair().unwrap();
-    let (least, length) = (1, 4);
-    // SAFETY: the kernel reads four bytes from where there are four.
-    let set = unsafe {
-        let (least, fd) = (std::ptr::from_ref::<i32>(&least), writer.as_raw_fd());
-        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, least.cast(), length)
-    };
-    assert_eq!(set, 0);
-    (reader, writer)
-}
-
-/// What the log says: the small buffer may lose it.
+/// What is on record.
 fn logged(sandbox: &Sandbox) -> String {
     let log = sandbox.redlatch(["log", &long_names()[0]]).output().unwrap().stdout;
     String::from_utf8_lossy(&log).into()
@@ -116,34 +98,38 @@ fn long_names() -> [String; 3] {
     ["x", "y", "z"].map(|name| name.repeat(900))
 }
 
-/// A wrapper that takes the lock and then hangs, before it starts the command:
-/// it cannot say that it has the lock, because nobody reads what it says.
-fn speechless(sandbox: &Sandbox, servers: &Servers) -> (Running, UnixStream) {
-    // It says which nodes it uses before it takes the lock: the short line.
-    let (reader, writer) = small_socket();
+/// A wrapper that takes the lock and then hangs, before it starts the command: whatever it
+/// says in a long line, as that it has the lock, it says only once the file `mute` is gone.
+fn speechless(sandbox: &Sandbox, servers: &Servers) -> Running {
+    fs::write(sandbox.path("mute"), "").unwrap();
+    let stderr = File::create(sandbox.path("said")).unwrap();
     let script = "echo up > up; exec sleep 1000";
     let [x, y, z] = long_names();
     let mut command =
         sandbox.redlatch(["run", &x, &y, &z, "--ttl", "2s", "--verbose", "--", "sh", "-c", script]);
-    let running = Running::of(command.stderr(OwnedFd::from(writer)).spawn().unwrap());
+    command.env("LD_PRELOAD", compile(sandbox, "hangs", "-fPIC -shared"));
+    let running = Running::of(command.stderr(stderr).spawn().unwrap());
     eventually(PATIENCE, || servers.keys_everywhere().iter().all(|keys| !keys.is_empty()));
-    (running, reader)
+    running
+}
+
+/// Lets it say what it wants to say.
+fn unmute(sandbox: &Sandbox) {
+    fs::remove_file(sandbox.path("mute")).unwrap();
 }
 
 #[test]
 fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
     let (servers, sandbox) = Sandbox::with_servers(3);
-    let (running, mut stderr) = speechless(&sandbox, &servers);
+    let running = speechless(&sandbox, &servers);
     let holder = child_of(running.pid());
 
     dies(holder);
 
-    let mut said = String::new();
-    let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
+    unmute(&sandbox);
     running.end().exits_with(123);
-    let said = reading.join().unwrap().unwrap();
     let log = logged(&sandbox);
-    assert!(log.contains("redlatch hung, or got no processor time"), "{log} {said}");
+    assert!(log.contains("redlatch hung, or got no processor time"), "{log}");
     assert!(!sandbox.path("up").exists(), "the command was started");
 }
 
@@ -172,27 +158,25 @@ fn a_wrapper_that_was_stopped_past_its_lease_does_not_start_the_command() {
 /// Whether it had the lock.
 fn stopped_past_its_lease() -> bool {
     let (servers, sandbox) = Sandbox::with_servers(3);
-    let (running, mut stderr) = speechless(&sandbox, &servers);
+    let running = speechless(&sandbox, &servers);
     let holder = child_of(running.pid());
 
     running.signal("STOP");
     send("STOP", holder);
     eventually(PATIENCE, || servers.keys_everywhere().iter().all(Vec::is_empty));
-    let mut said = String::new();
-    let reading = std::thread::spawn(move || stderr.read_to_string(&mut said).map(|_| said));
+    unmute(&sandbox);
     send("CONT", holder);
     dies(holder);
     running.signal("CONT");
 
     let ended = running.end();
-    let said = reading.join().unwrap().unwrap();
     assert!(!sandbox.path("up").exists(), "the command was started");
     if ended.status.code() == Some(122) {
         return false;
     }
     ended.exits_with(123);
     let log = logged(&sandbox);
-    assert!(log.contains("was lost before the command could start"), "{log} {said}");
+    assert!(log.contains("was lost before the command could start"), "{log}");
     true
 }
 
@@ -264,7 +248,7 @@ fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
     sandbox.read("up");
 
     start(sandbox.redlatch(["release", "--force", "x", "--yes"])).end().exits_with(0);
-    std::fs::write(sandbox.path("go"), "").unwrap();
+    fs::write(sandbox.path("go"), "").unwrap();
 
     let ended = running.end().exits_with(123);
     assert!(ended.stderr.contains("was taken away"), "{}", ended.stderr);
@@ -287,7 +271,7 @@ fn a_lock_that_cannot_be_released_yet_is_said_and_released_in_the_background() {
         let holder = child_of(running.pid());
 
         servers.kill(&[0, 1, 2]);
-        std::fs::write(sandbox.path("go"), "").unwrap();
+        fs::write(sandbox.path("go"), "").unwrap();
 
         let ended = running.end().exits_with(3);
         assert!(words.iter().all(|words| ended.stderr.contains(words)), "{}", ended.stderr);

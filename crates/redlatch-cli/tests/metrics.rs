@@ -6,7 +6,7 @@ mod support;
 use redlatch_testbed::Servers;
 use std::{fs, os::unix::fs::PermissionsExt};
 use support::{
-    Ended, PATIENCE, Sandbox, eventually,
+    Ended, PATIENCE, Sandbox, eventually, kill_all,
     scraping::{ask, exporter, scrape},
     start,
 };
@@ -117,6 +117,117 @@ fn what_is_not_written_is_named_be_it_the_log_the_metrics_or_both() {
     assert!(!slow.contains("not in the log"), "{slow}");
     assert!(both.contains("this attempt is not in the log: /dev/full"), "{both}");
     assert!(both.contains("no metrics are written to /proc/none: "), "{both}");
+}
+
+#[test]
+fn a_run_that_was_killed_with_all_it_is_is_counted_by_the_next() {
+    let sandbox = Sandbox::embedded();
+    let run = |name: &str, command: &[&str]| {
+        let args = ["run", name, "--ttl", "2s", "--wait", "1m", "--metrics-dir", ".", "--"];
+        start(sandbox.redlatch([&args[..], command].concat()))
+    };
+    let killed = |name: &str| {
+        let sample = format!("redlatch_attempts_total{{name=\"{name}\",outcome=\"killed\"}}");
+        value(&written(&sandbox), &sample)
+    };
+    // A name as it is, and as a label has it.
+    let odd = ("x,outcome=\"\\", "x,outcome=\\\"\\\\");
+    let hang = |name: &str, label: &str| {
+        let running = run(name, &["sleep", "100"]);
+        let begun = format!("redlatch_last_attempt_timestamp_seconds{{name=\"{label}\"}}");
+        let is_prom = |file: &fs::DirEntry| file.path().extension().is_some_and(|it| it == "prom");
+        let dir = || fs::read_dir(sandbox.dir()).unwrap().flatten();
+        eventually(PATIENCE, || dir().any(|file| is_prom(&file)));
+        eventually(PATIENCE, || value(&written(&sandbox), &begun).is_some());
+        running
+    };
+    let (x, y) = (hang(odd.0, odd.1), hang("y", "y"));
+    run("z", &["true"]).end().exits_with(0);
+    assert_eq!([killed(odd.1), killed("y")], [None; 2], "they run");
+
+    kill_all(&x);
+    kill_all(&y);
+    drop((x, y));
+    run("y", &["sleep", "1.5"]).end().exits_with(0);
+    run("z", &["true"]).end().exits_with(0);
+
+    let text = written(&sandbox);
+    assert_eq!([killed(odd.1), killed("y")], [Some(1.0); 2], "{text}");
+    let succeeded = "redlatch_attempts_total{name=\"y\",outcome=\"succeeded\"}";
+    assert_eq!(value(&text, succeeded), Some(1.0), "{text}");
+}
+
+#[test]
+fn a_run_that_was_killed_after_its_command_has_succeeded() {
+    let sandbox = Sandbox::embedded();
+    let run = |name: &str, options: &[&str], command: &[&str]| {
+        let args = [&["run", name, "--metrics-dir", "."], options, &["--"], command];
+        start(sandbox.redlatch(args.concat()))
+    };
+    // Long enough to be noted as running before.
+    let kept = run("x", &["--at-least", "10m"], &["sleep", "1.5"]);
+    eventually(PATIENCE, || {
+        redlatch(&sandbox, &["log", "x"]).stdout.contains("; its lock is kept (--at-least)")
+    });
+    // The record comes first.
+    eventually(PATIENCE, || written(&sandbox).contains("succeeded"));
+
+    kill_all(&kept);
+    drop(kept);
+    run("y", &[], &["true"]).end().exits_with(0);
+
+    let text = written(&sandbox);
+    let of_x: Vec<_> =
+        text.lines().filter(|line| line.contains("attempts_total{name=\"x\"")).collect();
+    assert_eq!(of_x, ["redlatch_attempts_total{name=\"x\",outcome=\"succeeded\"} 1"], "{text}");
+}
+
+#[test]
+fn a_run_whose_beginning_is_written_after_its_end_is_counted_once() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "y", "--metrics-dir", ".", "--", "true"]).exits_with(0);
+    let files = || fs::read_dir(sandbox.dir()).unwrap().flatten().map(|file| file.path());
+    let lock = files().find(|path| path.extension().is_some_and(|end| end == "lock")).unwrap();
+    let lock = fs::File::open(lock).unwrap();
+    // Both are on record before they are counted: then both wait for this lock.
+    lock.lock().unwrap();
+    let script = "until [ -e go ]; do sleep 0.01; done";
+    let job = sandbox.run("x --metrics-dir .", script);
+    let log = |words: &str| {
+        eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains(words));
+    };
+    log("sh is running");
+    fs::write(sandbox.path("go"), "").unwrap();
+    log("sh ran for");
+    drop(lock);
+
+    job.end().exits_with(0);
+    redlatch(&sandbox, &["run", "y", "--metrics-dir", ".", "--", "true"]).exits_with(0);
+
+    let text = written(&sandbox);
+    assert!(!text.contains("killed") && !text.contains("unfinished"), "{text}");
+}
+
+#[test]
+fn a_job_that_waits_is_not_taken_for_one_that_runs() {
+    let sandbox = Sandbox::embedded();
+    let _holder = sandbox.hold("x");
+    let run = ["run", "x", "--metrics-dir", "."];
+    redlatch(&sandbox, &[&run[..], &["--", "true"]].concat()).exits_with(121);
+    let skipped = || {
+        value(&written(&sandbox), "redlatch_skipped_since_timestamp_seconds{name=\"x\"}").unwrap()
+    };
+    let since = skipped();
+    assert!(since > 0.0);
+
+    let waiter = start(sandbox.redlatch([&run[..], &["--wait", "1m", "--", "true"]].concat()));
+    eventually(PATIENCE, || {
+        redlatch(&sandbox, &["log", "x"]).stdout.contains("is waiting for the lock")
+    });
+    redlatch(&sandbox, &[&run[..], &["--", "true"]].concat()).exits_with(121);
+
+    assert!((skipped() - since).abs() < f64::EPSILON, "{} {since}", skipped());
+    drop(waiter);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 mod support;
 
-use std::fs;
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use std::{fs, os::unix::fs::symlink};
 use support::{Ended, Sandbox, start};
 
 /// Runs a script, with `redlatch` on its path.
@@ -37,6 +38,27 @@ fn a_node_in_memory_is_refused_however_it_is_named() {
     let unknown = shell(&sandbox, "redlatch run x --node http://a -- true").exits_with(125).stderr;
     says(&unknown, "its scheme is not known");
     assert!(!unknown.contains("memory"), "{unknown}");
+}
+
+#[test]
+fn a_config_file_that_is_no_file_is_refused_and_not_waited_for() {
+    let sandbox = Sandbox::embedded();
+    mkfifo(&sandbox.path("redlatch.toml"), Mode::S_IRUSR).unwrap();
+
+    let pipe = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(125).stderr;
+    fs::remove_file(sandbox.path("redlatch.toml")).unwrap();
+    symlink("/dev/zero", sandbox.path("redlatch.toml")).unwrap();
+    let device = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(125).stderr;
+    fs::remove_file(sandbox.path("redlatch.toml")).unwrap();
+    let named = "echo 'ttl = \"20s\"' | redlatch run x --config /dev/stdin -- true";
+    start(sandbox.shell(named)).end().exits_with(0);
+
+    for refused in [pipe, device] {
+        assert!(
+            refused.contains("redlatch.toml cannot be read: it is not a regular file"),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

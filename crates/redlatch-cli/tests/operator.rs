@@ -301,6 +301,23 @@ fn too_few_descriptors_are_an_error_and_no_panic() {
 }
 
 #[test]
+fn too_small_a_stack_is_an_error_and_no_crash() {
+    let sandbox = Sandbox::embedded();
+    for limit in [64, 128, 256, 511, 512, 1024] {
+        for task in ["run x -- true", "acquire x-LIMIT", "doctor", "ls", "log", "help run"] {
+            let task = task.replace("LIMIT", &limit.to_string());
+
+            let ended = shell(&sandbox, &format!("ulimit -s {limit}; redlatch {task}"));
+
+            let code = ended.status.code();
+            let is_refused = code == Some(125) && ended.stderr.contains("ulimit -s");
+            assert!(is_refused || code == Some(0), "{limit}, {task}: {ended:?}");
+            assert!(!is_refused || limit < 512, "{limit}, {task}: {ended:?}");
+        }
+    }
+}
+
+#[test]
 fn the_words_for_what_was_killed_are_true() {
     let sandbox = Sandbox::embedded();
     let run = |script: &str| {

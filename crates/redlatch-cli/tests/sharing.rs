@@ -206,8 +206,44 @@ fn a_log_of_another_user_is_there_but_cannot_be_read() {
     let refused = run_as(&sandbox, BOB, TEAM, &script).exits_with(125).stderr;
 
     assert!(refused.contains("runs.jsonl cannot be read: Permission denied"), "{refused}");
-    set_mode(&sandbox.path(&format!("home{ADA}")), 0o700);
-    assert_eq!(run_as(&sandbox, BOB, TEAM, &script).exits_with(125).stderr, refused);
+    // The directory was made for its owner alone, and so was the log.
+    let dir = log.parent().unwrap();
+    let whose = |path: &Path, mode: &str| {
+        format!(
+            "; {} belongs to {ADA}, group {TEAM}, mode {mode}; its owner and root can read the log",
+            path.display()
+        )
+    };
+    assert!(refused.contains(&whose(dir, "0700")), "{refused}");
+    set_mode(dir, 0o755);
+    let refused = run_as(&sandbox, BOB, TEAM, &script).exits_with(125).stderr;
+    assert!(refused.contains(&whose(&log, "0600")), "{refused}");
+    let home = sandbox.path(&format!("home{ADA}"));
+    set_mode(&home, 0o700);
+    let refused = run_as(&sandbox, BOB, TEAM, &script).exits_with(125).stderr;
+    assert!(refused.contains("Permission denied"), "{refused}");
+    assert!(refused.contains(&format!("; {} belongs to {ADA}, ", home.display())), "{refused}");
+}
+
+#[test]
+fn doctor_names_a_log_and_metrics_that_this_user_may_not_write_and_whose_they_are() {
+    let Some(sandbox) = place() else { return };
+    run_as(&sandbox, ADA, TEAM, "mkdir metrics; ./command run x --log log -- true").exits_with(0);
+    let script = "REDLATCH_LOG=log REDLATCH_METRICS_DIR=metrics ./command doctor";
+
+    let ada = run_as(&sandbox, ADA, TEAM, script).exits_with(0).stdout;
+    let bob = run_as(&sandbox, BOB, TEAM, script).exits_with(1).stdout;
+
+    assert!(!ada.contains("warning  "), "{ada}");
+    for (what, path, mode) in [
+        ("the log of this user's runs, log, cannot be written", "log", "0600"),
+        ("no metrics can be written to metrics", "metrics", "0755"),
+    ] {
+        let words = format!(
+            "{what}: Permission denied (os error 13); {path} belongs to {ADA}, group {TEAM}, mode {mode}"
+        );
+        assert!(bob.contains(&words), "{bob}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
 };
-use support::{Ended, PATIENCE, Sandbox, child_of, dies, eventually, send, start};
+use support::{Ended, PATIENCE, Sandbox, child_of, dies, eventually, kill_all, send, start};
 
 fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
     start(sandbox.redlatch(args)).end()
@@ -199,6 +199,29 @@ fn doctor_says_whether_the_log_can_be_written() {
 }
 
 #[test]
+fn doctor_says_whether_metrics_can_be_written() {
+    let sandbox = Sandbox::embedded();
+    fs::create_dir(sandbox.path("metrics")).unwrap();
+    fs::write(sandbox.path("file"), "").unwrap();
+    let doctor = |dir: &str| {
+        let mut command = sandbox.redlatch(["doctor"]);
+        command.env("REDLATCH_METRICS_DIR", dir);
+        start(command).end()
+    };
+
+    let good = doctor("metrics").exits_with(0).stdout;
+
+    assert!(!good.contains("metrics"), "{good}");
+    assert_eq!(fs::read_dir(sandbox.path("metrics")).unwrap().count(), 0, "it only looks");
+    for (dir, why) in [("none", "No such file"), ("file", "it is not a directory")] {
+        let found = doctor(dir).exits_with(1).stdout;
+        let words = format!("warning  no metrics can be written to {dir}: {why}");
+        assert!(found.contains(&words), "{found}");
+        assert!(found.contains("--metrics-dir DIR, REDLATCH_METRICS_DIR"), "{found}");
+    }
+}
+
+#[test]
 fn whoever_vouched_for_a_node_or_took_a_lock_away_is_on_record() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
@@ -344,14 +367,6 @@ fn a_run_without_an_end_is_told_as_running_or_as_killed() {
     assert!(told.contains("its end is not on record"), "{told}");
 }
 
-/// Everything that runs below a process, and the process itself.
-fn with_descendants(pid: u32) -> Vec<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.unwrap_or_default();
-    let below = children.split_whitespace().flat_map(|pid| with_descendants(pid.parse().unwrap()));
-    below.chain([pid]).collect()
-}
-
 #[test]
 fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
     for task in [&["run", "x", "--wait", "1m", "--", "echo"][..], &["acquire", "x", "--wait", "1m"]]
@@ -368,14 +383,7 @@ fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
         assert!(log(&[]).stdout.ends_with(": x is held by ada\n"), "{}", log(&[]).stdout);
         assert_eq!(log(&["--failed"]).stdout, "", "it has not failed");
 
-        // None of them can say anything any more.
-        let all = with_descendants(waiter.pid());
-        for signal in ["STOP", "KILL"] {
-            for pid in &all {
-                send(signal, *pid);
-            }
-        }
-        all[..all.len() - 1].iter().copied().for_each(dies);
+        kill_all(&waiter);
         let words = "redlatch was killed while it waited";
         // Nobody has reaped it yet: a zombie waits for nothing.
         eventually(PATIENCE, || log(&["--failed"]).stdout.contains(words));
@@ -444,13 +452,7 @@ fn whoever_is_killed_while_it_keeps_the_lock_has_run_its_command() {
 fn a_run_that_is_killed_with_all_it_is_while_it_keeps_the_lock_is_on_record() {
     let sandbox = Sandbox::embedded();
     let front = lingering(&sandbox);
-    let all = with_descendants(front.pid());
-    for signal in ["STOP", "KILL"] {
-        for pid in &all {
-            send(signal, *pid);
-        }
-    }
-    all[..all.len() - 1].iter().copied().for_each(dies);
+    kill_all(&front);
     drop(front);
 
     let told = redlatch(&sandbox, &["log", "x", "--failed"]).exits_with(0).stdout;
@@ -531,8 +533,8 @@ fn another_process_with_the_same_id_is_not_taken_for_the_one_that_waited() {
     eventually(PATIENCE, || !traced(&sandbox).is_empty());
     let line = &traced(&sandbox)[0];
     let known = line["process"].as_str().unwrap();
-    let (boot, ticks) = known.split_once('/').unwrap();
-    let later = format!("{boot}/{}", ticks.parse::<u64>().unwrap() - 1);
+    let (place, ticks) = known.rsplit_once('/').unwrap();
+    let later = format!("{place}/{}", ticks.parse::<u64>().unwrap() - 1);
     let other_boot = known.replacen(|c: char| c.is_ascii_hexdigit(), "x", 1);
 
     for other in [later, other_boot] {
@@ -542,6 +544,42 @@ fn another_process_with_the_same_id_is_not_taken_for_the_one_that_waited() {
         assert!(told.contains("redlatch was killed while it waited"), "{told}");
     }
     drop(waiter);
+}
+
+#[test]
+fn a_process_of_another_container_is_told_neither_as_running_nor_as_killed() {
+    let sandbox = Sandbox::embedded();
+    // Process ids of its own, as in a container.
+    let contained = |script: &str| {
+        let mut command = sandbox.command("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
+        command
+    };
+    if !start(contained("true")).end().status.success() {
+        eprintln!("SKIPPED: this user may not make a process namespace");
+        return;
+    }
+    let holder = sandbox.hold("x --log holder");
+    let waiter = start(contained("redlatch run x --log waiter --wait 1m -- true; :"));
+    let log = |file: &str| ["log", "--log", file].map(str::to_owned);
+    let seen = |file: &str| start(sandbox.redlatch(log(file))).end().exits_with(0).stdout;
+    eventually(PATIENCE, || !seen("waiter").is_empty() && !seen("holder").is_empty());
+
+    let outside = seen("waiter");
+    let inside = start(contained("redlatch log --log holder; :")).end().exits_with(0).stdout;
+
+    let unknown =
+        "cannot be told from here: it was started in another container, or on another machine";
+    assert!(outside.contains("true was waiting for the lock since 20"), "{outside}");
+    assert!(outside.contains(unknown) && !outside.contains("killed"), "{outside}");
+    assert!(
+        inside.contains(&format!("sh was started; whether it still runs {unknown}")),
+        "{inside}"
+    );
+    assert!(seen("holder").contains("sh is running"), "{}", seen("holder"));
+    let json = start(sandbox.redlatch(["log", "--log", "waiter", "--json"])).end().stdout;
+    assert!(json.contains(r#""outcome":"waiting""#), "{json}");
+    drop((waiter, holder));
 }
 
 #[test]
@@ -605,11 +643,19 @@ fn a_log_that_is_no_file_is_refused_at_once_unless_it_is_open_already() {
 
     let pipe = redlatch(&sandbox, &["log", "--log", "pipe"]).exits_with(125).stderr;
     let device = redlatch(&sandbox, &["log", "--log", "/dev/null"]).exits_with(125).stderr;
+    let in_memory = format!("/dev/shm/redlatch-test-{}", std::process::id());
+    mkfifo(&*in_memory, Mode::from_bits_truncate(0o600)).unwrap();
+    let mut memory = start(sandbox.redlatch(["log", "--log", &in_memory]));
+    let has_ended = support::wait_until(PATIENCE / 2, || memory.has_ended());
+    fs::remove_file(&in_memory).unwrap();
+    assert!(has_ended, "it waits for a writer");
     let piped = sandbox.shell("cat redlatch/runs.jsonl | redlatch log --log /dev/stdin");
     let piped = start(piped).end().exits_with(0).stdout;
 
     let refused = |what: &str| format!("cannot be read: it is {what}, and keeps no records");
     assert!(pipe.contains(&refused("a pipe")), "{pipe}");
+    let memory = memory.end().exits_with(125).stderr;
+    assert!(memory.contains(&refused("a pipe")), "{memory}");
     assert!(device.contains(&refused("a device")), "{device}");
     assert!(piped.contains("true ran for "), "{piped}");
 }

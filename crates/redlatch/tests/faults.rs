@@ -357,6 +357,20 @@ async fn a_liar_met_at_connect_is_refused_and_costs_no_memory() {
     assert!(grown < 48 << 20, "{grown} bytes more");
 }
 
+#[tokio::test]
+async fn what_a_server_says_unasked_before_its_first_answer_costs_no_memory() {
+    let push = [b">1\r\n$60000\r\n".to_vec(), vec![b'x'; 60_000], b"\r\n".to_vec()].concat();
+    let liar = Nonsense::endless(push).unwrap();
+    let before = memory_from_here_on();
+
+    let refused = in_time(redlatch::Locks::connect([liar.url()])).await;
+
+    let grown = memory().saturating_sub(before);
+    let told = refused.expect_err("it never answers").to_string();
+    assert!(grown < 48 << 20, "{grown} bytes more");
+    assert!(told.contains("not a Redis server: it talks, and does not answer"), "{told}");
+}
+
 /// Two good nodes and one that serves until it is told to lie.
 async fn with_a_liar(fleet: &Fleet) -> (redlatch::Locks, Turncoat) {
     let liar = Turncoat::before(&fleet.servers[2]);

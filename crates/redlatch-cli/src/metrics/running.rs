@@ -7,13 +7,19 @@ use nix::{
     fcntl::{FcntlArg, fcntl},
     libc::{self, flock},
 };
-use std::{fs::File, io, mem};
+use std::{fs::File, io, sync::OnceLock};
 
-/// Says that the job with this name runs, until this process ends.
-pub(super) fn begin(file: File, name: &str) -> io::Result<()> {
-    fcntl(&file, FcntlArg::F_OFD_SETLK(&byte_of(name)))?;
-    // Closing the file would end the lock.
-    mem::forget(file);
+/// Closing the file would end the locks.
+static OURS: OnceLock<File> = OnceLock::new();
+
+/// Says that the job with these names runs, until this process ends, which has no other.
+pub(super) fn begin(file: File, names: &[String]) -> io::Result<()> {
+    if OURS.get().is_none() {
+        for name in names {
+            fcntl(&file, FcntlArg::F_OFD_SETLK(&byte_of(name)))?;
+        }
+        let _ = OURS.set(file);
+    }
     Ok(())
 }
 
@@ -48,7 +54,7 @@ mod tests {
         let open = || File::create(&path).unwrap();
         let asked = open();
 
-        begin(open(), "x").unwrap();
+        begin(open(), &["x".into()]).unwrap();
         let other = open();
         fcntl(&other, FcntlArg::F_OFD_SETLK(&byte_of("y"))).unwrap();
 

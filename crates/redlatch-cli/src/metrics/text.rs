@@ -5,6 +5,9 @@ use std::{collections::BTreeMap, fmt::Write as _};
 /// A metric's name, its type and what it means.
 pub(crate) type Described = (&'static str, &'static str, &'static str);
 
+/// How a line starts that only we read: to others it is a comment.
+const OURS: &str = "# redlatch: ";
+
 /// Samples, by metric and labels.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Metrics(BTreeMap<String, BTreeMap<String, f64>>);
@@ -12,8 +15,12 @@ pub(crate) struct Metrics(BTreeMap<String, BTreeMap<String, f64>>);
 impl Metrics {
     /// The sample with these labels, zero if it is new.
     pub(crate) fn sample(&mut self, metric: &str, labels: &[(&str, &str)]) -> &mut f64 {
-        let series = self.0.entry(metric.into()).or_default();
-        series.entry(labelled(labels)).or_default()
+        self.labelled(metric, labelled(labels))
+    }
+
+    /// The same, by its labels as text.
+    pub(crate) fn labelled(&mut self, metric: &str, labels: String) -> &mut f64 {
+        self.0.entry(metric.into()).or_default().entry(labels).or_default()
     }
 
     pub(crate) fn set(&mut self, metric: &str, labels: &[(&str, &str)], value: f64) {
@@ -32,10 +39,21 @@ impl Metrics {
         }
     }
 
+    /// Keeps only some samples of a metric. Returns the labels of the others.
+    pub(crate) fn retain(&mut self, metric: &str, keep: impl Fn(&str, f64) -> bool) -> Vec<String> {
+        let removed = self.series(metric).filter(|(labels, value)| !keep(labels, *value));
+        let removed: Vec<String> = removed.map(|(labels, _)| labels.to_owned()).collect();
+        if let Some(series) = self.0.get_mut(metric) {
+            series.retain(|labels, _| !removed.contains(labels));
+        }
+        removed
+    }
+
     /// Reads what [`text`](Self::text) wrote; leaves out what it cannot read.
     pub(crate) fn parse(text: &str) -> Self {
         let mut metrics = Metrics::default();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let lines = text.lines().map(|line| line.strip_prefix(OURS).unwrap_or(line));
+        for line in lines.filter(|line| !line.starts_with('#')) {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
             let Some((metric, labels)) = series.split_once('{') else { continue };
             let (Some(labels), Ok(value)) = (labels.strip_suffix('}'), value.parse()) else {
@@ -62,6 +80,12 @@ impl Metrics {
             }
         }
         text
+    }
+
+    /// The samples of a metric that only we read.
+    pub(crate) fn notes(&self, metric: &str) -> String {
+        let line = |(labels, value)| format!("{OURS}{metric}{{{labels}}} {value}\n");
+        self.series(metric).map(line).collect()
     }
 }
 
@@ -93,6 +117,10 @@ mod tests {
         assert_eq!(lines[2], r#"a_total{name="x\"y\\z\n {}",user="ada"} 3"#);
         assert_eq!(lines[5..], [r#"b_sum{name="x"} 1.5"#, r#"b_count{name="x"} 2"#]);
         assert_eq!(Metrics::parse(&text), metrics);
+        metrics.set("ours", &[("name", "x")], 4.0);
+        let notes = metrics.notes("ours");
+        assert_eq!(notes, "# redlatch: ours{name=\"x\"} 4\n");
+        assert_eq!(Metrics::parse(&(text + &notes)), metrics);
         assert_eq!(Metrics::parse("nonsense\n{} \na{ 1\n"), Metrics::default());
     }
 }

@@ -4,13 +4,17 @@
 //! of this run.
 //!
 //! Promise: a reader sees the file before or after a run, never in between. Writers
-//! take turns, but none waits for long.
+//! take turns, but none waits for long. A run that begins is noted; if nobody is left to
+//! count it, because all of it was killed or the machine went down, the next writer does.
 
 use super::{
-    running,
-    text::{Described, Metrics},
+    running::{self, is_running},
+    text::{Described, Metrics, labelled},
 };
-use crate::trace::{Ending, Record};
+use crate::{
+    trace::{End, Ending, Life, Record, life},
+    writable,
+};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -20,6 +24,7 @@ use std::{
         unix::fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant, UNIX_EPOCH},
 };
@@ -36,6 +41,9 @@ const LAST_ATTEMPT: &str = "redlatch_last_attempt_timestamp_seconds";
 const LAST_SUCCESS: &str = "redlatch_last_success_timestamp_seconds";
 const SKIPPED_SINCE: &str = "redlatch_skipped_since_timestamp_seconds";
 
+/// Runs that have begun, with what they count as if nobody can say more: only we read these.
+const UNFINISHED: &str = "unfinished";
+
 const DESCRIBED: [Described; 6] = [
     (ATTEMPTS, "counter", "Attempts to run a command under a lock, by what came of them."),
     (WAIT, "summary", "How long attempts waited for the lock."),
@@ -48,6 +56,10 @@ const DESCRIBED: [Described; 6] = [
         "When the first attempt began since when no command has run; 0 if one ran, or runs.",
     ),
 ];
+
+/// Whether this process has counted its run, of which it has one: the beginning may be
+/// written after the end.
+static IS_COUNTED: AtomicBool = AtomicBool::new(false);
 
 /// The file of one user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,16 +76,31 @@ impl TextFile {
         &self.dir
     }
 
-    /// Says that a command runs: whoever is refused meanwhile does not miss a run.
-    pub(crate) fn begin(&self, record: &Record) -> io::Result<()> {
-        for name in &record.names {
-            running::begin(self.lock_file(record)?, name)?;
+    /// Whether it could be written, without writing it.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if !fs::metadata(&self.dir)?.is_dir() {
+            return Err(io::Error::other("it is not a directory"));
         }
-        self.update(record, |metrics, _| {
+        writable::check(&self.dir)
+    }
+
+    /// Says that a command runs, or has run and its lock is kept: whoever is refused
+    /// meanwhile does not miss a run.
+    pub(crate) fn begin(&self, record: &Record) -> io::Result<()> {
+        let ours: Vec<String> = record.names.iter().map(|name| label(name)).collect();
+        running::begin(self.lock_file(record)?, &ours)?;
+        self.update(record, |metrics, lock| {
+            if IS_COUNTED.load(Ordering::Relaxed) {
+                return;
+            }
+            finish(metrics, record);
+            let runs = |name: &str| !ours.iter().any(|own| own == name) && is_running(lock, name);
+            bury(metrics, record, runs);
             for name in &record.names {
                 let of = [("name", &**name), ("user", &*record.user)];
                 metrics.set(LAST_ATTEMPT, &of, began(record));
                 metrics.set(SKIPPED_SINCE, &of, 0.0);
+                note(metrics, name, record);
             }
         })
     }
@@ -81,8 +108,11 @@ impl TextFile {
     /// Adds a finished run.
     pub(crate) fn add(&self, record: &Record) -> io::Result<()> {
         self.update(record, |metrics, lock| {
+            IS_COUNTED.store(true, Ordering::Relaxed);
+            finish(metrics, record);
+            bury(metrics, record, |name| is_running(lock, name));
             for name in &record.names {
-                let runs = record.ending().is_run() || running::is_running(lock, name);
+                let runs = record.ending().is_run() || is_running(lock, &label(name));
                 count(metrics, name, record, runs);
             }
         })
@@ -102,7 +132,7 @@ impl TextFile {
         file.set_len(0)?;
         // `node_exporter` is another user, and must be able to read it, whatever the umask.
         file.set_permissions(Permissions::from_mode(0o644))?;
-        let text = metrics.text(&DESCRIBED);
+        let text = metrics.text(&DESCRIBED) + &metrics.notes(UNFINISHED);
         let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&new, &path));
         if written.is_err() {
             let _ = fs::remove_file(&new);
@@ -163,6 +193,54 @@ fn count(metrics: &mut Metrics, name: &str, record: &Record, runs: bool) {
     }
 }
 
+fn label(name: &str) -> String {
+    labelled(&[("name", name)])
+}
+
+/// Notes that this run has begun: what it counts as, and whose process will count it.
+fn note(metrics: &mut Metrics, name: &str, record: &Record) {
+    let Some(identity) = &record.process else { return };
+    let ending = if record.ended.is_some() { record.ending() } else { Ending::Ended(End::Killed) };
+    let process = format!("{} {identity}", record.pid);
+    // In the order of those that it is counted with.
+    let labels = [
+        ("name", name),
+        ("outcome", ending.name()),
+        ("user", &*record.user),
+        ("process", &*process),
+    ];
+    metrics.set(UNFINISHED, &labels, began(record));
+}
+
+/// Removes what was noted of this run: it is counted now, or noted anew.
+fn finish(metrics: &mut Metrics, record: &Record) {
+    let (process, began) = (format!(",process=\"{} ", record.pid), began(record));
+    let is_ours = |labels: &str, at: f64| labels.contains(&process) && at.total_cmp(&began).is_eq();
+    metrics.retain(UNFINISHED, |labels, at| !is_ours(labels, at));
+}
+
+/// Counts the runs of which no process is left that could: neither the first one, nor that
+/// which holds the lock. `runs` tells whether there is one of the latter, by the label of a
+/// name.
+fn bury(metrics: &mut Metrics, record: &Record, runs: impl Fn(&str) -> bool) {
+    let parts = |labels: &str| -> Option<(String, String, u32, String)> {
+        let (counted, process) = labels.rsplit_once(",process=\"")?;
+        let (name, _) = counted.rsplit_once(",outcome=")?;
+        let (pid, identity) = process.strip_suffix('"')?.split_once(' ')?;
+        Some((counted.into(), name.into(), pid.parse().ok()?, identity.into()))
+    };
+    let is_left = |labels: &str, _| {
+        parts(labels).is_some_and(|(_, name, pid, identity)| {
+            runs(&name) || life(pid, &identity, &record.host) == Life::Runs
+        })
+    };
+    for labels in metrics.retain(UNFINISHED, is_left) {
+        if let Some((counted, ..)) = parts(&labels) {
+            *metrics.labelled(ATTEMPTS, counted) += 1.0;
+        }
+    }
+}
+
 fn forget_oldest(metrics: &mut Metrics) {
     let mut tried: Vec<(String, f64)> = metrics
         .series(LAST_ATTEMPT)
@@ -181,7 +259,7 @@ fn seconds(ms: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::text::labelled, *};
+    use super::*;
 
     #[test]
     fn the_lock_that_was_tried_least_recently_is_forgotten_first() {

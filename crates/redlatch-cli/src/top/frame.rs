@@ -1,7 +1,7 @@
 //! A snapshot as lines: what is wrong, first.
 
 use super::{
-    text::{Cell, Line, Style, table},
+    text::{Cell, Line, Style, table, wrapped},
     view::{Page, View},
 };
 use crate::{
@@ -25,7 +25,7 @@ pub(super) fn whole(snapshot: &Snapshot) -> Vec<Line> {
     let view = View::default();
     let locks: Vec<&Lock> = view.locks(snapshot);
     let mut lines = vec![title(snapshot)];
-    lines.extend(snapshot.findings.iter().flat_map(finding));
+    lines.extend(snapshot.findings.iter().flat_map(|found| finding(found, usize::MAX)));
     lines.push(Line::default());
     lines.extend(nodes(snapshot, None));
     lines.push(Line::default());
@@ -59,7 +59,8 @@ pub(super) fn screen(
 }
 
 fn all(lines: &mut Vec<Line>, snapshot: &Snapshot, view: &View, (width, room): Room) {
-    let wrong: Vec<Line> = snapshot.findings.iter().flat_map(finding).collect();
+    let wrong = snapshot.findings.iter().flat_map(|found| finding(found, width));
+    let wrong: Vec<Line> = wrong.collect();
     let nodes = nodes(snapshot, Some(width));
     let most = (room.saturating_sub(nodes.len() + FEWEST + 2)).max(3);
     let left_out = wrong.len().saturating_sub(most);
@@ -72,7 +73,8 @@ fn all(lines: &mut Vec<Line>, snapshot: &Snapshot, view: &View, (width, room): R
     lines.push(Line::default());
     let locks = view.locks(snapshot);
     let left = room.saturating_sub(lines.len());
-    let changes = recent(snapshot, RECENT.min(left.saturating_sub(FEWEST + 3)));
+    let fewest = FEWEST.min(locks.len().max(1));
+    let changes = recent(snapshot, RECENT.min(left.saturating_sub(fewest + 3)));
     let below = if changes.is_empty() { 0 } else { changes.len() + 1 };
     let rows = left.saturating_sub(below + 1).max(1);
     // The cursor stays in sight.
@@ -119,16 +121,16 @@ fn title(snapshot: &Snapshot) -> Line {
     line
 }
 
-fn finding(finding: &Finding) -> Vec<Line> {
+fn finding(finding: &Finding, width: usize) -> Vec<Line> {
     let (style, mark) = match finding.level {
         Level::Problem => (Style::Bad, "✗ "),
         _ => (Style::Warning, "! "),
     };
     let node = finding.node.as_ref().map_or(String::new(), |node| format!("{node}: "));
     let words = format!("{mark}{}{}", plain(&node), plain(&finding.words));
-    let fix = finding.fix.as_ref();
-    let fix = fix.map(|fix| Line::new(Style::Dim, format!("  → {}", plain(fix))));
-    [Line::new(style, words)].into_iter().chain(fix).collect()
+    let words = wrapped(&words, width, 2).into_iter().map(|line| Line::new(style, line));
+    let fix = finding.fix.iter().flat_map(|fix| wrapped(&format!("  → {}", plain(fix)), width, 4));
+    words.chain(fix.map(|line| Line::new(Style::Dim, line))).collect()
 }
 
 fn nodes(snapshot: &Snapshot, width: Option<usize>) -> Vec<Line> {

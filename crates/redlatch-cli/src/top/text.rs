@@ -94,6 +94,21 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     shown
 }
 
+/// A text in lines that fit, broken between words; all but the first are indented.
+pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split_inclusive(' ') {
+        let is_begun = line.chars().any(|letter| letter != ' ');
+        if is_begun && line.width() + word.trim_end().width() > width {
+            lines.push(line.trim_end().to_owned());
+            line = " ".repeat(indent);
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
 /// A cell, and how it looks.
 pub(super) type Cell = (Style, String);
 
@@ -159,6 +174,15 @@ mod tests {
         assert_eq!(cut("日本語", 5), "日本…");
         assert_eq!(cut("日本語", 4), "日…");
         assert_eq!(cut("x", 0), "");
+    }
+
+    #[test]
+    fn a_text_is_broken_between_words_and_a_long_word_is_left_to_be_cut() {
+        assert_eq!(wrapped("! one two three", 10, 2), ["! one two", "  three"]);
+        assert_eq!(wrapped("! one two three", 15, 2), ["! one two three"]);
+        assert_eq!(wrapped("  → unbreakable", 9, 4), ["  →", "    unbreakable"]);
+        assert_eq!(wrapped("日本 語", 6, 2), ["日本", "  語"]);
+        assert_eq!(wrapped("", 4, 2), [""]);
     }
 
     #[test]

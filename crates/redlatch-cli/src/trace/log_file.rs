@@ -7,7 +7,8 @@
 //! Needs: a local file system. NFS does not append atomically.
 
 use super::record::Record;
-use rustix::fs::{Access, FlockOperation, flock};
+use crate::writable;
+use rustix::fs::{FlockOperation, flock};
 use std::{
     ffi::OsString,
     fs::{self, DirBuilder, File, Metadata, OpenOptions},
@@ -113,11 +114,7 @@ impl LogFile {
         if self.path.is_dir() || (place != self.path && !place.is_dir()) {
             return Err(io::Error::other(format!("{} is in the way", place.display())));
         }
-        rustix::fs::access(place, Access::WRITE_OK)?;
-        let disk = rustix::fs::statvfs(place)?;
-        // Pipes and devices are on no disk.
-        let has_room = disk.f_blocks == 0 || disk.f_bavail > 0;
-        if has_room { Ok(()) } else { Err(io::Error::other("the disk is full")) }
+        writable::check(place)
     }
 
     /// Makes the file the predecessor, unless another process does so or has done so.
@@ -148,7 +145,8 @@ impl LogFile {
 /// we read no other than one that is open already, as `/dev/stdin` is.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let kind = fs::metadata(path)?.file_type();
-    let is_open = path.starts_with("/dev") || path.starts_with("/proc");
+    let open = ["/dev/stdin", "/dev/fd", "/proc"];
+    let is_open = open.iter().any(|place| path.starts_with(place));
     let what = if kind.is_fifo() && !is_open {
         "a pipe"
     } else if kind.is_char_device() || kind.is_block_device() {

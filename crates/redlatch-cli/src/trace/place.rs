@@ -46,7 +46,7 @@ pub(crate) struct Place {
     /// Whether there would be a log, if this user had a home for it.
     pub(crate) is_homeless: bool,
     syslog: Option<PathBuf>,
-    metrics: Option<TextFile>,
+    pub(crate) metrics: Option<TextFile>,
     pub(super) with_command: bool,
 }
 

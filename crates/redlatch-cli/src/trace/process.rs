@@ -1,21 +1,51 @@
 //! Which process an id meant: ids are used again, after a restart of the machine at the
-//! latest.
+//! latest, and each container has its own.
 
 use std::fs;
 
-/// Identifies a process among all that have ever had its id: by the start of the machine
-/// and its own, in ticks since then, which no clock that is set can change.
-pub(super) fn identity(pid: u32) -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(format!("{}/{}", boot.trim(), Stat::of(pid)?.started))
+/// Whether a process is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Runs,
+    Gone,
+    /// It was started where we see no processes: in another container, on another machine.
+    Unknown,
 }
 
-/// Whether a `redlatch` with this id runs: the one with this identity, if that is known.
-pub(super) fn is_alive(pid: u32, known: Option<&str>) -> bool {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-    let is_ours = name.is_ok_and(|name| name.trim() == "redlatch");
-    let is_same = || known.is_none() || known == identity(pid).as_deref();
-    is_ours && Stat::of(pid).is_some_and(|stat| !stat.is_dead) && is_same()
+/// Identifies a process among all that have ever had its id: by the start of the machine,
+/// the namespace that its id is of, and its own start, in ticks since that of the machine,
+/// which no clock that is set can change.
+pub(super) fn identity(pid: u32) -> Option<String> {
+    let (boot, namespace) = here()?;
+    Some(format!("{boot}/{namespace}/{}", Stat::of(pid)?.started))
+}
+
+/// Whether the process with this id and identity, of a host with this name, is still there.
+pub(crate) fn life(pid: u32, identity: &str, host: &str) -> Life {
+    let mut parts = identity.splitn(3, '/');
+    let (Some(boot), Some(namespace), Some(started), Some((our_boot, our_namespace))) =
+        (parts.next(), parts.next(), parts.next(), here())
+    else {
+        return Life::Unknown;
+    };
+    if boot != our_boot {
+        // This host was restarted, and everything on it with it.
+        return if host == super::host() { Life::Gone } else { Life::Unknown };
+    }
+    if namespace != our_namespace {
+        return Life::Unknown;
+    }
+    let is_same = |stat: Stat| !stat.is_dead && stat.started.to_string() == started;
+    if Stat::of(pid).is_some_and(is_same) { Life::Runs } else { Life::Gone }
+}
+
+/// The start of this machine, and the namespace of the process ids that we see.
+fn here() -> Option<(String, String)> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // `pid:[4026531836]`
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let number = namespace.to_str()?.trim_matches(|letter: char| !letter.is_ascii_digit());
+    Some((boot.trim().to_owned(), number.to_owned()))
 }
 
 /// What `PID (NAME) STATE …` says.
@@ -61,5 +91,23 @@ mod tests {
 
         assert_eq!(identity(std::process::id()), Some(ours.clone()));
         assert_ne!(identity(1), Some(ours));
+    }
+
+    #[test]
+    fn what_cannot_be_seen_from_here_is_neither_running_nor_gone() {
+        let (pid, host) = (std::process::id(), super::super::host());
+        let ours = identity(pid).unwrap();
+        let parts: Vec<_> = ours.split('/').collect();
+        let [boot, namespace, started] = parts[..] else { panic!("{ours}") };
+        let life_of = |boot: &str, namespace: &str, started: &str, host: &str| {
+            life(pid, &format!("{boot}/{namespace}/{started}"), host)
+        };
+
+        assert_eq!(life_of(boot, namespace, started, &host), Life::Runs);
+        assert_eq!(life_of(boot, namespace, "1", &host), Life::Gone, "an id that is used again");
+        assert_eq!(life_of(boot, "1", started, &host), Life::Unknown, "another container");
+        assert_eq!(life_of("b", namespace, started, &host), Life::Gone, "a restart");
+        assert_eq!(life_of("b", namespace, started, "other"), Life::Unknown, "another machine");
+        assert_eq!(life(pid, "what a later version writes", &host), Life::Unknown);
     }
 }

@@ -1,6 +1,6 @@
 //! One attempt to get a lock, or to do something with it, as the log keeps it.
 
-use super::process;
+use super::process::{self, Life};
 use crate::name;
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, time::SystemTime};
@@ -189,13 +189,22 @@ impl Record {
 
     /// Whether its process is still there, running the command or waiting for the lock.
     pub(crate) fn is_running(&self) -> bool {
-        self.is_open() && process::is_alive(self.pid, self.process.as_deref())
+        self.life() == Life::Runs
+    }
+
+    /// What became of its process.
+    pub(crate) fn life(&self) -> Life {
+        match &self.process {
+            _ if !self.is_open() => Life::Gone,
+            Some(identity) => process::life(self.pid, identity, &self.host),
+            None => Life::Unknown,
+        }
     }
 
     /// The same, as far as it can be told after the fact: a process that is gone does
     /// not wait.
     pub(crate) fn seen_now(mut self) -> Self {
-        if self.outcome == Outcome::Waiting && !self.is_running() {
+        if self.outcome == Outcome::Waiting && self.life() == Life::Gone {
             self.outcome = Outcome::Killed;
             let killed = "redlatch was killed while it waited, or the machine went down";
             let why = self.why.map_or(String::new(), |why| format!("; it waited because {why}"));

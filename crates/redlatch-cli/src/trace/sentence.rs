@@ -1,6 +1,9 @@
 //! A record in words, for whoever asks in the morning why a job did not run.
 
-use super::record::{End, Outcome, Record, Task};
+use super::{
+    process::Life,
+    record::{End, Outcome, Record, Task},
+};
 use crate::{duration::show, local_time::LocalTime};
 use nix::sys::signal::Signal;
 use std::{fmt::Write as _, time::Duration};
@@ -52,7 +55,23 @@ fn waits(record: &Record) -> String {
     let command = record.command.as_deref().unwrap_or("the command");
     let who = if record.task == Task::Run { command } else { "acquire" };
     let why = record.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
-    format!("{who} is waiting for the lock since {}{why}", LocalTime::of(record.time).show())
+    let since = LocalTime::of(record.time).show();
+    match record.life() {
+        Life::Unknown => format!(
+            "{who} was waiting for the lock since {since}{why}; whether it still does {}",
+            unseen(record)
+        ),
+        _ => format!("{who} is waiting for the lock since {since}{why}"),
+    }
+}
+
+/// Why nobody here knows what became of it.
+fn unseen(record: &Record) -> String {
+    format!(
+        "cannot be told from here: it was started in another container, or on another machine \
+         (host {}, process {})",
+        record.host, record.pid
+    )
 }
 
 /// How a command that was started ended.
@@ -66,11 +85,16 @@ fn ran(record: &Record) -> String {
     let why = record.why.as_deref();
     let reason = why.map_or(String::new(), |why| format!(": {why}"));
     match record.ended {
-        None if record.is_running() => format!("{command} is running{waited}"),
-        None => format!(
-            "{command} was started{waited}, and its end is not on record: redlatch and the command \
-             were killed together, or the machine went down"
-        ),
+        None => match record.life() {
+            Life::Runs => format!("{command} is running{waited}"),
+            Life::Gone => format!(
+                "{command} was started{waited}, and its end is not on record: redlatch and the \
+                 command were killed together, or the machine went down"
+            ),
+            Life::Unknown => {
+                format!("{command} was started{waited}; whether it still runs {}", unseen(record))
+            }
+        },
         Some(End::Exited | End::Signal) => {
             let time = timed(" for ", record.ran_ms.or(record.held_ms));
             let how = match record.command_exit.or(record.exit).unwrap_or_default() {
@@ -100,10 +124,15 @@ fn ran(record: &Record) -> String {
 /// For how long the lock was kept when the command was done, if that is worth a word.
 fn kept(record: &Record) -> String {
     match record.held_ms {
-        _ if record.is_running() => "; its lock is kept (--at-least)".into(),
-        None => {
-            "; redlatch was killed before it released the lock, or the machine went down".into()
-        }
+        None => match record.life() {
+            Life::Runs => "; its lock is kept (--at-least)".into(),
+            Life::Gone => {
+                "; redlatch was killed before it released the lock, or the machine went down".into()
+            }
+            Life::Unknown => {
+                format!("; whether its lock is still kept (--at-least) {}", unseen(record))
+            }
+        },
         held if record.is_kept() => timed("; kept its lock for ", held) + " (--at-least)",
         Some(_) => String::new(),
     }

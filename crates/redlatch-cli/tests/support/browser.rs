@@ -7,6 +7,7 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -150,10 +151,13 @@ impl Browser {
         lines.iter().map(|line| line["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// A picture of the page, as PNG.
-    pub fn picture(&self) -> Vec<u8> {
-        let told = self.command("GET", "/screenshot", &Value::Null);
-        base64(told.as_str().unwrap())
+    /// Keeps a picture of the page for the guide, if new ones are wanted.
+    pub fn keep_picture(&self, name: &str) {
+        if let Some(dir) = std::env::var_os("REDLATCH_PICTURES") {
+            let told = self.command("GET", "/screenshot", &Value::Null);
+            let picture = base64(told.as_str().unwrap());
+            fs::write(Path::new(&dir).join(format!("{name}.png")), picture).unwrap();
+        }
     }
 }
 

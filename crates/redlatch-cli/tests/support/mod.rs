@@ -7,6 +7,7 @@ pub mod browser;
 pub mod http;
 pub mod pty;
 pub mod scraping;
+pub mod tmux;
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -267,6 +268,38 @@ pub fn send(signal: &str, pid: u32) {
     let signal: Signal = format!("SIG{signal}").parse().unwrap();
     let process = Pid::from_raw(pid.try_into().unwrap());
     kill(process, signal).unwrap_or_else(|error| panic!("{signal} to {pid}: {error}"));
+}
+
+/// Compiles one of the programs in `tests/helpers`, with these options.
+pub fn compile(sandbox: &Sandbox, name: &str, options: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/helpers/{name}.c"));
+    let program = sandbox.path(name);
+    let mut cc = Command::new("cc");
+    let cc = cc.args(options.split(' ')).arg(source).arg("-o").arg(&program).status();
+    assert!(cc.expect("Rust needs a linker: cc").success());
+    program
+}
+
+/// Kills a process with everything that runs below it, at once: none of them can say
+/// anything any more.
+#[track_caller]
+pub fn kill_all(running: &Running) {
+    let all = with_descendants(running.pid());
+    for signal in ["STOP", "KILL"] {
+        for pid in &all {
+            send(signal, *pid);
+        }
+    }
+    // Nobody has reaped the last one yet.
+    all[..all.len() - 1].iter().copied().for_each(dies);
+}
+
+/// Everything that runs below a process, and the process itself.
+fn with_descendants(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let below = children.split_whitespace().flat_map(|pid| with_descendants(pid.parse().unwrap()));
+    below.chain([pid]).collect()
 }
 
 /// Whether any thread of the process runs; a zombie's does not.

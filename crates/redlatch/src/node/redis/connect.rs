@@ -36,6 +36,8 @@ const SECOND_LOOK: Duration = Duration::from_millis(500);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How much to read at once: a whole `INFO`, and what else a server answers.
 const READ: usize = 16 * 1024;
+/// How much a server may say unasked while it is greeted. Ours say nothing.
+const MOST_UNASKED: usize = 1 << 20;
 
 /// A server that is ready to vote.
 pub(super) struct Connection {
@@ -339,12 +341,13 @@ struct Replies<'a> {
     buffer: Vec<u8>,
     at: usize,
     progress: Progress,
+    unasked: usize,
 }
 
 impl<'a> Replies<'a> {
     fn of(stream: &'a mut Stream) -> Self {
         let buffer = Vec::with_capacity(READ);
-        Replies { stream, buffer, at: 0, progress: Progress::default() }
+        Replies { stream, buffer, at: 0, progress: Progress::default(), unasked: 0 }
     }
 
     async fn next<T>(
@@ -355,10 +358,15 @@ impl<'a> Replies<'a> {
             match self.progress.read(&self.buffer[self.at..]) {
                 Ok(Some((value, length))) => {
                     self.at += length;
-                    if matches!(value, Value::Push(_)) {
-                        continue; // it says this to everybody, and not in answer to us
+                    if !matches!(value, Value::Push(_)) {
+                        return understand(&value);
                     }
-                    return understand(&value);
+                    // It says this to everybody, and not in answer to us.
+                    self.unasked += length;
+                    if self.unasked > MOST_UNASKED {
+                        return Err(unfit("not a Redis server: it talks, and does not answer"));
+                    }
+                    continue;
                 }
                 Ok(None) if self.buffer.len() - self.at > LARGEST => {
                     return Err(unfit("not a Redis server: a reply has no end"));

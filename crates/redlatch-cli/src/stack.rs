@@ -1,0 +1,22 @@
+//! The limit for the stack (`ulimit -s`), which the first thread cannot do without.
+//!
+//! Other threads have a stack of their own size, whatever the limit.
+
+use rustix::process::{Resource, getrlimit};
+
+/// The least that will do, in KiB. What we need is far less, and depends on how we were built.
+const LEAST: u64 = 512;
+
+/// The limit in KiB, if it is too low: the kernel would kill us somewhere in the middle.
+pub(crate) fn too_small() -> Option<u64> {
+    let limit = getrlimit(Resource::Stack).current? / 1024;
+    (limit < LEAST).then_some(limit)
+}
+
+pub(crate) fn words(limit: u64) -> String {
+    format!(
+        "redlatch: the stack is limited to {limit} KiB, and {LEAST} are needed; raise the limit \
+         (ulimit -s {LEAST}), and lower it again for the command alone, if it must be: \
+         redlatch run NAME -- sh -c 'ulimit -s {limit}; exec COMMAND'\n"
+    )
+}
