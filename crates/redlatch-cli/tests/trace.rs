@@ -15,7 +15,9 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
 };
-use support::{Ended, PATIENCE, Sandbox, child_of, dies, eventually, kill_all, send, start};
+use support::{
+    Ended, PATIENCE, Sandbox, child_of, dies, eventually, kill_all, send, start, with_descendants,
+};
 
 fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
     start(sandbox.redlatch(args)).end()

@@ -295,7 +295,7 @@ pub fn kill_all(running: &Running) {
 }
 
 /// Everything that runs below a process, and the process itself.
-fn with_descendants(pid: u32) -> Vec<u32> {
+pub fn with_descendants(pid: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let children = children.unwrap_or_default();
     let below = children.split_whitespace().flat_map(|pid| with_descendants(pid.parse().unwrap()));
