@@ -11,7 +11,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Ended, Sandbox, compile, dies, is_alive, redlatch, send, start};
+use support::{Ended, Sandbox, compile, copy_command, dies, is_alive, send, start};
 
 /// A user without rights.
 const NOBODY: u32 = 65534;
@@ -41,7 +41,7 @@ fn unprivileged() -> Option<Sandbox> {
     let sandbox = Sandbox::embedded();
     let program = compile(&sandbox, "as_root", "-pthread");
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-    fs::copy(redlatch(), sandbox.path("command")).unwrap();
+    copy_command(&sandbox);
     let nobody = (Some(Uid::from_raw(NOBODY)), Some(Gid::from_raw(NOBODY)));
     chown(sandbox.dir(), nobody.0, nobody.1).unwrap();
     fs::set_permissions(sandbox.dir(), Permissions::from_mode(0o755)).unwrap();

@@ -270,6 +270,14 @@ pub fn send(signal: &str, pid: u32) {
     kill(process, signal).unwrap_or_else(|error| panic!("{signal} to {pid}: {error}"));
 }
 
+/// Copies the command to where other users can run it. A process of its own does so: one
+/// that another test starts meanwhile would inherit the file, open for writing, from us, and
+/// nobody can run such a file.
+pub fn copy_command(sandbox: &Sandbox) {
+    let copied = Command::new("cp").arg(redlatch()).arg(sandbox.path("command")).status();
+    assert!(copied.unwrap().success());
+}
+
 /// Compiles one of the programs in `tests/helpers`, with these options.
 pub fn compile(sandbox: &Sandbox, name: &str, options: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/helpers/{name}.c"));
