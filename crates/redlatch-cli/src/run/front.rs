@@ -373,7 +373,7 @@ impl Front<'_> {
         let Some(processes) = left else {
             self.plan.tell(&Event::failed(format!("{words}{fate}"), exit));
             return exit;
-        }
+        };
         self.plan.tell(&Event::failed(words, Exit::Lost));
         self.plan.tell(&Event::Survived { processes });
         Exit::Lost
