@@ -6,17 +6,14 @@ mod support;
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt as _};
 use support::{
-    Ended, PATIENCE, Sandbox, eventually,
+    PATIENCE, Sandbox, eventually,
     http::{get, post, serve},
+    json_of,
     pty::Terminal,
-    scraping, start,
+    redlatch, scraping, start,
 };
 
 const PASSWORD: &str = "0123456789abcdef-secret";
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
 
 fn take(sandbox: &Sandbox, name: &str, owner: &str) -> String {
     redlatch(sandbox, &["acquire", name, "--owner", owner]).exits_with(0).stdout
@@ -139,9 +136,7 @@ fn every_command_says_the_same_of_what_a_forced_release_has_left() {
     redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(0);
     servers.thaw(&[2]);
     let (_running, port) = scraping::exporter(&sandbox);
-    let json = |args: &[&str]| -> Value {
-        serde_json::from_str(&redlatch(&sandbox, args).exits_with(0).stdout).unwrap()
-    };
+    let json = |args: &[&str]| json_of(&redlatch(&sandbox, args).exits_with(0).stdout);
 
     assert_eq!(json(&["status", "--json", "x"])["state"], "free");
     let listed = json(&["ls", "--json"]);
@@ -171,7 +166,7 @@ fn what_only_quarantined_nodes_lack_is_unclear_to_every_command() {
     let listed = redlatch(&sandbox, &["ls", "--json"]).exits_with(122).stdout;
 
     for told in [status, listed] {
-        let told: Value = serde_json::from_str(&told).unwrap();
+        let told = json_of(&told);
         assert_eq!(told["state"], "unclear", "{told}");
     }
 }

@@ -12,7 +12,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Ended, Sandbox, dies, is_alive, redlatch, send, start};
+use support::{Ended, Sandbox, binary, dies, is_alive, send, start};
 
 /// A user without rights.
 const NOBODY: u32 = 65534;
@@ -51,7 +51,7 @@ fn unprivileged() -> Option<Sandbox> {
     let sandbox = Sandbox::embedded();
     let program = helper(&sandbox, "as_root");
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-    fs::copy(redlatch(), sandbox.path("command")).unwrap();
+    fs::copy(binary(), sandbox.path("command")).unwrap();
     let nobody = (Some(Uid::from_raw(NOBODY)), Some(Gid::from_raw(NOBODY)));
     chown(sandbox.dir(), nobody.0, nobody.1).unwrap();
     fs::set_permissions(sandbox.dir(), Permissions::from_mode(0o755)).unwrap();

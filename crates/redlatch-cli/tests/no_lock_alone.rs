@@ -4,17 +4,7 @@
 mod support;
 
 use std::fs;
-use support::{Ended, Sandbox, start};
-
-/// Runs a script, with `redlatch` on its path.
-fn shell(sandbox: &Sandbox, script: &str) -> Ended {
-    start(sandbox.shell(script)).end()
-}
-
-#[track_caller]
-fn says(text: &str, words: &str) {
-    assert!(text.contains(words), "{words:?} is not in {text:?}");
-}
+use support::{Sandbox, says, shell};
 
 #[test]
 fn a_node_in_memory_is_refused_however_it_is_named() {

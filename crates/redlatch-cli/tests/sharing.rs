@@ -13,7 +13,7 @@ use std::{
     path::Path,
     process::Command,
 };
-use support::{Ended, Sandbox, redlatch, start};
+use support::{Ended, Sandbox, binary, start};
 
 /// Two users, and two groups. Nobody needs to know their names.
 const ADA: u32 = 54_321;
@@ -29,7 +29,7 @@ fn place() -> Option<Sandbox> {
     }
     let sandbox = Sandbox::embedded();
     set_mode(sandbox.dir(), 0o777);
-    fs::copy(redlatch(), sandbox.path("command")).unwrap();
+    fs::copy(binary(), sandbox.path("command")).unwrap();
     set_mode(&sandbox.path("command"), 0o755);
     Some(sandbox)
 }
