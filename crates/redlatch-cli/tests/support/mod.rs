@@ -275,7 +275,9 @@ pub fn says(text: &str, words: &str) {
 
 #[track_caller]
 pub fn says_all(text: &str, words: &[&str]) {
-    words.iter().for_each(|words| says(text, words));
+    for words in words {
+        says(text, words);
+    }
 }
 
 #[track_caller]
