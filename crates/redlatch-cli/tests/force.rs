@@ -4,16 +4,13 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt as _};
 use support::{
     PATIENCE, Sandbox, eventually,
-    http::{get, post, serve},
+    http::{PASSWORD, get, post, serve, write_password},
     json_of,
     pty::Terminal,
     redlatch, scraping, start,
 };
-
-const PASSWORD: &str = "0123456789abcdef-secret";
 
 fn take(sandbox: &Sandbox, name: &str, owner: &str) -> String {
     redlatch(sandbox, &["acquire", name, "--owner", owner]).exits_with(0).stdout
@@ -78,8 +75,7 @@ fn only_the_nodes_that_still_have_what_was_shown_lose_it() {
 #[test]
 fn the_page_releases_the_very_grant_that_it_showed() {
     let (_servers, sandbox) = Sandbox::with_servers(3);
-    fs::write(sandbox.path("password"), PASSWORD).unwrap();
-    fs::set_permissions(sandbox.path("password"), fs::Permissions::from_mode(0o600)).unwrap();
+    write_password(&sandbox, PASSWORD, 0o600);
     let first = take(&sandbox, "x", "ada");
     let (_running, port) =
         serve(&sandbox, &["web", "--every", "10ms", "--allow-release-with", "password"]);
