@@ -10,7 +10,6 @@ use crate::{
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
-    look,
     say::{Event, Say, millis},
     settings::Settings,
     trace::Trace,
@@ -276,7 +275,7 @@ fn out<'a>(nodes: &'a [NodeStanding], named: &[Arc<str>]) -> Vec<&'a NodeStandin
 fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     let told = out.iter().map(|node| match &node.standing {
         Standing::Quarantined(quarantine) => format!("{} {}", node.node, for_another(quarantine)),
-        Standing::Failed(fault) if !look::is_down(fault) => {
+        Standing::Failed(fault) if !fault.is_silence() => {
             format!("{} answers, but cannot be used", node.node)
         }
         _ => format!("{} down", node.node),

@@ -189,7 +189,7 @@ pub(crate) fn failed_text(fault: &Fault) -> String {
         Fault::Unfit(why) | Fault::WrongAddress(why) => {
             format!("answers, but cannot be used: {why}")
         }
-        fault if is_down(fault) => format!("down: {fault}"),
+        fault if fault.is_silence() => format!("down: {fault}"),
         fault => format!("answers with an error: {fault}"),
     }
 }
@@ -203,16 +203,6 @@ pub(crate) fn reason(fault: &Fault) -> String {
 fn refusing_text(why: Refusal) -> String {
     let Finding { words, fix, .. } = refusing(why);
     fix.map_or(words.clone(), |fix| format!("{words}; {fix}"))
-}
-
-pub(crate) fn is_down(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::TimedOut(_)
-            | Fault::Connecting { .. }
-            | Fault::Disconnected(_)
-            | Fault::Unreachable(_)
-    )
 }
 
 fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
@@ -260,7 +250,7 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
         }
         NodeKey::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
         NodeKey::Failed(fault) => {
-            let state = if is_down(fault) { "down" } else { "unusable" };
+            let state = if fault.is_silence() { "down" } else { "unusable" };
             json!({ "state": state, "reason": reason(fault) })
         }
         key => json!({ "state": "unclear", "reason": key.to_string() }),

@@ -5,7 +5,7 @@ use crate::{
     around,
     duration::show as time,
     failure::{OWN, by_reason},
-    look::{is_down, reason as why_failed},
+    look::reason as why_failed,
     reminder::Reminder,
     say::Say,
 };
@@ -133,8 +133,8 @@ fn missing(status: &Status, health: Option<&Health>) -> String {
     let told = |what: &str, nodes: String| {
         if nodes.is_empty() { nodes } else { format!("; {what}: {nodes}") }
     };
-    let down = failed().filter(|(_, fault)| is_down(fault)).map(|(node, _)| node);
-    let errors = failed().filter(|(_, fault)| !is_down(fault));
+    let down = failed().filter(|(_, fault)| fault.is_silence()).map(|(node, _)| node);
+    let errors = failed().filter(|(_, fault)| !fault.is_silence());
     let errors = by_reason(errors.map(|(node, fault)| (node, why_failed(fault))), "");
     let down = told("down", down.collect::<Vec<_>>().join(", "))
         + &told("answering with errors", errors.join("; "));

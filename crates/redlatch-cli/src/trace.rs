@@ -23,7 +23,6 @@ use crate::{
     exit::Exit,
     facts,
     failure::Failure,
-    look::is_down,
     plain::plain,
     say::{Event, Say, Then, millis},
     secrets::hide,
@@ -400,7 +399,8 @@ fn end_of(exit: Exit) -> End {
 /// How many nodes voted which way: `granted 2, down 1`.
 pub(crate) fn in_short(votes: &Votes) -> String {
     let tally = votes.tally();
-    let is_silent = |node: &&NodeVote| matches!(&node.vote, Vote::Failed(fault) if is_down(fault));
+    let is_silent =
+        |node: &&NodeVote| matches!(&node.vote, Vote::Failed(fault) if fault.is_silence());
     let down = votes.iter().filter(is_silent).count();
     let kinds = [
         ("granted", tally.granted),

@@ -3,10 +3,13 @@
 
 mod support;
 
-use std::{fs, os::unix::fs::PermissionsExt};
-use support::{Running, Sandbox, browser::Browser, http::serve, start};
+use support::{
+    Running, Sandbox,
+    browser::Browser,
+    http::{PASSWORD, serve, write_password},
+    start,
+};
 
-const PASSWORD: &str = "0123456789abcdef-secret";
 const DESK: (u32, u32) = (1100, 850);
 const PHONE: (u32, u32) = (375, 860);
 
@@ -100,8 +103,7 @@ fn names_are_shown_as_they_are_and_mean_nothing_to_the_browser() {
 #[test]
 fn locks_are_found_sorted_and_released_with_the_password_only() {
     let sandbox = Sandbox::embedded();
-    fs::write(sandbox.path("password"), PASSWORD).unwrap();
-    fs::set_permissions(sandbox.path("password"), fs::Permissions::from_mode(0o600)).unwrap();
+    write_password(&sandbox, PASSWORD, 0o600);
     take(&sandbox, "alpha", &["--owner", "zoe"]);
     take(&sandbox, "beta", &["--owner", "ada"]);
     let (_running, url) = web(&sandbox, &["--allow-release-with", "password"]);

@@ -8,7 +8,7 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use support::{Ended, PATIENCE, Sandbox, eventually, start};
+use support::{Ended, PATIENCE, Sandbox, eventually, redlatch, start};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -17,10 +17,6 @@ fn left(handle: &str) -> Duration {
     let until = handle.split(':').nth(2).and_then(|until| until.parse().ok());
     let until = Duration::from_millis(until.expect("a handle knows its end"));
     until.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH).unwrap())
-}
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
 }
 
 /// Servers of which the last one is mute, and a lock that somebody holds.

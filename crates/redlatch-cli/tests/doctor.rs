@@ -10,16 +10,7 @@ use std::{
     process::{Command, Stdio},
     time::Duration,
 };
-use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
-
-#[track_caller]
-fn says(said: &str, words: &str) {
-    assert!(said.contains(words), "{words:?} is not in {said:?}");
-}
+use support::{PATIENCE, Running, Sandbox, eventually, redlatch, says};
 
 #[test]
 fn tls_on_one_side_only_is_recognised() {

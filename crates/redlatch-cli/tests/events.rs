@@ -15,15 +15,14 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
     process::Stdio,
 };
-use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, send, start, wait_until};
-
-fn shell(sandbox: &Sandbox, script: &str) -> Ended {
-    start(sandbox.shell(script)).end()
-}
+use support::{
+    Ended, PATIENCE, Running, Sandbox, child_of, eventually, json_lines, send, shell, start,
+    wait_until,
+};
 
 #[track_caller]
 fn events(ended: &Ended) -> Vec<Value> {
-    ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    json_lines(&ended.stderr)
 }
 
 #[track_caller]
@@ -62,8 +61,7 @@ fn the_life_of_a_lock_is_told_event_by_event() {
                   do sleep 0.01; done' 2> told";
     shell(&sandbox, script).exits_with(0);
     let told = Ended::of(&sandbox.command("cat").arg("told").output().unwrap());
-    let told: Vec<Value> =
-        told.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = json_lines(&told.stdout);
 
     let mut names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
     names.dedup();
@@ -278,7 +276,7 @@ fn a_reader_that_comes_back_is_told_what_it_missed() {
     job.end().exits_with(0);
     let mut told = String::new();
     reader.read_to_string(&mut told).unwrap();
-    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = json_lines(&told);
     let names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!((names[0], names.last()), ("unread", Some(&"finished")));
     // Which nodes are used, and that the lock was taken; perhaps also that the command runs.

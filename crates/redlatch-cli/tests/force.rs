@@ -4,19 +4,13 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt as _};
 use support::{
-    Ended, PATIENCE, Sandbox, eventually,
-    http::{get, post, serve},
+    PATIENCE, Sandbox, eventually,
+    http::{PASSWORD, get, post, serve, write_password},
+    json_of,
     pty::Terminal,
-    scraping, start,
+    redlatch, scraping, start,
 };
-
-const PASSWORD: &str = "0123456789abcdef-secret";
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
 
 fn take(sandbox: &Sandbox, name: &str, owner: &str) -> String {
     redlatch(sandbox, &["acquire", name, "--owner", owner]).exits_with(0).stdout
@@ -82,8 +76,7 @@ fn only_the_nodes_that_still_have_what_was_shown_lose_it() {
 #[test]
 fn the_page_releases_the_very_grant_that_it_showed() {
     let (_servers, sandbox) = Sandbox::with_servers(3);
-    fs::write(sandbox.path("password"), PASSWORD).unwrap();
-    fs::set_permissions(sandbox.path("password"), fs::Permissions::from_mode(0o600)).unwrap();
+    write_password(&sandbox, PASSWORD, 0o600);
     let first = take(&sandbox, "x", "ada");
     let (_running, port) =
         serve(&sandbox, &["web", "--every", "10ms", "--allow-release-with", "password"]);
@@ -140,9 +133,7 @@ fn every_command_says_the_same_of_what_a_forced_release_has_left() {
     redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(0);
     servers.thaw(&[2]);
     let (_running, port) = scraping::exporter(&sandbox);
-    let json = |args: &[&str]| -> Value {
-        serde_json::from_str(&redlatch(&sandbox, args).exits_with(0).stdout).unwrap()
-    };
+    let json = |args: &[&str]| json_of(&redlatch(&sandbox, args).exits_with(0).stdout);
 
     assert_eq!(json(&["status", "--json", "x"])["state"], "free");
     let listed = json(&["ls", "--json"]);
@@ -172,7 +163,7 @@ fn what_only_quarantined_nodes_lack_is_unclear_to_every_command() {
     let listed = redlatch(&sandbox, &["ls", "--json"]).exits_with(122).stdout;
 
     for told in [status, listed] {
-        let told: Value = serde_json::from_str(&told).unwrap();
+        let told = json_of(&told);
         assert_eq!(told["state"], "unclear", "{told}");
     }
 }

@@ -9,25 +9,13 @@ use std::fs;
 use support::{
     Ended, PATIENCE, Sandbox, eventually,
     http::{get, serve},
+    json_of, redlatch, says,
     scraping::{exporter, scrape},
     start,
 };
 
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
-
-fn json_of(said: &str) -> Value {
-    serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: {said:?}"))
-}
-
 fn top(sandbox: &Sandbox) -> Value {
     json_of(&redlatch(sandbox, &["top", "--once", "--json"]).exits_with(0).stdout)
-}
-
-#[track_caller]
-fn says(said: &str, words: &str) {
-    assert!(said.contains(words), "{words:?} is not in {said:?}");
 }
 
 /// Servers that keep ada's lock for as long as a test may take.

@@ -6,14 +6,10 @@ mod support;
 use redlatch_testbed::Servers;
 use std::{fs, os::unix::fs::PermissionsExt};
 use support::{
-    Ended, PATIENCE, Sandbox, eventually, kill_all,
+    PATIENCE, Sandbox, eventually, kill_all, redlatch,
     scraping::{ask, exporter, scrape},
     start,
 };
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
 
 /// What is written for `node_exporter`, without the user.
 fn written(sandbox: &Sandbox) -> String {

@@ -6,7 +6,7 @@ mod support;
 
 use redlatch_testbed::{Proxy, Server, Servers};
 use std::{fs, os::unix::fs::PermissionsExt};
-use support::{Ended, Sandbox, start};
+use support::{Ended, Sandbox, says_all, start};
 
 /// Three servers, and a port forward to each.
 struct Site {
@@ -56,13 +56,6 @@ impl Site {
     }
 }
 
-#[track_caller]
-fn says(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is missing: {text}");
-    }
-}
-
 #[test]
 fn a_node_is_found_by_its_name_and_by_its_address_and_is_shown_with_both() {
     let site = Site::new();
@@ -75,20 +68,20 @@ fn a_node_is_found_by_its_name_and_by_its_address_and_is_shown_with_both() {
         site.with(&nodes, &["admit", typed]).exits_with(0);
     }
     let refused = site.with(&nodes, &["admit", "d"]).exits_with(125);
-    says(&refused.stderr, &["d is not one of the nodes: a (", &label]);
+    says_all(&refused.stderr, &["d is not one of the nodes: a (", &label]);
     site.with(&nodes, &["admit", &format!("{}?name=d", urls[0])]).exits_with(125);
     for args in [&["status", "x"][..], &["doctor"], &["admit", "--wait"]] {
-        says(&site.with(&nodes, args).exits_with(0).stdout, &[&label]);
+        says_all(&site.with(&nodes, args).exits_with(0).stdout, &[&label]);
     }
     let both = format!(r#""address":"{}""#, urls[1]);
     for args in [&["status", "x", "--json"][..], &["doctor", "--json"], &["admit", "a", "--json"]] {
-        says(&site.with(&nodes, args).exits_with(0).stdout, &[&both, r#""node":"b""#]);
+        says_all(&site.with(&nodes, args).exits_with(0).stdout, &[&both, r#""node":"b""#]);
     }
     site.servers.kill(&[1, 2]);
     let refused = site.with(&nodes, &["run", "x", "--", "true"]).exits_with(122);
-    says(&refused.stderr, &["do not answer", &label]);
+    says_all(&refused.stderr, &["do not answer", &label]);
     let refused = site.with(&nodes, &["ls"]).exits_with(122);
-    says(&refused.stderr, &[&label]);
+    says_all(&refused.stderr, &[&label]);
 }
 
 #[test]
@@ -121,17 +114,17 @@ fn a_laptop_with_other_addresses_takes_no_server_and_is_told_what_to_write() {
     for args in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
         let [known, urls] = [site.servers.urls().join(", "), site.written().join(",")];
         let all = format!("admitted as {known}; if your addresses lead to them, write {urls}");
-        says(&site.laptop(args).exits_with(122).stderr, &[&all]);
+        says_all(&site.laptop(args).exits_with(122).stderr, &[&all]);
     }
     // The error names this command: who follows it without a thought is stopped.
     let refused = site.laptop(&["admit", "--replace", "--all"]).exits_with(125);
-    says(&refused.stderr, &["these servers are admitted as", "add --yes"]);
+    says_all(&refused.stderr, &["these servers are admitted as", "add --yes"]);
     for args in [&["admit", "--wait"][..], &["admit", "--all"]] {
-        says(&site.laptop(args).exits_with(122).stdout, &[&advice]);
+        says_all(&site.laptop(args).exits_with(122).stdout, &[&advice]);
     }
-    says(&site.laptop(&["doctor"]).exits_with(2).stdout, &[&advice]);
+    says_all(&site.laptop(&["doctor"]).exits_with(2).stdout, &[&advice]);
     let json = site.laptop(&["admit", "--wait", "--json"]).exits_with(122).stdout;
-    says(&json, &[&format!(r#""admitted_as":"{is}""#)]);
+    says_all(&json, &[&format!(r#""admitted_as":"{is}""#)]);
     assert_eq!(site.kept(), kept);
 
     site.with(&site.written(), &["run", "x", "--", "true"]).exits_with(0);
@@ -146,7 +139,7 @@ fn servers_that_a_laptop_was_the_first_to_use_are_taken_back_by_one_command() {
 
     let refused = site.production(&["run", "x", "--", "true"]).exits_with(122);
     let claimed = format!("these servers are admitted as {}", site.forwarded().join(", "));
-    says(&refused.stderr, &[&claimed, "`redlatch admit --replace --all`"]);
+    says_all(&refused.stderr, &[&claimed, "`redlatch admit --replace --all`"]);
     site.production(&["admit", "--replace", "--all", "--yes"]).exits_with(0);
 
     site.production(&["run", "x", "--", "true"]).exits_with(0);
@@ -162,8 +155,8 @@ fn the_nodes_in_use_are_shown_with_names_and_addresses() {
     let words = site.with(&named, &["ls", "-v"]).stderr;
     let event = site.with(&named, &["ls", "--json"]).stderr;
 
-    says(&words, &[&format!("nodes, by REDLATCH_NODES: a ({a}), {b}\n")]);
-    says(&event, &[&format!(r#""nodes":["a","{b}"],"addresses":["{a}","{b}"]"#)]);
+    says_all(&words, &[&format!("nodes, by REDLATCH_NODES: a ({a}), {b}\n")]);
+    says_all(&event, &[&format!(r#""nodes":["a","{b}"],"addresses":["{a}","{b}"]"#)]);
 }
 
 #[test]
@@ -195,6 +188,9 @@ fn what_a_host_with_other_addresses_is_told_to_write_keeps_the_options_and_asks_
         assert_eq!(written.matches(part).count(), 3, "{said}");
     }
     run(written).exits_with(0);
-    says(&named, &["allow_eviction=yes&name=redis", "(add the logins; they are not shown here)"]);
+    says_all(
+        &named,
+        &["allow_eviction=yes&name=redis", "(add the logins; they are not shown here)"],
+    );
     assert!(!named.contains("sesame"), "{named}");
 }

@@ -5,17 +5,7 @@ mod support;
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{fs, os::unix::fs::symlink};
-use support::{Ended, Sandbox, start};
-
-/// Runs a script, with `redlatch` on its path.
-fn shell(sandbox: &Sandbox, script: &str) -> Ended {
-    start(sandbox.shell(script)).end()
-}
-
-#[track_caller]
-fn says(text: &str, words: &str) {
-    assert!(text.contains(words), "{words:?} is not in {text:?}");
-}
+use support::{Sandbox, redlatch, says, shell};
 
 #[test]
 fn a_node_in_memory_is_refused_however_it_is_named() {
@@ -45,13 +35,13 @@ fn a_config_file_that_is_no_file_is_refused_and_not_waited_for() {
     let sandbox = Sandbox::embedded();
     mkfifo(&sandbox.path("redlatch.toml"), Mode::S_IRUSR).unwrap();
 
-    let pipe = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(125).stderr;
+    let pipe = redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(125).stderr;
     fs::remove_file(sandbox.path("redlatch.toml")).unwrap();
     symlink("/dev/zero", sandbox.path("redlatch.toml")).unwrap();
-    let device = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(125).stderr;
+    let device = redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(125).stderr;
     fs::remove_file(sandbox.path("redlatch.toml")).unwrap();
     let named = "echo 'ttl = \"20s\"' | redlatch run x --config /dev/stdin -- true";
-    start(sandbox.shell(named)).end().exits_with(0);
+    shell(&sandbox, named).exits_with(0);
 
     for refused in [pipe, device] {
         assert!(

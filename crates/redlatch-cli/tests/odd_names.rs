@@ -3,9 +3,8 @@
 
 mod support;
 
-use serde_json::Value;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
-use support::{Ended, Sandbox, start};
+use support::{Ended, Sandbox, json_lines, redlatch};
 
 /// Bytes that are text and bytes that are none, quotes, what a shell or a terminal obeys, and
 /// what looks like an escape.
@@ -18,19 +17,9 @@ const ODD: [&[u8]; 6] = [
     b"-x",
 ];
 
-fn redlatch<A: AsRef<OsStr>>(sandbox: &Sandbox, args: &[A]) -> Ended {
-    let mut command = sandbox.redlatch([""; 0]);
-    command.args(args);
-    start(command).end()
-}
-
 fn of(args: &[&str], name: &[u8]) -> Vec<std::ffi::OsString> {
     let args = args.iter().map(|arg| (*arg).into());
     args.chain(["--".into(), OsStr::from_bytes(name).to_owned()]).collect()
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -40,9 +29,9 @@ fn what_json_calls_a_lock_is_what_other_commands_find_it_by() {
         redlatch(&sandbox, &of(&["acquire"], name)).exits_with(0);
     }
 
-    let listed = lines(&redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout);
+    let listed = json_lines(&redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout);
     let top = redlatch(&sandbox, &["top", "--json", "--once"]).exits_with(0).stdout;
-    let top = lines(&top)[0]["locks"].as_array().unwrap().clone();
+    let top = json_lines(&top)[0]["locks"].as_array().unwrap().clone();
 
     let mut names: Vec<_> = ODD.map(String::from_utf8_lossy).into();
     names.sort_unstable();
@@ -55,14 +44,14 @@ fn what_json_calls_a_lock_is_what_other_commands_find_it_by() {
         assert_eq!((&lock["id"], &lock["name"]), (&same["id"], &same["name"]));
         let id = lock["id"].as_str().unwrap();
         let status = redlatch(&sandbox, &["status", "--json", "--id", "--", id]).exits_with(121);
-        let status = &lines(&status.stdout)[0];
+        let status = &json_lines(&status.stdout)[0];
         assert_eq!((&status["id"], &status["name"]), (&lock["id"], &lock["name"]), "{status}");
         let name = lock["name"].as_str().unwrap();
         if !name.contains('\u{fffd}') {
             redlatch(&sandbox, &of(&["status"], name.as_bytes())).exits_with(121);
         }
         let log = redlatch(&sandbox, &["log", "--json", "--id", "--", id]).exits_with(0);
-        assert_eq!(lines(&log.stdout)[0]["task"], "acquire", "{log:?}");
+        assert_eq!(json_lines(&log.stdout)[0]["task"], "acquire", "{log:?}");
         redlatch(&sandbox, &["release", "--force", "--yes", "--id", "--", id]).exits_with(0);
     }
     assert_eq!(redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout, "");
@@ -101,10 +90,11 @@ fn nothing_that_cannot_be_seen_reaches_a_person() {
     }
     // For programs, it is what it is.
     put();
-    let json = &lines(&redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout)[0];
+    let json = &json_lines(&redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout)[0];
     assert_eq!((&json["name"], &json["owner"]), (&name.into(), &"o\u{202e}\u{200b}".into()));
     assert_eq!((&json["user"], &json["command"]), (&"u\u{2067}".into(), &"c\u{feff}".into()));
-    let top = &lines(&redlatch(&sandbox, &["top", "--json", "--once"]).exits_with(0).stdout)[0];
+    let top =
+        &json_lines(&redlatch(&sandbox, &["top", "--json", "--once"]).exits_with(0).stdout)[0];
     assert_eq!(top["locks"][0]["command"], "c\u{feff}");
 }
 
@@ -118,5 +108,5 @@ fn the_log_tells_names_apart_that_are_no_text() {
     let log = redlatch(&sandbox, &["log", "--json", "--id", "%ff"]).exits_with(0).stdout;
 
     assert_eq!(log.lines().count(), 1, "{log}");
-    assert_eq!(lines(&log)[0]["ids"], serde_json::json!(["%ff"]), "{log}");
+    assert_eq!(json_lines(&log)[0]["ids"], serde_json::json!(["%ff"]), "{log}");
 }

@@ -4,20 +4,7 @@
 mod support;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, start};
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
-
-fn shell(sandbox: &Sandbox, script: &str) -> Ended {
-    start(sandbox.shell(script)).end()
-}
-
-#[track_caller]
-fn says(ended: &Ended, words: &str) {
-    assert!(ended.stderr.contains(words), "{words:?} is not in {:?}", ended.stderr);
-}
+use support::{PATIENCE, Running, Sandbox, child_of, eventually, redlatch, says, shell, start};
 
 #[test]
 fn quiet_hides_no_failure() {
@@ -25,13 +12,13 @@ fn quiet_hides_no_failure() {
     let quiet = |script: &str| shell(&sandbox, &format!("redlatch run x --quiet {script}"));
 
     let full = quiet("--max-hold 200ms -- sleep 100").exits_with(124);
-    says(&full, "--max-hold is reached");
+    says(&full.stderr, "--max-hold is reached");
     let killed = "--max-hold 200ms --grace 100ms -- sh -c 'trap \"\" TERM; while :; do :; done'";
-    says(&quiet(killed).exits_with(124), "was killed");
+    says(&quiet(killed).exits_with(124).stderr, "was killed");
     let taken = "--ttl 600ms -- sh -c 'redlatch release --force x --yes >/dev/null; sleep 100'";
-    says(&quiet(taken).exits_with(123), "the lock is lost");
+    says(&quiet(taken).exits_with(123).stderr, "the lock is lost");
     let unseen = "-- redlatch release --force x --yes --quiet";
-    says(&quiet(unseen).exits_with(123), "gone before it was released");
+    says(&quiet(unseen).exits_with(123).stderr, "gone before it was released");
 }
 
 #[test]
@@ -42,7 +29,7 @@ fn a_lock_that_another_owner_took_meanwhile_is_told_as_lost_and_left_alone() {
 
     let ended = redlatch(&sandbox, &command).exits_with(123);
 
-    says(&ended, "someone else may have held it meanwhile");
+    says(&ended.stderr, "someone else may have held it meanwhile");
     assert!(redlatch(&sandbox, &["status", "x"]).exits_with(121).stdout.contains("thief"));
 }
 
@@ -56,9 +43,9 @@ fn quiet_does_not_hide_an_outage_or_that_the_lock_may_stay() {
     servers.freeze(&[1, 2]);
     std::fs::write(sandbox.path("frozen"), "").unwrap();
 
-    says(&running.end().exits_with(0), "not known whether the lock is released");
+    says(&running.end().exits_with(0).stderr, "not known whether the lock is released");
     let ended = redlatch(&sandbox, &["run", "y", "--quiet", "-E", "0", "--", "true"]);
-    says(&ended.exits_with(122), "2 of 3 nodes do not answer");
+    says(&ended.exits_with(122).stderr, "2 of 3 nodes do not answer");
 }
 
 #[test]
@@ -90,8 +77,8 @@ fn a_lock_that_is_lost_while_it_is_kept_for_at_least_is_told_as_lost_and_not_as_
     servers.freeze(&[1, 2]);
 
     let ended = running.end().exits_with(123);
-    says(&ended, "--at-least");
-    says(&ended, "extended the lease in time");
+    says(&ended.stderr, "--at-least");
+    says(&ended.stderr, "extended the lease in time");
     assert!(!ended.stderr.contains("taken away"), "{}", ended.stderr);
 }
 
@@ -108,7 +95,7 @@ fn a_signal_that_cuts_at_least_short_is_told() {
     });
     running.signal("TERM");
 
-    says(&running.end().exits_with(0), "SIGTERM cut --at-least short");
+    says(&running.end().exits_with(0).stderr, "SIGTERM cut --at-least short");
     assert!(sandbox.is_free("x"));
 }
 
@@ -121,7 +108,7 @@ fn an_extended_lock_whose_new_handle_cannot_be_printed_stays_with_the_old_one() 
 
         let ended = shell(&sandbox, &script).exits_with(125);
 
-        says(&ended, "the handle you have");
+        says(&ended.stderr, "the handle you have");
         assert!(!sandbox.is_free("x"), "{sink}");
     }
     redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
@@ -133,7 +120,7 @@ fn a_handle_that_nobody_can_read_leaves_nothing_locked() {
     for options in ["", "--json"] {
         let ended = shell(&sandbox, &format!("redlatch acquire x {options} >&-")).exits_with(125);
 
-        says(&ended, "stdout is closed");
+        says(&ended.stderr, "stdout is closed");
         assert!(sandbox.is_free("x"));
     }
     // Whoever throws it away on purpose lets the TTL end the lock.
@@ -149,7 +136,7 @@ fn a_release_by_handle_frees_the_nodes_that_answer_and_goes_on_with_the_others()
 
     let ended = redlatch(&sandbox, &["release", handle.trim()]).exits_with(122);
 
-    says(&ended, "not known whether the lock is released");
+    says(&ended.stderr, "not known whether the lock is released");
     eventually(PATIENCE, || servers[0].keys().is_empty());
     servers.thaw(&[1, 2]);
     eventually(PATIENCE, || servers.keys_everywhere() == [[""; 0]; 3]);
@@ -186,7 +173,7 @@ fn whoever_waits_for_a_lock_says_who_has_it_if_asked_to() {
 
     let waited = redlatch(&sandbox, &["run", "x", "--wait", "1m", "-v", "--", "true"]);
 
-    says(&waited.exits_with(0), "x is held by ada; waited");
+    says(&waited.exits_with(0).stderr, "x is held by ada; waited");
 }
 
 #[test]
@@ -209,15 +196,15 @@ fn whoever_waits_for_itself_is_told() {
 
         let ended = shell(&sandbox, &script).exits_with(121);
 
-        says(&ended, "it would wait for itself");
+        says(&ended.stderr, "it would wait for itself");
         let times = ended.stderr.matches("it would wait for itself").count();
         assert_eq!(times, if options.is_empty() { 1 } else { 2 }, "{}", ended.stderr);
     }
     let itself = "it would wait for itself";
     let inner = "redlatch run y --owner me -- redlatch run x -- redlatch run y -- true";
-    says(&shell(&sandbox, inner).exits_with(121), itself);
+    says(&shell(&sandbox, inner).exits_with(121).stderr, itself);
     let cleared = "redlatch run x --owner me -- env -u REDLATCH_RESOURCE redlatch acquire x";
-    says(&shell(&sandbox, cleared).exits_with(121), itself);
+    says(&shell(&sandbox, cleared).exits_with(121).stderr, itself);
     let _other = sandbox.hold("z");
     let ended = shell(&sandbox, "redlatch run x -- redlatch run z -- true").exits_with(121);
     assert!(!ended.stderr.contains(itself), "{}", ended.stderr);
@@ -325,11 +312,11 @@ fn the_words_for_what_was_killed_are_true() {
     };
 
     let late = run("--grace 2s -- sh -c 'trap \"\" TERM; while :; do sleep 0.01; done'");
-    says(&late, "the command did not end in time and was killed");
+    says(&late.stderr, "the command did not end in time and was killed");
     let no_time = run("--on-lost kill -- sleep 100");
-    says(&no_time, "--max-hold is reached; the command is killed");
+    says(&no_time.stderr, "--max-hold is reached; the command is killed");
     assert!(!no_time.stderr.contains("in time"), "{}", no_time.stderr);
     let child = "sh -c '(trap \"\" TERM; exec sleep 100) & exec sleep 100'";
     let left_behind = run(&format!("--grace 2s -- {child}"));
-    says(&left_behind, "the command ended, but processes that it had started did not");
+    says(&left_behind.stderr, "the command ended, but processes that it had started did not");
 }

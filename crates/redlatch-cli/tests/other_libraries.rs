@@ -5,18 +5,7 @@
 mod support;
 
 use redlatch_testbed::{Server, Servers};
-use support::{Ended, Sandbox, pty::Terminal, start};
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
-
-#[track_caller]
-fn says(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is missing: {text}");
-    }
-}
+use support::{Sandbox, pty::Terminal, redlatch, says_all};
 
 /// Three servers; the first has forgotten what another library locked on the first two.
 fn forgotten_by_the_first(sandbox: fn(&Servers) -> Sandbox, lock: &[&str]) -> (Servers, Sandbox) {
@@ -43,7 +32,7 @@ fn nobody_vouches_unasked_with(lock: &[&str]) {
     for which in [&["admit", "--all"][..], &["admit", &first]] {
         let refused = redlatch(&sandbox, which).exits_with(125).stderr;
         let on = format!("job (on {}, ", servers[1].url());
-        says(&refused, &["1 key may be a lock of another library", &on, "left)", "--yes"]);
+        says_all(&refused, &["1 key may be a lock of another library", &on, "left)", "--yes"]);
     }
     // One of the two that vote has the lock.
     redlatch(&sandbox, &["run", "job", "--", "true"]).exits_with(122);
@@ -94,7 +83,7 @@ fn on_a_server_with_a_cache_the_keys_are_counted_and_a_few_are_named() {
 
     let refused = redlatch(&sandbox, &["admit", "--all"]).exits_with(125).stderr;
 
-    says(&refused, &["1000 keys may be locks of other libraries: cached:", ", …;"]);
+    says_all(&refused, &["1000 keys may be locks of other libraries: cached:", ", …;"]);
     assert_eq!(refused.matches("cached:").count(), 3, "{refused}");
     redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
 }
@@ -108,7 +97,7 @@ fn whoever_vouches_is_told_if_there_were_too_many_keys_to_look_at() {
 
     let refused = redlatch(&sandbox, &[&["admit", "--all"][..], &guard].concat());
 
-    says(&refused.exits_with(125).stderr, &["it has too many keys to look at all of them"]);
+    says_all(&refused.exits_with(125).stderr, &["it has too many keys to look at all of them"]);
 }
 
 #[test]
@@ -117,7 +106,7 @@ fn whoever_waits_for_nodes_is_told_of_keys_that_outlive_the_wait() {
 
     let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0).stderr;
     let on = format!("job (on {}, ", servers[1].url());
-    says(&waited, &["1 key lives longer than max_ttl, 2.0s: ", &on, "another library"]);
+    says_all(&waited, &["1 key lives longer than max_ttl, 2.0s: ", &on, "another library"]);
 
     // Nothing may have been forgotten any more.
     let calm = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0).stderr;

@@ -4,16 +4,7 @@
 mod support;
 
 use redlatch_testbed::Server;
-use support::{Ended, Sandbox, start};
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
-
-#[track_caller]
-fn says(said: &str, words: &str) {
-    assert!(said.contains(words), "{words:?} is not in {said:?}");
-}
+use support::{Sandbox, redlatch, says};
 
 /// Three servers with the user `ada`, who may do this, and their addresses.
 fn with_ada(rules: &str) -> (Vec<Server>, Sandbox, Vec<String>) {

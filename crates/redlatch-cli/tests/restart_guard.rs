@@ -5,26 +5,15 @@ mod support;
 use redlatch::node::REDIS_PERMISSIONS;
 use redlatch_testbed::{ServerOptions, Servers};
 use std::time::{Duration, Instant};
-use support::{Ended, PATIENCE, Running, Sandbox, eventually, pty::Terminal, start};
+use support::{PATIENCE, Running, Sandbox, eventually, pty::Terminal, redlatch, says_all, start};
 
 /// How long a server is quarantined in a guarded [`Sandbox`].
 const WINDOW: Duration = Duration::from_secs(3);
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
-
 fn admitted(sandbox: Sandbox) -> Sandbox {
     redlatch(&sandbox, &["admit", "--all"]).exits_with(0);
     sandbox
-}
-
-#[track_caller]
-fn says(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is missing: {text}");
-    }
 }
 
 #[test]
@@ -34,7 +23,7 @@ fn servers_that_were_just_started_do_not_vote_until_somebody_vouches_for_them() 
 
     for command in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
         let refused = redlatch(&sandbox, command).exits_with(122);
-        says(
+        says_all(
             &refused.stderr,
             &["3 of 3 nodes are new or restarted", " to go", "`redlatch admit --all`"],
         );
@@ -64,14 +53,17 @@ fn a_server_that_comes_back_empty_is_shown_until_somebody_vouches_for_it() {
     redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
     let seen = redlatch(&sandbox, &["status", "x"]).exits_with(0).stdout;
     let of_node = seen.lines().find(|line| line.contains(&name)).unwrap();
-    says(of_node, &["free, quarantined for another "]);
+    says_all(of_node, &["free, quarantined for another "]);
     assert_eq!(seen.matches("quarantined").count(), 1, "{seen}");
     let seen = redlatch(&sandbox, &["status", "x", "--json"]).exits_with(0).stdout;
-    says(&seen, &[&format!(r#""node":"{name}","quarantine":{{"reason":"it may have forgotten"#)]);
+    says_all(
+        &seen,
+        &[&format!(r#""node":"{name}","quarantine":{{"reason":"it may have forgotten"#)],
+    );
     let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
-    says(&found, &["quarantined for another ", &format!("redlatch admit {name}")]);
+    says_all(&found, &["quarantined for another ", &format!("redlatch admit {name}")]);
     let found = redlatch(&sandbox, &["doctor", "--json"]).exits_with(1).stdout;
-    says(&found, &[r#""standing":"quarantined""#, r#""remaining_ms":5"#]);
+    says_all(&found, &[r#""standing":"quarantined""#, r#""remaining_ms":5"#]);
 
     let vouched = redlatch(&sandbox, &["admit", &name]).exits_with(0).stdout;
     assert_eq!(vouched.matches("admitted").count(), 3, "{vouched}");
@@ -86,7 +78,7 @@ fn every_command_tells_how_long_a_node_is_quarantined_while_another_is_down() {
     servers[1].restart_empty();
     // Nobody knows which fencing tokens it gave: it waits for twice as long.
     let refused = redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122).stderr;
-    says(&refused, &["1m ", " to go"]);
+    says_all(&refused, &["1m ", " to go"]);
 
     let found = redlatch(&sandbox, &["doctor"]).stdout;
     let seen = redlatch(&sandbox, &["status", "x"]).exits_with(122).stdout;
@@ -94,7 +86,7 @@ fn every_command_tells_how_long_a_node_is_quarantined_while_another_is_down() {
     let listed = redlatch(&sandbox, &["ls"]).exits_with(122).stderr;
 
     for said in [found, seen, shown, listed] {
-        says(&said, &["quarantined for another 1m "]);
+        says_all(&said, &["quarantined for another 1m "]);
     }
     let waits = ["redlatch", "run", "x", "--wait", "5m", "--", "true"];
     Terminal::with(&sandbox, &waits).shows("quarantined for another 1m ");
@@ -145,8 +137,8 @@ fn admit_wait_for_one_node_ends_at_once_where_others_serve_another_list() {
     let args = [&["admit", "--wait", &d][..], &nodes].concat();
     let refused = redlatch(&wrong, &args).exits_with(122);
 
-    says(&refused.stdout, &["its clients have another list of nodes", &servers[2].url()]);
-    says(
+    says_all(&refused.stdout, &["its clients have another list of nodes", &servers[2].url()]);
+    says_all(
         &refused.stderr,
         &["other nodes serve clients with another list", "waiting does not help"],
     );
@@ -161,13 +153,13 @@ fn advice_does_not_forget_nodes_that_were_typed() {
     for args in [&["run", "x", "--", "true"][..], &["acquire", "x"]] {
         let typed = [&args[..2], &node, &args[2..]].concat();
         let typed = redlatch(&sandbox, &typed).exits_with(122).stderr;
-        says(&typed, &[&hint]);
+        says_all(&typed, &[&hint]);
         let typed_elsewhere = [&args[..2], &node[2..], &args[2..]].concat();
         let said = redlatch(&sandbox, &typed_elsewhere).exits_with(122).stderr;
         assert!(!said.contains("--node"), "{said}");
     }
     let found = redlatch(&sandbox, &[&["doctor"][..], &node].concat()).exits_with(2).stdout;
-    says(&found, &[&format!("`redlatch admit {} {}`", node[1], node.join(" "))]);
+    says_all(&found, &[&format!("`redlatch admit {} {}`", node[1], node.join(" "))]);
 }
 
 #[test]
@@ -195,7 +187,7 @@ fn the_list_grows_by_one_node_and_its_old_clients_are_never_together_with_the_ne
     let mut holder = old.run("x", "echo up > up; sleep 100");
     old.read("up");
     let refused = redlatch(&new, &["run", "x", "--", "true"]).exits_with(122).stderr;
-    says(&refused, &["another list of nodes", &first, "`redlatch admit --replace --all`"]);
+    says_all(&refused, &["another list of nodes", &first, "`redlatch admit --replace --all`"]);
 
     // One of three is taken away: the old clients have two left, the new ones two of four.
     let began = Instant::now();
@@ -261,7 +253,7 @@ fn a_node_that_others_stopped_taking_halfway_is_taken_back_by_what_doctor_says()
     assert_eq!(back.matches("admitted").count(), 3, "{back}");
     redlatch(&right, &["doctor"]).exits_with(0);
     let late = redlatch(&Sandbox::first(&servers, 2), &["run", "x", "--", "true"]);
-    says(&late.exits_with(122).stderr, &["another list of nodes"]);
+    says_all(&late.exits_with(122).stderr, &["another list of nodes"]);
 }
 
 #[test]
@@ -272,9 +264,9 @@ fn a_node_is_taken_back_unasked_only_from_those_who_have_stopped() {
     let node = half_taken(&servers, &wrong);
 
     let found = redlatch(&right, &["doctor"]).stdout;
-    says(&found, &["it is being taken by clients with another list", "take it back: redlatch"]);
+    says_all(&found, &["it is being taken by clients with another list", "take it back: redlatch"]);
     let unasked = redlatch(&right, &["admit", "--replace", &node]).exits_with(125);
-    says(&unasked.stderr, &[&node, "is being taken by clients with another list", "add --yes"]);
+    says_all(&unasked.stderr, &[&node, "is being taken by clients with another list", "add --yes"]);
     let mut back = Terminal::with(&right, &["redlatch", "admit", "--replace", &node]);
     back.shows("is being taken by clients with another list");
     back.shows("[y/N]");
@@ -282,7 +274,7 @@ fn a_node_is_taken_back_unasked_only_from_those_who_have_stopped() {
 
     back.shows(&format!("{node} quarantined for another "));
     let again = redlatch(&wrong, &["admit", "--replace", "--all"]).exits_with(125);
-    says(&again.stderr, &["yet another list", "finish it with their settings"]);
+    says_all(&again.stderr, &["yet another list", "finish it with their settings"]);
 }
 
 #[test]
@@ -294,7 +286,7 @@ fn nobody_takes_nodes_from_clients_of_a_longer_list_unasked() {
     let words = format!("have 3 nodes, and this host's list has 2, without {missing}");
 
     let unasked = redlatch(&wrong, &["admit", "--replace", "--all"]).exits_with(125);
-    says(&unasked.stderr, &[&words, "give all clients the same settings", "add --yes"]);
+    says_all(&unasked.stderr, &[&words, "give all clients the same settings", "add --yes"]);
     let mut terminal = Terminal::with(&wrong, &["redlatch", "admit", "--replace", "--all"]);
     terminal.shows(&words);
     terminal.shows("[y/N]");
@@ -317,8 +309,8 @@ fn nobody_takes_nodes_from_clients_unasked_while_a_lock_is_to_be_seen() {
     for which in ["--all", &servers[0].url()] {
         let refused = redlatch(&new, &["admit", "--replace", which]).exits_with(125);
         let words = ["1 lock ", "x ", "ada ", "give all clients the same settings", "--yes"];
-        says(&refused.stderr, &words);
-        says(&refused.stderr, &[&servers[0].url()]);
+        says_all(&refused.stderr, &words);
+        says_all(&refused.stderr, &[&servers[0].url()]);
     }
     let mut terminal = Terminal::with(&new, &["redlatch", "admit", "--replace", "--all"]);
     terminal.shows("HELD BY");
@@ -339,9 +331,9 @@ fn a_list_that_grows_by_two_is_refused_unless_all_clients_are_stopped() {
     let new = Sandbox::guarded(&servers);
 
     let refused = redlatch(&new, &["admit", "--replace", "--all"]).exits_with(125);
-    says(&refused.stderr, &["one node at a time", "--all-stopped"]);
+    says_all(&refused.stderr, &["one node at a time", "--all-stopped"]);
     for server in &servers {
-        says(&refused.stderr, &[&server.url()]);
+        says_all(&refused.stderr, &[&server.url()]);
     }
     redlatch(&Sandbox::first(&servers, 3), &["run", "x", "--", "true"]).exits_with(0);
 
@@ -359,9 +351,9 @@ fn who_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
     let status = redlatch(&one, &["status", "x"]).exits_with(122);
 
     for server in &servers {
-        says(&refused.stderr, &["another list of nodes", &server.url()]);
+        says_all(&refused.stderr, &["another list of nodes", &server.url()]);
     }
-    says(&status.stdout, &["x: unclear", "its clients have other settings"]);
+    says_all(&status.stdout, &["x: unclear", "its clients have other settings"]);
 }
 
 #[test]
@@ -376,7 +368,7 @@ fn a_lock_that_may_outlive_a_window_is_refused_though_its_client_has_no_guard() 
     let refused = run(&["--max-ttl", "10m", "--ttl", "10m"]).exits_with(122);
     run(&[]).exits_with(0);
 
-    says(&refused.stderr, &["clients with max_ttl ", " instead of 600s"]);
+    says_all(&refused.stderr, &["clients with max_ttl ", " instead of 600s"]);
 }
 
 #[test]
@@ -387,8 +379,8 @@ fn who_names_one_of_three_nodes_is_told_that_the_list_is_wrong() {
 
     let refused = redlatch(&one, &["run", "x", "--", "true"]).exits_with(122).stderr;
     let found = redlatch(&one, &["doctor"]).exits_with(2).stdout;
-    says(&refused, &["this host names 1 of 3 nodes: give it the list that the others have"]);
-    says(&found, &["fix: give this host the list that the others have"]);
+    says_all(&refused, &["this host names 1 of 3 nodes: give it the list that the others have"]);
+    says_all(&found, &["fix: give this host the list that the others have"]);
     for said in [refused, found] {
         assert!(!said.contains("--replace"), "it would be refused: {said}");
     }
@@ -399,12 +391,12 @@ fn who_names_one_of_three_nodes_is_told_that_the_list_is_wrong() {
     let refused = redlatch(&one, &["run", "x", "--", "true"]).exits_with(122).stderr;
     let found = redlatch(&one, &["doctor"]).exits_with(2).stdout;
     let seen = redlatch(&one, &["status", "x"]).exits_with(122).stdout;
-    says(&refused, &["is about to be admitted by clients with the restart guard"]);
+    says_all(&refused, &["is about to be admitted by clients with the restart guard"]);
     for said in [&refused, &found] {
-        says(said, &["if they use more nodes than are named here, name the same ones"]);
+        says_all(said, &["if they use more nodes than are named here, name the same ones"]);
     }
     for said in [&found, &seen] {
-        says(said, &["clients with the restart guard are about to admit it"]);
+        says_all(said, &["clients with the restart guard are about to admit it"]);
     }
     assert!(!found.contains("being taken"), "{found}");
 }
@@ -420,10 +412,10 @@ fn what_a_client_without_the_guard_is_told_to_paste_turns_it_on() {
     let found = redlatch(&one, &["doctor"]).exits_with(2).stdout;
 
     for said in [refused, found] {
-        says(&said, &[&format!("`{command}`")]);
+        says_all(&said, &[&format!("`{command}`")]);
     }
     let pasted = start(one.shell(command)).end().exits_with(125).stderr;
-    says(&pasted, &["have 2 nodes, and this host's list has 1", "add --yes"]);
+    says_all(&pasted, &["have 2 nodes, and this host's list has 1", "add --yes"]);
 }
 
 #[test]
@@ -436,13 +428,13 @@ fn who_did_not_wait_is_not_told_to_have_given_up_after_the_wait() {
         [&["run", "x", "--wait", "10s", "--", "true"][..], &["acquire", "x", "--wait", "10s"]]
     {
         let refused = redlatch(&sandbox, command).exits_with(122).stderr;
-        says(&refused, &[" to go", words]);
+        says_all(&refused, &[" to go", words]);
         assert!(!refused.contains("gave up"), "{refused}");
     }
     let events = redlatch(&sandbox, &["run", "x", "--wait", "10s", "--json", "--", "true"]).stderr;
     let record = redlatch(&sandbox, &["log", "--json"]).exits_with(0).stdout;
     for said in [events, record] {
-        says(&said, &[words]);
+        says_all(&said, &[words]);
         assert!(!said.contains("gave up"), "{said}");
     }
 }
@@ -489,7 +481,7 @@ fn fault_20_doctor_tells_whose_clock_is_an_hour_ahead() {
         found.contains(&format!("warning  the clock of {name} is 3"))
     });
     assert!(shown, "{found}");
-    says(&found, &["locks work, since clocks need not show the same time"]);
+    says_all(&found, &["locks work, since clocks need not show the same time"]);
     redlatch(&sandbox, &["doctor"]).exits_with(1);
     redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
 }
@@ -554,7 +546,7 @@ fn nobody_vouches_for_nodes_unasked_while_a_lock_is_to_be_seen() {
 
     for which in [&["admit", "--all"][..], &["admit", &name]] {
         let refused = redlatch(&sandbox, which).exits_with(125);
-        says(&refused.stderr, &["1 lock ", "x ", "ada ", "1 of 3", "--yes", "admit --wait"]);
+        says_all(&refused.stderr, &["1 lock ", "x ", "ada ", "1 of 3", "--yes", "admit --wait"]);
     }
     redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122);
 
@@ -584,7 +576,7 @@ fn nobody_vouches_for_nodes_unasked_while_another_cannot_be_looked_at() {
 
     let refused = redlatch(&sandbox, &["admit", &servers[0].url()]).exits_with(125);
 
-    says(&refused.stderr, &[&servers[2].url(), "--yes"]);
+    says_all(&refused.stderr, &[&servers[2].url(), "--yes"]);
     redlatch(&sandbox, &["admit", &servers[0].url(), "--yes"]).exits_with(0);
 }
 
@@ -612,7 +604,7 @@ fn fault_55_a_lease_survives_a_rolling_restart_by_the_commands_of_the_guide() {
         redlatch(&sandbox, &["admit", "--wait", "--timeout", "5m", &server.url()]).exits_with(0);
         assert!(!holder.has_ended(), "{:?}", holder.end());
         let status = redlatch(&sandbox, &["status", "x"]).exits_with(121).stdout;
-        says(&status, &[&format!("fencing token {token}\n")]);
+        says_all(&status, &[&format!("fencing token {token}\n")]);
     }
 
     std::fs::write(sandbox.path("stop"), "").unwrap();
@@ -635,7 +627,7 @@ fn admit_wait_waits_for_a_lock_that_is_never_planted_again_until_it_must_be_over
     servers[2].thaw();
 
     let waited = redlatch(&sandbox, &["admit", "--wait", "--timeout", "300ms"]).exits_with(122);
-    says(&waited.stderr, &["x is not on "]);
+    says_all(&waited.stderr, &["x is not on "]);
     redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
 
     redlatch(&sandbox, &["status", "x"]).exits_with(0);

@@ -59,19 +59,32 @@ fn the_command_reads_from_the_terminal() {
     assert_eq!(terminal.end(), Some(0));
 }
 
-#[test]
-fn the_command_is_in_the_foreground_from_the_start() {
+/// Nothing was stopped in this shell.
+#[track_caller]
+fn ends_without_a_stop(mut terminal: Terminal) {
+    terminal.press("exit\n");
+    terminal.end();
+    assert!(!terminal.has_ever_shown("Stopped"));
+}
+
+/// Somebody types a name for a command that asks for it, followed by this.
+#[track_caller]
+fn reads_a_name(rest: &str) {
     let sandbox = Sandbox::embedded();
     let mut terminal = Terminal::shell(&sandbox);
-    terminal.press("redlatch run x -- sh -c 'echo na\"\"me; read name; echo hello $name'\n");
+    let command = "sh -c 'echo na\"\"me; read name; echo hello $name'";
+    terminal.press(&format!("redlatch run x -- {command}{rest}\n"));
     terminal.shows("name\r\n");
 
     terminal.press("ada\n");
     terminal.shows("hello ada");
 
-    terminal.press("exit\n");
-    terminal.end();
-    assert!(!terminal.has_ever_shown("Stopped"));
+    ends_without_a_stop(terminal);
+}
+
+#[test]
+fn the_command_is_in_the_foreground_from_the_start() {
+    reads_a_name("");
 }
 
 #[test]
@@ -204,9 +217,7 @@ fn the_terminal_stays_with_the_rest_of_a_pipeline() {
     terminal.shows("key one");
     std::fs::write(sandbox.path("go"), "").unwrap();
 
-    terminal.press("exit\n");
-    terminal.end();
-    assert!(!terminal.has_ever_shown("Stopped"));
+    ends_without_a_stop(terminal);
 }
 
 #[test]
@@ -249,17 +260,7 @@ fn the_terminal_stays_with_a_script_that_goes_on() {
 
 #[test]
 fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks_for_it() {
-    let sandbox = Sandbox::embedded();
-    let mut terminal = Terminal::shell(&sandbox);
-    terminal.press("redlatch run x -- sh -c 'echo na\"\"me; read name; echo hello $name' | cat\n");
-    terminal.shows("name\r\n");
-
-    terminal.press("ada\n");
-    terminal.shows("hello ada");
-
-    terminal.press("exit\n");
-    terminal.end();
-    assert!(!terminal.has_ever_shown("Stopped"));
+    reads_a_name(" | cat");
 }
 
 #[test]

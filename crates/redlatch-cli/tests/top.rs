@@ -4,9 +4,8 @@
 mod support;
 
 use redlatch_testbed::{Server, Servers};
-use serde_json::Value;
 use std::fs;
-use support::{Ended, PATIENCE, Sandbox, eventually, pty::Terminal, start};
+use support::{Ended, PATIENCE, Sandbox, eventually, json_of, pty::Terminal, start};
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
@@ -283,7 +282,7 @@ fn json_is_one_line_per_snapshot() {
     let once = start(sandbox.redlatch(["top", "--once", "--json"])).end().exits_with(0);
 
     assert_eq!(once.stdout.lines().count(), 1);
-    let told: Value = serde_json::from_str(&once.stdout).unwrap();
+    let told = json_of(&once.stdout);
     assert_eq!(told["votes"], 2);
     assert_eq!(told["findings"][0]["level"], "warning");
     assert_eq!(told["nodes"][0]["standing"], "down");

@@ -16,19 +16,16 @@ use std::{
     path::Path,
 };
 use support::{
-    Ended, PATIENCE, Sandbox, child_of, dies, eventually, kill_all, send, start, with_descendants,
+    PATIENCE, Sandbox, child_of, dies, eventually, json_lines, json_of, kill_all, redlatch, send,
+    start, with_descendants,
 };
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
 
 /// All lines of a log and of its predecessor; every one of them is JSON.
 #[track_caller]
 fn lines(path: &Path) -> Vec<Value> {
     let before = path.with_extension("jsonl.1");
     let text = [before.as_path(), path].map(|path| fs::read_to_string(path).unwrap_or_default());
-    text.concat().lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    json_lines(&text.concat())
 }
 
 fn traced(sandbox: &Sandbox) -> Vec<Value> {
@@ -379,7 +376,7 @@ fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
         let waiter = start(sandbox.redlatch(task));
 
         eventually(PATIENCE, || log(&[]).stdout.contains(" is waiting for the lock since 20"));
-        let told: Value = serde_json::from_str(&log(&["--json"]).stdout).unwrap();
+        let told = json_of(&log(&["--json"]).stdout);
         assert_eq!((&told["outcome"], &told["exit"]), (&"waiting".into(), &Value::Null));
         assert_eq!(told["why"], "x is held by ada");
         assert!(log(&[]).stdout.ends_with(": x is held by ada\n"), "{}", log(&[]).stdout);
@@ -414,7 +411,7 @@ fn last(sandbox: &Sandbox, words: &str) -> (String, Value) {
     let log = ["log", "x", "--last", "1"];
     eventually(PATIENCE, || redlatch(sandbox, &log).stdout.contains(words));
     let json = redlatch(sandbox, &[&log[..], &["--json"]].concat()).stdout;
-    (redlatch(sandbox, &log).stdout, serde_json::from_str(&json).unwrap())
+    (redlatch(sandbox, &log).stdout, json_of(&json))
 }
 
 /// What `--metrics-dir .` has written.

@@ -10,16 +10,7 @@ use std::{
     net::TcpStream,
     time::{Duration, Instant},
 };
-use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, send, start};
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
-
-#[track_caller]
-fn says(ended: &Ended, words: &str) {
-    assert!(ended.stderr.contains(words), "{words:?} is not in {:?}", ended.stderr);
-}
+use support::{PATIENCE, Running, Sandbox, child_of, eventually, redlatch, says, send, start};
 
 /// Somebody who waits for `x`, and is in line.
 fn in_line(sandbox: &Sandbox) -> Running {
@@ -56,8 +47,8 @@ fn a_user_who_may_not_use_our_own_keys_is_told_so_before_a_lock_is_taken() {
         let ended = redlatch(&sandbox, &["run", "x", "--node", &node, "--", "echo", "never"]);
 
         let ended = ended.exits_with(122);
-        says(&ended, "may not access the keys under redlatch:");
-        says(&ended, "~redlatch:*");
+        says(&ended.stderr, "may not access the keys under redlatch:");
+        says(&ended.stderr, "~redlatch:*");
         assert_eq!(ended.stdout, "");
     }
 }
@@ -74,8 +65,8 @@ fn a_release_that_a_server_refuses_names_the_cause() {
     fs::write(sandbox.path("go"), "").unwrap();
 
     let ended = running.end().exits_with(0);
-    says(&ended, "it is not known whether the lock is released: ");
-    says(&ended, &format!("redis://127.0.0.1:{}: server error: ", server.port()));
+    says(&ended.stderr, "it is not known whether the lock is released: ");
+    says(&ended.stderr, &format!("redis://127.0.0.1:{}: server error: ", server.port()));
     assert!(ended.stderr.contains("ermission") || ended.stderr.contains("access"), "{ended:?}");
 }
 
@@ -88,7 +79,7 @@ fn a_waiter_that_is_killed_is_not_said_to_have_held_the_lock() {
     send("KILL", child_of(waiter.pid()));
 
     let ended = waiter.end().exits_with(125);
-    says(&ended, "the process that waited for the lock was killed; it never had the lock");
+    says(&ended.stderr, "the process that waited for the lock was killed; it never had the lock");
     let log = redlatch(&sandbox, &["log", "x", "--failed"]).stdout;
     assert!(log.contains("it never had the lock"), "{log}");
     for words in [ended.stderr, log] {
@@ -153,8 +144,8 @@ fn the_time_waited_is_not_taken_for_the_time_to_wait() {
 
     let waited = redlatch(&sandbox, &["run", "x", "--wait", "2s", "-v", "--", "true"]);
 
-    says(&waited, "x is held by ada; waited ");
-    says(&waited, " so far, gives up in ");
+    says(&waited.stderr, "x is held by ada; waited ");
+    says(&waited.stderr, " so far, gives up in ");
 }
 
 #[test]
@@ -173,7 +164,7 @@ fn servers_that_refuse_the_password_are_waited_for_like_servers_that_are_down() 
     eventually(PATIENCE, || !server.run(&["ACL", "LOG"]).items().is_empty());
     server.run(&["ACL", "SETUSER", "ada", ">new"]);
 
-    says(&ended, "cannot be used: WRONGPASS");
+    says(&ended.stderr, "cannot be used: WRONGPASS");
     assert!(status.stdout.contains("answers, but cannot be used: WRONGPASS"), "{status:?}");
     assert!(!status.stdout.contains("down"), "{status:?}");
     patient.end().exits_with(0);
@@ -217,7 +208,7 @@ fn whoever_gives_up_on_nodes_whose_memory_is_full_is_told_what_to_do() {
 
     let words =
         "refuses writes: its memory is full (maxmemory); give it more memory (maxmemory), or";
-    says(&ended, words);
+    says(&ended.stderr, words);
     assert!(log.contains(words), "{log}");
 }
 

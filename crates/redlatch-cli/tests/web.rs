@@ -5,16 +5,12 @@ mod support;
 
 use redlatch_testbed::Server;
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet, fs, net::TcpStream, os::unix::fs::PermissionsExt, path::Path, thread,
-};
+use std::{collections::BTreeSet, fs, net::TcpStream, path::Path, thread};
 use support::{
     Ended, PATIENCE, Running, Sandbox, eventually,
-    http::{get, post, send, serve},
+    http::{PASSWORD, get, post, send, serve, write_password},
     start,
 };
-
-const PASSWORD: &str = "0123456789abcdef-secret";
 
 fn take(sandbox: &Sandbox, name: &str, owner: &str) {
     start(sandbox.redlatch(["acquire", name, "--owner", owner])).end().exits_with(0);
@@ -28,12 +24,6 @@ fn web(sandbox: &Sandbox, options: &[&str]) -> (Running, u16) {
 fn web_with_password(sandbox: &Sandbox) -> (Running, u16) {
     write_password(sandbox, PASSWORD, 0o600);
     web(sandbox, &["--allow-release-with", "password"])
-}
-
-fn write_password(sandbox: &Sandbox, password: &str, mode: u32) {
-    let path = sandbox.path("password");
-    fs::write(&path, format!("{password}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 fn snapshot(port: u16) -> Value {

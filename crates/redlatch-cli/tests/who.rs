@@ -6,15 +6,10 @@ mod support;
 use redlatch_testbed::Servers;
 use serde_json::Value;
 use std::{process::Command, time::SystemTime};
-use support::{Ended, PATIENCE, Running, Sandbox, eventually, start};
-
-fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
-    start(sandbox.redlatch(args)).end()
-}
+use support::{PATIENCE, Running, Sandbox, eventually, json_of, redlatch};
 
 fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
-    let ended = redlatch(sandbox, args);
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+    json_of(&redlatch(sandbox, args).stdout)
 }
 
 /// The output of a program.

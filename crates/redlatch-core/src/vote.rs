@@ -93,6 +93,18 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Returns whether nothing was heard of the node, not even an error.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Fault::TimedOut(_)
+                | Fault::Connecting { .. }
+                | Fault::Disconnected(_)
+                | Fault::Unreachable(_)
+        )
+    }
+
     /// Returns whether the command certainly never reached the node.
     #[must_use]
     pub fn never_sent(&self) -> bool {

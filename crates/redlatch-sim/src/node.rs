@@ -100,7 +100,7 @@ impl Node {
         self.inner.carry_out(Reading { now, wall, uptime }, command)
     }
 
-    /// The agreement for which this command just changed a node that is, or was, out.
+    /// The agreement for which this command just changed a node that is, or was, quarantined.
     fn put_while_quarantined(
         &self,
         command: &Command,

@@ -150,17 +150,6 @@ pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
     }
 }
 
-/// Whether nothing was heard of a node, not even a refusal.
-pub(crate) fn is_silence(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::TimedOut(_)
-            | Fault::Connecting { .. }
-            | Fault::Disconnected(_)
-            | Fault::Unreachable(_)
-    )
-}
-
 /// A connection to one node that carries out commands in order.
 ///
 /// Dropping it closes the connection. Commands sent but not yet answered then

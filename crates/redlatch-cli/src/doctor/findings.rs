@@ -404,16 +404,13 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
     }
     if facts.journal == Some(false) {
         let forgets = "a crash or restart makes it forget its locks";
-        findings.push(match evidence.guard {
-            RestartGuard::Off => {
-                let words = format!("{forgets}: others can take locks that are still held");
-                Finding::warning(words)
-                    .fix("`CONFIG SET appendonly yes`, and `CONFIG SET appendfsync always`")
-            }
-            _ => {
-                let window = show(evidence.agreement.window());
-                Finding::note(format!("{forgets}: it does not vote for {window} then"))
-            }
+        findings.push(if evidence.guard == RestartGuard::Off {
+            let words = format!("{forgets}: others can take locks that are still held");
+            Finding::warning(words)
+                .fix("`CONFIG SET appendonly yes`, and `CONFIG SET appendfsync always`")
+        } else {
+            let window = show(evidence.agreement.window());
+            Finding::note(format!("{forgets}: it does not vote for {window} then"))
         });
     }
     if let Some(replicas @ 1..) = facts.replicas {

@@ -11,7 +11,7 @@ use crate::{
     },
     duration::show,
     failure::Failure,
-    look::{failed_text, is_down},
+    look::failed_text,
     name,
     settings::Settings,
     who,
@@ -162,7 +162,7 @@ impl Looker {
 
 /// How a node stands that does not tell, and why.
 fn failed(fault: &Fault, found: &mut Vec<Finding>) -> (Stands, Option<Duration>, Option<String>) {
-    let stands = if is_down(fault) { Stands::Down } else { Stands::Unusable };
+    let stands = if fault.is_silence() { Stands::Down } else { Stands::Unusable };
     found.push(Finding::warning(failed_text(fault)));
     (stands, None, Some(fault.to_string()))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     SHORT, Scene, WAIT, interrupt_at_least, owned, recipe,
-    support::{Running, redlatch, start},
+    support::{Running, binary, start},
 };
 use std::{collections::BTreeMap, fs};
 
@@ -69,7 +69,7 @@ fn cron_runs_the_job_though_nobody_has_seen_that_the_nodes_were_restarted() {
     let guard =
         [("REDLATCH_RESTART_GUARD", "on"), ("REDLATCH_MAX_TTL", "2s"), ("REDLATCH_SKEW", "1s")];
     variables.extend(guard.map(owned));
-    let mut admit = scene.bare(redlatch().to_str().unwrap(), &variables);
+    let mut admit = scene.bare(binary().to_str().unwrap(), &variables);
     admit.args(["admit", "--all", "--yes"]);
     start(admit).end().exits_with(0);
     for at in [1, 2] {

@@ -2,7 +2,7 @@
 
 use super::{
     Scene, path, recipe,
-    support::{PATIENCE, dies, eventually, redlatch, start},
+    support::{PATIENCE, binary, dies, eventually, start},
     text, yaml,
 };
 use std::{collections::BTreeMap, process::Command};
@@ -27,7 +27,7 @@ fn container(scene: &Scene, manifest: &str, programs: &[(&str, &str)]) -> Comman
         words.iter().flat_map(|list| list.as_vec().unwrap()).map(text).collect();
     // Not the child of a shell: its path is looked up here.
     assert_eq!(words[0], "redlatch");
-    let mut command = scene.bare(redlatch().to_str().unwrap(), &variables);
+    let mut command = scene.bare(binary().to_str().unwrap(), &variables);
     command.args(&words[1..]);
     command
 }

@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use support::{PATIENCE, Running, Sandbox, child_of, eventually, redlatch, start};
+use support::{PATIENCE, Running, Sandbox, binary, child_of, eventually, start};
 use yaml_rust2::{Yaml, YamlLoader};
 
 const ADDRESSES: &str = "redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3";
@@ -58,7 +58,7 @@ impl Scene {
 
     /// The text with the paths and addresses of this place.
     fn here(&self, text: &str, programs: &[(&str, &str)]) -> String {
-        let mut text = text.replace("/usr/bin/redlatch", redlatch().to_str().unwrap());
+        let mut text = text.replace("/usr/bin/redlatch", binary().to_str().unwrap());
         for (name, path) in programs {
             assert!(text.contains(name), "{name} is not in\n{text}");
             text = text.replace(name, path);
@@ -92,7 +92,7 @@ impl Scene {
 
 /// Where containers and CI find programs.
 fn path() -> String {
-    format!("{}:/usr/bin:/bin", redlatch().parent().unwrap().display())
+    format!("{}:/usr/bin:/bin", binary().parent().unwrap().display())
 }
 
 fn owned((name, value): (&str, &str)) -> (String, String) {

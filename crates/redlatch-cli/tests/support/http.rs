@@ -5,8 +5,19 @@ use std::{
     fs::{self, File},
     io::{Read, Write},
     net::TcpStream,
+    os::unix::fs::PermissionsExt,
     process::Stdio,
 };
+
+/// A password that the page accepts, if it is in a file of its owner alone.
+pub const PASSWORD: &str = "0123456789abcdef-secret";
+
+/// Writes the file for `--allow-release-with password`.
+pub fn write_password(sandbox: &Sandbox, password: &str, mode: u32) {
+    let path = sandbox.path("password");
+    fs::write(&path, format!("{password}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+}
 
 /// An answer.
 #[derive(Debug)]

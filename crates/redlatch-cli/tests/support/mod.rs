@@ -14,6 +14,7 @@ use nix::{
     unistd::Pid,
 };
 use redlatch_testbed::{Scratch, Servers};
+use serde_json::Value;
 use std::{
     ffi::OsStr,
     fs,
@@ -121,9 +122,9 @@ impl Sandbox {
     }
 
     /// The command, ready to be run here.
-    pub fn redlatch<A: AsRef<str>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = self.command(redlatch());
-        command.args(args.into_iter().map(|arg| arg.as_ref().to_string()));
+    pub fn redlatch<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = self.command(binary());
+        command.args(args);
         command
     }
 
@@ -152,7 +153,7 @@ impl Sandbox {
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,QUIT").arg(program);
-        let bin = redlatch().parent().unwrap();
+        let bin = binary().parent().unwrap();
         let (bin, path) = (bin.display(), std::env::var("PATH").unwrap());
         let path = format!("{bin}:{bin}/examples:{path}");
         command.current_dir(self.dir()).env("PATH", path).env("XDG_STATE_HOME", self.dir());
@@ -176,8 +177,20 @@ impl Sandbox {
     }
 }
 
-pub fn redlatch() -> &'static Path {
+pub fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_redlatch"))
+}
+
+/// Runs the command with these arguments.
+#[track_caller]
+pub fn redlatch(sandbox: &Sandbox, args: &[impl AsRef<OsStr>]) -> Ended {
+    start(sandbox.redlatch(args)).end()
+}
+
+/// Runs a script, with the command on its path.
+#[track_caller]
+pub fn shell(sandbox: &Sandbox, script: &str) -> Ended {
+    start(sandbox.shell(script)).end()
 }
 
 /// Starts it, with its output caught.
@@ -256,6 +269,29 @@ impl Ended {
     }
 }
 
+#[track_caller]
+pub fn says(text: &str, words: &str) {
+    assert!(text.contains(words), "{words:?} is not in {text:?}");
+}
+
+#[track_caller]
+pub fn says_all(text: &str, words: &[&str]) {
+    for words in words {
+        says(text, words);
+    }
+}
+
+#[track_caller]
+pub fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
+}
+
+/// What is said in JSON, one object per line.
+#[track_caller]
+pub fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(json_of).collect()
+}
+
 /// Runs it with this input.
 pub fn with_input(mut command: Command, input: &str) -> Ended {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -274,7 +310,7 @@ pub fn send(signal: &str, pid: u32) {
 /// that another test starts meanwhile would inherit the file, open for writing, from us, and
 /// nobody can run such a file.
 pub fn copy_command(sandbox: &Sandbox) {
-    let copied = Command::new("cp").arg(redlatch()).arg(sandbox.path("command")).status();
+    let copied = Command::new("cp").arg(binary()).arg(sandbox.path("command")).status();
     assert!(copied.unwrap().success());
 }
 

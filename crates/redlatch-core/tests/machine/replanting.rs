@@ -1,7 +1,31 @@
 //! A node that lost the key gets it back, once the vote is won without it.
 
-use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, World, at, renewed};
+use crate::support::{Cut, Lock, MS, Mode, NODE_TIMEOUT, TTL, World, at, renewed};
 use core::time::Duration;
+
+/// A lease whose third node has lost the key, and has yet to see the extension.
+fn extended_without_a_node_that_forgot() -> (World, Lock) {
+    let (mut world, lock) = World::holding();
+    world.node_forgets(2);
+    world.channel(2, Mode::Held);
+    world.extend(lock, TTL);
+    assert_eq!(world.kept(lock).len(), 1);
+    (world, lock)
+}
+
+/// A lease whose third node, which the take never reached, has yet to see the key
+/// that is planted there.
+fn planting_on_a_node_that_was_down() -> (World, Lock) {
+    let mut world = World::of(3);
+    world.channel(2, Mode::Down);
+    let lock = world.acquire();
+    world.channel(2, Mode::Held);
+    world.extend(lock, TTL);
+    world.carry_out(0, 2);
+    world.answer_one(0, 2);
+    assert_eq!(world.planted(), [2], "not yet answered");
+    (world, lock)
+}
 
 #[test]
 fn a_missing_key_is_planted_again_after_the_vote_is_won() {
@@ -29,11 +53,7 @@ fn a_node_that_says_so_before_the_vote_is_won_gets_its_key_back_too() {
 
 #[test]
 fn a_node_that_says_so_late_gets_its_key_back_too() {
-    let (mut world, lock) = World::holding();
-    world.node_forgets(2);
-    world.channel(2, Mode::Held);
-    world.extend(lock, TTL);
-    assert_eq!(world.kept(lock).len(), 1);
+    let (mut world, _) = extended_without_a_node_that_forgot();
 
     world.channel(2, Mode::Open);
 
@@ -82,10 +102,7 @@ fn a_long_lock_survives_a_rolling_restart_of_every_node() {
 
 #[test]
 fn planting_and_then_releasing_leaves_nothing() {
-    let (mut world, lock) = World::holding();
-    world.node_forgets(2);
-    world.channel(2, Mode::Held);
-    world.extend(lock, TTL);
+    let (mut world, lock) = extended_without_a_node_that_forgot();
     world.let_through(2);
     assert_eq!(world.planted(), [2]);
 
@@ -97,14 +114,7 @@ fn planting_and_then_releasing_leaves_nothing() {
 
 #[test]
 fn planting_on_a_node_the_take_never_reached_is_undone_like_any_other() {
-    let mut world = World::of(3);
-    world.channel(2, Mode::Down);
-    let lock = world.acquire();
-    world.channel(2, Mode::Held);
-    world.extend(lock, TTL);
-    world.carry_out(0, 2);
-    world.answer_one(0, 2);
-    assert_eq!(world.planted(), [2], "not yet answered");
+    let (mut world, lock) = planting_on_a_node_that_was_down();
 
     world.release(lock);
     world.channel(2, Mode::Open);
@@ -114,13 +124,7 @@ fn planting_on_a_node_the_take_never_reached_is_undone_like_any_other() {
 
 #[test]
 fn planting_whose_connection_broke_is_undone_with_the_release() {
-    let mut world = World::of(3);
-    world.channel(2, Mode::Down);
-    let lock = world.acquire();
-    world.channel(2, Mode::Held);
-    world.extend(lock, TTL);
-    world.carry_out(0, 2);
-    world.answer_one(0, 2);
+    let (mut world, lock) = planting_on_a_node_that_was_down();
 
     world.cut(2, Cut::CarriedOut);
     assert_eq!(world.locked(), [0, 1, 2]);
@@ -132,10 +136,7 @@ fn planting_whose_connection_broke_is_undone_with_the_release() {
 
 #[test]
 fn a_lease_that_is_over_plants_nothing_more() {
-    let (mut world, lock) = World::holding();
-    world.node_forgets(2);
-    world.channel(2, Mode::Held);
-    world.extend(lock, TTL);
+    let (mut world, lock) = extended_without_a_node_that_forgot();
     world.pass_until(at(10_950));
     assert!(world.lost(lock).is_some());
 

@@ -1,19 +1,34 @@
 //! A lost attempt leaves nothing behind.
 
-use crate::support::{Cut, MS, Mode, NODE_TIMEOUT, TTL, World};
+use crate::support::{Cut, Lock, MS, Mode, NODE_TIMEOUT, TTL, World};
 use redlatch_core::{AcquireError, Released};
 
-/// A failed attempt has left its key on the first node, whose connection broke
-/// before it answered and which cannot be reached any more.
-fn key_on_a_silent_node() -> World {
+/// An attempt that two nodes have refused, and the first has yet to see.
+fn lost_before_the_first_node_has_seen_it() -> World {
     let mut world = World::of(3);
     world.occupy_all([1, 2]);
     world.channel(0, Mode::Held);
     world.acquire();
+    world
+}
+
+/// A failed attempt has left its key on the first node, whose connection broke
+/// before it answered and which cannot be reached any more.
+fn key_on_a_silent_node() -> World {
+    let mut world = lost_before_the_first_node_has_seen_it();
     world.carry_out_one(0, 0);
     world.cut(0, Cut::NotCarriedOut);
     world.channel(0, Mode::Down);
     world
+}
+
+/// A lease on two nodes; the third has yet to see the take.
+fn held_before_the_last_node_has_seen_it() -> (World, Lock) {
+    let mut world = World::of(3);
+    world.channel(2, Mode::Held);
+    let lock = world.acquire();
+    world.grant(lock);
+    (world, lock)
 }
 
 #[test]
@@ -32,10 +47,7 @@ fn a_lost_attempt_undoes_every_node_even_one_that_refused_or_was_silent() {
 
 #[test]
 fn an_undo_goes_behind_its_take() {
-    let mut world = World::of(3);
-    world.channel(0, Mode::Held);
-    world.occupy_all([1, 2]);
-    world.acquire();
+    let mut world = lost_before_the_first_node_has_seen_it();
 
     world.carry_out_one(0, 0);
     assert_eq!(world.locked(), [0], "the late take");
@@ -46,14 +58,8 @@ fn an_undo_goes_behind_its_take() {
 
 #[test]
 fn an_undo_whose_connection_broke_is_asked_again_until_the_node_answered() {
-    let mut world = World::of(3);
-    world.occupy_all([1, 2]);
-    world.channel(0, Mode::Held);
-    world.acquire();
-    world.carry_out_one(0, 0);
+    let mut world = key_on_a_silent_node();
 
-    world.cut(0, Cut::NotCarriedOut);
-    world.channel(0, Mode::Down);
     world.pass(300 * MS);
     assert_eq!(world.locked(), [0], "the node cannot be reached");
     assert!(!world.is_idle());
@@ -101,11 +107,8 @@ fn an_undo_is_not_sent_to_a_node_the_take_never_reached() {
 
 #[test]
 fn an_undo_is_sent_to_a_node_whose_answer_made_no_sense() {
-    let mut world = World::of(3);
-    world.channel(0, Mode::Held);
-    world.occupy_all([1, 2]);
+    let mut world = lost_before_the_first_node_has_seen_it();
 
-    world.acquire();
     world.garble(0);
     world.channel(0, Mode::Open);
     world.pass(NODE_TIMEOUT);
@@ -116,11 +119,9 @@ fn an_undo_is_sent_to_a_node_whose_answer_made_no_sense() {
 
 #[test]
 fn a_lease_is_released_on_a_node_whose_grant_made_no_sense() {
-    let mut world = World::of(3);
-    world.channel(0, Mode::Held);
-    let lock = world.acquire();
-    world.garble(0);
-    world.channel(0, Mode::Open);
+    let (mut world, lock) = held_before_the_last_node_has_seen_it();
+    world.garble(2);
+    world.channel(2, Mode::Open);
     assert_eq!(world.locked(), [0, 1, 2]);
 
     world.release(lock);
@@ -130,11 +131,8 @@ fn a_lease_is_released_on_a_node_whose_grant_made_no_sense() {
 
 #[test]
 fn an_undo_is_sent_once_to_a_node_that_is_only_slow() {
-    let mut world = World::of(3);
-    world.channel(0, Mode::Held);
-    world.occupy_all([1, 2]);
+    let mut world = lost_before_the_first_node_has_seen_it();
 
-    world.acquire();
     world.pass(900 * MS);
     world.channel(0, Mode::Open);
 
@@ -156,10 +154,7 @@ fn an_attempt_whose_grants_came_too_late_is_undone() {
 
 #[test]
 fn a_late_grant_belongs_to_the_lease_and_is_released_with_it() {
-    let mut world = World::of(3);
-    world.channel(2, Mode::Held);
-    let lock = world.acquire();
-    world.grant(lock);
+    let (mut world, lock) = held_before_the_last_node_has_seen_it();
 
     world.channel(2, Mode::Open);
     assert_eq!(world.locked(), [0, 1, 2]);
@@ -170,9 +165,7 @@ fn a_late_grant_belongs_to_the_lease_and_is_released_with_it() {
 
 #[test]
 fn a_grant_that_comes_after_the_release_is_released_too() {
-    let mut world = World::of(3);
-    world.channel(2, Mode::Held);
-    let lock = world.acquire();
+    let (mut world, lock) = held_before_the_last_node_has_seen_it();
 
     world.release(lock);
     world.channel(2, Mode::Open);
@@ -182,10 +175,7 @@ fn a_grant_that_comes_after_the_release_is_released_too() {
 
 #[test]
 fn a_release_is_not_sent_to_a_node_whose_late_answer_is_that_the_take_never_left() {
-    let mut world = World::of(3);
-    world.channel(2, Mode::Held);
-    let lock = world.acquire();
-    world.grant(lock);
+    let (mut world, lock) = held_before_the_last_node_has_seen_it();
 
     world.refuse(2);
     world.release(lock);

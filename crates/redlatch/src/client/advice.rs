@@ -1,7 +1,7 @@
 //! What people can do about nodes that may not vote. Worded here and nowhere else.
 
 use super::Votes;
-use crate::node::{Node, is_silence};
+use crate::node::Node;
 use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW};
 use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -192,7 +192,7 @@ pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
     let (mut first, mut others) = (String::new(), String::new());
     for (at, node) in votes.iter().enumerate() {
         let Vote::Failed(fault) = &node.vote else { continue };
-        let _ = if is_silence(fault) && votes.never_answered(at) {
+        let _ = if fault.is_silence() && votes.never_answered(at) {
             let label = node.label();
             write!(first, "{label} has never answered ({fault}): check its address first; ")
         } else {

@@ -4,7 +4,7 @@ use super::{
     grant_id::GrantId,
     judgement::{Judgement, Told, judge, parts_of, reservation},
 };
-use crate::node::{Node, is_silence};
+use crate::node::Node;
 use redlatch_core::{
     Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Refusal, Reply, Standing,
     Ticket, Vote, Waiter, Waiting, token::owner_of,
@@ -193,7 +193,7 @@ impl Status {
 impl NodeStatus {
     /// Whether it answers, but with a fault.
     fn is_unusable(&self) -> bool {
-        matches!(&self.key, NodeKey::Failed(fault) if !is_silence(fault))
+        matches!(&self.key, NodeKey::Failed(fault) if !fault.is_silence())
     }
 }
 

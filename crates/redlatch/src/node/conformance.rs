@@ -194,6 +194,31 @@ pub(crate) fn tag(number: u32) -> redlatch_core::Tag {
     redlatch_core::Tag::of_driver(number)
 }
 
+/// A take of one lock, without fencing, guard or line.
+#[cfg(test)]
+pub(crate) fn take(name: &str, token: &[u8], ttl: std::time::Duration) -> redlatch_core::Command {
+    let (resources, token) = (resources([name]), redlatch_core::Token::from_bytes(token));
+    let (fence, fingerprint, place) = (None, None, None);
+    redlatch_core::Command::Take { resources, token, ttl, fence, fingerprint, place }
+}
+
+/// The next replies of a link, at least so many; fewer if no more come in time.
+#[cfg(test)]
+pub(crate) async fn replies(
+    link: &mut dyn super::Link,
+    least: usize,
+    patience: std::time::Duration,
+) -> Vec<(redlatch_core::Tag, redlatch_core::Reply)> {
+    use std::task::Poll;
+    let mut replies = Vec::new();
+    let enough = std::future::poll_fn(|cx| {
+        link.poll(cx, &mut replies);
+        if replies.len() < least { Poll::Pending } else { Poll::Ready(()) }
+    });
+    let _ = tokio::time::timeout(patience, enough).await;
+    replies
+}
+
 #[cfg(test)]
 pub(crate) fn resources<N: AsRef<[u8]>>(
     names: impl IntoIterator<Item = N>,

@@ -263,7 +263,7 @@ pub(super) fn is_vote(command: &Command) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::conformance::{resources, tag};
+    use crate::node::conformance::{self, resources, tag};
     use redlatch_core::Token;
     use std::{
         sync::{Arc, Mutex, PoisonError},
@@ -323,9 +323,7 @@ mod tests {
     }
 
     fn take() -> Command {
-        let (resources, token) = (resources(["x"]), Token::from_bytes(b"t"));
-        let ttl = Duration::from_secs(1);
-        Command::Take { resources, token, ttl, fence: None, fingerprint: None, place: None }
+        conformance::take("x", b"t", Duration::from_secs(1))
     }
 
     /// Plants a lease again.

@@ -199,10 +199,9 @@ fn words_of(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::conformance::{resources, tag};
+    use crate::node::conformance::{self, resources, tag};
     use redlatch_core::{Token, Vote};
     use std::{
-        future::poll_fn,
         sync::{
             Mutex,
             atomic::{AtomicUsize, Ordering},
@@ -238,13 +237,8 @@ mod tests {
     }
 
     async fn replies(link: &mut Threaded, count: usize) -> Vec<(Tag, Reply)> {
-        let mut replies = Vec::new();
-        let all = poll_fn(|cx| {
-            link.poll(cx, &mut replies);
-            if replies.len() < count { Poll::Pending } else { Poll::Ready(()) }
-        });
-        let patience = Duration::from_secs(10);
-        tokio::time::timeout(patience, all).await.expect("every command is answered");
+        let replies = conformance::replies(link, count, Duration::from_secs(10)).await;
+        assert!(replies.len() >= count, "every command is answered: {replies:?}");
         replies
     }
 

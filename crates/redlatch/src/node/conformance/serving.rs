@@ -15,10 +15,7 @@ const TRIES: u32 = 10;
 pub(super) async fn a_release_reserves_the_lock_for_the_first_and_wakes_it(
     site: &Site<'_>,
 ) -> Outcome {
-    let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    first.waits_behind(0).await?;
-    second.waits_behind(1).await?;
+    let [mut holder, mut first, mut second] = WaitingClient::behind_a_holder(site).await?;
 
     holder.granted(holder.release()).await?;
 
@@ -104,9 +101,7 @@ pub(super) async fn an_earlier_ticket_takes_what_is_reserved_for_a_later_one(
 pub(super) async fn a_release_that_waits_is_in_line_before_the_next_is_served(
     site: &Site<'_>,
 ) -> Outcome {
-    let [mut holder, mut first] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    first.waits_behind(0).await?;
+    let [mut holder, mut first] = WaitingClient::behind_a_holder(site).await?;
 
     holder.granted(holder.release_and_wait()).await?;
 
@@ -129,9 +124,7 @@ pub(super) async fn only_who_holds_a_lock_waits_by_releasing_it(site: &Site<'_>)
 }
 
 pub(super) async fn a_release_that_passes_reserves_whoever_waits(site: &Site<'_>) -> Outcome {
-    let [mut holder, mut first] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    first.waits_behind(0).await?;
+    let [mut holder, mut first] = WaitingClient::behind_a_holder(site).await?;
 
     holder.granted(holder.pass()).await?;
 
@@ -143,10 +136,7 @@ pub(super) async fn a_release_that_passes_reserves_whoever_waits(site: &Site<'_>
 }
 
 pub(super) async fn who_leaves_passes_on_what_is_reserved(site: &Site<'_>) -> Outcome {
-    let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    first.waits_behind(0).await?;
-    second.waits_behind(1).await?;
+    let [mut holder, mut first, mut second] = WaitingClient::behind_a_holder(site).await?;
     holder.granted(holder.release()).await?;
     first.is_woken().await?;
 
@@ -193,9 +183,7 @@ pub(super) async fn each_lock_has_a_line_of_its_own(site: &Site<'_>) -> Outcome 
 pub(super) async fn a_lock_for_which_nobody_waits_is_free_after_its_release(
     site: &Site<'_>,
 ) -> Outcome {
-    let [mut holder, mut gone] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    gone.waits_behind(0).await?;
+    let [mut holder, mut gone] = WaitingClient::behind_a_holder(site).await?;
     gone.link.gone(gone.leave()).await?;
 
     holder.granted(holder.release()).await?;

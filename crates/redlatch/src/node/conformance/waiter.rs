@@ -36,6 +36,18 @@ impl WaitingClient {
         }))
     }
 
+    /// The same, of whom the first holds the lock `a` and the others wait for it.
+    pub(super) async fn behind_a_holder<const N: usize>(site: &Site<'_>) -> Outcome<[Self; N]> {
+        let mut clients: [Self; N] = WaitingClient::line(site, &["a"]).await?;
+        for (at, client) in clients.iter_mut().enumerate() {
+            match at {
+                0 => client.holds().await?,
+                at => client.waits_behind(at - 1).await?,
+            }
+        }
+        Ok(clients)
+    }
+
     /// Makes it arrive so much earlier (or later, if negative), in microseconds.
     pub(super) fn earlier(&mut self, by: i64) {
         self.ticket.arrived = self.ticket.arrived.saturating_add_signed(-by);

@@ -65,10 +65,7 @@ pub(super) async fn a_waiter_is_in_a_line_once(site: &Site<'_>) -> Outcome {
 }
 
 pub(super) async fn who_leaves_is_in_line_no_more(site: &Site<'_>) -> Outcome {
-    let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    first.waits_behind(0).await?;
-    second.waits_behind(1).await?;
+    let [mut holder, mut first, mut second] = WaitingClient::behind_a_holder(site).await?;
 
     first.link.gone(first.leave()).await?;
 
@@ -144,9 +141,7 @@ pub(super) async fn who_waits_is_told_in_order(site: &Site<'_>) -> Outcome {
 
 /// A list may come in pages, and a page may lack the lock.
 pub(super) async fn a_list_counts_who_waits(site: &Site<'_>) -> Outcome {
-    let [mut holder, mut first] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    first.waits_behind(0).await?;
+    let [mut holder, _first] = WaitingClient::behind_a_holder(site).await?;
 
     let mut command = holder.claim.list();
     loop {
@@ -168,9 +163,7 @@ pub(super) async fn a_list_counts_who_waits(site: &Site<'_>) -> Outcome {
 }
 
 pub(super) async fn what_is_reserved_tells_for_whom(site: &Site<'_>) -> Outcome {
-    let [mut holder, mut first] = WaitingClient::line(site, &["a"]).await?;
-    holder.holds().await?;
-    first.waits_behind(0).await?;
+    let [mut holder, mut first] = WaitingClient::behind_a_holder(site).await?;
 
     holder.granted(holder.release()).await?;
 

@@ -3,7 +3,7 @@ mod waiting;
 use super::*;
 use crate::node::{
     Store,
-    conformance::{resources, tag},
+    conformance::{self, replies, resources, tag},
 };
 use redlatch_core::{
     Agreement, Cause, Command, Facts, Fault, FencingToken, KeyState, Quarantine, Reply, Token, Vote,
@@ -12,12 +12,10 @@ use redlatch_testbed::Scratch;
 use rusqlite::Connection;
 use std::{
     env, fs,
-    future::poll_fn,
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::{self, Child, Stdio},
     sync::Barrier,
-    task::Poll,
     thread,
     time::{Duration, Instant},
 };
@@ -26,15 +24,7 @@ const LONG: Duration = Duration::from_secs(60);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn take(name: &str, token: &str, ttl: Duration) -> Command {
-    let token = Token::from_bytes(token.as_bytes());
-    Command::Take {
-        resources: resources([name]),
-        token,
-        ttl,
-        fence: None,
-        fingerprint: None,
-        place: None,
-    }
+    conformance::take(name, token.as_bytes(), ttl)
 }
 
 fn extend(name: &str, token: &str, ttl: Duration) -> Command {
@@ -424,14 +414,8 @@ async fn who_holds_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
 }
 
 async fn ask(link: &mut dyn Link, command: Command) -> Reply {
-    let mut replies = Vec::new();
     link.send(tag(0), command);
-    poll_fn(|cx| {
-        link.poll(cx, &mut replies);
-        if replies.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    replies.remove(0).1
+    replies(link, 1, LONG).await.remove(0).1
 }
 
 #[test]

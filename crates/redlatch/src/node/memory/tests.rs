@@ -4,9 +4,8 @@ use super::{
     server::{AGES, FEW},
     *,
 };
-use crate::node::conformance::{resources, tag};
+use crate::node::conformance::{replies, resources, tag, take};
 use redlatch_core::{Agreement, Cause, Facts, Fault, FencingToken, Mark, Quarantine, Vote};
-use std::{future::poll_fn, task::Poll};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,29 +22,12 @@ impl Fixture {
     }
 
     fn take(&mut self, number: u32, name: &str, ttl: Duration) {
-        let token = Token::from_bytes(&number.to_be_bytes());
-        self.link.send(
-            tag(number),
-            Command::Take {
-                resources: resources([name]),
-                token,
-                ttl,
-                fence: None,
-                fingerprint: None,
-                place: None,
-            },
-        );
+        self.link.send(tag(number), take(name, &number.to_be_bytes(), ttl));
     }
 
     /// The next replies; empty if none come for an hour.
     async fn replies(&mut self) -> Vec<(Tag, Reply)> {
-        let mut replies = Vec::new();
-        let any = poll_fn(|cx| {
-            self.link.poll(cx, &mut replies);
-            if replies.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-        });
-        let _ = tokio::time::timeout(3600 * SECOND, any).await;
-        replies
+        replies(&mut *self.link, 1, 3600 * SECOND).await
     }
 
     fn keys(&self) -> Vec<String> {

@@ -76,10 +76,12 @@ fn included(name: &str) -> Option<&'static str> {
 }
 
 /// What scripts include.
-const INCLUDED: [(&str, &str); 5] = [
+const INCLUDED: [(&str, &str); 7] = [
     ("take", include_str!("scripts/take.lua")),
     ("extend", include_str!("scripts/extend.lua")),
     ("release", include_str!("scripts/release.lua")),
+    ("held", include_str!("scripts/held.lua")),
+    ("settle", include_str!("scripts/settle.lua")),
     ("line", include_str!("scripts/line.lua")),
     ("number", include_str!("scripts/number.lua")),
 ];
@@ -90,7 +92,7 @@ pub(super) const NODE_KEY: &[u8] = b"redlatch:node";
 /// The SHA-1 of each script. Whoever changes one is told by a test what it is.
 const HASHES: [&str; Script::ALL.len()] = [
     "1cfc041e49c9c4fb0f1ceab52d584a639a52b2d9",
-    "3cf60ed94ff586205c670b04e2aed87ba970131b",
+    "62fa0df679e1d8f5f27e243fd5e1a2914a0a2e64",
     "dbe95a6163ad26df7d07474a992e13b397e2dc3a",
     "d88c7fccffd5f9d432d40ffcca7d3d3b936d0122",
     "7113298c76e304c22364fea94b6e04c4c51a231b",
@@ -98,7 +100,7 @@ const HASHES: [&str; Script::ALL.len()] = [
     "320dc936e83f2eee2375e5c4405508952e5ce07a",
 ];
 /// That of [`last`].
-pub(super) const LAST: &[u8] = b"44b8e1aca443971accc08a6a9f9c142b5c801a75";
+pub(super) const LAST: &[u8] = b"8092a5323f480b147485bee61a788aeef78f7c79";
 
 /// A script that is loaded after all others: a server that knows it knows them all, and
 /// they need not be sent with every connection.
@@ -125,7 +127,11 @@ impl Naming {
 }
 
 /// Examines a server, and marks it if it is quarantined.
-pub(super) const WATCH: &[u8] = include_bytes!("scripts/watch.lua");
+pub(super) const WATCH: &[u8] =
+    concat!(include_str!("scripts/disown.lua"), include_str!("scripts/watch.lua")).as_bytes();
+/// Admits a server that is marked.
+pub(super) const ADMIT: &[u8] =
+    concat!(include_str!("scripts/disown.lua"), include_str!("scripts/admit.lua")).as_bytes();
 
 /// Writes a rarely used script that works on the node's own hash.
 pub(super) fn write_node_script(out: &mut Vec<u8>, source: &[u8], arguments: &[&[u8]]) {

@@ -3,7 +3,7 @@
 use super::{
     observe,
     resp::{Digits, Value, write_command},
-    scripts::{NODE_KEY, Naming, Script, WATCH, write_node_script, write_script},
+    scripts::{ADMIT, NODE_KEY, Naming, Script, WATCH, write_node_script, write_script},
 };
 use redlatch_core::{
     Cause, Command, Fault, FencingToken, Fingerprint, Holder, Identity, KeyState, Ledger, Marker,
@@ -109,7 +109,6 @@ pub(super) fn write(
             write_command(out, &[b"HMGET", NODE_KEY, admitted, agreement, reserved, watched]);
         }
         Command::Admit { fingerprint, agreement, mark, floor } => {
-            let source = include_bytes!("scripts/admit.lua");
             let (fingerprint, floor) = (
                 fingerprint.to_string(),
                 floor.map_or_else(String::new, |floor| floor.to_string()),
@@ -121,7 +120,7 @@ pub(super) fn write(
                 floor.as_bytes(),
                 may_evict,
             ];
-            write_node_script(out, source, &arguments);
+            write_node_script(out, ADMIT, &arguments);
         }
         // We asked for its identity when connecting; this only keeps the order.
         _ => write_command(out, &[b"PING"]),

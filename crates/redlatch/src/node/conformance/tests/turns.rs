@@ -8,15 +8,14 @@ use super::{
     },
     servers::release_script,
 };
-use crate::node::{self, Clock, Link, Node, REDIS_PERMISSIONS};
+use crate::node::{self, Clock, Link, Node, REDIS_PERMISSIONS, conformance};
 use redlatch_core::{
     Command, Fault, FencingToken, Place, Reply, Tag, Then, Ticket, Vote, Waiter, fence,
 };
 use redlatch_testbed::{Flavour, Server};
 use std::{
-    future::poll_fn,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
 };
 
 const PLACE: Place = Place {
@@ -413,12 +412,9 @@ async fn replies<const N: usize>(link: &mut dyn Link, commands: [Command; N]) ->
     for command in commands {
         link.send(tag(0), command);
     }
-    let (mut replies, expected) = (Vec::new(), if N == 0 { 3 } else { N });
-    let all = poll_fn(|cx| {
-        link.poll(cx, &mut replies);
-        if replies.len() < expected { Poll::Pending } else { Poll::Ready(()) }
-    });
-    tokio::time::timeout(PATIENCE, all).await.unwrap();
+    let expected = if N == 0 { 3 } else { N };
+    let replies = conformance::replies(link, expected, PATIENCE).await;
+    assert!(replies.len() >= expected, "{replies:?}");
     replies
 }
 

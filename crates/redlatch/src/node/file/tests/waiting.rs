@@ -1,13 +1,16 @@
 //! Lines in a file, and how the clients of other processes are woken.
 
 use super::{super::*, LONG, inspect, release, run_of, take, watch};
-use crate::{driver::clock::wall_micros, node::Store, node::conformance::tag};
+use crate::{
+    driver::clock::wall_micros,
+    node::Store,
+    node::conformance::{replies, tag},
+};
 use redlatch_core::{KeyState, Place, Resource, Ticket, Vote, Waiter};
 use redlatch_testbed::Scratch;
 use rusqlite::Connection;
 use std::{
     env, fs,
-    future::poll_fn,
     io::{BufRead, BufReader},
     os::unix::{
         fs::{MetadataExt, PermissionsExt, symlink},
@@ -34,24 +37,16 @@ impl Client {
     }
 
     async fn next(&mut self) -> (Tag, Reply) {
-        let mut replies = Vec::new();
-        let any = poll_fn(|cx| {
-            self.link.poll(cx, &mut replies);
-            if replies.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-        });
-        tokio::time::timeout(LONG, any).await.expect("an answer or a wake");
-        assert_eq!(replies.len(), 1, "{replies:?}");
+        let mut replies = replies(&mut *self.link, 1, LONG).await;
+        assert_eq!(replies.len(), 1, "an answer or a wake: {replies:?}");
         replies.remove(0)
     }
 
     async fn take(&mut self) -> Reply {
-        let place = Some(Place { ticket: self.ticket, known: false });
-        let Command::Take { resources, token, ttl, fence, fingerprint, .. } =
-            take("a", &self.token, LONG)
-        else {
-            panic!("a take");
-        };
-        let take = Command::Take { resources, token, ttl, fence, fingerprint, place };
+        let mut take = take("a", &self.token, LONG);
+        if let Command::Take { place, .. } = &mut take {
+            *place = Some(Place { ticket: self.ticket, known: false });
+        }
         self.link.send(tag(1), take);
         self.next().await.1
     }
@@ -78,6 +73,31 @@ fn ahead(reply: &Reply) -> Option<usize> {
     }
 }
 
+/// The first of them holds the lock, and the others wait for it in this order.
+async fn line<const N: usize>(path: &Path) -> [Client; N] {
+    let mut clients = std::array::from_fn(|at| Client::of(path, at as u64 + 1));
+    for (at, client) in clients.iter_mut().enumerate() {
+        let reply = client.take().await;
+        match at {
+            0 => assert_eq!(reply, granted()),
+            at => assert_eq!(ahead(&reply), Some(at - 1)),
+        }
+    }
+    clients
+}
+
+/// A release wakes the next, and nobody else.
+async fn passes(holder: &mut Client, next: &mut Client) {
+    assert_eq!(holder.release().await, granted());
+    assert_eq!(next.next().await, next.woken());
+}
+
+/// How many lines there are in a database.
+fn lines(path: &Path) -> i64 {
+    let connection = Connection::open(path).unwrap();
+    connection.query_row("SELECT count(*) FROM lines", [], |row| row.get(0)).unwrap()
+}
+
 /// The keys `a` of a database.
 fn state(path: &Path) -> KeyState {
     match Database::open(path).unwrap().execute(&inspect("a")) {
@@ -94,19 +114,16 @@ fn wake_directory(path: &Path) -> PathBuf {
 async fn a_release_wakes_the_first_in_line_and_nothing_is_left_in_the_end() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let [mut holder, mut first, mut second] = [1, 2, 3].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
+    let [mut alone] = line(&path).await;
     assert!(!wake_directory(&path).exists(), "nobody waits");
-    assert_eq!(ahead(&first.take().await), Some(0));
-    assert_eq!(ahead(&second.take().await), Some(1));
+    assert_eq!(alone.release().await, granted());
+    let [mut holder, mut first, mut second] = line(&path).await;
 
-    assert_eq!(holder.release().await, granted());
-    assert_eq!(first.next().await, first.woken());
+    passes(&mut holder, &mut first).await;
     assert_eq!(first.take().await, granted());
-    assert_eq!(first.release().await, granted());
-    assert_eq!(second.next().await, second.woken());
+    passes(&mut first, &mut second).await;
 
-    drop((holder, first, second));
+    drop((alone, holder, first, second));
     // The threads of the links end a little later.
     until(|| !wake_directory(&path).exists());
 }
@@ -122,19 +139,13 @@ fn forget(path: &Path, client: &Client) {
 async fn whoever_no_longer_asks_drops_out_and_is_passed_over() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let [mut holder, mut first, mut second, mut third] =
-        [1, 2, 3, 4].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
-    assert_eq!(ahead(&first.take().await), Some(0));
-    assert_eq!(ahead(&second.take().await), Some(1));
-    assert_eq!(ahead(&third.take().await), Some(2));
+    let [mut holder, first, second, mut third] = line(&path).await;
 
     forget(&path, &second);
     assert_eq!(ahead(&third.take().await), Some(1));
     forget(&path, &first);
-    assert_eq!(holder.release().await, granted());
 
-    assert_eq!(third.next().await, third.woken());
+    passes(&mut holder, &mut third).await;
 }
 
 fn until(is_so: impl Fn() -> bool) {
@@ -152,11 +163,8 @@ fn a_runtime_without_input_and_output_will_do() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 
     runtime.block_on(async {
-        let [mut holder, mut first] = [1, 2].map(|number| Client::of(&path, number));
-        assert_eq!(holder.take().await, granted());
-        assert_eq!(ahead(&first.take().await), Some(0));
-        assert_eq!(holder.release().await, granted());
-        assert_eq!(first.next().await, first.woken());
+        let [mut holder, mut first] = line(&path).await;
+        passes(&mut holder, &mut first).await;
     });
 }
 
@@ -182,13 +190,10 @@ async fn sockets_are_for_those_who_may_use_the_file() {
 async fn a_path_of_any_length_is_short_enough() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file(format!("{}/{}.db", "directory".repeat(20), "locks".repeat(30)));
-    let [mut holder, mut first] = [1, 2].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
 
-    assert_eq!(ahead(&first.take().await), Some(0));
-    assert_eq!(holder.release().await, granted());
+    let [mut holder, mut first] = line(&path).await;
 
-    assert_eq!(first.next().await, first.woken());
+    passes(&mut holder, &mut first).await;
 }
 
 /// Nobody is woken, so nobody is in line: clients ask again by themselves.
@@ -234,9 +239,7 @@ fn a_directory_that_another_user_made_in_one_for_all_is_not_trusted() {
 async fn what_strangers_send_wakes_nobody() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let [mut holder, mut first] = [1, 2].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
-    assert_eq!(ahead(&first.take().await), Some(0));
+    let [mut holder, mut first] = line(&path).await;
 
     let sender = UnixDatagram::unbound().unwrap();
     sender.connect(wake_directory(&path).join("000000000002.sock")).unwrap();
@@ -244,18 +247,15 @@ async fn what_strangers_send_wakes_nobody() {
     for message in [&b""[..], b"x", &long, first.ticket.to_string().as_bytes(), others.as_bytes()] {
         sender.send(message).unwrap();
     }
-    assert_eq!(holder.release().await, granted());
 
-    assert_eq!(first.next().await, first.woken());
+    passes(&mut holder, &mut first).await;
 }
 
 #[tokio::test]
 async fn sockets_of_the_killed_are_removed_unless_they_are_young() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let [mut holder, mut first, mut other] = [1, 2, 3].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
-    assert_eq!(ahead(&first.take().await), Some(0));
+    let [mut holder, mut first] = line(&path).await;
     let [old, young] = [0xa, 0xb].map(|client| {
         let at = wake_directory(&path).join(format!("{client:012x}.sock"));
         drop(UnixDatagram::bind(&at).unwrap());
@@ -265,12 +265,12 @@ async fn sockets_of_the_killed_are_removed_unless_they_are_young() {
         make_older(socket);
     }
 
+    let mut other = Client::of(&path, 3);
     assert_eq!(ahead(&other.take().await), Some(1));
     until(|| !old.exists());
 
     assert!(young.exists());
-    assert_eq!(holder.release().await, granted());
-    assert_eq!(first.next().await, first.woken(), "it is old, but alive");
+    passes(&mut holder, &mut first).await; // its socket is old, but it is alive
 }
 
 fn make_older(path: &Path) {
@@ -285,9 +285,8 @@ fn make_older(path: &Path) {
 async fn a_second_link_of_a_client_leaves_the_wakes_to_the_first_while_that_lasts() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let [mut holder, mut first, mut again] = [1, 2, 2].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
-    assert_eq!(ahead(&first.take().await), Some(0));
+    let [mut holder, first] = line(&path).await;
+    let mut again = Client::of(&path, 2);
     assert_eq!(ahead(&again.take().await), Some(0));
 
     drop(first);
@@ -316,47 +315,37 @@ fn a_file_of_the_last_format_keeps_what_it_has_and_can_have_lines() {
     assert_eq!(run_of(&mut database), run);
     assert!(watch(&mut database).uptime >= Some(60 * LONG), "it forgot nothing");
     assert!(matches!(state(&path), KeyState::Held { .. }));
-    let lines = "SELECT count(*) FROM lines";
-    let lines = Connection::open(&path).unwrap().query_row(lines, [], |row| row.get::<_, i64>(0));
-    assert_eq!(lines, Ok(0));
+    assert_eq!(lines(&path), 0);
 }
 
 #[tokio::test]
 async fn a_reboot_ends_every_line() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let [mut holder, mut first] = [1, 2].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
-    assert_eq!(ahead(&first.take().await), Some(0));
+    let _clients: [Client; 2] = line(&path).await;
     // As if the machine had been rebooted since.
     Connection::open(&path).unwrap().execute("UPDATE node SET boot = 'earlier'", []).unwrap();
 
     drop(Database::open(&path).unwrap());
 
-    let lines = "SELECT count(*) FROM lines";
-    let lines = Connection::open(&path).unwrap().query_row(lines, [], |row| row.get::<_, i64>(0));
-    assert_eq!(lines, Ok(0));
+    assert_eq!(lines(&path), 0);
 }
 
 #[tokio::test]
 async fn lines_that_nobody_looks_at_lapse_and_do_not_pile_up() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let [mut holder, mut first, mut second] = [1, 2, 3].map(|number| Client::of(&path, number));
-    assert_eq!(holder.take().await, granted());
-    assert_eq!(ahead(&first.take().await), Some(0));
-    let connection = Connection::open(&path).unwrap();
+    let [mut holder, _first] = line(&path).await;
+    let mut second = Client::of(&path, 3);
     let later = "UPDATE lines SET deadline = deadline - 30000000000; \
                  INSERT INTO lines SELECT x'01', tickets, deadline FROM lines; \
                  INSERT INTO lines SELECT x'02', tickets, deadline FROM lines WHERE name = x'01'";
-    connection.execute_batch(later).unwrap();
+    Connection::open(&path).unwrap().execute_batch(later).unwrap();
 
     assert_eq!(ahead(&second.take().await), Some(0), "the first has lapsed");
 
-    let lines = connection.query_row("SELECT count(*) FROM lines", [], |row| row.get::<_, i64>(0));
-    assert_eq!(lines, Ok(1));
-    assert_eq!(holder.release().await, granted());
-    assert_eq!(second.next().await, second.woken());
+    assert_eq!(lines(&path), 1);
+    passes(&mut holder, &mut second).await;
 }
 
 /// Tells this program that it waits in line, and where.

@@ -3,10 +3,9 @@
 use super::{super::*, SECOND};
 use crate::{
     driver::clock::wall_micros,
-    node::conformance::{resources, tag},
+    node::conformance::{replies, resources, tag, take},
 };
 use redlatch_core::{Place, Then, Ticket, Vote, Waiter, Wake, line::TICKET_LIFE};
-use std::{future::poll_fn, task::Poll};
 
 /// A client of a node, with a link of its own.
 struct Client {
@@ -27,11 +26,10 @@ impl Client {
     }
 
     fn take(&mut self) {
-        let (resources, token) = (resources(["a"]), self.token.clone());
-        let place = Some(Place { ticket: self.ticket, known: false });
-        let (fence, fingerprint) = (None, None);
-        let ttl = 60 * SECOND;
-        let take = Command::Take { resources, token, ttl, fence, fingerprint, place };
+        let mut take = take("a", self.token.as_bytes(), 60 * SECOND);
+        if let Command::Take { place, .. } = &mut take {
+            *place = Some(Place { ticket: self.ticket, known: false });
+        }
         self.link.send(tag(1), take);
     }
 
@@ -42,13 +40,7 @@ impl Client {
 
     /// The next replies; empty if none come for a few seconds.
     async fn replies(&mut self) -> Vec<(Tag, Reply)> {
-        let mut replies = Vec::new();
-        let any = poll_fn(|cx| {
-            self.link.poll(cx, &mut replies);
-            if replies.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-        });
-        let _ = tokio::time::timeout(5 * SECOND, any).await;
-        replies
+        replies(&mut *self.link, 1, 5 * SECOND).await
     }
 
     fn woken(&self) -> (Tag, Reply) {

@@ -16,23 +16,7 @@ local free = not kept[2] or kept[2] == '' or kept[2] == guard
 if kept[1] ~= mark or string.match(mark, '^(%S+) ') ~= run or not free then
   return 0
 end
--- A database hidden by SWAPDB must not come back: it has forgotten everything written
--- here meanwhile. A marker or mark of the same agreement in another database is
--- removed, unless the user may not access it.
-local ours, at = nil, 0
-while not redis.pcall('SELECT', at).err do
-  local there = redis.pcall('HMGET', node, 'watched', 'admitted')
-  if there[1] == mark then
-    ours = at
-  elseif string.match(there[2] or '', ' (%x+)$') == guard
-    or string.match(there[1] or '', ' (%x+)$') == guard then
-    redis.call('HSET', node, 'admitted', '', 'watched', '')
-  end
-  at = at + 1
-end
-if ours then
-  redis.call('SELECT', ours)
-end
+disown(node, guard, mark)
 for _, name in ipairs({'floor', 'highest'}) do
   local is = redis.call('HMGET', node, name)[1]
   if ARGV[4] ~= '' and (not is or tonumber(is) < tonumber(ARGV[4])) then

@@ -19,39 +19,9 @@ end
 if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then
   return {'quarantined', unpack(call('HMGET', node, 'admitted', 'agreement', 'reserved'))}
 end
--- A single key is set if missing; of several, none before all have been checked.
-local held
-for at = 1, #KEYS - 1 do
-  if single and not call('SET', KEYS[at], ARGV[2], 'NX', 'PX', ARGV[3])
-    or not single and call('EXISTS', KEYS[at]) == 1 then
-    held = at
-    break
-  end
-end
-local place = ARGV[6]
-local value = held and redis.pcall('GETRANGE', KEYS[held], 0, 511)
-value = type(value) == 'string' and value
--- Most who wait in line find the key reserved for them, and are no longer in line.
-local served = single and value and place ~= '' and string.sub(value, 1, 14) == 'redlatch:next:'
-  and string.sub(value, 31, 46) == string.sub(place, 17, 32)
-local lines
-if place ~= '' and not served and (held or #place > 36) then
-  -- include line.lua
-end
-if held and not served then
-  local answer = {value, call('PTTL', KEYS[held])}
-  if not lines or not lines.admits(held, place, false, answer) then
-    return answer
-  end
-end
-if held or not single then
-  for at = 1, #KEYS - 1 do
-    call('SET', KEYS[at], ARGV[2], 'PX', ARGV[3])
-  end
-end
-if lines and #place > 36 then
-  lines.leave_all(place)
-end
+-- include held.lua
+local place, plants = ARGV[6], false
+-- include settle.lua
 local time = call('TIME')
 local clock, skew, floor = time[1] * 1000000 + time[2], ARGV[5] + 0, (kept[3] or -1) + 0
 local proposal, proposed, spelled, from, to = ARGV[4], ARGV[4] + 0, nil, 4, #kept
