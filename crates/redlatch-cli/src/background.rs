@@ -183,13 +183,19 @@ fn work(
             let task = pin!(task(settings, say, &mut begun));
             tokio::select! {
                 biased;
-                number = signals.next() => Ok(Exit::Signal(number)),
+                signal = signals.next() => Err(signal),
                 // The front never sends anything, so this means it is dead.
-                _ = line.read_u8() => Ok(Exit::Failed),
-                result = task => result,
+                _ = line.read_u8() => Ok(Ok(Exit::Failed)),
+                result = task => Ok(result),
             }
         };
         say.end_progress();
+        let result = result.unwrap_or_else(|signal| {
+            let exit = Exit::Signal(signal as i32);
+            let is_waiting = begun.trace.is_waiting();
+            let failure = || Failure::new(exit, begun.trace.interrupted(signal));
+            if is_waiting { Err(failure()) } else { Ok(exit) }
+        });
         let exit = result.unwrap_or_else(|failure| {
             let failure = failure.with_options(&typed);
             say.say(&Event::failed(&failure.message, failure.exit));
@@ -257,13 +263,13 @@ impl Signals {
         Ok(Signals([hup?, int?, term?]))
     }
 
-    /// Waits for the next signal and returns its number.
-    async fn next(&mut self) -> i32 {
+    /// Waits for the next signal.
+    async fn next(&mut self) -> Signal {
         let [hup, int, term] = &mut self.0;
         tokio::select! {
-            _ = hup.recv() => Signal::SIGHUP as i32,
-            _ = int.recv() => Signal::SIGINT as i32,
-            _ = term.recv() => Signal::SIGTERM as i32,
+            _ = hup.recv() => Signal::SIGHUP,
+            _ = int.recv() => Signal::SIGINT,
+            _ = term.recv() => Signal::SIGTERM,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 
 /// Connects. While too few nodes answer, or servers refuse us, retries until the
-/// deadline, and reports every so often which nodes are missing. Calls `waits` with the reason
+/// deadline, the last time just then, and reports every so often which nodes are missing. Calls `waits` with the reason
 /// before it tries again.
 pub(crate) async fn connect(
     settings: &Settings,
@@ -28,7 +28,8 @@ pub(crate) async fn connect(
         };
         let is_down = may_recover(&error);
         let failure = Failure::from(error);
-        if !is_down || deadline.is_some_and(|at| at <= Instant::now() + AGAIN) {
+        let left = deadline.map_or(AGAIN, |at| at.saturating_duration_since(Instant::now()));
+        if !is_down || left.is_zero() {
             return Err(failure);
         }
         waits(&failure.message);
@@ -37,7 +38,7 @@ pub(crate) async fn connect(
         reminder.tell(true, || {
             format!("{}; tried {times} in {since}, and trying again", failure.message)
         });
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(AGAIN.min(left)).await;
     }
 }
 

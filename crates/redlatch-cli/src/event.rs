@@ -43,12 +43,13 @@ pub(crate) enum Event {
     Stopped { reason: String, then: Then },
     /// The command, or what was left of it, was killed.
     Killed { how: Killed },
-    /// These processes could not be stopped before the lock ended.
+    /// These processes could not be stopped before the lock ended; others, that `/proc` does
+    /// not show, if there are none.
     Survived { processes: Vec<Survivor> },
     /// The command is done, and `--at-least` keeps the lock.
     Lingering { left_ms: u64 },
-    /// A signal ended `--at-least` early.
-    CutShort { signal: &'static str, left_ms: u64 },
+    /// A signal ended `--at-least` early; one that killed us is not known.
+    CutShort { signal: Option<&'static str>, left_ms: u64 },
     /// A signal could not be forwarded to these processes, which run on.
     Unsignalled { signal: &'static str, processes: Vec<Survivor> },
     /// How the release went.
@@ -226,13 +227,14 @@ impl Event {
             // Another owner does the work, or the failure has no effect.
             Event::Failed { exit: Exit::Held | Exit::HeldAs(_) | Exit::Done, .. }
             | Event::Skipped { exit: Exit::Held | Exit::HeldAs(_), .. }
+            // Whoever sent the signal knows, but not what we were waiting for.
+            | Event::Failed { exit: Exit::Signal(_), .. }
+            | Event::Skipped { exit: Exit::Signal(_), .. }
             | Event::Awaited { .. }
             | Event::Listening { .. }
             | Event::Untraced { .. }
             | Event::Waiting { is_trouble: true, .. } => Level::Notice,
             Event::Renewed { .. } => Level::Event,
-            // Whoever sent the signal knows.
-            Event::Skipped { exit: Exit::Signal(_), .. } => Level::Detail,
             Event::Failed { .. }
             | Event::Skipped { .. }
             | Event::Lost { .. }
@@ -285,6 +287,11 @@ impl fmt::Display for Event {
                 Then::Over => f.write_str(reason),
             },
             Event::Killed { how } => write!(f, "{how}"),
+            Event::Survived { processes } if processes.is_empty() => f.write_str(
+                "the command has left processes that redlatch cannot see in /proc, and could not \
+                 stop in time; they may still be at work without the lock (mount /proc, without \
+                 hidepid)",
+            ),
             Event::Survived { processes } => {
                 let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
                 write!(
@@ -297,9 +304,10 @@ impl fmt::Display for Event {
                 write!(f, "the command is done; the lock is kept for another {}", time(left_ms))
             }
             Event::CutShort { signal, left_ms } => {
+                let who = signal.unwrap_or("redlatch was killed, which");
                 write!(
                     f,
-                    "{signal} cut --at-least short: the lock is released {} early",
+                    "{who} cut --at-least short: the lock is released {} early",
                     time(left_ms)
                 )
             }

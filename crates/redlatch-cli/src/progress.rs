@@ -9,7 +9,7 @@ use crate::{
     reminder::Reminder,
     say::Say,
 };
-use redlatch::{Health, LockState, Locks, NodeKey, Standing, Status};
+use redlatch::{Health, LockState, Locks, NodeKey, Standing, Status, observer::refusal};
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStrExt,
@@ -20,6 +20,8 @@ use std::{
 const FIRST: Duration = Duration::from_millis(400);
 /// The shortest pause between two looks at the nodes.
 const LEAST: Duration = Duration::from_millis(200);
+/// The longest: what goes wrong during a long wait should be told soon.
+const MOST: Duration = Duration::from_secs(5);
 
 /// Shows who holds the lock, how long we have waited since we began, and which nodes do not
 /// vote and why, until it is dropped. Calls `waits` with the reason when it is seen that
@@ -40,7 +42,7 @@ pub(crate) async fn show(
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             reminder.tell(obstacle.is_trouble, || obstacle.line(began.elapsed(), left));
         }
-        tokio::time::sleep(reminder.pause().max(LEAST)).await;
+        tokio::time::sleep(reminder.pause().clamp(LEAST, MOST)).await;
     }
 }
 
@@ -61,8 +63,8 @@ impl Obstacle {
     }
 }
 
-/// Looks for the first lock that is not free. If all are, nodes that answer may still
-/// refuse to grant one.
+/// Looks for the first lock that is not free. Whether or not one is, nodes that answer may
+/// refuse to grant it.
 async fn obstacle(locks: &Locks, names: &[OsString]) -> Option<Obstacle> {
     for name in names {
         if let Ok(status) = locks.status(name.as_bytes()).await
@@ -72,10 +74,12 @@ async fn obstacle(locks: &Locks, names: &[OsString]) -> Option<Obstacle> {
             let holds = |owner| around::holds(name, owner);
             let is_own = is_held && status.owner.as_ref().is_some_and(holds);
             let own = if is_own { OWN } else { "" };
+            let health = locks.health().await.ok();
+            let is_outage = health.as_ref().is_some_and(|health| !health.has_majority());
             return Some(Obstacle {
                 what: format!("{}{own}", held(&name.to_string_lossy(), &status)),
-                nodes: missing(&status),
-                is_trouble: is_own || matches!(status.state, LockState::Unclear(_)),
+                nodes: missing(&status, health.as_ref()),
+                is_trouble: is_own || is_outage || matches!(status.state, LockState::Unclear(_)),
             });
         }
     }
@@ -108,12 +112,22 @@ fn held(name: &str, status: &Status) -> String {
     format!("{name} is {who}")
 }
 
-/// Which nodes do not vote.
-fn missing(status: &Status) -> String {
-    let failed = || {
-        status.nodes.iter().filter_map(|node| match &node.key {
-            NodeKey::Failed(fault) => Some((node.node.to_string(), fault)),
+/// Which nodes do not vote: some let us read, and refuse to write.
+fn missing(status: &Status, health: Option<&Health>) -> String {
+    let refusal = |name: &str| {
+        let node = health?.nodes.iter().find(|node| *node.node == *name)?;
+        match &node.standing {
+            Standing::Failed(fault) => refusal(fault).map(|_| fault),
             _ => None,
+        }
+    };
+    let failed = || {
+        status.nodes.iter().filter_map(|node| {
+            let fault = match &node.key {
+                NodeKey::Failed(fault) => Some(fault),
+                _ => refusal(&node.node),
+            };
+            Some((node.node.to_string(), fault?))
         })
     };
     let told = |what: &str, nodes: String| {

@@ -14,12 +14,14 @@ pub(crate) struct Reminder {
     say: Say,
     since: Instant,
     next: Instant,
+    /// Whether there was trouble the last time.
+    was_trouble: bool,
 }
 
 impl Reminder {
     pub(crate) fn new(say: Say) -> Self {
         let since = Instant::now();
-        Reminder { say, since, next: since + FIRST }
+        Reminder { say, since, next: since + FIRST, was_trouble: false }
     }
 
     pub(crate) fn since(&self) -> Instant {
@@ -34,12 +36,15 @@ impl Reminder {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Says what we wait for, if a message is due. Trouble, such as an outage, is
-    /// always reported, the rest only with `-v` or `--json`.
+    /// Says what we wait for, if a message is due, or there is trouble that was not there
+    /// before. Trouble, such as an outage, is always reported, the rest only with `-v` or
+    /// `--json`.
     pub(crate) fn tell(&mut self, is_trouble: bool, words: impl FnOnce() -> String) {
+        let is_new = is_trouble && !self.was_trouble && self.since.elapsed() >= FIRST;
+        self.was_trouble = is_trouble;
         if self.say.has_progress() {
             self.say.progress(&words());
-        } else if Instant::now() >= self.next {
+        } else if is_new || Instant::now() >= self.next {
             self.next = Instant::now() + PAUSE;
             self.say.say(&Event::Waiting { message: words(), is_trouble });
         }

@@ -22,14 +22,16 @@ use crate::{
     exit::Exit,
     facts,
     failure::Failure,
+    look::is_down,
     plain::plain,
     say::{Event, Say, Then, millis},
     secrets::hide,
     settings::Settings,
 };
 use names::{named, shown};
+use nix::sys::signal::Signal;
 use record::{End, Outcome};
-use redlatch::{Lease, OwnerParts, Votes};
+use redlatch::{Lease, NodeVote, OwnerParts, Vote, Votes};
 use std::{
     ffi::OsString,
     fmt::Write as _,
@@ -55,7 +57,11 @@ pub(crate) struct Trace {
     began: Instant,
     /// It has to wait, and that is on record.
     is_waiting: bool,
+    /// What it waits for, or waited for last.
+    obstacle: Option<String>,
     granted: Option<Instant>,
+    /// When the lease ends, as far as we have heard.
+    good_until: Option<Instant>,
 }
 
 /// What an attempt is about.
@@ -112,7 +118,15 @@ impl About {
         if !task.is_on_nodes() {
             facts::begin(&record.names);
         }
-        Trace { place, record, began: Instant::now(), is_waiting: false, granted: None }
+        Trace {
+            place,
+            record,
+            began: Instant::now(),
+            is_waiting: false,
+            obstacle: None,
+            granted: None,
+            good_until: None,
+        }
     }
 }
 
@@ -149,7 +163,7 @@ impl Trace {
 
     /// The lock was taken.
     pub(crate) fn granted(&mut self, lease: &Lease) {
-        self.succeeded();
+        self.good_for(lease.ends_in());
         self.record.votes = Some(in_short(&lease.votes()));
         self.record.token = lease.fencing_token().map(redlatch::FencingToken::get);
         facts::granted(self.record.waited_ms, self.record.token);
@@ -164,8 +178,15 @@ impl Trace {
 
     /// The nodes voted on a renewal.
     pub(crate) fn renewed(&mut self, lease: &Lease) {
+        self.good_for(lease.ends_in());
         self.record.votes = Some(in_short(&lease.votes()));
         facts::voted(self.record.votes.clone());
+    }
+
+    /// The lock was taken, or renewed, and is ours for this long.
+    pub(crate) fn good_for(&mut self, time: Duration) {
+        self.succeeded();
+        self.good_until = Instant::now().checked_add(time);
     }
 
     /// The same attempt, on these nodes.
@@ -191,9 +212,12 @@ impl Trace {
         }
     }
 
-    /// The lock is lost from now on.
+    /// The lock is lost from now on; or since its lease ended, if nobody could see that,
+    /// because we were stopped.
     pub(crate) fn lost(&mut self) {
-        let after = self.granted.map(|since| millis(since.elapsed()));
+        let now = Instant::now();
+        let at = self.good_until.map_or(now, |end| end.min(now));
+        let after = self.granted.map(|since| millis(at.saturating_duration_since(since)));
         self.record.lost_ms = self.record.lost_ms.or(after);
     }
 
@@ -277,6 +301,7 @@ impl Trace {
     /// Leaves a trace of an attempt that has to wait, for this reason, once: its end may
     /// never be written.
     pub(crate) fn waits(&mut self, why: &str) {
+        self.obstacle = Some(why.into());
         if !self.is_waiting {
             self.is_waiting = true;
             // What came of it may have another reason.
@@ -284,6 +309,18 @@ impl Trace {
             waiting.note(why);
             self.write_aside(waiting.known());
         }
+    }
+
+    /// Says that a signal ended the wait, and what was waited for, if that is known.
+    pub(crate) fn interrupted(&self, signal: Signal) -> String {
+        let obstacle = self.obstacle.as_ref();
+        let what = obstacle.map_or(String::new(), |obstacle| format!(": {obstacle}"));
+        format!("{signal} ended the wait for the lock{what}")
+    }
+
+    /// Whether the attempt is known to wait.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting
     }
 
     /// Writes what came of the attempt, which is over. Waits for a slow disk, but not
@@ -359,10 +396,13 @@ fn end_of(exit: Exit) -> End {
 /// How many nodes voted which way: `granted 2, down 1`.
 pub(crate) fn in_short(votes: &Votes) -> String {
     let tally = votes.tally();
+    let is_silent = |node: &&NodeVote| matches!(&node.vote, Vote::Failed(fault) if is_down(fault));
+    let down = votes.iter().filter(is_silent).count();
     let kinds = [
         ("granted", tally.granted),
         ("refused", tally.refused),
-        ("down", tally.failed),
+        ("down", down),
+        ("error", tally.failed - down),
         ("out", tally.quarantined),
         ("not waited for", tally.pending),
     ];

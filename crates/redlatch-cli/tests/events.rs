@@ -337,3 +337,101 @@ fn a_node_that_is_mute_while_the_lock_is_renewed_is_told_once() {
     let words = format!("2 of 3 nodes vote; {}: ", servers[2].url());
     assert_eq!(told.matches(&words).count(), 1, "{told}");
 }
+
+#[test]
+fn a_call_that_is_refused_is_no_skipped_job_and_runs_no_hook() {
+    let (_servers, sandbox) = Sandbox::with_servers(3);
+    for (options, words) in [
+        ("--ttl 2m --max-ttl 1m", "raise --max-ttl"),
+        ("--ttl 1s --grace 1m", "--grace is too long"),
+        ("--node file:/nowhere/x.db", "/nowhere"),
+    ] {
+        let script = format!("redlatch run x --json {options} --on-skip-run '>hooked' -- true");
+
+        let ended = shell(&sandbox, &script).exits_with(125);
+
+        let told = events(&ended);
+        assert!(told.iter().all(|event| event["event"] != "skipped"), "{told:#?}");
+        let failed = event(&told, "failed");
+        assert!(failed["message"].as_str().unwrap().contains(words), "{told:#?}");
+        assert_eq!(failed["code"], 125);
+        assert!(!sandbox.path("hooked").exists(), "{options}");
+    }
+}
+
+#[test]
+fn nodes_that_are_no_majority_any_more_are_not_told_as_degraded() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::on(&servers);
+    let script = "exec redlatch run x --json --ttl 3s -- sh -c 'echo > up; sleep 100' 2> told";
+    let running = start(sandbox.shell(script));
+    eventually(PATIENCE, || sandbox.path("up").exists());
+
+    servers.freeze(&[0, 1, 2]);
+
+    running.end().exits_with(123);
+    let told = fs::read_to_string(sandbox.path("told")).unwrap();
+    assert!(told.contains(r#""event":"lost""#), "{told}");
+    assert!(!told.contains(r#""event":"degraded""#), "{told}");
+}
+
+#[test]
+fn a_node_that_answers_with_an_error_is_not_counted_as_down() {
+    let servers = Servers::start(1).unwrap();
+    let sandbox = Sandbox::on(&servers);
+    let hook = "echo $REDLATCH_VOTES > hooked";
+    let script = format!("redlatch run x --json --on-skip-run '{hook}' -- true");
+
+    for (is_full, votes) in [(true, "error 1"), (false, "down 1")] {
+        if is_full {
+            servers[0].run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+        } else {
+            servers.kill(&[0]);
+        }
+        let told = events(&shell(&sandbox, &script).exits_with(122));
+
+        assert_eq!(event(&told, "skipped")["votes"], votes);
+        assert_eq!(sandbox.read("hooked"), votes);
+        let log = shell(&sandbox, "redlatch log x --json --last 1").stdout;
+        let record: Value = serde_json::from_str(log.trim()).unwrap();
+        assert_eq!(record["votes"], votes);
+    }
+}
+
+#[test]
+fn what_a_hook_has_started_elsewhere_is_killed_with_it() {
+    let sandbox = Sandbox::embedded();
+    let hook = "setsid sleep 1000 > /dev/null 2>&1 & echo $! > apart; wait";
+    let script = format!(
+        "redlatch acquire x --quiet > handle; exec redlatch run x --hook-timeout 2s \
+         --on-skip-run '{hook}' -- true"
+    );
+
+    let ended = shell(&sandbox, &script).exits_with(121);
+
+    assert!(ended.stderr.contains("did not end within 2s and was killed"), "{}", ended.stderr);
+    let apart = sandbox.read_pid("apart");
+    let is_alive = support::is_alive(apart);
+    if is_alive {
+        send("KILL", apart);
+    }
+    assert!(!is_alive, "it is still there");
+}
+
+#[test]
+fn a_signal_that_kills_redlatch_while_it_keeps_the_lock_is_not_called_by_another_name() {
+    let sandbox = Sandbox::embedded();
+    let running = start(sandbox.shell("exec redlatch run x --json --at-least 10m -- true 2> told"));
+    let told = || fs::read_to_string(sandbox.path("told")).unwrap_or_default();
+    eventually(PATIENCE, || told().contains("lingering"));
+    let holder = child_of(running.pid());
+
+    running.signal("ALRM");
+
+    support::dies(holder);
+    let told: Vec<Value> = told().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(event(&told, "cut-short")["signal"].is_null(), "{told:#?}");
+    let log = shell(&sandbox, "redlatch log x").stdout;
+    assert!(log.contains("redlatch was killed, which cut --at-least short"), "{log}");
+    assert!(!log.contains("SIGKILL"), "{log}");
+}

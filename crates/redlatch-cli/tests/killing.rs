@@ -319,3 +319,36 @@ fn the_watchdog_ends_with_the_wrapper() {
         fs::remove_file(sandbox.path("up")).unwrap();
     }
 }
+
+#[test]
+fn what_cannot_be_seen_is_not_said_to_be_killed() {
+    // The embedded node needs /proc itself.
+    let (_server, sandbox) = Sandbox::with_servers(1);
+    let command = "setsid sleep 60 > /dev/null 2>&1 & echo $! > apart; wait";
+    let script = format!(
+        "mount -t tmpfs none /proc || {{ echo NO MOUNT; exit 0; }}
+         exec redlatch run x --ttl 2s --grace 200ms --max-hold 500ms -- sh -c '{command}'"
+    );
+    fs::write(sandbox.path("script"), script).unwrap();
+    let running = start(sandbox.shell("exec unshare -Urm sh script || echo NO MOUNT"));
+
+    let ended = running.end();
+
+    if ended.stdout.starts_with("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here: {}", ended.stderr);
+        return;
+    }
+    let apart = sandbox.read_pid("apart");
+    let outlived = is_alive(apart);
+    if outlived {
+        send("KILL", apart);
+    }
+    assert!(outlived, "nobody could see it: {ended:?}");
+    let ended = ended.exits_with(123);
+    assert!(
+        ended.stderr.contains("processes that redlatch cannot see in /proc"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ended.stderr.contains("was killed"), "{}", ended.stderr);
+}

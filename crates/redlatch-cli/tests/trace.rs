@@ -417,7 +417,7 @@ fn metrics(sandbox: &Sandbox) -> String {
 #[test]
 fn whoever_is_killed_while_it_keeps_the_lock_has_run_its_command() {
     for (victim, why, exit) in [
-        ("front", "; SIGKILL cut --at-least short", 137),
+        ("front", "; redlatch was killed, which cut --at-least short", 137),
         ("holder", "; the process that held the lock was killed when the command had ended", 125),
         ("nobody", "; SIGTERM cut --at-least short", 0),
     ] {
@@ -642,4 +642,30 @@ fn lines_of_the_log_that_cannot_be_read_are_counted() {
         assert_eq!(told.stdout.lines().count(), 1, "{told:?}");
         assert!(told.stderr.contains(": 2 lines cannot be read"), "{told:?}");
     }
+}
+
+#[test]
+fn the_time_for_which_redlatch_was_stopped_is_not_told_as_time_with_the_lock() {
+    let sandbox = Sandbox::embedded();
+    let script = "echo up > up; exec sleep 100";
+    let front = sandbox.run("x --ttl 1s --on-lost warn --on-lost-run >lost", script);
+    sandbox.read("up");
+    let all = with_descendants(front.pid());
+    for pid in &all {
+        send("STOP", *pid);
+    }
+    // The lease is over, and then some.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    for pid in all.iter().rev() {
+        send("CONT", *pid);
+    }
+    eventually(PATIENCE, || sandbox.path("lost").exists());
+    front.signal("TERM");
+
+    front.end().exits_with(123);
+
+    let (_, json) = last(&sandbox, "lost its lock after ");
+    let (lost, ran) = (json["lost_ms"].as_u64().unwrap(), json["ran_ms"].as_u64().unwrap());
+    assert!(ran >= 4000, "{json}");
+    assert!(lost <= ran - 2500, "{json}");
 }

@@ -4,7 +4,12 @@
 mod support;
 
 use redlatch_testbed::Server;
-use std::{fs, io::Write, net::TcpStream};
+use std::{
+    fs,
+    io::Write,
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 use support::{Ended, PATIENCE, Running, Sandbox, child_of, eventually, send, start};
 
 fn redlatch(sandbox: &Sandbox, args: &[&str]) -> Ended {
@@ -232,4 +237,75 @@ fn whoever_waits_for_nodes_that_deny_the_key_says_why() {
     assert!(reason.contains("NOPERM") || reason.contains("permission"), "{said}");
     server.run(&["ACL", "SETUSER", "ada", "~x"]);
     waiting.end().exits_with(0);
+}
+
+#[test]
+fn whoever_waits_for_a_holder_is_told_at_once_that_the_nodes_refuse_writes() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let _holder = sandbox.hold("x --owner ada --log off");
+    let waiting = start(sandbox.shell("exec redlatch run x --wait 1m -v -- true 2> said"));
+    let said = || fs::read_to_string(sandbox.path("said")).unwrap_or_default();
+    eventually(PATIENCE, || said().contains("x is held by ada; waited "));
+
+    for server in servers.iter() {
+        server.run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    }
+
+    // Long before the next reminder, after 30 s.
+    let why = "refuses writes: its memory is full (maxmemory); give it more memory";
+    eventually(PATIENCE, || said().contains(why));
+    waiting.signal("TERM");
+    waiting.end().exits_with(143);
+}
+
+#[test]
+fn a_signal_that_ends_a_wait_does_not_hide_what_was_waited_for() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    let holder = sandbox.hold("x --owner ada --log off");
+    let waits = |task: &str| {
+        let waiting = start(sandbox.shell(&format!("exec redlatch {task}")));
+        let log = || redlatch(&sandbox, &["log", "x", "--last", "1"]).stdout;
+        eventually(PATIENCE, || log().contains(" is waiting for the lock since "));
+        waiting.signal("TERM");
+        (waiting.end().exits_with(143).stderr, log())
+    };
+
+    for task in ["run x --wait 1m -- true", "acquire x --wait 1m"] {
+        let (said, log) = waits(task);
+
+        for words in [said, log] {
+            let told = words.contains("SIGTERM ended the wait for the lock: x is held by ada");
+            assert!(told, "{task}: {words}");
+        }
+    }
+    drop(holder);
+    servers.kill(&[0, 1]);
+    for task in ["run x --wait 1m -- true", "acquire x --wait 1m"] {
+        let (said, log) = waits(task);
+
+        for words in [said, log] {
+            assert!(
+                words.contains("SIGTERM ended the wait for the lock: 2 of 3 nodes do not"),
+                "{task}: {words}"
+            );
+        }
+    }
+}
+
+#[test]
+fn whoever_waits_for_nodes_that_are_dead_waits_for_all_of_its_time() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    servers.kill(&[0, 1, 2]);
+
+    for task in ["run x --wait 1100ms -- true", "acquire x --wait 1100ms"] {
+        let began = Instant::now();
+        start(sandbox.shell(&format!("exec redlatch {task}"))).end().exits_with(122);
+
+        assert!(began.elapsed() >= Duration::from_millis(1100), "{task}: {:?}", began.elapsed());
+    }
+    let log = redlatch(&sandbox, &["log", "x", "--json"]).stdout;
+    for line in log.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(record["waited_ms"].as_u64() >= Some(1100), "{line}");
+    }
 }

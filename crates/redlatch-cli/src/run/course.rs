@@ -179,7 +179,8 @@ impl Cause {
     }
 }
 
-/// What the caller sees if the front is dead: nobody but SIGKILL can end it.
+/// What the caller sees if the front is dead. Nobody tells us by which signal; mostly it is
+/// this one.
 pub(super) const FRONT_DIED: Exit = Exit::Signal(Signal::SIGKILL as i32);
 
 /// The signals that ask a command to end.

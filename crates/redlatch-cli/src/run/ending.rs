@@ -41,7 +41,7 @@ pub(super) async fn linger(
             }
         },
         signal = told_to_end(line) => {
-            let name = signal.unwrap_or(Signal::SIGKILL).as_str();
+            let name = signal.map(Signal::as_str);
             plan.tell(&Event::CutShort { signal: name, left_ms: millis(left()) });
             if signal.is_some() { exit } else { FRONT_DIED }
         }

@@ -11,7 +11,9 @@ use nix::{
 };
 use rustix::{
     io::Errno,
-    process::{PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal, wait},
+    process::{
+        PidfdFlags, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, wait, waitid,
+    },
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -261,14 +263,27 @@ pub(super) fn out_of_reach(group: Pid) -> Vec<Survivor> {
     of_group.filter(refuses).filter_map(Relative::describe).collect()
 }
 
-/// The descendants that are still alive.
+/// The descendants that are still alive, as far as `/proc` shows them.
 pub(super) fn survivors() -> Vec<Survivor> {
     relatives().into_iter().filter_map(Relative::describe).collect()
 }
 
+/// Whether a descendant is alive, even one that `/proc` does not show: it is our child, or
+/// will be when its parent has ended.
+pub(super) fn has_survivors() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !relatives().is_empty() || matches!(waitid(WaitId::All, options), Ok(None))
+}
+
+/// Whether `/proc` shows processes at all.
+pub(super) fn can_look() -> bool {
+    Relative::look(Pid::this()).is_some()
+}
+
 /// Kills and reaps every descendant, again and again until none is left that we can
-/// kill: one may have been starting another. Returns the survivors.
-pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
+/// kill: one may have been starting another. Returns the survivors, if there are any; none
+/// of them is listed if `/proc` does not show them.
+pub(super) fn kill_all(cage: Option<&Cage>) -> Option<Vec<Survivor>> {
     let since = Instant::now();
     loop {
         // First: to look at thousands of dead takes longer than to reap them.
@@ -276,10 +291,10 @@ pub(super) fn kill_all(cage: Option<&Cage>) -> Vec<Survivor> {
         kill_quickly(Pid::this(), cage, &[]);
         let refuse = Family::below(Pid::this(), &[]).kill();
         if bury() {
-            return Vec::new();
+            return None;
         }
         if refuse && cage.is_none() || since.elapsed() > PATIENCE {
-            return survivors();
+            return Some(survivors());
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -319,6 +334,14 @@ pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
         seen_none = if left.members.is_empty() { seen_none + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Kills a child that leads a process group, and everything below it. Stops it first: what
+/// it has started in other groups would lose its parent with it, and not be found.
+pub(super) fn kill_tree(leader: Pid) {
+    let _ = killpg(leader, Signal::SIGSTOP);
+    kill_below(leader, None, &[]);
+    let _ = killpg(leader, Signal::SIGKILL);
 }
 
 /// Reaps exited children, as many as there are in a moment. Returns whether no child is

@@ -155,7 +155,7 @@ impl Front<'_> {
         let exit = loop {
             match self.wait() {
                 Ok(Some(News::GoodUntil(time))) => {
-                    self.plan.trace.borrow_mut().succeeded();
+                    self.plan.trace.borrow_mut().good_for(time.left());
                     self.stage = Stage::Runs;
                     self.good_until = Some(time);
                     self.is_late = false;
@@ -341,19 +341,19 @@ impl Front<'_> {
         let watchdog: Vec<Pid> = self.watchdog.iter().map(Watchdog::pid).collect();
         family::kill_below(Pid::this(), cage.as_ref(), &watchdog);
         self.dismiss();
-        let processes = family::kill_all(cage.as_ref());
+        let left = family::kill_all(cage.as_ref());
         if let Some(terminal) = Terminal::open(Pid::this()) {
             terminal.take_back_from_the_dead();
         }
         let lost = match (late, why) {
             // The lease ended while nobody looked.
-            (Some((words, fate)), _) if processes.is_empty() => Some((words + &fate, Then::Over)),
+            (Some((words, fate)), _) if left.is_none() => Some((words + &fate, Then::Over)),
             (Some((words, _)), _) => Some((words, Then::Over)),
             (None, why) => why.map(|why| (why.to_owned(), Then::Killed)),
         };
         if let Some((reason, then)) = lost {
             self.plan.tell(&Event::Lost { reason, then });
-            if !processes.is_empty() {
+            if let Some(processes) = left {
                 self.plan.tell(&Event::Survived { processes });
             }
             return Exit::Lost;
@@ -370,10 +370,10 @@ impl Front<'_> {
                 Exit::Failed,
             )
         };
-        if processes.is_empty() {
+        let Some(processes) = left else {
             self.plan.tell(&Event::failed(format!("{words}{fate}"), exit));
             return exit;
-        }
+        };
         self.plan.tell(&Event::failed(words, Exit::Lost));
         self.plan.tell(&Event::Survived { processes });
         Exit::Lost
@@ -397,7 +397,9 @@ fn too_late(time: Duration) -> (String, String) {
         show(time)
     );
     let alive: Vec<String> = family::survivors().iter().map(ToString::to_string).collect();
-    let fate = if alive.is_empty() {
+    let fate = if !family::can_look() {
+        "; whether anything of the command was left cannot be seen, because /proc is hidden".into()
+    } else if alive.is_empty() {
         "; nothing of the command is left".into()
     } else {
         format!("; still alive without the lock, and killed only now: {}", alive.join(", "))

@@ -51,6 +51,10 @@ impl Health {
         let answered = asked.await;
         self.0 = None;
         let Ok(Ok(health)) = answered else { return };
+        // Without a majority, the lock is about to be lost: that is told by itself.
+        if !health.has_majority() {
+            return;
+        }
         let out = health.nodes.iter().filter(|node| node.standing != Standing::Admitted);
         let out = out.map(|node| node.node.to_string()).collect();
         if plan.missing.borrow_mut().are_new_at_a_look(out) {
@@ -107,8 +111,9 @@ impl Renewals {
         plan.trace.borrow_mut().renewed(lease);
         plan.tell(&Event::Renewed { usable_ms: millis(lease.remaining()) });
         let votes = lease.votes();
-        let names = missing(&votes).map(|node| node.node.to_string()).collect();
-        if plan.missing.borrow_mut().are_new_at_a_renewal(names) {
+        let names: Vec<String> = missing(&votes).map(|node| node.node.to_string()).collect();
+        let is_degraded = names.len() <= (votes.tally().nodes - 1) / 2;
+        if is_degraded && plan.missing.borrow_mut().are_new_at_a_renewal(names) {
             let which = missing(&votes).map(|node| format!("{}: {}", node.label(), node.vote));
             let which: Vec<_> = which.collect();
             let nodes = votes.tally().nodes;

@@ -125,7 +125,9 @@ async fn hold(
         Err(NoLock::Failed(failure)) => {
             let failure = failure.with_options(plan.settings.typed());
             plan.trace.borrow_mut().voted(&failure);
-            plan.tell(&Event::skipped(&failure.message, failure.exit));
+            // What is wrong with the call itself will be wrong the next time, too.
+            let tell = if failure.exit == Exit::Failed { Event::failed } else { Event::skipped };
+            plan.tell(&tell(&failure.message, failure.exit));
             return failure.exit;
         }
         Err(NoLock::FrontDied) => {
@@ -138,7 +140,8 @@ async fn hold(
                 line.tell(News::Interrupted { lent: false });
             }
             let exit = Exit::Signal(signal as i32);
-            plan.tell(&Event::skipped(format!("{signal} ended the wait for the lock"), exit));
+            let words = plan.trace.borrow().interrupted(signal);
+            plan.tell(&Event::skipped(words, exit));
             return exit;
         }
     };
@@ -348,6 +351,7 @@ async fn watch(
                     watch.kill_at = Some(Instant::now() + KILL_AGAIN);
                 }
                 Act::GiveUp => {
+                    events.extend(children.look());
                     if Job::has_survivors() {
                         line.tell(News::GoodUntil(BootTime::now().after(PATIENCE + AT_WORK)));
                         watch.kill_the_rest(&job);
@@ -427,10 +431,10 @@ fn good_until(plan: &Plan, lease: &Lease, at_least: Duration) -> News {
 impl<'a> Supervision<'a> {
     /// Kills what has survived the lease so far, and says what still does.
     fn kill_the_rest(&mut self, job: &Job) {
-        let processes = job.kill_patiently();
+        let left = job.kill_patiently();
         self.killed = Some(Killed::Late);
-        self.survived = !processes.is_empty();
-        if self.survived {
+        self.survived = left.is_some();
+        if let Some(processes) = left {
             self.plan.tell(&Event::Survived { processes });
         }
     }

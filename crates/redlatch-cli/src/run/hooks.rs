@@ -10,6 +10,7 @@
 
 use super::{
     Plan,
+    family::kill_tree,
     signals::{Original, ends_waiting},
 };
 use crate::{
@@ -20,10 +21,7 @@ use crate::{
 };
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::{
-        signal::{Signal, killpg},
-        signalfd::SignalFd,
-    },
+    sys::{signal::Signal, signalfd::SignalFd},
     unistd::Pid,
 };
 use serde::{Deserialize, Serialize};
@@ -168,7 +166,7 @@ impl Hook {
             let is_told = was_told
                 || matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..)) && is_end(signals);
             if is_told || self.since.elapsed() >= limit {
-                let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGKILL);
+                kill_tree(Pid::from_raw(self.child.id().cast_signed()));
                 let _ = self.child.wait();
                 let limit = humantime::format_duration(limit);
                 return Some(if is_told {

@@ -112,12 +112,12 @@ impl Job {
 
     /// Whether there are processes that [`kill`](Self::kill) has not stopped so far.
     pub(super) fn has_survivors() -> bool {
-        !family::survivors().is_empty()
+        family::has_survivors()
     }
 
     /// Kills and reaps until nothing is left, or there is no point in continuing. Returns
-    /// what is still alive then.
-    pub(super) fn kill_patiently(&self) -> Vec<Survivor> {
+    /// what is still alive then, if anything is, as far as it can be seen.
+    pub(super) fn kill_patiently(&self) -> Option<Vec<Survivor>> {
         family::kill_all(self.cage.as_ref())
     }
 
