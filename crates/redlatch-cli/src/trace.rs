@@ -183,10 +183,13 @@ impl Trace {
         facts::voted(self.record.votes.clone());
     }
 
-    /// The lock was taken, or renewed, and is ours for this long.
+    /// The lock was taken, or renewed, and is ours for this long. If it is over, we heard
+    /// too late, and it ended when we heard last.
     pub(crate) fn good_for(&mut self, time: Duration) {
         self.succeeded();
-        self.good_until = Instant::now().checked_add(time);
+        if !time.is_zero() {
+            self.good_until = Instant::now().checked_add(time);
+        }
     }
 
     /// The same attempt, on these nodes.

@@ -102,9 +102,11 @@ impl Renewals {
 
     /// Called every so often: reports a renewal since the last time.
     pub(super) fn look(&mut self, plan: &Plan, lease: &Lease) {
-        let ends = Instant::now() + lease.ends_in();
-        // Clocks are read twice, so the same end differs a little.
-        if ends <= self.ends + plan.settings.ttl() / 20 {
+        let left = lease.ends_in();
+        let ends = Instant::now() + left;
+        // Clocks are read twice, so the same end differs a little. A lease that is over ends
+        // now, whenever that is.
+        if left.is_zero() || ends <= self.ends + plan.settings.ttl() / 20 {
             return;
         }
         self.ends = ends;
