@@ -179,7 +179,7 @@ pub(crate) async fn release(
 }
 
 /// A minority of the nodes may still have had it.
-const LEFTOVERS: &str = "; what a node still had of it is released, and no other lock";
+const LEFTOVERS: &str = "; if a node still had it, it was removed there; no other lock was touched";
 
 /// Too few nodes answered to know whether the lock is released.
 fn unknown(votes: &Votes, ttl: Duration) -> Failure {

@@ -131,7 +131,7 @@ impl fmt::Display for Killed {
                 "the command ended, but processes that it had started did not, and were killed"
             }
             Killed::Late => {
-                "the command, or what it had started, could not be stopped in time, and was killed late"
+                "the command, or something it had started, was killed only after the lock had ended"
             }
         })
     }
@@ -271,8 +271,11 @@ impl fmt::Display for Event {
                 )
             }
             Event::Taken { owner, usable_ms } => {
-                let names = facts::names().join(", ");
-                write!(f, "{names} taken by {owner}, renewed within {}", time(usable_ms))
+                let (names, time) = (facts::names().join(", "), time(usable_ms));
+                write!(
+                    f,
+                    "{names} locked by {owner}, for {time}, and renewed while the command runs"
+                )
             }
             Event::Renewed { usable_ms } => {
                 write!(f, "the lock is renewed, for {}", time(usable_ms))
@@ -296,7 +299,8 @@ impl fmt::Display for Event {
                 let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "could not be stopped in time, and may still be at work without the lock: {}",
+                    "these processes could not be stopped in time, and may still be at work without the \
+                     lock: {}",
                     processes.join(", ")
                 )
             }

@@ -68,7 +68,11 @@ impl Failure {
             let waited = began.elapsed();
             let _ = match waited.saturating_add(AGAIN) < wait {
                 true if waited < SOME => {
-                    write!(self.message, "; did not wait: {} would not help", show(wait))
+                    write!(
+                        self.message,
+                        "; did not wait for {}, which would not have helped",
+                        show(wait)
+                    )
                 }
                 true => write!(
                     self.message,
@@ -391,8 +395,8 @@ fn too_few(votes: &Votes, to_go: Option<Duration>) -> Failure {
         ),
         (
             mistaken,
-            "answers at an address that should lead to another",
-            "answer at addresses that should lead to others",
+            "is reached at an address that should lead to another node",
+            "are reached at addresses that should lead to other nodes",
             "",
         ),
         (

@@ -140,12 +140,12 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
     let (removed, other, nodes) = (on(Removal::Removed), on(Removal::Other), forced.len());
     let strange = on(Removal::NoLock);
     let mut words = match (removed, other, on(Removal::Free)) {
-        (0, 0, 0) => format!("{name} was taken away on no node"),
+        (0, 0, 0) => format!("{name} was not taken away on any node"),
         (0, 0, free) if free == nodes => format!("{name} was free"),
         (0, 0, free) => format!("{name} was free on {free} of {nodes} nodes"),
         (0, other, _) => format!(
-            "{name} has been taken anew since it was shown, by {}, and stays on {other} of {nodes} \
-             nodes; nothing was released",
+            "{name} was taken again after it was shown, by {}, and is left alone on {other} of \
+             {nodes} nodes; nothing was released",
             whose(Removal::Other)
         ),
         (removed, ..) => format!(
@@ -173,7 +173,11 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
         .collect();
     if !failed.is_empty() {
         let count = failed.len();
-        let _ = write!(words, "; not known on {count} of {nodes} nodes: {}", failed.join("; "));
+        let _ = write!(
+            words,
+            "; the outcome is not known on {count} of {nodes} nodes: {}",
+            failed.join("; ")
+        );
     }
     let exit = match strange {
         _ if nodes - failed.len() <= nodes / 2 => Exit::TooFewNodes,
@@ -197,7 +201,7 @@ fn print_forced(forced: &[Forced]) -> io::Result<()> {
                 "removed": node.outcome == Ok(Removal::Removed),
                 "reason": match &node.outcome {
                     Ok(Removal::NoLock) => Some("the key is no lock".into()),
-                    Ok(Removal::Other) => Some("it has been taken anew since it was shown".into()),
+                    Ok(Removal::Other) => Some("it was taken again after it was shown".into()),
                     outcome => outcome.as_ref().err().map(ToString::to_string),
                 },
             })

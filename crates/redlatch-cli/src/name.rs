@@ -45,7 +45,10 @@ pub(crate) fn typed(name: OsString, is_id: bool) -> Result<OsString, Failure> {
     }
     let decoded = name.to_str().and_then(percent::decode).map(OsString::from_vec);
     decoded.ok_or_else(|| {
-        let words = format!("{} is no id: --id takes those of --json", shown(name.as_bytes()));
+        let words = format!(
+            "{} is not an id; --id takes what --json shows as `id`",
+            shown(name.as_bytes())
+        );
         Failure::new(Exit::Failed, words)
     })
 }

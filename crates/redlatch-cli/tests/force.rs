@@ -48,7 +48,7 @@ fn a_lock_that_changes_hands_while_somebody_is_asked_stays() {
 
             terminal.press("y\n");
 
-            terminal.shows(&format!("x has been taken anew since it was shown, by {next}"));
+            terminal.shows(&format!("x was taken again after it was shown, by {next}"));
             terminal.shows(&format!("stays on {nodes} of {nodes} nodes; nothing was released"));
             terminal.shows("status 121");
             redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
@@ -98,7 +98,7 @@ fn the_page_releases_the_very_grant_that_it_showed() {
     let refused = release(&before);
 
     assert_eq!(refused.status, 409, "{refused:?}");
-    assert!(refused.body.contains("taken anew since it was shown, by ada"), "{refused:?}");
+    assert!(refused.body.contains("taken again after it was shown, by ada"), "{refused:?}");
     assert!(!sandbox.is_free("x"));
     eventually(PATIENCE, || shown() != before);
     assert_eq!(release(&shown()).status, 200);

@@ -67,7 +67,7 @@ fn what_json_calls_a_lock_is_what_other_commands_find_it_by() {
     }
     assert_eq!(redlatch(&sandbox, &["ls", "--json"]).exits_with(0).stdout, "");
     let refused = redlatch(&sandbox, &["status", "--id", "100%"]).exits_with(125);
-    assert!(refused.stderr.contains("100% is no id"), "{refused:?}");
+    assert!(refused.stderr.contains("100% is not an id"), "{refused:?}");
 }
 
 /// Whoever names a lock, an owner or a command may not fake what an operator reads.

@@ -430,7 +430,7 @@ fn what_a_client_without_the_guard_is_told_to_paste_turns_it_on() {
 fn who_did_not_wait_is_not_told_to_have_given_up_after_the_wait() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
-    let words = "; did not wait: 10s would not help";
+    let words = "; did not wait for 10s, which would not have helped";
 
     for command in
         [&["run", "x", "--wait", "10s", "--", "true"][..], &["acquire", "x", "--wait", "10s"]]

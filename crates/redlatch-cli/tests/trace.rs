@@ -418,7 +418,7 @@ fn metrics(sandbox: &Sandbox) -> String {
 fn whoever_is_killed_while_it_keeps_the_lock_has_run_its_command() {
     for (victim, why, exit) in [
         ("front", "; redlatch was killed, which cut --at-least short", 137),
-        ("holder", "; the process that held the lock was killed when the command had ended", 125),
+        ("holder", "; the process that held the lock was killed after the command had ended", 125),
         ("nobody", "; SIGTERM cut --at-least short", 0),
     ] {
         let sandbox = Sandbox::embedded();

@@ -247,7 +247,7 @@ fn whoever_waits_for_a_holder_is_told_at_once_that_the_nodes_refuse_writes() {
     let said = || fs::read_to_string(sandbox.path("said")).unwrap_or_default();
     eventually(PATIENCE, || said().contains("x is held by ada; waited "));
 
-    for server in servers.iter() {
+    for server in &servers {
         server.run(&["CONFIG", "SET", "maxmemory", "1mb"]);
     }
 

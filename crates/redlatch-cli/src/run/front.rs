@@ -359,8 +359,8 @@ impl Front<'_> {
             return Exit::Lost;
         }
         let (words, fate, exit) = if self.stage == Stage::HasRun {
-            let words = "the process that held the lock was killed when the command had ended";
-            (words, "; the lock ends by itself", Exit::Failed)
+            let words = "the process that held the lock was killed after the command had ended";
+            (words, "; the lock expires by itself", Exit::Failed)
         } else if had_lock {
             ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
         } else {

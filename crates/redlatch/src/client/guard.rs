@@ -131,7 +131,7 @@ fn ran_out(votes: Option<&Votes>) -> String {
         Some(votes) => {
             format!("no majority of the nodes extended the lease in time: {votes}")
         }
-        None => "nothing tried to extend the lease in time".into(),
+        None => "nobody tried to extend the lease in time".into(),
     }
 }
 
