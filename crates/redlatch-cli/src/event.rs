@@ -274,7 +274,7 @@ impl fmt::Display for Event {
                 let (names, time) = (facts::names().join(", "), time(usable_ms));
                 write!(
                     f,
-                    "{names} locked by {owner}, for {time}, and renewed while the command runs"
+                    "{names} taken by {owner}: held for another {time}, and renewed while the command runs"
                 )
             }
             Event::Renewed { usable_ms } => {
