@@ -49,7 +49,8 @@ fn a_lock_that_changes_hands_while_somebody_is_asked_stays() {
             terminal.press("y\n");
 
             terminal.shows(&format!("x was taken again after it was shown, by {next}"));
-            terminal.shows(&format!("stays on {nodes} of {nodes} nodes; nothing was released"));
+            terminal
+                .shows(&format!("is left alone on {nodes} of {nodes} nodes; nothing was released"));
             terminal.shows("status 121");
             redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
         }

@@ -136,7 +136,7 @@ fn whoever_waits_for_nodes_without_the_guard_waits_for_nothing() {
 
     let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
 
-    says(&waited.stderr, "the restart guard is off, so every node votes as soon as it answers");
+    says(&waited.stderr, "the restart guard is off, so every node may vote as soon as it answers");
     says(&waited.stdout, "admitted");
 }
 
@@ -387,6 +387,9 @@ fn a_node_that_cannot_save_is_read_all_the_same() {
     assert_eq!((&status["state"], &status["owner"]), (&json!("held"), &json!("ada")), "{status}");
     assert_eq!(status["nodes"][1]["state"], "held", "{status}");
     says(&shown, "refuses writes: it cannot save its data to disk; make room");
+    let waited = redlatch(&sandbox, &["run", "x", "--wait", "2s", "--", "true"]).exits_with(122);
+    says(&waited.stderr, "x is held by ada; waited ");
+    says(&waited.stderr, "refuses writes: it cannot save its data to disk; make room");
     assert_eq!(json_of(&listed)["owner"], "ada", "{listed}");
 }
 

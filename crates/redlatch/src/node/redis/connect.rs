@@ -9,7 +9,7 @@ use super::{
     observe,
     resp::{LARGEST, Progress, Value, write_command},
     scripts::{self, Script},
-    translate::text_of,
+    translate::{is_pong, text_of},
 };
 use crate::driver::both;
 use redlatch_core::{Fault, Identity, link::CONNECT_TIMEOUT};
@@ -491,15 +491,6 @@ fn expected(value: &Value<'_>, is_so: bool) -> Result<(), Fault> {
         return Ok(());
     }
     Err(refusal(value).unwrap_or_else(|| unfit("its answers are not those of a Redis server")))
-}
-
-/// Whether a server is there. One that cannot save says so even to a `PING`: it refuses
-/// writes, and what it has can be read.
-fn is_pong(value: &Value<'_>) -> bool {
-    match value {
-        Value::Error(text) => text.starts_with(b"MISCONF"),
-        value => *value == Value::Status(b"PONG"),
-    }
 }
 
 fn is_no_script(value: &Value<'_>) -> bool {

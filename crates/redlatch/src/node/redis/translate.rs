@@ -188,6 +188,9 @@ pub(super) fn read(
     identity: &Identity,
     may_evict: bool,
 ) -> Reply {
+    if *command == Command::Identify && is_pong(value) {
+        return Reply::Identity(identity.clone());
+    }
     if let Value::Error(text) = value {
         return Reply::failed(Fault::Refused(text_of(text)));
     }
@@ -243,7 +246,6 @@ pub(super) fn read(
             let keys: Option<Box<[KeyState]>> = found.iter().map(held).collect();
             return keys.map_or_else(|| unexpected(value), Reply::Keys);
         }
-        (Command::Identify, Value::Status(b"PONG")) => return Reply::Identity(identity.clone()),
         (Command::Line { .. }, Value::Array(parts)) => {
             return observe::line(parts).map_or_else(|| unexpected(value), Reply::Line);
         }
@@ -263,6 +265,15 @@ pub(super) fn read(
         _ => return unexpected(value),
     };
     Reply::Vote(vote)
+}
+
+/// Whether a server is there. One that cannot save says so even to a `PING`: it refuses
+/// writes, and what it has can be read.
+pub(super) fn is_pong(value: &Value<'_>) -> bool {
+    match value {
+        Value::Error(text) => text.starts_with(b"MISCONF"),
+        value => *value == Value::Status(b"PONG"),
+    }
 }
 
 fn count(value: &Value<'_>) -> Option<usize> {
