@@ -39,10 +39,9 @@ pub(crate) async fn acquire(
     let waits = |why: &str| work.trace.waits(why);
     let connected = connect(&settings, say, deadline, waits).await;
     let locks = work.rest.insert(connected.map_err(in_vain)?);
-    let request = locks
-        .lock_all(args.names.iter().map(|name| name.as_bytes()))
-        .no_renewal()
-        .wait(settings.wait());
+    let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+    let request =
+        locks.lock_all(args.names.iter().map(|name| name.as_bytes())).no_renewal().wait(left);
     let watching = progress::show(say, locks, &args.names, began, deadline, |why| {
         work.trace.waits(why);
     });

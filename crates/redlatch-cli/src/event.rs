@@ -131,7 +131,7 @@ impl fmt::Display for Killed {
                 "the command ended, but processes that it had started did not, and were killed"
             }
             Killed::Late => {
-                "the command, or something it had started, was killed only after the lock had ended"
+                "the command, or something it had started, was killed, but did not die in time"
             }
         })
     }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use redlatch_testbed::Server;
+use redlatch_testbed::{Server, Servers};
 use std::{
     fs,
     io::Write,
@@ -307,5 +307,26 @@ fn whoever_waits_for_nodes_that_are_dead_waits_for_all_of_its_time() {
     for line in log.lines() {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(record["waited_ms"].as_u64() >= Some(1100), "{line}");
+    }
+}
+
+#[test]
+fn the_time_that_nodes_were_dead_is_part_of_the_wait() {
+    for task in ["run x --wait 3s -- true", "acquire x --wait 3s"] {
+        let servers = Servers::start_with(1, &Server::options().appendonly()).unwrap();
+        let sandbox = Sandbox::on(&servers);
+        let handle = redlatch(&sandbox, &["acquire", "x", "--log", "off"]).stdout;
+        servers.kill(&[0]);
+        let began = Instant::now();
+        let waiter = start(sandbox.shell(&format!("exec redlatch {task}")));
+        eventually(PATIENCE, || began.elapsed() > Duration::from_secs(2));
+
+        // It is there again, and so is the lock: until a second after the wait.
+        servers.restart(&[0]);
+        eventually(PATIENCE, || began.elapsed() > Duration::from_secs(4));
+        redlatch(&sandbox, &["release", handle.trim(), "--log", "off"]);
+
+        let ended = waiter.end();
+        assert!(!ended.status.success(), "{task}: it waited on: {ended:?}");
     }
 }

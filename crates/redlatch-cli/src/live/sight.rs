@@ -67,8 +67,8 @@ impl Looker {
         let standings = self.observer.standings_of(&reports);
         let causes = standings.iter().filter_map(|node| Some(node.quarantine()?.cause.clone()));
         let causes: Vec<Cause> = causes.collect();
-        let fast = reports.iter().filter(|node| node.round_trip < self.node_timeout).count();
-        let too_slow = one_less(fast > reports.len() / 2);
+        let is_fast = |node: &&Examined| node.facts.is_ok() && node.round_trip < self.node_timeout;
+        let too_slow = one_less(reports.iter().filter(is_fast).count() > reports.len() / 2);
         let nodes = reports.iter().zip(standings).enumerate();
         let nodes = nodes.map(|(position, (node, standing))| {
             let (node, found) = self.node(position, node, standing, (&listing, &causes, too_slow));

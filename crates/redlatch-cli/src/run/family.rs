@@ -272,7 +272,7 @@ pub(super) fn survivors() -> Vec<Survivor> {
 /// will be when its parent has ended.
 pub(super) fn has_survivors() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !relatives().is_empty() || matches!(waitid(WaitId::All, options), Ok(None))
+    !survivors().is_empty() || matches!(waitid(WaitId::All, options), Ok(None))
 }
 
 /// Whether `/proc` shows processes at all.

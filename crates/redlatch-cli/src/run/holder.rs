@@ -26,6 +26,7 @@ use crate::{
     background::{let_go, nothing, undo},
     cli::OnLost,
     exit::Exit,
+    failure::Failure,
     runtime,
     say::{Event, Killed, Then, millis},
 };
@@ -140,8 +141,9 @@ async fn hold(
                 line.tell(News::Interrupted { lent: false });
             }
             let exit = Exit::Signal(signal as i32);
-            let words = plan.trace.borrow().interrupted(signal);
-            plan.tell(&Event::skipped(words, exit));
+            let failure = Failure::new(exit, plan.trace.borrow().interrupted(signal));
+            let failure = failure.with_options(plan.settings.typed());
+            plan.tell(&Event::skipped(&failure.message, exit));
             return exit;
         }
     };
