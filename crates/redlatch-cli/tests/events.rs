@@ -384,7 +384,7 @@ fn a_node_that_answers_with_an_error_is_not_counted_as_down() {
 
     for (is_full, votes) in [(true, "error 1"), (false, "down 1")] {
         if is_full {
-            servers[0].run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+            servers[0].run(&["CONFIG", "SET", "maxmemory", "1"]);
         } else {
             servers.kill(&[0]);
         }

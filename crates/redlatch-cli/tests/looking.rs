@@ -402,7 +402,7 @@ fn whoever_waits_for_nodes_that_refuse_writes_is_not_told_that_all_of_them_vote(
             redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
         }
         redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
-        servers[0].run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+        servers[0].run(&["CONFIG", "SET", "maxmemory", "1"]);
         stop_saving(&servers[1]);
         servers[2].run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
 

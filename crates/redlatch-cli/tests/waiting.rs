@@ -248,7 +248,7 @@ fn whoever_waits_for_a_holder_is_told_at_once_that_the_nodes_refuse_writes() {
     eventually(PATIENCE, || said().contains("x is held by ada; waited "));
 
     for server in &servers {
-        server.run(&["CONFIG", "SET", "maxmemory", "1mb"]);
+        server.run(&["CONFIG", "SET", "maxmemory", "1"]);
     }
 
     // Long before the next reminder, after 30 s.
