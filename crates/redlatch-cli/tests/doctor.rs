@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
     time::Duration,
 };
-use support::{PATIENCE, Running, Sandbox, eventually, redlatch, says};
+use support::{PATIENCE, Running, Sandbox, eventually, redlatch, says, start};
 
 #[test]
 fn tls_on_one_side_only_is_recognised() {

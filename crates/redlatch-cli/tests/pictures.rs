@@ -9,7 +9,7 @@ mod support;
 
 use redlatch_testbed::Servers;
 use std::fs;
-use support::{Sandbox, browser::Browser, http::serve, kill_all, redlatch, start, tmux::Tmux};
+use support::{Sandbox, binary, browser::Browser, http::serve, kill_all, start, tmux::Tmux};
 
 const PAGE: (u32, u32) = (1100, 770);
 /// In columns and rows, and in pixels.
@@ -34,7 +34,7 @@ fn top_and_the_page_show_a_lock_taken_waited_for_and_lost_and_a_node_going_out()
     start(sandbox.redlatch(["admit", "--all", "--yes"])).end().exits_with(0);
     let (_web, port) = serve(&sandbox, &["web", "--every", "200ms"]);
     let page = Browser::open(&format!("http://127.0.0.1:{port}/"), PAGE, false);
-    let script = format!("{} top --every 200ms", redlatch().display());
+    let script = format!("{} top --every 200ms", binary().display());
     let top = Tmux::open(&sandbox, SCREEN, &script);
     page.shows("h1", "All is well");
     top.shows(&["OK", "votes 3 of 3", "no locks"]);

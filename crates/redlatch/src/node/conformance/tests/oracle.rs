@@ -151,6 +151,16 @@ fn timeless(mut reply: Reply) -> String {
     format!("{reply:?}")
 }
 
+/// The kinds of commands in one turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kinds {
+    All,
+    /// What a client has ready by the hundred: votes and releases of single names.
+    Everyday,
+    /// Of those, what plain Redlock needs: what may be sent without a script.
+    Plain,
+}
+
 struct Draw {
     dice: Dice,
     begin: u64,
@@ -159,11 +169,7 @@ struct Draw {
     lines: bool,
     /// Makes names different from those before.
     chapter: usize,
-    /// Only commands that a client has ready by the hundred: votes and releases of
-    /// single names.
-    everyday: bool,
-    /// Of those, only what plain Redlock needs, and so what may be sent without a script.
-    plain: bool,
+    kinds: Kinds,
     /// By which agreement, and whether with the restart guard.
     agreed: usize,
     guarded: bool,
@@ -188,8 +194,7 @@ impl Draw {
             agreements,
             lines,
             chapter: 0,
-            everyday: false,
-            plain: false,
+            kinds: Kinds::All,
             agreed: 0,
             guarded: false,
             commands: 1,
@@ -201,10 +206,15 @@ impl Draw {
     /// What is sent at once: one command, a few, or more than go into one call.
     fn turn(&mut self) -> Vec<Command> {
         self.commands = self.dice.pick(&[1, 1, 5, 20, 90]);
-        self.everyday = self.dice.percent(60);
-        self.plain = self.everyday && self.dice.percent(40);
+        self.kinds = self.dice.pick(&[
+            Kinds::All,
+            Kinds::All,
+            Kinds::Everyday,
+            Kinds::Everyday,
+            Kinds::Plain,
+        ]);
         self.agreed = usize::from(self.dice.percent(20));
-        self.guarded = !self.plain && self.dice.percent(70);
+        self.guarded = self.kinds != Kinds::Plain && self.dice.percent(70);
         self.proposed = None;
         let together = self.number();
         self.proposed = self.dice.percent(50).then_some(together);
@@ -212,14 +222,17 @@ impl Draw {
     }
 
     fn command(&mut self) -> Command {
-        if !self.everyday {
+        if self.kinds == Kinds::All {
             self.agreed = usize::from(self.dice.percent(20));
             self.guarded = self.dice.percent(70);
         }
         let single = [&["a"][..], &["b"], &["c"], &["d"], &["e"], &["f"], &["g"]];
         let several = [&["a"][..], &["b"], &["a", "b"], &["c", "a"]];
-        let names: &[&str] =
-            if self.everyday { self.dice.pick(&single) } else { self.dice.pick(&several) };
+        let names: &[&str] = if self.kinds == Kinds::All {
+            self.dice.pick(&several)
+        } else {
+            self.dice.pick(&single)
+        };
         let names = names.iter().map(|name| format!("{name}{}", self.chapter));
         let resources = Resources::new(names).unwrap();
         let ticket = self.ticket();
@@ -228,19 +241,17 @@ impl Draw {
         let ttl = self.dice.pick(&[1, 1, 2, 3]) * HOUR;
         let micros = self.number();
         let number = FencingToken::new(micros);
-        let fence = number.filter(|_| !self.plain && self.dice.percent(50));
+        let fence = number.filter(|_| self.kinds != Kinds::Plain && self.dice.percent(50));
         let agreement = &self.agreements[self.agreed];
         let by = agreement.fingerprint();
         let fingerprint = self.guarded.then_some(by);
         let plain = [0, 1, 2, 3, 4, 5, 8, 9, 10];
         let everyday = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 13];
-        let all = self.dice.below(20);
-        let kind = match (self.plain, self.everyday) {
-            (true, _) => self.dice.pick(&plain),
-            (false, true) => self.dice.pick(&everyday),
-            (false, false) => all,
-        };
-        match kind {
+        match match self.kinds {
+            Kinds::All => self.dice.below(20),
+            Kinds::Everyday => self.dice.pick(&everyday),
+            Kinds::Plain => self.dice.pick(&plain),
+        } {
             0..5 => {
                 let fence = fence.map(|_| Proposal::new(micros, HOUR));
                 let known = self.dice.percent(50);
