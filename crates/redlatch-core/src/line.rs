@@ -25,6 +25,9 @@ pub const LINE_LIFE: Duration = Duration::from_secs(30);
 /// How long a ticket counts after its client last asked for the lock: three times as
 /// long as the longest pause between two looks. So the dead drop out of line.
 pub const TICKET_LIFE: Duration = Duration::from_secs(30);
+/// How long a ticket counts after a release that its client did not hear of, unless it
+/// asks again: whoever lost its connection is back by then, and keeps its place.
+pub const UNHEARD_LIFE: Duration = Duration::from_secs(5);
 /// A key lives up to a millisecond longer than it says, and timers tick in them.
 const EXPIRY: Duration = Duration::from_millis(2);
 /// How often whoever is first in line looks at the nodes, in case a wake is lost.
@@ -271,6 +274,17 @@ pub struct LineState {
     pub count: usize,
 }
 
+/// Whether the client of a ticket hears that it is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hears {
+    /// It does.
+    Yes,
+    /// Nobody listens for it, though it asked not long ago: its connection may have broken.
+    NotNow,
+    /// Its ticket does not count any more.
+    Nevermore,
+}
+
 /// The line for one key on one node, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Line(Vec<Ticket>);
@@ -322,6 +336,27 @@ impl Line {
     /// Takes the first ticket out of the line.
     pub fn take_first(&mut self) -> Option<Ticket> {
         if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
+    }
+
+    /// Takes out the first ticket whose client hears that it is served. Those ahead of it
+    /// that no longer count are dropped; those that do not hear stay where they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of `hears`.
+    pub fn take_first_who_hears<E>(
+        &mut self,
+        mut hears: impl FnMut(Ticket) -> Result<Hears, E>,
+    ) -> Result<Option<Ticket>, E> {
+        let mut at = 0;
+        while let Some(ticket) = self.0.get(at).copied() {
+            match hears(ticket)? {
+                Hears::Yes => return Ok(Some(self.0.remove(at))),
+                Hears::NotNow => at += 1,
+                Hears::Nevermore => drop(self.0.remove(at)),
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the tickets, the first in line first.
@@ -408,6 +443,26 @@ mod tests {
         assert_eq!(line.take_first(), Some(ticket(10, 1)));
         assert_eq!(line.take_first(), Some(ticket(30, 3)));
         assert_eq!(line.take_first(), None);
+    }
+
+    #[test]
+    fn whoever_does_not_hear_keeps_its_place_and_whoever_is_gone_does_not() {
+        let (gone, deaf, next, last) = (ticket(1, 1), ticket(2, 2), ticket(3, 3), ticket(4, 4));
+        let mut line: Line = [gone, deaf, next, last].into_iter().collect();
+        let hears = |ticket: Ticket| {
+            Ok::<_, core::convert::Infallible>(match ticket.waiter.client() {
+                1 => Hears::Nevermore,
+                2 => Hears::NotNow,
+                _ => Hears::Yes,
+            })
+        };
+
+        assert_eq!(line.take_first_who_hears(hears), Ok(Some(next)));
+        assert_eq!(line.tickets(), [deaf, last]);
+        assert_eq!(line.take_first_who_hears(hears), Ok(Some(last)));
+        assert_eq!(line.take_first_who_hears(hears), Ok(None));
+
+        assert_eq!(line.tickets(), [deaf]);
     }
 
     #[test]

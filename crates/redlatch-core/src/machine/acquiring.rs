@@ -287,6 +287,28 @@ impl Acquiring {
         Next::Same
     }
 
+    /// A node can no longer wake us. Asks again soon, so that it can: it knows our ticket,
+    /// and connections often break together.
+    pub(super) fn deaf<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        node: usize,
+        world: &mut World<E>,
+    ) -> Next {
+        match &mut self.state {
+            State::Pausing { until, .. } => *until = now.after(GRACE).min(*until),
+            State::Taking(taking)
+                if matches!(taking.attempt.ballot().vote(node), Vote::Held(_)) =>
+            {
+                self.ask(id, NodeSet::one(node), world);
+            }
+            // About to be asked, or asked and not answered.
+            State::Queueing { .. } | State::Taking(_) | State::Behind => {}
+        }
+        Next::Same
+    }
+
     /// Starts an attempt, or waits for a turn: until `wait_until`, and for at least
     /// one node timeout.
     fn queue<E: Entropy>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {

@@ -227,6 +227,11 @@ impl Lines {
         Some((line.holder, line.head.as_ref().map(|head| head.id)))
     }
 
+    /// Returns who speaks to the nodes, of each line.
+    pub(super) fn heads(&self) -> Vec<OpId> {
+        self.all.values().filter_map(|line| Some(line.head.as_ref()?.id)).collect()
+    }
+
     /// Returns the next caller that something has happened to.
     pub(super) fn news(&mut self) -> Option<(OpId, News)> {
         self.news.pop()

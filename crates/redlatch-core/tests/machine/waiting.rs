@@ -5,6 +5,7 @@ use core::time::Duration;
 use redlatch_core::{
     AcquireError, Command, Input, Reply, Resources, Tag, Ticket, Wake,
     line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK, TICKET_LIFE},
+    pace::FEWEST,
 };
 use std::collections::BTreeMap;
 
@@ -555,6 +556,71 @@ fn a_wake_that_overtakes_the_answer_to_the_take_is_not_lost() {
     world.all_lines(Mode::Open);
 
     assert!(has_it(&world, waiter));
+}
+
+fn is_deaf(world: &mut World, client: usize, nodes: impl IntoIterator<Item = usize>) {
+    for node in nodes {
+        world.hand_in(client, Input::Reply { node, tag: Tag::WAKE, reply: Reply::Deaf });
+    }
+}
+
+fn takes(world: &World, client: usize) -> usize {
+    let takes = |(_, _, command): &&(_, _, Command)| matches!(command, Command::Take { .. });
+    world.clients[client].sent.iter().filter(takes).count()
+}
+
+/// The connections break as the lock is released, and the wakes are lost with them.
+#[test]
+fn whoever_can_no_longer_be_woken_asks_again_at_once() {
+    let (mut world, holder) = held(2, 5);
+    let waiter = world.wait_for(1, LONG);
+    world.deaf = true;
+    world.release(holder);
+    assert!(!has_it(&world, waiter));
+
+    is_deaf(&mut world, 1, 0..5);
+    world.pass(3 * MS);
+
+    assert!(has_it(&world, waiter));
+    assert_eq!(takes(&world, 1), 10, "it asked once for all five");
+}
+
+/// It has refused already, and would pass us over.
+#[test]
+fn a_node_that_is_deaf_while_others_are_asked_is_asked_again() {
+    let (mut world, _holder) = held(2, 3);
+    let _waiter = world.wait_for(1, LONG);
+    (1..3).for_each(|node| world.line_of(1, node, Mode::Held));
+    is_deaf(&mut world, 1, [2]);
+    world.pass(3 * MS);
+    assert_eq!(takes(&world, 1), 6);
+
+    is_deaf(&mut world, 1, [0, 1]);
+
+    assert_eq!(takes(&world, 1), 7, "the other has not answered yet");
+}
+
+#[test]
+fn however_many_lines_are_deaf_nodes_are_asked_no_faster_than_they_answer() {
+    const LINES: usize = 500;
+    let mut world = World::with(2, 3);
+    let names: Vec<_> = (0..LINES).map(|number| number.to_string()).collect();
+    for client in [0, 1] {
+        for name in &names {
+            world.wait_for_one_of(client, Resources::new([name]).unwrap(), LONG);
+        }
+    }
+    let before = takes(&world, 1);
+    assert_eq!(before, 3 * LINES);
+    (0..3).for_each(|node| world.line_of(1, node, Mode::Held));
+
+    is_deaf(&mut world, 1, 0..3);
+    world.pass(3 * MS);
+    let at_once = takes(&world, 1) - before;
+    (0..3).for_each(|node| world.line_of(1, node, Mode::Open));
+
+    assert_eq!(at_once, 3 * FEWEST);
+    assert_eq!(takes(&world, 1) - before, 3 * LINES, "and each is asked once");
 }
 
 /// Each came with a ticket of its own, and the second leads the line.
