@@ -13,7 +13,10 @@
 //! not a vote: with any of them lost, repeated or given to anyone, exclusion and
 //! fencing hold. A line that is wrong costs time.
 
-use crate::{quorum::Ballot, resource::Resource};
+use crate::{
+    quorum::{Ballot, Holder},
+    resource::Resource,
+};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
@@ -38,6 +41,11 @@ pub const LONGEST_LOOK: Duration = Duration::from_secs(10);
 const PLACES: u32 = 8;
 /// The default of [`InLine::poll_max`].
 pub const DEFAULT_POLL_MAX: Duration = Duration::from_millis(250);
+/// How often a client that passes a lock on among its own callers leaves it free for a
+/// moment: other libraries do not stand in line, and would never have a turn.
+pub const OPEN_EVERY: Duration = Duration::from_secs(1);
+/// For how long. Whoever asks more often than that has its turn.
+pub const OPEN_FOR: Duration = Duration::from_millis(10);
 /// The default of [`InLine::local_batch`].
 pub const DEFAULT_LOCAL_BATCH: u32 = 4;
 /// The shortest reservation: a busy machine needs a while to run a process.
@@ -166,7 +174,7 @@ pub struct InLine {
     /// When it arrived, by the client's wall clock, in microseconds since 1970.
     pub arrived: u64,
     /// Other libraries tell nobody when they release a lock: if one of them holds it,
-    /// whoever is first in line looks this often.
+    /// whoever is first in line looks this often, and more often if it changes hands.
     pub poll_max: Duration,
     /// A client passes the lock on among its own callers this many times in a row;
     /// then an earlier caller of another client has its turn.
@@ -197,7 +205,7 @@ impl InLine {
         if ahead > 0 {
             return Some((LOOK + LOOK / PLACES * u32::from(ahead)).min(LONGEST_LOOK));
         }
-        let is_foreign = holders().any(|holder| holder.owner.is_none() && !holder.reserved);
+        let is_foreign = foreign(ballot).next().is_some();
         let usual = if is_foreign { self.poll_max.min(LOOK) } else { LOOK };
         // When enough keys have expired for a majority, if nobody extends them.
         let mut lives: Vec<_> = holders().filter_map(|holder| holder.remaining).collect();
@@ -207,6 +215,20 @@ impl InLine {
         let free = lives.get(missing).map_or(usual, |left| *left + EXPIRY);
         Some(free.min(usual))
     }
+}
+
+/// Returns how long the lock of another library lives on, if one of them holds it and
+/// nobody is ahead of us in line.
+#[must_use]
+pub fn stranger_leaves_in(ballot: &Ballot) -> Option<Duration> {
+    let lives = foreign(ballot).filter(|holder| holder.ahead == Some(0));
+    lives.map(|holder| holder.remaining.unwrap_or(Duration::MAX)).max()
+}
+
+/// Returns what nodes say on which another library holds the lock.
+fn foreign(ballot: &Ballot) -> impl Iterator<Item = &Holder> {
+    let holders = ballot.casts().iter().filter_map(|cast| cast.vote.holder());
+    holders.filter(|holder| holder.owner.is_none() && !holder.reserved)
 }
 
 /// What a take does about the line.

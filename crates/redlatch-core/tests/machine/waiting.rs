@@ -4,7 +4,7 @@ use crate::support::{Cut, Lock, MS, Mode, TTL, World, renewed, resource};
 use core::time::Duration;
 use redlatch_core::{
     AcquireError, Command, Input, Reply, Resources, Tag, Ticket, Wake,
-    line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK, TICKET_LIFE},
+    line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK, OPEN_EVERY, OPEN_FOR, TICKET_LIFE},
     pace::FEWEST,
 };
 use std::collections::BTreeMap;
@@ -269,17 +269,62 @@ fn when_a_holder_dies_the_first_in_line_is_there_on_time() {
 #[test]
 fn only_the_first_in_line_looks_at_the_nodes_often() {
     let mut world = World::with(2, 3);
-    for node in 0..3 {
-        world.occupy(node);
-    }
+    world.pauses_of(255);
+    world.occupy_all(0..3);
     let _waiters = arrive(&mut world, [0, 1]);
+    world.pass(2 * DEFAULT_POLL_MAX); // it looks more often at first
     let before = [0, 1].map(|client| world.clients[client].sent.len());
 
     world.pass(2000 * MS);
 
     let sent = [0, 1].map(|client| world.clients[client].sent.len() - before[client]);
     let looks = 2000 / usize::try_from(DEFAULT_POLL_MAX.as_millis()).unwrap();
-    assert_eq!(sent, [looks * 4, 4], "a take per node, and an undo where it was not waited for");
+    assert_eq!(sent, [looks * 4, 2 * 4], "a take per node, and an undo where it was not waited for");
+}
+
+/// Whoever holds it for a millisecond at a time leaves it free for as short a while.
+#[test]
+fn beside_another_library_the_first_in_line_looks_often_while_the_lock_changes_hands() {
+    let mut world = World::with(2, 3);
+    world.occupy_all(0..3);
+    let _waiters = arrive(&mut world, [0, 1]);
+    let before = [0, 1].map(|client| takes(&world, client) / 3);
+
+    for _ in 0..200 {
+        world.pass(MS);
+        world.occupy_all(0..3);
+    }
+    let looks = [0, 1].map(|client| takes(&world, client) / 3 - before[client]);
+    world.pass(2000 * MS);
+    let rest = takes(&world, 0) / 3 - before[0] - looks[0];
+
+    assert!(looks[0] > 50, "{looks:?} looks in 200 ms");
+    assert_eq!(looks[1], 0);
+    assert!(rest < 40, "{rest} looks in 2 s, though it did not change hands");
+}
+
+/// Other libraries do not stand in line, and would never have a turn.
+#[test]
+fn a_client_whose_own_callers_always_wait_leaves_the_lock_free_for_a_moment_now_and_then() {
+    let (mut world, mut holder) = held(1, 3);
+    let mut next = arrive(&mut world, [0])[0];
+    let mut free = Vec::new();
+
+    for _ in 0..2500 {
+        world.release(holder);
+        if !has_it(&world, next) {
+            free.push(world.now);
+            assert!((0..3).all(|node| world.value(node).is_none()), "free for anybody");
+            world.pass(OPEN_FOR);
+        }
+        assert!(has_it(&world, next));
+        holder = next;
+        next = arrive(&mut world, [0])[0];
+    }
+
+    let apart: Vec<_> = free.windows(2).map(|two| two[1].since(two[0])).collect();
+    assert_eq!(free.len(), 2, "{free:?}");
+    assert!(apart.iter().all(|apart| (OPEN_EVERY..2 * OPEN_EVERY).contains(apart)), "{apart:?}");
 }
 
 #[test]
@@ -525,7 +570,7 @@ fn a_lock_with_a_node_that_was_restarted_meanwhile_leaves_no_ticket() {
     world.pass(LONG - 100 * MS);
     let now = world.now;
     world.nodes[2].restart(now);
-    world.pass(101 * MS);
+    world.pass(103 * MS);
     assert!(has_it(&world, waiter));
     assert_eq!(world.nodes[2].contents.lines.len(), 1, "it is in line");
 
