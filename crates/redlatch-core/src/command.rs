@@ -203,6 +203,9 @@ pub enum Reply {
     Ledger(Box<Ledger>),
     /// To nothing ([`Tag::WAKE`](crate::Tag::WAKE)): a key is reserved for us.
     Woken(Wake),
+    /// To nothing, like a wake: the connection over which the node would have woken us is
+    /// gone. It passes us over until it is asked again.
+    Deaf,
 }
 
 impl Reply {

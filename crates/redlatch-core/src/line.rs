@@ -13,7 +13,10 @@
 //! not a vote: with any of them lost, repeated or given to anyone, exclusion and
 //! fencing hold. A line that is wrong costs time.
 
-use crate::{resource::Resource, vote::Ballot};
+use crate::{
+    resource::Resource,
+    vote::{Ballot, Holder},
+};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
@@ -25,6 +28,9 @@ pub const LINE_LIFE: Duration = Duration::from_secs(30);
 /// How long a ticket counts after its client last asked for the lock: three times as
 /// long as the longest pause between two looks. So the dead drop out of line.
 pub const TICKET_LIFE: Duration = Duration::from_secs(30);
+/// How long a ticket counts after a release that its client did not hear of, unless it
+/// asks again: whoever lost its connection is back by then, and keeps its place.
+pub const UNHEARD_LIFE: Duration = Duration::from_secs(5);
 /// A key lives up to a millisecond longer than it says, and timers tick in them.
 const EXPIRY: Duration = Duration::from_millis(2);
 /// How often whoever is first in line looks at the nodes, in case a wake is lost.
@@ -35,6 +41,11 @@ pub const LONGEST_LOOK: Duration = Duration::from_secs(10);
 const PLACES: u32 = 8;
 /// The default of [`InLine::poll_max`].
 pub const DEFAULT_POLL_MAX: Duration = Duration::from_millis(250);
+/// How often a client that passes a lock on among its own callers leaves it free for a
+/// moment: other libraries do not stand in line, and would never have a turn.
+pub const OPEN_EVERY: Duration = Duration::from_secs(1);
+/// For how long. Whoever asks more often than that has its turn.
+pub const OPEN_FOR: Duration = Duration::from_millis(10);
 /// The default of [`InLine::local_batch`].
 pub const DEFAULT_LOCAL_BATCH: u32 = 4;
 /// The shortest reservation: a busy machine needs a while to run a process.
@@ -163,7 +174,7 @@ pub struct InLine {
     /// When it arrived, by the client's wall clock, in microseconds since 1970.
     pub arrived: u64,
     /// Other libraries tell nobody when they release a lock: if one of them holds it,
-    /// whoever is first in line looks this often.
+    /// whoever is first in line looks this often, and more often if it changes hands.
     pub poll_max: Duration,
     /// A client passes the lock on among its own callers this many times in a row;
     /// then an earlier caller of another client has its turn.
@@ -194,7 +205,7 @@ impl InLine {
         if ahead > 0 {
             return Some((LOOK + LOOK / PLACES * u32::from(ahead)).min(LONGEST_LOOK));
         }
-        let is_foreign = holders().any(|holder| holder.owner.is_none() && !holder.reserved);
+        let is_foreign = foreign(ballot).next().is_some();
         let usual = if is_foreign { self.poll_max.min(LOOK) } else { LOOK };
         // When enough keys have expired for a majority, if nobody extends them.
         let mut lives: Vec<_> = holders().filter_map(|holder| holder.remaining).collect();
@@ -204,6 +215,20 @@ impl InLine {
         let free = lives.get(missing).map_or(usual, |left| *left + EXPIRY);
         Some(free.min(usual))
     }
+}
+
+/// Returns how long the lock of another library lives on, if one of them holds it and
+/// nobody is ahead of us in line.
+#[must_use]
+pub fn stranger_leaves_in(ballot: &Ballot) -> Option<Duration> {
+    let lives = foreign(ballot).filter(|holder| holder.ahead == Some(0));
+    lives.map(|holder| holder.remaining.unwrap_or(Duration::MAX)).max()
+}
+
+/// Returns what nodes say on which another library holds the lock.
+fn foreign(ballot: &Ballot) -> impl Iterator<Item = &Holder> {
+    let holders = ballot.casts().iter().filter_map(|cast| cast.vote.holder());
+    holders.filter(|holder| holder.owner.is_none() && !holder.reserved)
 }
 
 /// What a take does about the line.
@@ -271,6 +296,17 @@ pub struct LineState {
     pub count: usize,
 }
 
+/// Whether the client of a ticket hears that it is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hears {
+    /// It does.
+    Yes,
+    /// Nobody listens for it, though it asked not long ago: its connection may have broken.
+    NotNow,
+    /// Its ticket does not count any more.
+    Nevermore,
+}
+
 /// The line for one key on one node, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Line(Vec<Ticket>);
@@ -322,6 +358,27 @@ impl Line {
     /// Takes the first ticket out of the line.
     pub fn take_first(&mut self) -> Option<Ticket> {
         if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
+    }
+
+    /// Takes out the first ticket whose client hears that it is served. Those ahead of it
+    /// that no longer count are dropped; those that do not hear stay where they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of `hears`.
+    pub fn take_first_who_hears<E>(
+        &mut self,
+        mut hears: impl FnMut(Ticket) -> Result<Hears, E>,
+    ) -> Result<Option<Ticket>, E> {
+        let mut at = 0;
+        while let Some(ticket) = self.0.get(at).copied() {
+            match hears(ticket)? {
+                Hears::Yes => return Ok(Some(self.0.remove(at))),
+                Hears::NotNow => at += 1,
+                Hears::Nevermore => drop(self.0.remove(at)),
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the tickets, the first in line first.
@@ -408,6 +465,26 @@ mod tests {
         assert_eq!(line.take_first(), Some(ticket(10, 1)));
         assert_eq!(line.take_first(), Some(ticket(30, 3)));
         assert_eq!(line.take_first(), None);
+    }
+
+    #[test]
+    fn whoever_does_not_hear_keeps_its_place_and_whoever_is_gone_does_not() {
+        let (gone, deaf, next, last) = (ticket(1, 1), ticket(2, 2), ticket(3, 3), ticket(4, 4));
+        let mut line: Line = [gone, deaf, next, last].into_iter().collect();
+        let hears = |ticket: Ticket| {
+            Ok::<_, core::convert::Infallible>(match ticket.waiter.client() {
+                1 => Hears::Nevermore,
+                2 => Hears::NotNow,
+                _ => Hears::Yes,
+            })
+        };
+
+        assert_eq!(line.take_first_who_hears(hears), Ok(Some(next)));
+        assert_eq!(line.tickets(), [deaf, last]);
+        assert_eq!(line.take_first_who_hears(hears), Ok(Some(last)));
+        assert_eq!(line.take_first_who_hears(hears), Ok(None));
+
+        assert_eq!(line.tickets(), [deaf]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::{
     extend,
     line::{Then, Wake},
     moment::{Moment, Now},
+    mutant::{self, Mutant},
     quarantine::Quarantine,
     release,
     resource::Resources,
@@ -143,6 +144,7 @@ impl<E: Entropy> Machine<E> {
             Input::Survey(id, command, timeout) => self.survey(now, id, &command, timeout),
             Input::Admit(id, vouch) => self.admit(time, id, &vouch),
             Input::Reply { node, reply: Reply::Woken(wake), .. } => self.woken(now, node, &wake),
+            Input::Reply { node, reply: Reply::Deaf, .. } => self.deaf(now, node),
             Input::Reply { node, tag, mut reply } => {
                 if let Reply::Vote(Vote::Quarantined(quarantine)) = &mut reply {
                     self.quarantined(time, node, quarantine);
@@ -398,6 +400,19 @@ impl<E: Entropy> Machine<E> {
             then: Some(Then::Leave(wake.ticket)),
         };
         self.world.send(node, Tag::WAKE, command);
+    }
+
+    /// A node can no longer wake us: whoever speaks for a line asks again.
+    fn deaf(&mut self, now: Moment, node: usize) {
+        if mutant::on(Mutant::DeafAndPatient) {
+            return;
+        }
+        for head in self.world.lines.heads() {
+            self.step(head, |id, op, world| match op {
+                Op::Acquiring(op) => op.deaf(now, id, node, world),
+                _ => Next::Same,
+            });
+        }
     }
 
     /// Returns the request that waits under this number without being in line yet.

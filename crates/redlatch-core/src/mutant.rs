@@ -71,6 +71,8 @@ pub enum Mutant {
     LeavesOnce,
     /// A lock that is handed to another process leaves its ticket in line.
     TicketForgotten,
+    /// Whoever waits in line and can no longer be woken waits for its timer.
+    DeafAndPatient,
     /// Of a client's own callers the last is served first.
     ServesTheYoungest,
 }

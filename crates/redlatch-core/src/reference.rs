@@ -17,8 +17,8 @@ use crate::{
     glob,
     ledger::Ledger,
     line::{
-        LINE_LIFE, Line, LineState, MOST_TOLD, Place, TICKET_LIFE, Then, Ticket, Waiter, Waiting,
-        Wake,
+        Hears, LINE_LIFE, Line, LineState, MOST_TOLD, Place, TICKET_LIFE, Then, Ticket,
+        UNHEARD_LIFE, Waiter, Waiting, Wake,
     },
     moment::Moment,
     quarantine::Quarantine,
@@ -78,8 +78,8 @@ pub struct ReferenceNode<T = Moment> {
     pub contents: Contents<T>,
     /// The clients to wake. The driver of the node wakes them, and clears the list.
     pub wakes: Vec<Wake>,
-    /// The clients that can be woken: tickets of others are passed over. `None` if
-    /// everybody can.
+    /// The clients that can be woken: tickets of others are passed over, and count for
+    /// no longer than [`UNHEARD_LIFE`] then. `None` if everybody can.
     pub listening: Option<BTreeSet<u64>>,
     /// Who waits, and until when its ticket counts. `None` if tickets stay for as long
     /// as their line, and nobody will ask whose they are: for a world in which no time
@@ -495,16 +495,34 @@ impl<T: Deadline> ReferenceNode<T> {
     /// Reserves a key for the next in line whose client listens, and wakes it; or
     /// deletes the key.
     fn serve_next(&mut self, now: T, name: &Resource) {
-        while let Some(ticket) = self.line(now, name).take_first() {
-            let counts = self.counts(now, ticket.waiter);
-            let owner = self.forget(ticket.waiter).and_then(|known| known.owner);
-            if counts && self.can_wake(ticket.waiter.client()) {
-                self.reserve(now, name, ticket, owner.as_deref());
-                self.wakes.push(Wake { resource: name.clone(), ticket });
-                return;
-            }
+        let mut line = core::mem::take(self.line(now, name));
+        let Ok(first) =
+            line.take_first_who_hears(|ticket| Ok::<_, Infallible>(self.hears(now, ticket)));
+        *self.line(now, name) = line;
+        let Some(ticket) = first else {
+            self.contents.keys.remove(name);
+            return;
+        };
+        let owner = self.forget(ticket.waiter).and_then(|known| known.owner);
+        self.reserve(now, name, ticket, owner.as_deref());
+        self.wakes.push(Wake { resource: name.clone(), ticket });
+    }
+
+    /// Returns whether the client of a ticket hears that it is served.
+    fn hears(&mut self, now: T, ticket: Ticket) -> Hears {
+        if !self.counts(now, ticket.waiter) {
+            self.forget(ticket.waiter);
+            return Hears::Nevermore;
         }
-        self.contents.keys.remove(name);
+        if self.can_wake(ticket.waiter.client()) {
+            return Hears::Yes;
+        }
+        if let Some(known) = self.waiters.as_mut().and_then(|all| all.get_mut(&ticket.waiter))
+            && known.dies.left(now) > UNHEARD_LIFE
+        {
+            known.dies = now.after(UNHEARD_LIFE);
+        }
+        Hears::NotNow
     }
 
     fn can_wake(&self, client: u64) -> bool {

@@ -171,6 +171,8 @@ pub trait Link: Send {
     /// that have arrived, in the order in which the commands ran. Registers the waker for further progress.
     ///
     /// Wakes are appended too, as [`Woken`](redlatch_core::Reply::Woken) with
-    /// [`Tag::WAKE`], whether or not a command is under way.
+    /// [`Tag::WAKE`], whether or not a command is under way. So is
+    /// [`Deaf`](redlatch_core::Reply::Deaf), behind the replies that fail with their
+    /// connection, when the node can no longer wake the client until it is asked again.
     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>);
 }

@@ -4,6 +4,7 @@
 mod support;
 
 use redlatch::{LockError, Locks, RestartGuard};
+use redlatch_core::line::LARGEST_SKEW;
 use std::sync::{Arc, Mutex};
 use support::{Fleet, LIMIT, MS, NAME, in_time, soon};
 
@@ -56,6 +57,66 @@ async fn clients_are_served_in_the_order_of_their_arrival() {
 
         assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3, 4]);
         soon("nothing is left", || fleet.keys().iter().all(|key| key == "redlatch:node")).await;
+    }
+}
+
+/// Who listens on a server: the ids of its connections.
+fn listening(fleet: &Fleet, node: usize) -> Vec<String> {
+    let list = fleet.servers[node].run(&["CLIENT", "LIST", "TYPE", "pubsub"]).text();
+    let ids = |line: &str| Some(line.strip_prefix("id=")?.split(' ').next()?.to_owned());
+    list.unwrap_or_default().lines().filter_map(ids).collect()
+}
+
+/// The first in line is cut off from all servers as the lock is released, when it has waited
+/// for so long that they would not believe it any more. Others hold the lock until it
+/// listens again, so that it is overtaken by one of them at most.
+#[tokio::test]
+async fn whoever_is_cut_off_as_the_lock_is_released_keeps_its_place() {
+    for nodes in [1, 3] {
+        let fleet = Fleet::of(nodes);
+        let holder = guarded(&fleet).await;
+        let guard = holder.lock(NAME).fair(false).await.unwrap();
+        let served = Arc::<Mutex<Vec<usize>>>::default();
+        let clients = 5;
+        let (mut tasks, mut first) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        for number in 0..clients {
+            let locks = guarded(&fleet).await;
+            all.push(locks.clone());
+            let served = Arc::clone(&served);
+            let request = locks.lock(NAME);
+            let before = tickets(&fleet, nodes - 1);
+            tasks.push(tokio::spawn(async move {
+                let guard = request.await.unwrap();
+                served.lock().unwrap().push(number);
+                guard
+            }));
+            soon("it is in line", || tickets(&fleet, nodes - 1) > before).await;
+            if number == 0 {
+                first = (0..nodes).map(|node| listening(&fleet, node)).collect();
+            }
+        }
+        tokio::time::sleep(LARGEST_SKEW + LARGEST_SKEW / 10).await;
+
+        for (node, ids) in first.iter().enumerate() {
+            assert_eq!(ids.len(), 1);
+            let killed = fleet.servers[node].run(&["CLIENT", "KILL", "ID", &ids[0]]);
+            assert_eq!(killed.int(), Some(1));
+        }
+        guard.release().await.unwrap();
+        for turn in 1..=clients {
+            soon("the next has its turn", || served.lock().unwrap().len() == turn).await;
+            let listen = |node| listening(&fleet, node).len() == clients;
+            soon("all listen", || (0..nodes).all(listen)).await;
+            let number = served.lock().unwrap()[turn - 1];
+            let guard = in_time(&mut tasks[number]).await.unwrap();
+            guard.release().await.unwrap();
+        }
+
+        let served = served.lock().unwrap().clone();
+        let others: Vec<_> = served.iter().copied().filter(|number| *number > 0).collect();
+        assert!(served[..2].contains(&0), "{served:?}");
+        assert!(others.is_sorted(), "{served:?}");
     }
 }
 

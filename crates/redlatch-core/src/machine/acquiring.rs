@@ -11,7 +11,7 @@ use super::{
 use crate::{
     acquire::{AcquireError, Attempt, Decision},
     command::Command,
-    line::{InLine, LOOK, Place, Then, Waiter},
+    line::{InLine, LOOK, Place, Then, Waiter, stranger_leaves_in},
     moment::{Moment, Now},
     mutant::{self, Mutant},
     release::Undo,
@@ -43,6 +43,8 @@ pub(super) struct Acquiring {
     woken: NodeSet,
     /// Which nodes refused the last attempt.
     refused: NodeSet,
+    /// When another library was last found to hold the lock, and until when.
+    stranger: Option<(Moment, Moment)>,
     /// Why the last attempt failed, if others were waiting then. Reported if no
     /// further turn comes. Boxed because it is rarely set.
     last: Option<Box<AcquireError>>,
@@ -95,6 +97,7 @@ impl Acquiring {
             was_in_line: false,
             woken,
             refused,
+            stranger: None,
             last: None,
         };
         if let Some(line) = acquiring.line(now) {
@@ -233,6 +236,11 @@ impl Acquiring {
                 }
                 State::Behind => {}
             },
+            News::GivesWay(look) => {
+                if let State::Pausing { until, .. } = &mut self.state {
+                    *until = *look.min(until);
+                }
+            }
         }
         Next::Same
     }
@@ -283,6 +291,28 @@ impl Acquiring {
             && world.nodes - against >= majority
         {
             *until = now.after(GRACE).min(*until);
+        }
+        Next::Same
+    }
+
+    /// A node can no longer wake us. Asks again soon, so that it can: it knows our ticket,
+    /// and connections often break together.
+    pub(super) fn deaf<E>(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        node: usize,
+        world: &mut World<E>,
+    ) -> Next {
+        match &mut self.state {
+            State::Pausing { until, .. } => *until = now.after(GRACE).min(*until),
+            State::Taking(taking)
+                if matches!(taking.attempt.ballot().vote(node), Vote::Held(_)) =>
+            {
+                self.ask(id, NodeSet::one(node), world);
+            }
+            // About to be asked, or asked and not answered.
+            State::Queueing { .. } | State::Taking(_) | State::Behind => {}
         }
         Next::Same
     }
@@ -479,6 +509,11 @@ impl Acquiring {
         if let (true, Some(place), Some(line)) = (is_held, self.place, self.line(now))
             && let Some(pause) = line.look_again(taking.attempt.ballot())
         {
+            let stays = stranger_leaves_in(taking.attempt.ballot()).map(|left| now.after(left));
+            let pause = match stays {
+                Some(until) => self.pause_beside(now, until, elapsed, world).min(pause),
+                None => pause,
+            };
             return self.wait_in_line(time, id, place, error, pause, world);
         }
         let pause = self.backoff.pause(elapsed, &mut world.entropy);
@@ -497,6 +532,25 @@ impl Acquiring {
         world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
         self.state = State::Pausing { until, number };
         Next::Same
+    }
+
+    /// Returns the pause before the next look at a lock that another library holds until
+    /// then: as short as if nobody waited in line, since that library asks at any time too,
+    /// and growing for as long as the lock does not change hands.
+    fn pause_beside<E: Entropy>(
+        &mut self,
+        now: Moment,
+        until: Moment,
+        elapsed: Duration,
+        world: &mut World<E>,
+    ) -> Duration {
+        // If it is the same lock as before, it ends at the same time, give or take how long
+        // answers take.
+        let is_another = |(seen, ends): (Moment, Moment)| until.since(ends) > now.since(seen) / 2;
+        if self.stranger.replace((now, until)).is_none_or(is_another) {
+            self.backoff = Backoff::new(self.order.terms.ttl);
+        }
+        self.backoff.pause(elapsed, &mut world.entropy)
     }
 
     /// Waits until a node wakes us, or for so long.

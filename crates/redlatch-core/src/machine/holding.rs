@@ -290,7 +290,7 @@ impl Holding {
         let answer_by = answer.then(|| now.after(self.terms.node_timeout.max(RELEASE)));
         let has_waited = self.ticket.is_some();
         let left = self.left_in_line(id, world);
-        let then = world.lines.released(id, &self.resources);
+        let then = world.lines.released(now, id, &self.resources);
         // The lock goes to another line of this client: both began at the same time,
         // each with a ticket of its own.
         if let (Some(Then::Leave(next) | Then::Wait(next) | Then::Pass(next)), Some(ticket)) =

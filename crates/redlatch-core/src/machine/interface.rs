@@ -51,7 +51,7 @@ impl Tag {
         Tag { op: OpId(u64::MAX - 1), round: number }
     }
 
-    /// The tag of what a node reports unasked ([`Reply::Woken`]).
+    /// The tag of what a node reports unasked ([`Reply::Woken`], [`Reply::Deaf`]).
     pub const WAKE: Tag = Tag { op: OpId(u64::MAX - 2), round: 0 };
 }
 

@@ -11,7 +11,7 @@
 
 use super::OpId;
 use crate::{
-    line::{Place, Then, Ticket, Waiter},
+    line::{OPEN_EVERY, OPEN_FOR, Place, Then, Ticket, Waiter},
     moment::Moment,
     mutant::{self, Mutant},
     resource::Resources,
@@ -44,6 +44,8 @@ struct Line {
     holder: Option<OpId>,
     /// How often the lock was passed on among our own callers in a row.
     passes: u32,
+    /// When to leave it free for a moment; `None` before it was first passed on.
+    opens_at: Option<Moment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -71,6 +73,8 @@ pub(super) enum News {
     Inherits(Place, Moment),
     /// The lock is being released for it: take it.
     Served,
+    /// The lock is being released for anybody, until that moment.
+    GivesWay(Moment),
 }
 
 /// Where a caller stands that found the lock held.
@@ -117,6 +121,7 @@ impl Lines {
             behind: BTreeSet::new(),
             holder: None,
             passes: 0,
+            opens_at: None,
         });
         match &line.head {
             Some(head) if head.id != id => {
@@ -190,10 +195,21 @@ impl Lines {
 
     /// Records that a lock is released. Returns whom the nodes should serve, if one of
     /// our own callers waits for it.
-    pub(super) fn released(&mut self, id: OpId, resources: &Resources) -> Option<Then> {
+    pub(super) fn released(
+        &mut self,
+        now: Moment,
+        id: OpId,
+        resources: &Resources,
+    ) -> Option<Then> {
         let line = self.all.get_mut(resources)?;
         line.holder.take_if(|holder| *holder == id);
         let then = line.head.as_ref().and_then(|head| {
+            if now >= *line.opens_at.get_or_insert(now.after(OPEN_EVERY)) {
+                line.opens_at = None;
+                line.passes = 0;
+                self.news.push((head.id, News::GivesWay(now.after(OPEN_FOR))));
+                return None;
+            }
             self.news.push((head.id, News::Served));
             let Claim { ticket, local_batch } = head.claim?;
             line.passes += 1;
@@ -225,6 +241,11 @@ impl Lines {
     pub(super) fn served(&self, waiter: Waiter) -> Option<(Option<OpId>, Option<OpId>)> {
         let line = self.all.values().find(|line| line.waiter == waiter)?;
         Some((line.holder, line.head.as_ref().map(|head| head.id)))
+    }
+
+    /// Returns who speaks to the nodes, of each line.
+    pub(super) fn heads(&self) -> Vec<OpId> {
+        self.all.values().filter_map(|line| Some(line.head.as_ref()?.id)).collect()
     }
 
     /// Returns the next caller that something has happened to.

@@ -4,7 +4,8 @@ use crate::support::{Cut, Lock, MS, Mode, TTL, World, renewed, resource};
 use core::time::Duration;
 use redlatch_core::{
     AcquireError, Command, Input, Reply, Resources, Tag, Ticket, Wake,
-    line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK, TICKET_LIFE},
+    line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK, OPEN_EVERY, OPEN_FOR, TICKET_LIFE},
+    pace::FEWEST,
 };
 use std::collections::BTreeMap;
 
@@ -268,17 +269,66 @@ fn when_a_holder_dies_the_first_in_line_is_there_on_time() {
 #[test]
 fn only_the_first_in_line_looks_at_the_nodes_often() {
     let mut world = World::with(2, 3);
-    for node in 0..3 {
-        world.occupy(node);
-    }
+    world.pauses_of(255);
+    world.occupy_all(0..3);
     let _waiters = arrive(&mut world, [0, 1]);
+    world.pass(2 * DEFAULT_POLL_MAX); // it looks more often at first
     let before = [0, 1].map(|client| world.clients[client].sent.len());
 
     world.pass(2000 * MS);
 
     let sent = [0, 1].map(|client| world.clients[client].sent.len() - before[client]);
     let looks = 2000 / usize::try_from(DEFAULT_POLL_MAX.as_millis()).unwrap();
-    assert_eq!(sent, [looks * 4, 4], "a take per node, and an undo where it was not waited for");
+    assert_eq!(
+        sent,
+        [looks * 4, 2 * 4],
+        "a take per node, and an undo where it was not waited for"
+    );
+}
+
+/// Whoever holds it for a millisecond at a time leaves it free for as short a while.
+#[test]
+fn beside_another_library_the_first_in_line_looks_often_while_the_lock_changes_hands() {
+    let mut world = World::with(2, 3);
+    world.occupy_all(0..3);
+    let _waiters = arrive(&mut world, [0, 1]);
+    let before = [0, 1].map(|client| takes(&world, client) / 3);
+
+    for _ in 0..200 {
+        world.pass(MS);
+        world.occupy_all(0..3);
+    }
+    let looks = [0, 1].map(|client| takes(&world, client) / 3 - before[client]);
+    world.pass(2000 * MS);
+    let rest = takes(&world, 0) / 3 - before[0] - looks[0];
+
+    assert!(looks[0] > 50, "{looks:?} looks in 200 ms");
+    assert_eq!(looks[1], 0);
+    assert!(rest < 40, "{rest} looks in 2 s, though it did not change hands");
+}
+
+/// Other libraries do not stand in line, and would never have a turn.
+#[test]
+fn a_client_whose_own_callers_always_wait_leaves_the_lock_free_for_a_moment_now_and_then() {
+    let (mut world, mut holder) = held(1, 3);
+    let mut next = arrive(&mut world, [0])[0];
+    let mut free = Vec::new();
+
+    for _ in 0..2500 {
+        world.release(holder);
+        if !has_it(&world, next) {
+            free.push(world.now);
+            assert!((0..3).all(|node| world.value(node).is_none()), "free for anybody");
+            world.pass(OPEN_FOR);
+        }
+        assert!(has_it(&world, next));
+        holder = next;
+        next = arrive(&mut world, [0])[0];
+    }
+
+    let apart: Vec<_> = free.windows(2).map(|two| two[1].since(two[0])).collect();
+    assert_eq!(free.len(), 2, "{free:?}");
+    assert!(apart.iter().all(|apart| (OPEN_EVERY..2 * OPEN_EVERY).contains(apart)), "{apart:?}");
 }
 
 #[test]
@@ -524,7 +574,7 @@ fn a_lock_with_a_node_that_was_restarted_meanwhile_leaves_no_ticket() {
     world.pass(LONG - 100 * MS);
     let now = world.now;
     world.nodes[2].restart(now);
-    world.pass(101 * MS);
+    world.pass(103 * MS);
     assert!(has_it(&world, waiter));
     assert_eq!(world.nodes[2].contents.lines.len(), 1, "it is in line");
 
@@ -555,6 +605,71 @@ fn a_wake_that_overtakes_the_answer_to_the_take_is_not_lost() {
     world.all_lines(Mode::Open);
 
     assert!(has_it(&world, waiter));
+}
+
+fn is_deaf(world: &mut World, client: usize, nodes: impl IntoIterator<Item = usize>) {
+    for node in nodes {
+        world.hand_in(client, Input::Reply { node, tag: Tag::WAKE, reply: Reply::Deaf });
+    }
+}
+
+fn takes(world: &World, client: usize) -> usize {
+    let takes = |(_, _, command): &&(_, _, Command)| matches!(command, Command::Take { .. });
+    world.clients[client].sent.iter().filter(takes).count()
+}
+
+/// The connections break as the lock is released, and the wakes are lost with them.
+#[test]
+fn whoever_can_no_longer_be_woken_asks_again_at_once() {
+    let (mut world, holder) = held(2, 5);
+    let waiter = world.wait_for(1, LONG);
+    world.deaf = true;
+    world.release(holder);
+    assert!(!has_it(&world, waiter));
+
+    is_deaf(&mut world, 1, 0..5);
+    world.pass(3 * MS);
+
+    assert!(has_it(&world, waiter));
+    assert_eq!(takes(&world, 1), 10, "it asked once for all five");
+}
+
+/// It has refused already, and would pass us over.
+#[test]
+fn a_node_that_is_deaf_while_others_are_asked_is_asked_again() {
+    let (mut world, _holder) = held(2, 3);
+    let _waiter = world.wait_for(1, LONG);
+    (1..3).for_each(|node| world.line_of(1, node, Mode::Held));
+    is_deaf(&mut world, 1, [2]);
+    world.pass(3 * MS);
+    assert_eq!(takes(&world, 1), 6);
+
+    is_deaf(&mut world, 1, [0, 1]);
+
+    assert_eq!(takes(&world, 1), 7, "the other has not answered yet");
+}
+
+#[test]
+fn however_many_lines_are_deaf_nodes_are_asked_no_faster_than_they_answer() {
+    const LINES: usize = 500;
+    let mut world = World::with(2, 3);
+    let names: Vec<_> = (0..LINES).map(|number| number.to_string()).collect();
+    for client in [0, 1] {
+        for name in &names {
+            world.wait_for_one_of(client, Resources::new([name]).unwrap(), LONG);
+        }
+    }
+    let before = takes(&world, 1);
+    assert_eq!(before, 3 * LINES);
+    (0..3).for_each(|node| world.line_of(1, node, Mode::Held));
+
+    is_deaf(&mut world, 1, 0..3);
+    world.pass(3 * MS);
+    let at_once = takes(&world, 1) - before;
+    (0..3).for_each(|node| world.line_of(1, node, Mode::Open));
+
+    assert_eq!(at_once, 3 * FEWEST);
+    assert_eq!(takes(&world, 1) - before, 3 * LINES, "and each is asked once");
 }
 
 /// Each came with a ticket of its own, and the second leads the line.

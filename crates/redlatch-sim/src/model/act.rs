@@ -51,7 +51,11 @@ impl World {
             Step::Wake { client, node } => self.wake(client, node, heard),
             Step::Mislay { node, how } => self.mislay(node, how),
             Step::Cut { client, node } => {
-                self.faults.cuts -= 1;
+                if self.channel(client, node).is_idle() {
+                    self.faults.deaf -= 1;
+                } else {
+                    self.faults.cuts -= 1;
+                }
                 self.cut(client, node, heard);
             }
             Step::Refuse { client, node } => self.refuse(client, node, heard),

@@ -50,6 +50,31 @@ impl World {
         }
     }
 
+    /// A node learns from a ticket whom it can wake, if it cares.
+    pub(super) fn listen(&mut self, node: usize, command: &Command) {
+        let Some(listening) = &self.nodes[node].listening else { return };
+        if let Some(client) = command.ticket().map(|ticket| ticket.waiter.client())
+            && !listening.contains(&client)
+        {
+            self.nodes[node].change(|node| node.listening.get_or_insert_default().insert(client));
+        }
+    }
+
+    /// A node can no longer wake a client, which learns that.
+    pub(super) fn hang_up(&mut self, client: usize, node: usize, heard: &mut Heard) {
+        if self.nodes[node].listening.is_some() && self.hears(client, node) {
+            let id = client as u64;
+            self.nodes[node].change(|node| node.listening.get_or_insert_default().remove(&id));
+            self.hand_in(client, Input::Reply { node, tag: Tag::WAKE, reply: Reply::Deaf }, heard);
+        }
+    }
+
+    /// Whether a node can wake a client.
+    pub(super) fn hears(&self, client: usize, node: usize) -> bool {
+        let listening = self.nodes[node].listening.as_ref();
+        listening.is_none_or(|clients| clients.contains(&(client as u64)))
+    }
+
     /// The same state, with every wake lost.
     pub(super) fn without_wakes(&self) -> World {
         let mut world = self.clone();
@@ -82,6 +107,10 @@ impl World {
         for other in
             (0..self.callers.len()).filter(|other| self.home(*other) != home).collect::<Vec<_>>()
         {
+            let theirs = self.home(other);
+            if (0..NODES).filter(|node| self.hears(theirs, *node)).count() <= NODES / 2 {
+                continue;
+            }
             let other = &mut self.callers[other];
             if other.in_line && other.stage == Stage::Wanting && other.arrived < arrived {
                 other.overtaken += 1;

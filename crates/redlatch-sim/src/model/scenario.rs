@@ -89,6 +89,9 @@ pub struct Renewed {
 pub struct Faults {
     /// A connection breaks; commands not yet carried out are lost.
     pub cuts: u8,
+    /// A connection breaks while nothing is under way on it but wakes: the node can no
+    /// longer wake its client.
+    pub deaf: u8,
     /// Commands lost with their connection may still be carried out later.
     pub stragglers: bool,
     /// A command finds no connection.

@@ -203,7 +203,9 @@ impl World {
                 steps.push(Step::Refuse { client, node });
             }
         }
-        if left.cuts > 0 && !line.is_idle() {
+        if left.cuts > 0 && !line.is_idle()
+            || left.deaf > 0 && line.is_idle() && self.hears(client, node)
+        {
             steps.push(Step::Cut { client, node });
         }
     }

@@ -17,6 +17,7 @@ impl World {
         self.touch(client, node);
         let Some(next) = self.channel(client, node).next() else { return };
         let command = next.command.clone();
+        self.listen(node, &command);
         let reply = self.execute(node, &command);
         let now = self.now;
         self.channel_mut(client, node).change(|line| line.carried_out_with(now, reply));
@@ -70,6 +71,7 @@ impl World {
         for (tag, reply) in failed {
             self.hand_in(client, Input::Reply { node, tag, reply }, heard);
         }
+        self.hang_up(client, node, heard);
     }
 
     pub(super) fn refuse(&mut self, client: usize, node: usize, heard: &mut Heard) {

@@ -18,6 +18,7 @@ use redlatch_core::{
     Terms, WallClock, machine::Order,
 };
 use std::{
+    collections::BTreeSet,
     hash::{Hash, Hasher},
     rc::Rc,
     time::Duration,
@@ -147,6 +148,10 @@ impl World {
             let mut node = Node::server(at);
             if *number > 0 {
                 node.set_register(&setting.resources, *number);
+            }
+            // Elsewhere everybody always hears, and this would make equal states differ.
+            if scenario.faults.deaf > 0 {
+                node.listening = Some(BTreeSet::new());
             }
             if let Some(guard) = &setting.guard {
                 node.admit_now(guard.fingerprint(at), &guard.agreement_at(at).to_string());

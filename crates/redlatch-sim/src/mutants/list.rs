@@ -170,6 +170,8 @@ pub const ALL: &[Mutant] = &[
         .planted(Node(Flaw::ServesTheLast), Model("line-again")),
     mutant("lets-anyone-in", "a node grants a key that it has reserved for another")
         .planted(Node(Flaw::LetsAnyoneIn), Model("line-again")),
+    mutant("deaf-and-patient", "a waiter that can no longer be woken waits for its timer")
+        .planted(Plant::Core(Core::DeafAndPatient), Model("line-deaf")),
     mutant("leaves-once", "a waiter that gives up says so once, whether or not that arrives")
         .planted(Plant::Core(Core::LeavesOnce), Model("line-cuts-timeout")),
     mutant(

@@ -29,7 +29,8 @@ pub enum Event {
         sent: Moment,
         wake: Wake,
     },
-    /// A client learns the outcome of a command without the node.
+    /// A client learns the outcome of a command without the node, or that the node can no
+    /// longer wake it.
     Refused {
         /// Its `epoch` is the client's life here.
         wire: Wire,

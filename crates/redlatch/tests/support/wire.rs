@@ -73,6 +73,11 @@ impl Wire {
         self.until(|wire| wire.wakes.pop_front()).await
     }
 
+    /// Waits until it can no longer be woken.
+    pub(crate) async fn deaf(&mut self) {
+        assert_eq!(self.until(|wire| wire.answer_to(Tag::WAKE)).await, Reply::Deaf);
+    }
+
     /// Returns whether a wake had been sent before the node answered this question.
     pub(crate) async fn is_woken(&mut self) -> bool {
         self.ask(Command::Identify).await;

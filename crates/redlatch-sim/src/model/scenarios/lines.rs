@@ -135,6 +135,24 @@ fn leaving() -> Vec<Scenario> {
 fn wrong() -> Vec<Scenario> {
     vec![
         Scenario {
+            name: "line-deaf",
+            about: "one holds the lock, two wait, those that would be woken are disconnected",
+            scripts: &[WAITS, WAITS, WAITS],
+            settled: &[0, 1, 2],
+            faults: Faults { deaf: 2, ..Faults::default() },
+            states: 162_814,
+            ..line()
+        },
+        Scenario {
+            name: "line-deaf-back",
+            about: "the same with one that waits and is back in a moment",
+            settled: &[0, 1],
+            times: until(3),
+            faults: Faults { deaf: 2, ..Faults::default() },
+            states: 129_124,
+            ..line()
+        },
+        Scenario {
             name: "line-cuts",
             about: "one holds the lock, one waits in line, connections break",
             faults: Faults { cuts: 2, ..Faults::default() },

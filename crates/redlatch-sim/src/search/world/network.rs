@@ -78,9 +78,12 @@ impl World<'_> {
 
     /// Tells the client the outcome of a command, without the node.
     fn refuse(&mut self, client: usize, node: usize, tag: Tag, fault: &Fault) {
+        self.tell(client, node, tag, Reply::failed(fault.clone()));
+    }
+
+    fn tell(&mut self, client: usize, node: usize, tag: Tag, reply: Reply) {
         let life = self.clients[client].life;
         let wire = Wire { client, node, server: node, epoch: life };
-        let reply = Reply::failed(fault.clone());
         self.queue.push(self.now, Event::Refused { wire, tag, reply });
     }
 
@@ -166,6 +169,7 @@ impl World<'_> {
         for tag in unanswered {
             self.refuse(client, node, tag, &Fault::Disconnected("reset".into()));
         }
+        self.tell(client, node, Tag::WAKE, Reply::Deaf);
     }
 
     /// Breaks connections that have not answered for very long.

@@ -90,6 +90,7 @@ impl NodeLog {
             node,
             match reply {
                 Reply::Vote(vote) => shown_by(vote),
+                Reply::Deaf => None,
                 _ => Some(Shown::Answers),
             },
         );

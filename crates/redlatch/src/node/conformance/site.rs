@@ -467,6 +467,7 @@ fn poll(
     for (tag, reply) in incoming {
         match reply {
             Reply::Woken(wake) if tag == Tag::WAKE => woken.push_back(wake),
+            Reply::Deaf if tag == Tag::WAKE => {}
             reply => replies.push((tag, reply)),
         }
     }

@@ -98,6 +98,7 @@ impl RedisLink {
             && let Poll::Ready(fault) = ready.poll(cx, replies)
         {
             replies.extend(ready.unanswered().map(|tag| (tag, Reply::failed(fault.clone()))));
+            replies.extend(ready.could_be_woken().then_some((Tag::WAKE, Reply::Deaf)));
             self.state = State::Idle;
         }
     }
@@ -110,6 +111,11 @@ impl RedisLink {
             State::Connecting(_) => false,
         };
         if is_free && !self.waiting.is_empty() {
+            if let State::Ready(ready) = &self.state
+                && ready.could_be_woken()
+            {
+                self.refused.push((Tag::WAKE, Reply::Deaf));
+            }
             self.state = State::Connecting(Box::pin(connect(self.address.clone())));
         }
     }

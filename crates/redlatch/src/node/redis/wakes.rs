@@ -27,6 +27,11 @@ impl Wakes {
         Wakes { is_possible, client: None }
     }
 
+    /// Whether a server was to wake us over this connection.
+    pub(super) fn is_expected(&self) -> bool {
+        self.client.is_some()
+    }
+
     /// Appends a subscription, if the command is the first with a ticket. Returns
     /// whether there is one to be answered.
     pub(super) fn subscribe(&mut self, command: &Command, out: &mut Vec<u8>) -> bool {

@@ -7,7 +7,7 @@
 use super::{Database, Outcome, after};
 use redlatch_core::{
     LineState, Resource, Ticket, Waiter, Waiting,
-    line::{LINE_LIFE, Line, MOST_TOLD, TICKET_LIFE},
+    line::{LINE_LIFE, Line, MOST_TOLD, TICKET_LIFE, UNHEARD_LIFE},
 };
 use rusqlite::{OptionalExtension, params};
 use std::sync::Arc;
@@ -111,6 +111,15 @@ impl Database {
             self.forget_waiter(waiter)?;
         }
         Ok(was_there)
+    }
+
+    /// Notes that a waiter did not hear that it is served: its ticket counts for a moment
+    /// longer, unless it asks again.
+    pub(super) fn is_unheard(&self, now: i64, waiter: Waiter) -> Outcome<()> {
+        let sooner = "UPDATE waiters SET deadline = min(deadline, ?2) WHERE waiter = ?1";
+        let deadline = after(now, UNHEARD_LIFE);
+        self.statement(sooner)?.execute(params![waiter.to_string(), deadline])?;
+        Ok(())
     }
 
     pub(super) fn forget_waiter(&self, waiter: Waiter) -> Outcome<()> {

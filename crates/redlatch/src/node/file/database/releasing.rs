@@ -3,7 +3,9 @@
 use super::{Database, Outcome, after};
 use crate::driver::clock::wall_micros;
 use redlatch_core::{
-    Resource, Resources, Then, Ticket, Token, Vote, Wake, line::Line, token::signature_of,
+    Resource, Resources, Then, Ticket, Token, Vote, Wake,
+    line::{Hears, Line},
+    token::signature_of,
 };
 use rusqlite::params;
 
@@ -80,18 +82,27 @@ impl Database {
 
     /// Reserves a key for the next in line whose client listens, or deletes it.
     fn serve_next(&self, now: i64, name: &Resource, line: &mut Line) -> Outcome<()> {
-        while let Some(ticket) = line.take_first() {
-            let owner = self.owner_in_line(now, ticket.waiter)?;
-            self.forget_waiter(ticket.waiter)?;
-            if let (Some(owner), Some(reached)) = (owner, self.wakes.reach(ticket.waiter.client()))
-            {
-                let wake = Wake { resource: name.clone(), ticket };
-                self.outgoing.borrow_mut().push((reached, wake));
-                return self.reserve(now, name, ticket, owner.as_deref());
-            }
-        }
-        self.statement("DELETE FROM locks WHERE name = ?1")?.execute([name.as_bytes()])?;
-        Ok(())
+        let mut found = None;
+        let first = line.take_first_who_hears(|Ticket { waiter, .. }| -> Outcome<_> {
+            let Some(owner) = self.owner_in_line(now, waiter)? else {
+                self.forget_waiter(waiter)?;
+                return Ok(Hears::Nevermore);
+            };
+            let Some(reached) = self.wakes.reach(waiter.client()) else {
+                self.is_unheard(now, waiter)?;
+                return Ok(Hears::NotNow);
+            };
+            found = Some((owner, reached));
+            Ok(Hears::Yes)
+        })?;
+        let (Some(ticket), Some((owner, reached))) = (first, found) else {
+            self.statement("DELETE FROM locks WHERE name = ?1")?.execute([name.as_bytes()])?;
+            return Ok(());
+        };
+        self.forget_waiter(ticket.waiter)?;
+        let wake = Wake { resource: name.clone(), ticket };
+        self.outgoing.borrow_mut().push((reached, wake));
+        self.reserve(now, name, ticket, owner.as_deref())
     }
 
     fn reserve(

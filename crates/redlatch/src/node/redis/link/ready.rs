@@ -191,6 +191,11 @@ impl Ready {
         sent.chain(queued.drain(..)).map(|(tag, _)| tag)
     }
 
+    /// Whether the server was to wake us over this connection.
+    pub(super) fn could_be_woken(&self) -> bool {
+        self.wakes.is_expected()
+    }
+
     /// Whether the queue waits for company: the server has much to do, has not answered
     /// just now, and there is room for more in one call. Otherwise every request that
     /// comes in on another thread would be a call of its own.

@@ -15,13 +15,13 @@ function lines.read(key)
   return type(line) == 'string' and #line % 37 == 0 and line or ''
 end
 
--- Keeps the line for 30 s from now (`LINE_LIFE`).
-function lines.write(key, line)
+-- Keeps the line for 30 s from now (`LINE_LIFE`), or for so many ms.
+function lines.write(key, line, life)
   if line == '' then
     redis.call('DEL', 'redlatch:line:' .. key, 'redlatch:waits:' .. key)
   else
-    redis.call('SET', 'redlatch:line:' .. key, line, 'PX', 30000)
-    redis.call('SET', 'redlatch:waits:' .. key, '', 'PX', 30000)
+    redis.call('SET', 'redlatch:line:' .. key, line, 'PX', life or 30000)
+    redis.call('SET', 'redlatch:waits:' .. key, '', 'PX', life or 30000)
   end
 end
 
@@ -204,24 +204,30 @@ function lines.reserve(key, ticket, owner)
 end
 
 -- Reserves the key for the first in line whose ticket counts and who hears of it, or
--- deletes it. Nobody hears for a client that is gone. If we may not PUBLISH, we cannot
--- know.
+-- deletes it. Nobody hears for a client that is gone, or whose connection has just broken:
+-- it keeps its place, and counts for 5 s unless it asks again (`UNHEARD_LIFE`). If we may
+-- not PUBLISH, we cannot know.
 function lines.serve_next(key, line)
+  local unheard = {}
   for at = 1, #line, 37 do
     local ticket = string.sub(line, at, at + 35)
+    local client, whose = string.sub(ticket, 17, 28), owner_key(ticket)
     -- What is no ticket is not ours.
-    if is_ticket(ticket) then
-      local client, owner = string.sub(ticket, 17, 28), redis.pcall('GET', owner_key(ticket))
-      local heard = owner
-        and redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0
-      redis.call('DEL', owner_key(ticket))
-      if heard then
-        lines.reserve(key, ticket, type(owner) == 'string' and owner ~= '' and owner)
-        lines.write(key, string.sub(line, at + 37))
-        return
+    local owner = is_ticket(ticket) and redis.pcall('GET', whose)
+    if owner and redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0 then
+      redis.call('DEL', whose)
+      lines.reserve(key, ticket, type(owner) == 'string' and owner ~= '' and owner)
+      lines.write(key, table.concat(unheard) .. string.sub(line, at + 37))
+      return
+    elseif owner then
+      local left = redis.call('PTTL', whose)
+      if left < 0 or left > 5000 then
+        redis.call('PEXPIRE', whose, 5000)
       end
+      unheard[#unheard + 1] = ticket .. ' '
     end
   end
   redis.call('DEL', key)
-  lines.write(key, '')
+  -- None of them counts for longer, unless it asks again.
+  lines.write(key, table.concat(unheard), 5000)
 end
