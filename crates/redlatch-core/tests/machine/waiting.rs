@@ -279,7 +279,11 @@ fn only_the_first_in_line_looks_at_the_nodes_often() {
 
     let sent = [0, 1].map(|client| world.clients[client].sent.len() - before[client]);
     let looks = 2000 / usize::try_from(DEFAULT_POLL_MAX.as_millis()).unwrap();
-    assert_eq!(sent, [looks * 4, 2 * 4], "a take per node, and an undo where it was not waited for");
+    assert_eq!(
+        sent,
+        [looks * 4, 2 * 4],
+        "a take per node, and an undo where it was not waited for"
+    );
 }
 
 /// Whoever holds it for a millisecond at a time leaves it free for as short a while.

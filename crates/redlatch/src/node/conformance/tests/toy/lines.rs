@@ -163,6 +163,15 @@ impl Broken {
                     keys.remove(&wake.resource);
                 }
             }
+            (Bug::DropsTheUnheard, Command::Release { resources, .. }) => {
+                let hears = |client| self.listeners.values().any(|(of, _)| *of == client);
+                let all =
+                    lines.iter_mut().filter(|(name, _)| resources.iter().any(|it| it == *name));
+                for (_, (line, _)) in all {
+                    let tickets = line.tickets().iter().copied();
+                    *line = tickets.filter(|it| hears(it.waiter.client())).collect();
+                }
+            }
             (
                 Bug::KeepsWhatIsReserved,
                 Command::Release { resources, then: Some(Then::Leave(ticket)), .. },
