@@ -163,11 +163,9 @@ impl Broken {
                     keys.remove(&wake.resource);
                 }
             }
-            (Bug::DropsTheUnheard, Command::Release { resources, .. }) => {
+            (Bug::DropsTheUnheard, Command::Release { .. }) => {
                 let hears = |client| self.listeners.values().any(|(of, _)| *of == client);
-                let all =
-                    lines.iter_mut().filter(|(name, _)| resources.iter().any(|it| it == *name));
-                for (_, (line, _)) in all {
+                for (line, _) in lines.values_mut() {
                     let tickets = line.tickets().iter().copied();
                     *line = tickets.filter(|it| hears(it.waiter.client())).collect();
                 }
