@@ -30,7 +30,7 @@ pub const LINE_LIFE: Duration = Duration::from_secs(30);
 pub const TICKET_LIFE: Duration = Duration::from_secs(30);
 /// How long a ticket counts after a release that its client did not hear of, unless it
 /// asks again: whoever lost its connection is back by then, and keeps its place.
-pub const UNHEARD_LIFE: Duration = Duration::from_secs(5);
+pub const UNHEARD_LIFE: Duration = Duration::from_secs(3);
 /// A key lives up to a millisecond longer than it says, and timers tick in them.
 const EXPIRY: Duration = Duration::from_millis(2);
 /// How often whoever is first in line looks at the nodes, in case a wake is lost.

@@ -15,6 +15,9 @@ const HOLD: Duration = Duration::from_millis(1);
 /// So that the lock is never free for long on our side.
 const TASKS: usize = 2;
 
+/// The shortest round: clients of ours leave a lock free for others once a second.
+const LEAST_ROUND: Duration = Duration::from_millis(2_500);
+
 pub(crate) fn measure(setting: &Setting) -> anyhow::Result<Vec<Table>> {
     setting.nodes().iter().map(|nodes| measure_one(setting, *nodes)).collect()
 }
@@ -27,7 +30,7 @@ fn measure_one(setting: &Setting, nodes: usize) -> anyhow::Result<Table> {
     let turns = setting.contended();
     for _ in 0..turns.rounds {
         let key = next_key();
-        let slice = Slice::new(TASKS, HOLD, turns.slice);
+        let slice = Slice::new(TASKS, HOLD, turns.slice.max(LEAST_ROUND));
         let we = ours.begin_on(&key, slice)?;
         let they = foreign.begin_on(&key, Slice { tasks: 1, ..slice })?;
         let histories = [we.finish()?, they.finish()?];

@@ -51,11 +51,9 @@ impl World {
             Step::Wake { client, node } => self.wake(client, node, heard),
             Step::Mislay { node, how } => self.mislay(node, how),
             Step::Cut { client, node } => {
-                if self.channel(client, node).is_idle() {
-                    self.faults.deaf -= 1;
-                } else {
-                    self.faults.cuts -= 1;
-                }
+                let is_idle = self.channel(client, node).is_idle();
+                let left = if is_idle { &mut self.faults.deaf } else { &mut self.faults.cuts };
+                *left -= 1;
                 self.cut(client, node, heard);
             }
             Step::Refuse { client, node } => self.refuse(client, node, heard),

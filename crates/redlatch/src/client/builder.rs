@@ -239,8 +239,8 @@ impl Builder {
         self
     }
 
-    /// Sets how often the first in line checks a lock that another library holds.
-    /// Default 250 ms, at most 1 s.
+    /// Sets how often, at least, the first in line checks a lock that another library
+    /// holds: more often at first, and while it changes hands. Default 250 ms, at most 1 s.
     ///
     /// Locks of Redlatch need no checking: their release wakes the next in line.
     #[must_use]

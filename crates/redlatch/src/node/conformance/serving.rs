@@ -207,7 +207,8 @@ pub(super) async fn a_release_of_what_is_not_ours_serves_nobody(site: &Site<'_>)
     first.waits_behind(0).await
 }
 
-/// A node may take a moment to notice that a link was dropped.
+/// A node may take a moment to notice that a link was dropped. The client may be back in a
+/// moment, so it keeps its place.
 pub(super) async fn clients_that_are_gone_are_passed_over(site: &Site<'_>) -> Outcome {
     for number in 0..TRIES {
         let name = number.to_string();
@@ -216,12 +217,14 @@ pub(super) async fn clients_that_are_gone_are_passed_over(site: &Site<'_>) -> Ou
         gone.waits_behind(0).await?;
         next.waits_behind(1).await?;
 
+        let told = gone.as_told();
         drop(gone);
         tokio::time::sleep(Duration::from_millis(1 << number)).await;
         holder.granted(holder.release()).await?;
 
         if next.has_reservation().await.is_ok() {
-            return next.is_woken().await.map(drop);
+            next.is_woken().await?;
+            return next.is_waited_for_by(&[told]).await;
         }
     }
     problem(format!("locks are reserved for {PATIENT} ms for clients that are gone"))

@@ -136,6 +136,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::ReservesForNobody, "a_lock_for_which_nobody_waits_is_free_after_its_release"),
     (Bug::AnyoneServes, "a_release_of_what_is_not_ours_serves_nobody"),
     (Bug::ServesTheGone, "clients_that_are_gone_are_passed_over"),
+    (Bug::DropsTheUnheard, "clients_that_are_gone_are_passed_over"),
     // It keeps lines, and should not.
     (Bug::None, "tickets_change_nothing"),
 ];

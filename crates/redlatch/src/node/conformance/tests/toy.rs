@@ -137,6 +137,7 @@ pub(super) enum Bug {
     ReservesForNobody,
     AnyoneServes,
     ServesTheGone,
+    DropsTheUnheard,
 }
 
 /// A node with a bug.

@@ -205,7 +205,7 @@ end
 
 -- Reserves the key for the first in line whose ticket counts and who hears of it, or
 -- deletes it. Nobody hears for a client that is gone, or whose connection has just broken:
--- it keeps its place, and counts for 5 s unless it asks again (`UNHEARD_LIFE`). If we may
+-- it keeps its place, and counts for 3 s unless it asks again (`UNHEARD_LIFE`). If we may
 -- not PUBLISH, we cannot know.
 function lines.serve_next(key, line)
   local unheard = {}
@@ -221,13 +221,13 @@ function lines.serve_next(key, line)
       return
     elseif owner then
       local left = redis.call('PTTL', whose)
-      if left < 0 or left > 5000 then
-        redis.call('PEXPIRE', whose, 5000)
+      if left < 0 or left > 3000 then
+        redis.call('PEXPIRE', whose, 3000)
       end
       unheard[#unheard + 1] = ticket .. ' '
     end
   end
   redis.call('DEL', key)
   -- None of them counts for longer, unless it asks again.
-  lines.write(key, table.concat(unheard), 5000)
+  lines.write(key, table.concat(unheard), 3000)
 end

@@ -163,6 +163,13 @@ impl Broken {
                     keys.remove(&wake.resource);
                 }
             }
+            (Bug::DropsTheUnheard, Command::Release { .. }) => {
+                let hears = |client| self.listeners.values().any(|(of, _)| *of == client);
+                for (line, _) in lines.values_mut() {
+                    let tickets = line.tickets().iter().copied();
+                    *line = tickets.filter(|it| hears(it.waiter.client())).collect();
+                }
+            }
             (
                 Bug::KeepsWhatIsReserved,
                 Command::Release { resources, then: Some(Then::Leave(ticket)), .. },
