@@ -11,7 +11,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Ended, Sandbox, compile, copy_command, dies, is_alive, send, start};
+use support::{Ended, Sandbox, child_of, compile, copy_command, dies, is_alive, send, start};
 
 /// A user without rights.
 const NOBODY: u32 = 65534;
@@ -201,7 +201,7 @@ fn family_with(sandbox: &Sandbox, ttl: &str) -> (support::Running, u32, [u32; 2]
         "setsid -f sh -c 'echo $$ > away; exec sleep 100'; sleep 100 & echo $! > beside; wait";
     let running = start(sandbox.redlatch(["run", "x", "--ttl", ttl, "--", "sh", "-c", script]));
     let kin = ["away", "beside"].map(|name| sandbox.read_pid(name));
-    let holder = support::child_of(running.pid());
+    let holder = child_of(running.pid());
     (running, holder, kin)
 }
 
@@ -341,4 +341,23 @@ fn what_cannot_be_seen_is_not_said_to_be_killed() {
         ended.stderr
     );
     assert!(!ended.stderr.contains("was killed"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_command_is_killed_in_a_stopped_holders_stead_also_where_nothing_can_be_seen() {
+    let (_server, sandbox) = Sandbox::with_servers(1);
+    let script = "mount -t tmpfs none /proc || { echo NO MOUNT; exit 0; }
+         exec redlatch run x --ttl 2s -- sh -c 'echo $$ > pid; exec sleep 600'";
+    fs::write(sandbox.path("script"), script).unwrap();
+    let running = start(sandbox.shell("exec unshare -Urm sh script || echo NO MOUNT > pid"));
+    if sandbox.read("pid").starts_with("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here: {:?}", running.end());
+        return;
+    }
+    let command = sandbox.read_pid("pid");
+
+    send("STOP", child_of(running.pid()));
+
+    let ended = running.end().exits_with(123);
+    assert!(!is_alive(command), "{ended:?}");
 }

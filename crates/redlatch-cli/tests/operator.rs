@@ -3,8 +3,10 @@
 
 mod support;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use support::{PATIENCE, Running, Sandbox, child_of, eventually, redlatch, says, shell, start};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use support::{
+    PATIENCE, Running, Sandbox, child_of, eventually, redlatch, says, send, shell, start,
+};
 
 #[test]
 fn quiet_hides_no_failure() {
@@ -58,6 +60,22 @@ fn quiet_says_nothing_of_a_lock_that_another_owner_has() {
 
         assert_eq!((&*ended.stdout, &*ended.stderr), ("", ""), "{options}");
     }
+}
+
+#[test]
+fn a_lock_that_was_lost_while_redlatch_was_stopped_past_at_least_is_told_as_lost() {
+    let sandbox = Sandbox::embedded();
+    let running = start(sandbox.shell("exec redlatch run x --ttl 1s --at-least 5s -- true"));
+    eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains("its lock is kept"));
+    let (holder, kept) = (child_of(running.pid()), Instant::now());
+
+    send("STOP", holder);
+    eventually(PATIENCE, || sandbox.is_free("x"));
+    eventually(PATIENCE, || kept.elapsed() > Duration::from_secs(5));
+    send("CONT", holder);
+
+    let ended = running.end().exits_with(123);
+    says(&ended.stderr, "the lock was lost before the end of --at-least");
 }
 
 /// A lock whose command is done, while it is kept for `--at-least`.

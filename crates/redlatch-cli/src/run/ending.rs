@@ -2,7 +2,6 @@
 
 use super::{Plan, course::FRONT_DIED, front_link::FrontLink, signals::ends_waiting, wire::Order};
 use crate::{
-    duration::show,
     exit::Exit,
     say::{Event, Then, millis},
 };
@@ -25,27 +24,30 @@ pub(super) async fn linger(
     }
     plan.tell(&Event::Lingering { left_ms: millis(left()) });
     tokio::select! {
-        () = tokio::time::sleep(left()) => exit,
-        lost = lease.lost() => match lost {
-            // --max-hold is longer, so --at-least is over, except for the time of the grant.
-            Lost::MaxHold => exit,
-            lost => {
-                let words = format!(
-                    "the command is done, but the lock was lost {} before the end of --at-least: \
-                     {lost}",
-                    show(left())
-                );
-                plan.trace.borrow_mut().lost();
-                plan.tell(&Event::Lost { reason: words, then: Then::Over });
-                Exit::Lost
-            }
-        },
+        // If we were stopped for so long, the lock may be gone.
+        () = tokio::time::sleep(left()) => {
+            if lease.is_held() { exit } else { lost_too_soon(plan, &lease.lost().await, exit) }
+        }
+        lost = lease.lost() => lost_too_soon(plan, &lost, exit),
         signal = told_to_end(line) => {
             let name = signal.map(Signal::as_str);
             plan.tell(&Event::CutShort { signal: name, left_ms: millis(left()) });
             if signal.is_some() { exit } else { FRONT_DIED }
         }
     }
+}
+
+/// The lock was lost while it was kept for `--at-least`. When, nobody knows who was stopped.
+fn lost_too_soon(plan: &Plan, lost: &Lost, exit: Exit) -> Exit {
+    // --max-hold is longer, so --at-least is over, except for the time of the grant.
+    if *lost == Lost::MaxHold {
+        return exit;
+    }
+    let words =
+        format!("the command is done, but the lock was lost before the end of --at-least: {lost}");
+    plan.trace.borrow_mut().lost();
+    plan.tell(&Event::Lost { reason: words, then: Then::Over });
+    Exit::Lost
 }
 
 /// Waits for a signal that ends the wait; `None` if the front is dead.

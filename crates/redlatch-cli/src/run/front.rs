@@ -87,6 +87,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                     signals,
                     original,
                     good_until: None,
+                    command: None,
                     is_late: false,
                     overslept: None,
                     stage: Stage::Waits,
@@ -126,6 +127,8 @@ struct Front<'a> {
     original: Original,
     /// Until when the command may run without another message from the holder.
     good_until: Option<BootTime>,
+    /// The process group of the command, while it runs.
+    command: Option<Pid>,
     /// The holder has not reported by then, and the command was killed in its stead.
     is_late: bool,
     /// This process was stopped past that time: for how long, and when that ended.
@@ -161,9 +164,12 @@ impl Front<'_> {
                     self.is_late = false;
                 }
                 Ok(Some(News::Fenced(number))) => self.plan.trace.borrow_mut().fenced(number),
-                Ok(Some(News::NothingToGuard)) => self.good_until = None,
+                Ok(Some(News::Started(group))) => {
+                    self.command = i32::try_from(group).ok().map(Pid::from_raw);
+                }
+                Ok(Some(News::NothingToGuard)) => (self.good_until, self.command) = (None, None),
                 Ok(Some(News::Ran { code, by_signal, ms })) => {
-                    self.good_until = None;
+                    (self.good_until, self.command) = (None, None);
                     self.stage = Stage::HasRun;
                     let number = i32::from(code) - 128;
                     let exit = if by_signal { Exit::Signal(number) } else { Exit::Code(code) };
@@ -305,9 +311,17 @@ impl Front<'_> {
     /// time to tell how that came about: it may have got no processor.
     fn stand_in(&mut self) {
         self.order(Order::TooLate);
+        self.kill_unseen();
         family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
         self.is_late = true;
         self.good_until = Some(BootTime::now().after(family::PATIENCE));
+    }
+
+    /// Kills the command by its process group, where `/proc` does not show what is below us.
+    fn kill_unseen(&self) {
+        if let Some(group) = self.command.filter(|_| !family::can_look()) {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
     }
 
     fn bury(&self) -> WaitStatus {
@@ -337,6 +351,7 @@ impl Front<'_> {
         let overslept = overslept.filter(|_| had_lock && why.is_none()).map(|(time, _)| time);
         let late = overslept.map(too_late);
         let cage = Cage::left_by(self.holder);
+        self.kill_unseen();
         // The watchdog dies last: we may be stopped before everything else is dead.
         let watchdog: Vec<Pid> = self.watchdog.iter().map(Watchdog::pid).collect();
         family::kill_below(Pid::this(), cage.as_ref(), &watchdog);

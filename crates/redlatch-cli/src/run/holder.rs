@@ -158,6 +158,7 @@ async fn hold(
     let mut health = Health::ask(plan, locks.as_ref());
     let exit = match start_in_time(plan, &guard, original, terminal) {
         Ok((job, children)) => {
+            line.tell(News::Started(job.pid().as_raw().unsigned_abs()));
             let exit = tokio::select! {
                 exit = watch(plan, line, &guard, job, children) => exit,
                 never = trace_start(plan, taken) => match never {},

@@ -26,6 +26,8 @@ pub(super) enum News {
     GoodUntil(BootTime),
     /// The fencing token of the lock, for the record.
     Fenced(u64),
+    /// The command was started, as the leader of this process group.
+    Started(u32),
     /// No command is running, so none can outlive its lock.
     NothingToGuard,
     /// The same: the command ended by itself, or by a signal, with this status, after it
@@ -68,6 +70,7 @@ impl News {
         match self {
             News::GoodUntil(BootTime(nanos)) => message(b'g', nanos),
             News::Fenced(number) => message(b'f', number),
+            News::Started(group) => message(b'p', u64::from(group)),
             News::NothingToGuard => message(b'n', 0),
             News::Ran { code, by_signal, ms } => {
                 message(b'r', ms << 9 | u64::from(by_signal) << 8 | u64::from(code))
@@ -82,6 +85,7 @@ impl News {
         match parts(bytes) {
             (b'g', nanos) => Ok(News::GoodUntil(BootTime(nanos))),
             (b'f', number) => Ok(News::Fenced(number)),
+            (b'p', group) => Ok(News::Started(u32::try_from(group).map_err(|_| nonsense())?)),
             (b'n', _) => Ok(News::NothingToGuard),
             (b'r', number) => {
                 let code = number.to_le_bytes()[0];
@@ -128,6 +132,7 @@ mod tests {
         for news in [
             News::GoodUntil(BootTime(1_234_567_890)),
             News::Fenced(u64::MAX),
+            News::Started(4_194_304),
             News::NothingToGuard,
             News::Ran { code: 255, by_signal: false, ms: 1 << 50 },
             News::Ran { code: 0, by_signal: true, ms: 0 },
