@@ -47,9 +47,13 @@ pub(crate) async fn force(
     let status = observer.status(name.as_bytes()).await?;
     if !sure && !status.grants.is_empty() {
         refuse_another_list(&observer, &status)?;
+        let (whose, shown) = (whose(&status), name::text(name.as_bytes()));
         confirm(
-            &question(&name::text(name.as_bytes()), &status),
-            "stdin is not a terminal, so nobody can confirm this; add --yes to take the lock away",
+            &format!("{whose}. Take {shown} away? Its holder may still be at work."),
+            &format!(
+                "{whose}; stdin is not a terminal, so nobody can confirm this; add --yes to take \
+                 {shown} away"
+            ),
         )?;
     }
     let Outcome { forced, words, exit } =
@@ -86,17 +90,17 @@ pub(crate) async fn take_away(
     Ok(Outcome { forced, words, exit })
 }
 
-fn question(name: &str, status: &Status) -> String {
+/// Who has the lock, in words that begin a sentence.
+fn whose(status: &Status) -> String {
     let mut owners: Vec<&str> = status.nodes.iter().filter_map(held_by).collect();
     owners.sort_unstable();
     owners.dedup();
-    let whose = match &status.state {
+    match &status.state {
         LockState::Held { owner, .. } => {
-            format!("It is held by {}.", owner.as_deref().unwrap_or(NAMELESS))
+            format!("It is held by {}", owner.as_deref().unwrap_or(NAMELESS))
         }
-        _ => format!("No majority of the nodes has it; some have a lock of {}.", all(&owners)),
-    };
-    format!("{whose} Take {name} away? Its holder may still be at work.")
+        _ => format!("No majority of the nodes has it; some have a lock of {}", all(&owners)),
+    }
 }
 
 fn held_by(node: &redlatch::NodeStatus) -> Option<&str> {

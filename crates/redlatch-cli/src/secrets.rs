@@ -38,6 +38,12 @@ impl Secrets {
 
 /// Whether these addresses may contain a password, however oddly it is written.
 fn may_hold_password(nodes: &str) -> bool {
+    let mut addresses = nodes.split([',', ' ', '\t', '\n']).filter(|part| !part.is_empty());
+    let is_plain = |address: &str| node::parse(address).is_ok() && !looks_secret(address);
+    looks_secret(nodes) && !addresses.all(is_plain)
+}
+
+fn looks_secret(nodes: &str) -> bool {
     let login = nodes.rsplit_once('@').map_or("", |(before, _)| before);
     login.replace("://", "").contains(':') || nodes.contains("password=")
 }
@@ -167,7 +173,14 @@ mod tests {
         for nodes in ["redis://:pw@a", "redis://b,redis://u:p?w@a", "redis://a?password=x"] {
             assert!(may_hold_password(nodes), "{nodes}");
         }
+        for nodes in ["redis://:p,w@a:1", "redis://b:1,ada:pw@c", "redis://u@a,redis://:pw@b:1"] {
+            assert!(may_hold_password(nodes), "{nodes}");
+        }
         for nodes in ["redis://a:6379,redis://b", "redis://ada@a", "redis://a?password_file=/x"] {
+            assert!(!may_hold_password(nodes), "{nodes}");
+        }
+        for nodes in ["redis://ada@a:1,redis://ada@b:2", "redis://a@a:1?password_file=/x redis://b"]
+        {
             assert!(!may_hold_password(nodes), "{nodes}");
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     lease,
     moment::{Moment, Now, Steady},
     mutant::{self, Mutant},
-    vote::{Ballot, Fault, Verdict, Vote},
+    vote::{Ballot, Verdict, Vote},
 };
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
@@ -88,17 +88,6 @@ impl Undo {
     pub fn skip_joined(mut self, taken: &Ballot) -> Self {
         for (node, cast) in taken.casts().iter().enumerate() {
             if cast.vote.holder().is_some_and(|holder| holder.ahead.is_some()) {
-                self.asked[node].0 = Asked::Done;
-            }
-        }
-        self
-    }
-
-    /// Asks only the nodes that have not answered what is being removed.
-    #[must_use]
-    pub fn only_unanswered(mut self, taken: &Ballot) -> Self {
-        for (node, cast) in taken.casts().iter().enumerate() {
-            if !matches!(cast.vote, Vote::Pending | Vote::Failed(Fault::TimedOut(_))) {
                 self.asked[node].0 = Asked::Done;
             }
         }

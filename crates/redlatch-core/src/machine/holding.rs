@@ -325,20 +325,8 @@ impl Holding {
     }
 
     /// Lets go of a lease that others manage from now on, and leaves the line, unless
-    /// another caller waits in our place. Removes the key from nodes that have not
-    /// answered the take: it could arrive there after the others have released the lock.
+    /// another caller waits in our place.
     pub(super) fn forget<E>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
-        if let Some(planted) = self.planted.as_deref() {
-            let undo = Undo::new(time, world.nodes, Some(planted), self.key_ttl, None);
-            world.spawned.push(Undoing {
-                resources: self.resources.clone(),
-                token: self.token.clone(),
-                then: None,
-                undo: undo.only_unanswered(planted),
-                patience: self.terms.node_timeout,
-                round: 0,
-            });
-        }
         let left = self.left_in_line(id, world);
         let heir = world.lines.forgotten(id);
         let left = left.filter(|ticket| heir != Some(ticket.waiter));
