@@ -8,8 +8,9 @@ const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 const CTRL_S: &str = "\x13";
 const CTRL_Q: &str = "\x11";
-/// A command that runs until there is a file `go`.
-const BUSY: &str = "sh -c 'echo up > up; until [ -e go ]; do sleep 0.01; done'";
+/// A command that runs until somebody writes to `go`. It starts nothing: a shell whose child
+/// is stopped before it has executed anything (`vfork`) cannot be stopped itself.
+const BUSY: &str = "sh -c 'mkfifo go; echo up > up; exec cat go'";
 
 #[test]
 fn ctrl_c_ends_the_command_and_the_script_around_it() {
