@@ -398,6 +398,34 @@ fn a_node_that_is_late_is_part_of_the_lease_all_the_same() {
     is_empty(&world);
 }
 
+/// Its key was planted there since, so nothing but the ticket tells.
+#[test]
+fn a_ticket_that_a_node_took_after_the_lock_was_won_is_taken_back() {
+    let (mut world, holder) = held(2, 3);
+    world.line_of(0, 2, Mode::Lossy);
+    world.line_of(1, 2, Mode::Held);
+    world.release(holder);
+    let lock = world.wait_for(1, LONG);
+    assert!(has_it(&world, lock), "by the other two");
+    world.line_of(1, 2, Mode::Open);
+    assert_eq!(world.nodes[2].contents.lines.len(), 1, "refused, and in line");
+
+    // The old key expires there, and ours takes its place.
+    world.pass(6 * TTL / 10);
+    world.extend(lock, TTL);
+    world.pass(6 * TTL / 10);
+    world.extend(lock, TTL);
+    assert_eq!(world.locked(), [0, 1, 2]);
+    // Ours expires, too, so that no release finds it and serves the line.
+    world.line_of(1, 2, Mode::Lossy);
+    world.pass(6 * TTL / 10);
+    world.extend(lock, TTL);
+    world.line_of(1, 2, Mode::Open);
+    world.pass(2 * TTL);
+
+    is_empty(&world);
+}
+
 #[test]
 fn a_minority_that_is_down_delays_nobody() {
     let (mut world, holder) = held(2, 5);
