@@ -54,9 +54,8 @@ pub(super) struct Holding {
     fence: Option<FencingToken>,
     /// Whether the take would join the line where it was refused.
     in_line: bool,
-    /// Whether it was refused somewhere after the lock was won: our ticket is there, even
-    /// once our key is.
-    joined_late: bool,
+    /// Whether it was: our ticket is there, even once our key has been planted.
+    has_joined: bool,
     /// The ticket, if it did. Boxed because there usually is none.
     ticket: Option<Box<Ticket>>,
     round: u32,
@@ -87,6 +86,7 @@ impl Holding {
         let mut holding = Holding::new(lease, round);
         holding.planted = Some(Box::new(taking.attempt.ballot().clone()));
         holding.in_line = order.line.is_some();
+        holding.has_joined = holding.in_line && taking.attempt.ballot().tally().refused > 0;
         holding.ticket = ticket.map(Box::new);
         holding.forget_planted();
         holding
@@ -115,7 +115,7 @@ impl Holding {
             keeps,
             fence,
             in_line: false,
-            joined_late: false,
+            has_joined: false,
             ticket: None,
             round,
             planted_in: round,
@@ -257,7 +257,7 @@ impl Holding {
     /// Records a late vote on the take, or one on planting the key again.
     fn planted_vote(&mut self, node: usize, vote: Vote) {
         let Some(planted) = &mut self.planted else { return };
-        self.joined_late |= self.in_line && vote.holder().is_some();
+        self.has_joined |= self.in_line && vote.holder().is_some();
         // A raise that was never sent says nothing about the take before it.
         let never_sent = matches!(&vote, Vote::Failed(fault) if fault.never_sent());
         if !never_sent || *planted.vote(node) == Vote::Pending {
@@ -269,7 +269,7 @@ impl Holding {
     /// Drops the votes once they rule out no node and none of them may have put us in
     /// line: the undo then goes to all of them.
     fn forget_planted(&mut self) {
-        if self.joined_late {
+        if self.has_joined {
             return;
         }
         let (in_line, has_waited) = (self.in_line, self.ticket.is_some());
