@@ -9,7 +9,7 @@ use crate::{
 };
 use std::process::{Command, ExitCode};
 
-/// The harness, and the command `redlatch`, which it measures, too.
+/// The harness, and the command `redlatch`, which it also measures.
 const PACKAGES: [&str; 4] = ["--package", "redlatch-bench", "--package", "redlatch-cli"];
 
 /// The command; `arguments` are the harness's own.

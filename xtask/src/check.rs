@@ -20,7 +20,7 @@ pub(crate) fn run(advisories: Advisories) -> ExitCode {
         shell::run(shell::cargo(["clippy"]).args(everything).args(["--", "-D", "warnings"]))
     });
     let _ = stages.run("docs", || {
-        // Of the libraries: the command has the name of one of them.
+        // Libraries only: the command has the same name as one of them.
         let everything = ["--no-deps", "--workspace", "--lib", "--all-features", "--locked"];
         shell::run(shell::cargo(["doc"]).args(everything).env("RUSTDOCFLAGS", "-D warnings"))
     });

@@ -39,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Each cycle: a lock as it comes is acquired on five nodes, renewed once, released.
+/// Each cycle acquires a lock with default settings on five nodes, renews it once and
+/// releases it.
 fn core(cycles: u64) -> Result<(), Box<dyn Error>> {
     let admission = Admission::new(NAMES.map(Into::into), DEFAULT_MAX_TTL, DEFAULT_SKEW, false);
     let mut machine = Machine::new(NODES, Dice::of(1, &[])).admitting(admission);

@@ -1,4 +1,4 @@
-//! Who takes part, and as which program.
+//! The contenders, and the program that each is.
 
 use crate::{
     peers::Peer,
@@ -19,11 +19,11 @@ pub(crate) struct Entrant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Floor,
-    /// Redlatch as it comes.
+    /// Redlatch with default settings.
     Ours,
-    /// A lock library as it comes, or as its README uses it.
+    /// A lock library with default settings, or as its README uses it.
     Peer,
-    /// Something beside it that is no lock library as it comes: shown, and no bound.
+    /// Shown for comparison, without a bound: not a lock library with default settings.
     Other,
 }
 
@@ -62,7 +62,7 @@ impl Entrant {
         Self { runtime, ..self }
     }
 
-    /// Whether it can lock on so many servers.
+    /// Whether it can lock on this many servers.
     pub(crate) fn takes(&self, nodes: usize) -> bool {
         !matches!(self.program, Program::Driver(Peer { single: true, .. }, _)) || nodes == 1
     }

@@ -10,12 +10,12 @@ pub(crate) enum Exit {
     Met = 0,
     /// With `--check`: a bound was missed.
     Missed = 1,
-    /// Nothing was measured. The number that wrong usage has, too.
+    /// Nothing was measured. Wrong usage has the same status.
     Failed = 2,
 }
 
 impl Exit {
-    /// Of a check; prints every bound.
+    /// The result of a check; prints every bound.
     pub(crate) fn of<'a>(bounds: impl IntoIterator<Item = &'a Bound>) -> Self {
         let mut exit = Self::Met;
         for bound in bounds {

@@ -59,7 +59,7 @@ impl Field {
         Ok(())
     }
 
-    /// Gives every contender so many callers from now on.
+    /// Gives every contender this many callers from now on.
     pub(crate) fn set_tasks(&mut self, tasks: usize) {
         self.0.iter_mut().for_each(|lane| lane.shape.tasks = tasks);
     }
@@ -113,7 +113,7 @@ impl Field {
         self.with_role(Role::Peer).max_by(|a, b| figure(a).total_cmp(&figure(b)))
     }
 
-    /// Redlatch itself, as it comes.
+    /// Redlatch itself, with default settings.
     pub(crate) fn ours(&self) -> anyhow::Result<&Lane> {
         let ours = self.with_role(Role::Ours).next();
         ours.ok_or_else(|| anyhow::anyhow!("redlatch was not measured"))

@@ -41,7 +41,7 @@ impl History {
         self.turns().iter().flatten().sum()
     }
 
-    /// Those after the end, too.
+    /// Also counts turns after the end.
     pub(crate) fn all_grants(&self) -> u64 {
         self.all_turns().count() as u64
     }

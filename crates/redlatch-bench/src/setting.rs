@@ -35,7 +35,7 @@ impl Setting {
         Turns { rounds, slice: Duration::from_millis(slice) }
     }
 
-    /// Of one lock that many want. All rounds together last for 10 s.
+    /// For one lock that many want. All rounds together last for 10 s.
     pub(crate) fn contended(&self) -> Turns {
         self.turns((10, 1_000), (3, 200))
     }
@@ -45,7 +45,7 @@ impl Setting {
         if self.short { &[5] } else { &[5, 1] }
     }
 
-    /// Peers in other languages that can lock on so many servers.
+    /// Peers in other languages that can lock on this many servers.
     pub(crate) fn drivers(&self, nodes: usize) -> impl Iterator<Item = &Entrant> {
         self.drivers.get_or_init(peers::available).iter().filter(move |peer| peer.takes(nodes))
     }

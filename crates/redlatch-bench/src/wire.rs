@@ -28,7 +28,7 @@ pub(crate) struct Order {
     /// How long one request waits for the lock.
     pub(crate) wait_ms: u64,
     pub(crate) begin_ns: u64,
-    /// Nobody asks after this time. Who waits by then goes on waiting.
+    /// Nobody asks after this time. Callers that are waiting by then keep waiting.
     pub(crate) end_ns: u64,
     /// A file that gets one byte with each grant. If there is one, callers take
     /// strict turns: each asks when it is the next one.

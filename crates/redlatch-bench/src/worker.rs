@@ -28,7 +28,7 @@ use tokio::{runtime::Builder, sync::mpsc};
 /// lasts that long.
 pub(crate) const TTL_MS: u64 = 10_000;
 
-/// Who is in the process.
+/// The contender in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// A bare event loop; each caller has a lock of its own.

@@ -52,7 +52,8 @@ pub(crate) async fn admit(
         }
         if let Some(trace) = &mut trace {
             // It takes minutes, and may be interrupted.
-            vouched(&args, trace);
+            trace.succeeded();
+            note_options(&args, trace);
             trace.write_start();
         }
         watcher.replace(&named).await?
@@ -75,15 +76,17 @@ pub(crate) async fn admit(
         standings
     } else {
         if !args.yes {
-            doubts::ask_to_vouch(&observer, &named).await?;
+            doubts::ask_to_vouch(&observer, &named, settings.typed()).await?;
         }
-        let standings = observer.admit(&named).await?;
-        if let Some(trace) = &mut trace {
-            vouched(&args, trace);
-        }
-        standings
+        observer.admit(&named).await?
     };
     let seen = Seen::now(&observer, standings).await;
+    if let Some(trace) = trace {
+        seen.record(&named, args.replace, trace);
+        if !args.replace {
+            note_options(&args, trace);
+        }
+    }
     let exit = seen.tell(&named, settings.typed(), args.words.json, say)?;
     if missing.is_empty() {
         return Ok(exit);
@@ -94,8 +97,7 @@ pub(crate) async fn admit(
 }
 
 /// Puts on record what the user answers for.
-fn vouched(args: &AdmitArgs, trace: &mut Trace) {
-    trace.succeeded();
+fn note_options(args: &AdmitArgs, trace: &mut Trace) {
     let options = [(args.yes, "--yes"), (args.all_stopped, "--all-stopped")];
     let given: Vec<&str> =
         options.iter().filter(|(is_given, _)| *is_given).map(|it| it.1).collect();

@@ -70,6 +70,7 @@ pub(crate) fn answer_first(
     task: impl AsyncFnOnce(Settings, Say, &mut Work) -> Result<Exit, Failure>,
 ) -> Exit {
     let given = given_descriptors();
+    let trace = trace.on(&settings);
     let split = || -> io::Result<(Front, Original)> {
         let heard = unless_ignored(&ENDING);
         let original = Original::before(&heard)?;
@@ -198,7 +199,7 @@ fn work(
         });
         let exit = result.unwrap_or_else(|failure| {
             let failure = failure.with_options(&typed);
-            say.say(&Event::failed(&failure.message, failure.exit));
+            say.say(&failure.event());
             begun.trace.failed(&failure);
             failure.exit
         });

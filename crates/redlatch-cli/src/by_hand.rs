@@ -21,7 +21,7 @@ use redlatch::{
 use serde_json::json;
 use std::{
     ffi::OsStr,
-    io::{self, Read, Write},
+    io::{self, Read},
     os::unix::ffi::OsStrExt,
     time::{Duration, Instant, SystemTime},
 };
@@ -32,7 +32,6 @@ pub(crate) async fn acquire(
     say: Say,
     work: &mut Work,
 ) -> Result<Exit, Failure> {
-    let settings = settings.with(&args.waiting);
     let began = Instant::now();
     let deadline = began.checked_add(settings.wait());
     let in_vain = |failure: Failure| failure.after(settings.wait(), began);
@@ -194,11 +193,10 @@ fn unknown(votes: &Votes, ttl: Duration) -> Failure {
 fn print_handle(handle: &Handle, as_json: bool) -> io::Result<()> {
     stdout::is_open()?;
     if as_json {
-        print_json(&as_value(handle))?;
+        print_json(&as_value(handle))
     } else {
-        writeln!(io::stdout(), "{handle}")?;
+        stdout::print(format!("{handle}\n").as_bytes())
     }
-    io::stdout().flush()
 }
 
 fn as_value(handle: &Handle) -> serde_json::Value {

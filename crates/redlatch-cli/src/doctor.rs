@@ -14,12 +14,14 @@ use crate::{
     plain::plain,
     say::{Paint, Say, millis, print_json},
     settings::{Settings, homeless},
+    stdout,
     trace::{Place, TraceArgs},
 };
 use exposed::exposed;
 use findings::{Evidence, examine_all};
 pub(crate) use findings::{
-    Finding, Level, UNNAMED, clocks, endless, node_timeout, one_less, refusing, speed, unlisted,
+    Finding, Level, UNNAMED, clocks, endless, left_out, node_timeout, one_less, refusing, speed,
+    unlisted,
 };
 use probe::{Listener, probe};
 use redlatch::{
@@ -27,12 +29,7 @@ use redlatch::{
     observer::{Examined, Listing, Observer},
 };
 use serde_json::{Value, json};
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    os::unix::ffi::OsStrExt,
-    time::Duration,
-};
+use std::{fmt::Write as _, os::unix::ffi::OsStrExt, time::Duration};
 
 /// An attempt that is in progress has ended after this time.
 const SETTLED: Duration = Duration::from_millis(500);
@@ -86,6 +83,11 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
             at.and_then(|at| unlisted(fault, &users[at]))
                 .map(|finding| Finding { node: Some(node.to_string()), ..finding }),
         );
+    }
+    for (node, keys) in listing.iter().flat_map(|listing| &listing.unread) {
+        let at = examined.iter().position(|examined| examined.node == *node);
+        let finding = at.map(|at| left_out(*keys, &users[at]));
+        findings.extend(finding.map(|it| Finding { node: Some(node.to_string()), ..it }));
     }
     if let Some(listing) = &listing {
         findings.extend(endless(listing));
@@ -202,7 +204,7 @@ fn report(
         let nodes: Vec<Value> = nodes.collect();
         print_json(&json!({ "nodes": nodes, "findings": findings }))?;
     } else {
-        io::stdout().write_all(text(examined, findings, Paint::stdout()).as_bytes())?;
+        stdout::print(text(examined, findings, Paint::stdout()).as_bytes())?;
     }
     Ok(findings.iter().map(|finding| finding.level.exit()).fold(Exit::Done, Exit::worse))
 }

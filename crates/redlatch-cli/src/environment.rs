@@ -3,7 +3,7 @@
 //! In:  the names of all variables. Out: the first `REDLATCH_…` name that is unknown,
 //! and what was probably meant. A typo must not send the locks elsewhere.
 
-use crate::cli::Cli;
+use crate::{cli::Cli, secrets::NODES};
 use clap::CommandFactory as _;
 use std::{env, fmt};
 
@@ -32,7 +32,7 @@ pub(crate) const KNOWN: [Variable; 21] = [
     variable(
         "REDLATCH_NODES_REQUIRED",
         "nodes_required",
-        "Fails if fewer nodes than this are named.",
+        "Fails if fewer nodes than this are named. Empty is an error.",
     ),
     variable("REDLATCH_CONFIG", "config", "The config file."),
     variable("REDLATCH_MAX_TTL", "max_ttl", "The longest TTL allowed."),
@@ -139,8 +139,11 @@ pub(crate) fn unknown<'a>(passwords: impl Iterator<Item = &'a str>) -> Option<Un
 }
 
 fn first_unknown(names: impl Iterator<Item = String>) -> Option<Unknown> {
-    let mut ours = names.filter(|name| name.starts_with(OURS) && !is_known(name));
-    let name = ours.next()?;
+    let ours: Vec<String> = names.filter(|name| is_ours(name)).collect();
+    let services: Vec<&str> = ours.iter().filter_map(|name| name.strip_suffix(HOST)).collect();
+    let is_unknown =
+        |name: &&String| !is_known(name) && !services.iter().any(|service| is_of(service, name));
+    let name = ours.iter().find(is_unknown)?.clone();
     let meant = option(&name).map(Meant::Option).or_else(|| nearest(&name).map(Meant::Variable));
     Some(Unknown { name, meant })
 }
@@ -161,8 +164,30 @@ fn option(name: &str) -> Option<String> {
 /// The variable most like it, of those that users set.
 fn nearest(name: &str) -> Option<&'static str> {
     let names = KNOWN.iter().filter(|known| known.is_settable()).map(|known| known.name);
-    let (far, nearest) = names.map(|known| (distance(known, name), known)).min()?;
+    let name = name.to_ascii_uppercase();
+    let (far, nearest) = names.map(|known| (distance(known, &name), known)).min()?;
     (far <= ALIKE).then_some(nearest)
+}
+
+/// Whether it is one of ours, or was meant to be: `redlatch_nodes`, `REDLACTH_NODES`. Only
+/// the list of nodes is looked for where the beginning is wrong, since without it each host
+/// would lock alone; much else may look like our other names.
+fn is_ours(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let is_near = || name.len().abs_diff(NODES.len()) <= ALIKE && distance(&name, NODES) <= ALIKE;
+    name.starts_with(OURS) || is_near()
+}
+
+/// What Kubernetes sets for each service of a namespace, in all of its pods: for one called
+/// `redlatch-web`, `REDLATCH_WEB_SERVICE_HOST`, `REDLATCH_WEB_PORT` and others.
+const HOST: &str = "_SERVICE_HOST";
+
+/// Whether Kubernetes sets this variable for this service.
+fn is_of(service: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(service).unwrap_or_default();
+    ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|kind| {
+        rest.strip_prefix(kind).is_some_and(|more| more.is_empty() || more.starts_with('_'))
+    })
 }
 
 fn is_known(name: &str) -> bool {
@@ -198,6 +223,10 @@ mod tests {
             ("REDLATCH_MAXTTL", "REDLATCH_MAX_TTL"),
             ("REDLATCH_RESTARTGUARD", "REDLATCH_RESTART_GUARD"),
             ("REDLATCH_SHARE", "REDLATCH_SHARED"),
+            ("redlatch_nodes", "REDLATCH_NODES"),
+            ("Redlatch_Shared", "REDLATCH_SHARED"),
+            ("REDLACTH_NODES", "REDLATCH_NODES"),
+            ("REDLATCHNODES", "REDLATCH_NODES"),
         ] {
             let meant = Some(Meant::Variable(nearest));
             assert_eq!(found(typo), Some(Unknown { name: typo.into(), meant }), "{typo}");

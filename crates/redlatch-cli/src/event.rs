@@ -16,6 +16,9 @@ pub(crate) enum Event {
         addresses: Vec<String>,
         by: String,
         scope: Scope,
+        /// The locks are this user's alone, and nobody has said so yet.
+        #[serde(skip)]
+        is_news: bool,
     },
     /// We are waiting for the lock, or for nodes.
     Waiting {
@@ -30,6 +33,9 @@ pub(crate) enum Event {
         message: String,
         #[serde(rename = "code")]
         exit: Exit,
+        /// It stays like this until somebody does something about it.
+        #[serde(skip)]
+        is_for_somebody: bool,
     },
     /// The command was started.
     Started { pid: i32 },
@@ -71,6 +77,9 @@ pub(crate) enum Event {
         message: String,
         #[serde(rename = "code")]
         exit: Exit,
+        /// It stays like this until somebody does something about it.
+        #[serde(skip)]
+        is_for_somebody: bool,
     },
     /// A hook failed, or took too long.
     HookFailed { message: String },
@@ -166,11 +175,22 @@ pub(crate) enum Level {
 
 impl Event {
     pub(crate) fn failed(message: impl fmt::Display, exit: Exit) -> Self {
-        Event::Failed { message: hide(&message.to_string()), exit }
+        Event::Failed { message: hide(&message.to_string()), exit, is_for_somebody: false }
     }
 
     pub(crate) fn skipped(message: impl fmt::Display, exit: Exit) -> Self {
-        Event::Skipped { message: hide(&message.to_string()), exit }
+        Event::Skipped { message: hide(&message.to_string()), exit, is_for_somebody: false }
+    }
+
+    /// The same, if it stays like this until somebody does something about it: `--quiet`
+    /// does not hide it then.
+    pub(crate) fn for_somebody(mut self, is_so: bool) -> Self {
+        if let Event::Failed { is_for_somebody, .. } | Event::Skipped { is_for_somebody, .. } =
+            &mut self
+        {
+            *is_for_somebody = is_so;
+        }
+        self
     }
 
     /// What `--json` calls it.
@@ -224,6 +244,8 @@ impl Event {
 
     pub(crate) fn level(&self) -> Level {
         match self {
+            Event::Failed { is_for_somebody: true, .. }
+            | Event::Skipped { is_for_somebody: true, .. } => Level::Failure,
             // Another owner does the work, or the failure has no effect.
             Event::Failed { exit: Exit::Held | Exit::HeldAs(_) | Exit::Done, .. }
             | Event::Skipped { exit: Exit::Held | Exit::HeldAs(_), .. }
@@ -233,6 +255,7 @@ impl Event {
             | Event::Awaited { .. }
             | Event::Listening { .. }
             | Event::Untraced { .. }
+            | Event::Using { is_news: true, .. }
             | Event::Waiting { is_trouble: true, .. } => Level::Notice,
             Event::Renewed { .. } => Level::Event,
             Event::Failed { .. }
@@ -255,7 +278,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |ms: &u64| show(Duration::from_millis(*ms));
         match self {
-            Event::Using { nodes, addresses, by, scope } => {
+            Event::Using { nodes, addresses, by, scope, .. } => {
                 let labels = nodes.iter().zip(addresses).map(|(name, address)| {
                     if name == address { name.clone() } else { format!("{name} ({address})") }
                 });

@@ -6,6 +6,7 @@ use crate::{
     connecting::{AGAIN, may_recover},
     doctor::user_in,
     duration::show,
+    event::Event,
     exit::Exit,
     look::reason,
     settings::{Settings, quoted},
@@ -34,30 +35,32 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     /// How many nodes voted which way, if they did.
     pub(crate) votes: Option<String>,
+    /// Whether the key of a lock that is held never expires: somebody has to look at it.
+    pub(crate) is_endless: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        Failure { message: message.to_string(), exit, votes: None }
+        Failure { message: message.to_string(), exit, votes: None, is_endless: false }
     }
 
     fn voted(self, votes: &Votes) -> Self {
         Failure { votes: Some(in_short(votes)), ..self }
     }
 
-    /// Makes the commands in the message ready to paste, by adding the options that
-    /// say where the nodes are, if any were typed.
+    /// The event that tells of it.
+    pub(crate) fn event(&self) -> Event {
+        Event::failed(&self.message, self.exit).for_somebody(self.is_endless)
+    }
+
+    /// The event that tells of it if it is why the command is not run.
+    pub(crate) fn skipped(&self) -> Event {
+        Event::skipped(&self.message, self.exit).for_somebody(self.is_endless)
+    }
+
+    /// The same, with commands that are ready to paste.
     pub(crate) fn with_options(self, typed: &str) -> Self {
-        if typed.is_empty() {
-            return self;
-        }
-        let mut parts = self.message.split(ADMIT);
-        let mut message = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            let (command, rest) = part.split_once('`').unwrap_or((part, ""));
-            let _ = write!(message, "{ADMIT}{command} {typed}`{rest}");
-        }
-        Failure { message, ..self }
+        Failure { message: to_paste(&self.message, typed), ..self }
     }
 
     /// Adds how long the caller waited in vain since `began`; or, if it did not wait for
@@ -104,11 +107,14 @@ impl Failure {
             }
             LockError::Held { votes } => {
                 let asked = tokio::time::timeout(ASKING, whose(names, locks)).await;
-                let message = asked.ok().flatten().unwrap_or_else(|| {
+                let (message, is_endless) = asked.ok().flatten().unwrap_or_else(|| {
                     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-                    format!("{}: {}", names.join(", "), holders(&votes))
+                    let is_endless = are_endless(&votes);
+                    let endless =
+                        if is_endless { ", and never expires: its key has no TTL" } else { "" };
+                    (format!("{}: {}{endless}", names.join(", "), holders(&votes)), is_endless)
                 });
-                Failure::new(Exit::Held, message).voted(&votes)
+                Failure { is_endless, ..Failure::new(Exit::Held, message).voted(&votes) }
             }
             error => error.into(),
         }
@@ -121,6 +127,21 @@ pub(crate) const OWN: &str =
 
 /// How a command in our advice starts.
 const ADMIT: &str = "`redlatch admit";
+
+/// Makes the commands in a text ready to paste, by adding the options that say where the
+/// nodes are, if any were typed.
+pub(crate) fn to_paste(text: &str, typed: &str) -> String {
+    if typed.is_empty() {
+        return text.into();
+    }
+    let mut parts = text.split(ADMIT);
+    let mut pasted = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (command, rest) = part.split_once('`').unwrap_or((part, ""));
+        let _ = write!(pasted, "{ADMIT}{command} {typed}`{rest}");
+    }
+    pasted
+}
 
 /// Whoever returns sooner than this did not wait.
 const SOME: Duration = Duration::from_secs(1);
@@ -143,15 +164,15 @@ fn keys_to_grant(names: &[OsString], settings: &Settings) -> String {
     let user = settings.nodes().first().map_or("default".into(), |url| user_in(url));
     format!(
         "this user may not lock {}; grant it, or a pattern such as ~deploy:*, on every node: `ACL \
-         SETUSER {user} {}`, and check it with `redlatch doctor --prefix {}`",
+         SETUSER {user} {}`, and check it with `{}`",
         names.join(", "),
         patterns.join(" "),
-        quoted(names.first().map_or("", |name| name))
+        settings.doctor(&format!("--prefix {}", quoted(names.first().map_or("", |name| name))))
     )
 }
 
-/// Who holds the first of them that is held.
-async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
+/// Who holds the first of them that is held, and whether its key never expires.
+async fn whose(names: &[OsString], locks: &Locks) -> Option<(String, bool)> {
     for name in names {
         let status = locks.status(name.as_bytes()).await.ok()?;
         if let LockState::Held { owner, remaining, .. } = status.state {
@@ -159,16 +180,25 @@ async fn whose(names: &[OsString], locks: &Locks) -> Option<String> {
             let owner = owner.as_deref().unwrap_or("another client");
             let own = if is_own { OWN } else { "" };
             let name = name.to_string_lossy();
-            let endless = if remaining.is_none() { endless(&name) } else { String::new() };
-            return Some(format!("{name} is held by {owner}{own}{endless}"));
+            let is_endless = remaining.is_none();
+            let endless = if is_endless { endless(&name) } else { String::new() };
+            return Some((format!("{name} is held by {owner}{own}{endless}"), is_endless));
         }
         if let LockState::Reserved { owner, .. } = status.state {
             let whom = owner.map_or(String::new(), |owner| format!(", {owner}"));
             let name = name.to_string_lossy();
-            return Some(format!("{name} is not held, but reserved for the next in line{whom}"));
+            let words = format!("{name} is not held, but reserved for the next in line{whom}");
+            return Some((words, false));
         }
     }
     None
+}
+
+/// Whether keys that never expire rule out a majority.
+fn are_endless(votes: &Votes) -> bool {
+    let is_endless = |node: &&NodeVote| node.vote.holder().is_some_and(|holder| holder.endless);
+    let tally = votes.tally();
+    tally.nodes - votes.iter().filter(is_endless).count() < tally.majority()
 }
 
 /// Added if the key has no TTL.
@@ -282,12 +312,20 @@ impl From<InvalidRequest> for Failure {
             );
             return Failure::new(Exit::Failed, words);
         }
+        if let InvalidRequest::Terms(TermsError::Renewal { every, needed, usable }) = &error {
+            let words = format!(
+                "there is no time to renew the lock: a renewal every {} may take until {}, and the \
+                 command would be asked to end after {}; use a longer --ttl, or a shorter --grace \
+                 or --node-timeout",
+                show(*every),
+                show(*needed),
+                show(*usable)
+            );
+            return Failure::new(Exit::Failed, words);
+        }
         let hint = match &error {
             InvalidRequest::Terms(TermsError::TtlTooLong { .. }) => {
                 "; or raise --max-ttl, for all who share the nodes"
-            }
-            InvalidRequest::Terms(TermsError::Renewal { .. }) => {
-                "; use a longer --ttl, or a shorter --grace"
             }
             InvalidRequest::Terms(TermsError::TtlTooShort { .. }) => " for --ttl",
             InvalidRequest::Terms(TermsError::NodeTimeout { .. }) => {

@@ -13,6 +13,7 @@ use crate::{
     plain::plain,
     say::{Event, Say, print_json},
     settings::{Settings, quoted},
+    stdout,
     trace::Trace,
 };
 use redlatch::{
@@ -20,12 +21,7 @@ use redlatch::{
     observer::{Forced, Observer, Removal},
 };
 use serde_json::json;
-use std::{
-    ffi::OsStr,
-    fmt::Write as _,
-    io::{self, Write as _},
-    os::unix::ffi::OsStrExt,
-};
+use std::{ffi::OsStr, fmt::Write as _, io, os::unix::ffi::OsStrExt};
 
 /// What became of a forced release.
 pub(crate) struct Outcome {
@@ -66,7 +62,7 @@ pub(crate) async fn force(
         print_forced(&forced)?;
     }
     match exit {
-        Exit::Done if !as_json => writeln!(io::stdout(), "{}", plain(&words))?,
+        Exit::Done if !as_json => stdout::print(format!("{}\n", plain(&words)).as_bytes())?,
         Exit::Done => {}
         exit => say.say(&Event::failed(words, exit)),
     }

@@ -44,6 +44,16 @@ impl Live {
         &self.looker.observer
     }
 
+    /// The options that another command needs to find the same nodes.
+    pub(crate) fn typed(&self) -> &str {
+        &self.looker.typed
+    }
+
+    /// The command that checks the same nodes.
+    pub(crate) fn doctor(&self) -> &str {
+        &self.looker.doctor
+    }
+
     /// Asks the nodes.
     pub(crate) async fn look(&mut self) -> Arc<Snapshot> {
         let sight = self.looker.look().await;

@@ -10,15 +10,10 @@ use crate::{
     plain::plain,
     say::{Paint, print_json},
     settings::homeless,
-    share,
+    share, stdout,
     trace::{LogFile, Place, Record, TraceArgs, sentence},
 };
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    io::{self, Write as _},
-    time::SystemTime,
-};
+use std::{collections::BTreeMap, fmt::Write as _, io, time::SystemTime};
 
 pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
     let names = args.names.into_iter().map(|name| name::typed(name, args.id));
@@ -63,7 +58,7 @@ pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
     for record in &chosen {
         line(&mut text, record, Paint::stdout());
     }
-    io::stdout().write_all(text.as_bytes())?;
+    stdout::print(text.as_bytes())?;
     Ok(Exit::Done)
 }
 

@@ -7,12 +7,12 @@ use crate::{
     doctor::{Finding, refusing, user_in},
     duration::{readable, show},
     exit::Exit,
-    failure::Failure,
+    failure::{Failure, to_paste},
     name,
     plain::plain,
     say::{Event, Paint, Say, millis, print_json},
     settings::Settings,
-    who,
+    stdout, who,
 };
 use redlatch::{
     Cause, Fault, FencingToken, LockState, NodeKey, NodeStanding, NodeStatus, Standing, Status,
@@ -20,11 +20,13 @@ use redlatch::{
 };
 use serde_json::{Value, json};
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
-    io::{self, IsTerminal, Write as _},
+    io::{self, IsTerminal},
     os::unix::ffi::OsStrExt,
     time::Duration,
 };
+use unicode_width::UnicodeWidthStr as _;
 
 pub(crate) async fn status(
     mut args: StatusArgs,
@@ -35,19 +37,16 @@ pub(crate) async fn status(
     args.names = names.collect::<Result<_, _>>()?;
     let observer = settings.builder().observer()?;
     loop {
-        let (text, exit) = look_once(&args, &observer, settings.max_ttl(), say).await?;
-        let mut stdout = io::stdout().lock();
-        if args.watch && stdout.is_terminal() {
+        let (text, exit) = look_once(&args, &observer, &settings, say).await?;
+        if args.watch && io::stdout().is_terminal() {
             // Redraw from the top, and clear what is below.
-            write!(stdout, "\x1b[H\x1b[2J{text}")?;
+            stdout::print(format!("\x1b[H\x1b[2J{text}").as_bytes())?;
         } else {
-            write!(stdout, "{text}")?;
+            stdout::print(text.as_bytes())?;
         }
-        stdout.flush()?;
         if !args.watch {
             return Ok(exit);
         }
-        drop(stdout);
         tokio::time::sleep(args.every).await;
     }
 }
@@ -55,10 +54,10 @@ pub(crate) async fn status(
 async fn look_once(
     args: &StatusArgs,
     observer: &Observer,
-    max_ttl: Duration,
+    settings: &Settings,
     say: Say,
 ) -> Result<(String, Exit), Failure> {
-    let paint = Paint::stdout();
+    let (paint, max_ttl) = (Paint::stdout(), settings.max_ttl());
     let (mut text, mut exit) = (String::new(), Exit::Done);
     for name in &args.names {
         let name = name.as_bytes();
@@ -67,7 +66,9 @@ async fn look_once(
         if args.words.json {
             let _ = writeln!(text, "{}", status_json(name, &status, observer, max_ttl));
         } else {
-            text.push_str(&status_text(name, &status, observer, max_ttl, paint).await);
+            let doctor = settings.doctor("");
+            let told = status_text(name, &status, observer, (max_ttl, &doctor), paint).await;
+            text.push_str(&to_paste(&told, settings.typed()));
         }
         exit = exit.worse(verdict(&status));
         if matches!(status.state, LockState::Unclear(_)) && !args.words.json {
@@ -92,11 +93,12 @@ fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
     matches!(key, NodeKey::Held { owner: Some(_), remaining: Some(left) } if *left > max_ttl)
 }
 
+/// What each node says about a lock; `doctor` is the command that says more.
 pub(crate) async fn status_text(
     name: &[u8],
     status: &Status,
     observer: &Observer,
-    max_ttl: Duration,
+    (max_ttl, doctor): (Duration, &str),
     paint: Paint,
 ) -> String {
     let out = status.nodes.iter().filter_map(|node| node.quarantine.as_ref());
@@ -121,9 +123,9 @@ pub(crate) async fn status_text(
             key => paint.red(&key.to_string()),
         };
         let out = node.quarantine.as_ref().map(|out| match &out.cause {
-            Cause::Disagrees(_) => "its clients have other settings (`redlatch doctor`)".into(),
+            Cause::Disagrees(_) => format!("its clients have other settings (`{doctor}`)"),
             Cause::OtherNode { is, .. } => {
-                format!("does not vote: this server is admitted as {is} (`redlatch doctor`)")
+                format!("does not vote: this server is admitted as {is} (`{doctor}`)")
             }
             Cause::Forgot => {
                 format!(
@@ -306,12 +308,13 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
             print_json(&json)?;
         }
     } else {
-        io::stdout().write_all(table(&listing.locks, standings.len(), is_told).as_bytes())?;
+        stdout::print(table(&listing.locks, standings.len(), is_told).as_bytes())?;
     }
     let out = standings.iter().filter_map(|node| node.standing.quarantine());
     let reports = reports_on(&observer, out).await;
     let users: Vec<String> = settings.nodes().iter().map(|url| user_in(url)).collect();
-    Ok(complain(&listing, &standings, &reports, (&observer, &users), say))
+    let typed = settings.typed();
+    Ok(complain(&listing, &standings, &reports, (&observer, &users, typed), say))
 }
 
 /// Formats locks in columns. Who waits for them is known if a majority told.
@@ -322,13 +325,13 @@ pub(crate) fn table(locks: &[Listed], nodes: usize, is_told: bool) -> String {
     let head = HEAD.map(String::from);
     let rows: Vec<_> =
         [head].into_iter().chain(locks.iter().map(|lock| row(lock, nodes, is_told))).collect();
-    let widths: [usize; HEAD.len()] = std::array::from_fn(|column| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-    });
+    let widths: [usize; HEAD.len()] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].width()).max().unwrap_or(0));
     let mut text = String::new();
     for row in &rows {
         let cells = row.iter().map(|cell| if cell.is_empty() { "-" } else { cell });
-        let cells = cells.zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
+        let blanks = |cell: &str, width: usize| " ".repeat(width.saturating_sub(cell.width()) + 2);
+        let cells = cells.zip(widths).map(|(cell, width)| format!("{cell}{}", blanks(cell, width)));
         let _ = writeln!(text, "{}", cells.collect::<String>().trim_end());
     }
     text
@@ -390,7 +393,7 @@ fn complain(
     listing: &Listing,
     standings: &[NodeStanding],
     reports: &[Examined],
-    (observer, users): (&Observer, &[String]),
+    (observer, users, typed): (&Observer, &[String], &str),
     say: Say,
 ) -> Exit {
     let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
@@ -406,15 +409,39 @@ fn complain(
         let (node, quarantined_for) = (observer.label(name), quarantined_for(name, out, reports));
         let cause = cause_for(observer, &out.cause);
         let words = format!("{node} does not count: {quarantined_for}; {cause}");
+        say.say(&Event::failed(to_paste(&words, typed), exit));
+    }
+    let user_of = |node: &str| {
+        let at = observer.nodes().position(|name| name == node);
+        at.and_then(|at| users.get(at)).map_or(ANY_USER, String::as_str)
+    };
+    for (node, fault) in &listing.failed {
+        let words = format!("{}: {}", observer.label(node), why_unlisted(fault, user_of(node)));
         say.say(&Event::failed(words, exit));
     }
-    for (node, fault) in &listing.failed {
-        let at = observer.nodes().position(|name| *name == **node);
-        let user = at.and_then(|at| users.get(at)).map_or(ANY_USER, String::as_str);
-        let words = format!("{}: {}", observer.label(node), why_unlisted(fault, user));
+    let mut left_out: BTreeMap<(usize, &str), Vec<_>> = BTreeMap::new();
+    for (node, keys) in &listing.unread {
+        left_out.entry((*keys, user_of(node))).or_default().push(observer.label(node));
+    }
+    for ((keys, user), nodes) in left_out {
+        let (nodes, grant) = (nodes.join(", "), grant_reading(user));
+        let words = format!("{nodes}: left out: {}; {grant}", unread(keys));
         say.say(&Event::failed(words, exit));
     }
     exit
+}
+
+/// Keys that may be locks, and cannot be listed.
+pub(crate) fn unread(keys: usize) -> String {
+    match keys {
+        1 => "1 key that this user may not read and that may be a lock".into(),
+        many => format!("{many} keys that this user may not read and that may be locks"),
+    }
+}
+
+/// How to let a user list the locks whose names they may not lock.
+pub(crate) fn grant_reading(user: &str) -> String {
+    format!("to list all (from Redis 7 on): ACL SETUSER {user} %R~*")
 }
 
 /// Stands for a user whose name is not at hand.
@@ -427,8 +454,11 @@ pub(crate) fn why_unlisted(fault: &Fault, user: &str) -> String {
     let words = reason(fault);
     let denials = ["NOPERM", "ACL failure", "can't run this command"];
     let is_denied = denials.iter().any(|denial| words.contains(denial));
-    if is_denied && matches!(fault, Fault::Refused(_)) {
+    // A key that this user may not access is another matter.
+    if is_denied && !words.contains(" key") && matches!(fault, Fault::Refused(_)) {
         format!("this user may not list locks; grant it: ACL SETUSER {user} +scan")
+    } else if matches!(fault, Fault::Unfit(_) | Fault::WrongAddress(_)) {
+        failed_text(fault)
     } else {
         words
     }

@@ -105,6 +105,7 @@ fn start() -> Exit {
             Attempt::new(about, &args.place, &args.trace, None).run(
                 words,
                 |settings, say, trace| {
+                    let settings = settings.with(&args.waiting);
                     answer_first(settings, say, trace, async |settings, say, work| {
                         by_hand::acquire(args, settings, say, work).await
                     })
@@ -233,10 +234,9 @@ fn is_about_empty_variable(error: &clap::Error) -> bool {
 
 /// Prints the text, or as much of it as the reader reads.
 fn print(text: &[u8]) -> Exit {
-    match io::stdout().write_all(text) {
+    match stdout::print(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let message = format!("could not write to stdout: {error}");
-            failed(Say::new(Words::default()), &Failure::new(Exit::Failed, message))
+            failed(Say::new(Words::default()), &error.into())
         }
         _ => Exit::Done,
     }
@@ -255,6 +255,7 @@ fn with(
             addresses: settings.addresses(),
             by: settings.named_by().to_owned(),
             scope: settings.scope(),
+            is_news: settings.is_first(),
         });
         let typed = settings.typed().to_owned();
         task(settings, say).map_err(|failure| failure.with_options(&typed))
@@ -319,7 +320,7 @@ fn settings(place: &PlaceArgs) -> Result<Settings, Failure> {
 
 fn failed(say: Say, failure: &Failure) -> Exit {
     if !failure.message.is_empty() {
-        say.say(&Event::failed(&failure.message, failure.exit));
+        say.say(&failure.event());
     }
     failure.exit
 }

@@ -1,6 +1,7 @@
 //! Text that means to people what it says: names, owners and messages come from anywhere.
 
 use std::borrow::Cow;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Escapes what must not reach a terminal as it is: a name, or a server's message, must not
 /// move the cursor, look like another line or like another name.
@@ -29,6 +30,26 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || is_blank || is_ignored
 }
 
+/// The beginning of a text that fits into so many columns of a terminal, with an ellipsis if
+/// that is not all.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.into();
+    }
+    let (mut shown, mut used) = (String::new(), 0);
+    for char in text.chars() {
+        used += char.width().unwrap_or(0);
+        if used + 1 > width {
+            break;
+        }
+        shown.push(char);
+    }
+    if width > 0 {
+        shown.push('…');
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +71,15 @@ mod tests {
         for c in ranges.into_iter().flatten().chain(single) {
             assert_eq!(plain(&format!("a{c}b")), format!("a\\u{{{:x}}}b", u32::from(c)));
         }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_by_the_columns_it_takes() {
+        assert_eq!(cut("Grüße", 5), "Grüße");
+        assert_eq!(cut("Grüße", 4), "Grü…");
+        assert_eq!(cut("日本語", 6), "日本語");
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("x", 0), "");
     }
 }

@@ -2,12 +2,17 @@
 
 pub(crate) use crate::event::{Event, Killed, Survivor, Then};
 
-use crate::{cli::Words, event::Level, facts, plain::plain, stderr};
+use crate::{
+    cli::Words,
+    event::Level,
+    facts,
+    plain::{cut, plain},
+    stderr, stdout,
+};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::{
-    borrow::Cow,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -88,13 +93,8 @@ fn columns() -> Option<usize> {
 }
 
 /// Cuts a line to one row: if it wrapped, we could replace only its last row.
-fn fitting(line: &str, columns: Option<usize>) -> Cow<'_, str> {
-    let Some(columns) = columns.filter(|columns| line.chars().count() >= *columns) else {
-        return line.into();
-    };
-    let mut cut: String = line.chars().take(columns.saturating_sub(2)).collect();
-    cut.push('…');
-    cut.into()
+fn fitting(line: &str, columns: Option<usize>) -> String {
+    columns.map_or_else(|| line.into(), |columns| cut(line, columns.saturating_sub(1)))
 }
 
 fn replace_line(line: &str) {
@@ -146,9 +146,9 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 
 /// Prints one JSON value on stdout.
 pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    serde_json::to_writer(&mut stdout, value)?;
-    stdout.write_all(b"\n")
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stdout::print(&line)
 }
 
 #[cfg(test)]
@@ -160,5 +160,7 @@ mod tests {
         assert_eq!(fitting("Grüße an alle", Some(8)), "Grüße …");
         assert_eq!(fitting("Grüße", Some(6)), "Grüße");
         assert_eq!(fitting("Grüße", None), "Grüße");
+        assert_eq!(fitting("日本語", Some(7)), "日本語");
+        assert_eq!(fitting("日本語", Some(6)), "日本…");
     }
 }

@@ -38,9 +38,13 @@ pub(crate) struct Settings {
     named_by: String,
     /// Whether the default file is that of the whole machine.
     is_shared: bool,
+    /// Whether this user's own file is not there yet.
+    is_first: bool,
     /// The typed options that say where the locks are: the next command needs them,
     /// too.
     typed: String,
+    /// The same for `redlatch doctor`, which also looks at nodes without the restart guard.
+    typed_for_doctor: String,
     max_ttl: Option<Duration>,
     skew: Option<Duration>,
     restart_guard: Option<GuardMode>,
@@ -120,14 +124,13 @@ impl Settings {
             return Err(SettingsError::Unknown(unknown));
         }
         let (nodes, named_by) = addresses(place, &config)?;
-        let required = place
-            .nodes_required
-            .or(from_env("REDLATCH_NODES_REQUIRED", number)?)
-            .or(config.nodes_required);
+        let required = place.nodes_required.or(nodes_required()?).or(config.nodes_required);
         check_count(required.unwrap_or(0), &nodes, &named_by)?;
         check_kinds(&nodes, &named_by)?;
-        nodes.iter().filter_map(|url| file(url)).for_each(|path| share::make(&path));
+        let files = || nodes.iter().filter_map(|url| file(url));
         let is_shared = named_by == DEFAULT && matches!(shared(&config)?, Shared::Yes(_));
+        let is_first = named_by == DEFAULT && !is_shared && files().any(|path| !path.exists());
+        files().for_each(|path| share::make(&path));
         let of_env = (
             from_env("REDLATCH_MAX_TTL", duration::parse_ttl)?,
             from_env("REDLATCH_SKEW", duration::parse)?,
@@ -146,7 +149,9 @@ impl Settings {
             nodes,
             named_by,
             is_shared,
+            is_first,
             typed: typed(place, is_unguarded),
+            typed_for_doctor: typed(place, false),
             max_ttl,
             skew: place.skew.or(of_env.1).or(config.skew),
             restart_guard,
@@ -241,10 +246,21 @@ impl Settings {
         }
     }
 
+    /// Whether this user locks in a file of their own for the first time.
+    pub(crate) fn is_first(&self) -> bool {
+        self.is_first
+    }
+
     /// The options that `redlatch admit` needs to find the same nodes, as typed but
     /// without logins; empty if it needs none.
     pub(crate) fn typed(&self) -> &str {
         &self.typed
+    }
+
+    /// The command that checks the same nodes, to paste.
+    pub(crate) fn doctor(&self, options: &str) -> String {
+        let words = ["redlatch doctor", options, &self.typed_for_doctor];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
     /// What to hide from the command's environment, unless `--pass-secrets` is given.
@@ -304,6 +320,7 @@ fn typed(place: &PlaceArgs, is_unguarded: bool) -> String {
         .iter()
         .map(|node| format!("--node {}", quoted(&secrets::shown(node))))
         .collect();
+    typed.extend(place.nodes_required.map(|count| format!("--nodes-required {count}")));
     let config = place.config.as_ref().map(|file| file.to_string_lossy());
     typed.extend(config.map(|file| format!("--config {}", quoted(&file))));
     typed.extend(time("--max-ttl", place.max_ttl));
@@ -328,6 +345,16 @@ fn from_env<T>(
     let text = env::var(variable).unwrap_or_default();
     let value = (!text.is_empty()).then(|| read(&text)).transpose();
     value.map_err(|reason| SettingsError::Variable { variable, reason })
+}
+
+/// Unlike others, it may not be empty: it is there for settings that are missing.
+fn nodes_required() -> Result<Option<usize>, SettingsError> {
+    let variable = "REDLATCH_NODES_REQUIRED";
+    if env::var_os(variable).is_some_and(|value| value.is_empty()) {
+        let reason = "it is empty; say how many nodes must be named, or unset it".into();
+        return Err(SettingsError::Variable { variable, reason });
+    }
+    from_env(variable, number)
 }
 
 fn guard_mode(text: &str) -> Result<GuardMode, String> {
@@ -575,14 +602,15 @@ mod tests {
     fn options_to_type_again_can_be_pasted_and_show_no_login() {
         let place = PlaceArgs {
             nodes: vec!["redis://ada:secret@a?db=1&name=y".into(), "redis://b:1".into()],
+            nodes_required: Some(2),
             config: Some("/etc/it's.toml".into()),
             max_ttl: Some(Duration::from_secs(90)),
             restart_guard: Some(GuardMode::Strict),
             ..PlaceArgs::default()
         };
 
-        let words = "--node 'redis://…@a?db=1&name=y' --node redis://b:1 --config '/etc/it'\\''s.toml' \
-                     --max-ttl 1m30s --restart-guard strict";
+        let words = "--node 'redis://…@a?db=1&name=y' --node redis://b:1 --nodes-required 2 \
+                     --config '/etc/it'\\''s.toml' --max-ttl 1m30s --restart-guard strict";
         assert_eq!(typed(&place, false), words);
         let place = PlaceArgs { restart_guard: Some(GuardMode::Off), ..PlaceArgs::default() };
         assert_eq!(typed(&place, true), "--restart-guard on");

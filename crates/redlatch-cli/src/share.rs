@@ -113,10 +113,11 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
         return Some(format!("{}; to share it with a group: {commands}", whose(&path)?));
     }
     let dir = path.parent()?;
-    may(dir, Access::WRITE_OK).is_err().then(|| {
-        let whose = whose(dir);
-        whose.map(|whose| format!("{whose}; SQLite makes two files there, and this user may not"))
-    })?
+    let error = may(dir, Access::WRITE_OK).err()?;
+    if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+        return Some(format!("{} is on a file system that is read-only", dir.display()));
+    }
+    Some(format!("{}; SQLite makes two files there, and this user may not", whose(dir)?))
 }
 
 /// What keeps this user from reading a file, and whose that is.

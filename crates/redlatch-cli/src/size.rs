@@ -1,6 +1,7 @@
 //! Sizes as they are typed: `500K`, `5MB`, `1GiB`.
 
-/// Parses a size in bytes. `K`, `M` and `G` count in thousands, `Ki` and so on in 1024s.
+/// Parses a size. `K`, `M` and `G` count in thousands, `Ki` and so on in 1024s. Without a
+/// unit, `5` might be meant as megabytes.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     read(text.trim())
         .filter(|size| *size > 0)
@@ -10,7 +11,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 fn read(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let unit = unit.trim().to_ascii_lowercase();
+    let unit = Some(unit.trim().to_ascii_lowercase()).filter(|unit| !unit.is_empty())?;
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
     let (prefix, base) = unit.strip_suffix('i').map_or((unit, 1000), |prefix| (prefix, 1024));
     let power = ["", "k", "m", "g"].iter().position(|known| *known == prefix)?;
@@ -25,7 +26,7 @@ mod tests {
     #[test]
     fn sizes_have_the_usual_units() {
         for (text, size) in [
-            ("1", 1),
+            ("1B", 1),
             ("500K", 500_000),
             ("5MB", 5_000_000),
             (" 5 mb ", 5_000_000),
@@ -34,7 +35,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(size), "{text}");
         }
-        for bad in ["", "0", "-1", "1.5M", "5 apples", "99999999999G", "MB"] {
+        for bad in ["", "0B", "5", "5000000", "-1M", "1.5M", "5 apples", "99999999999G", "MB"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -1,4 +1,4 @@
-//! Whether the caller gave us a stdout at all.
+//! Output on stdout, and whether the caller gave us one at all.
 //!
 //! Before `main`, the standard library opens `/dev/null` in place of a closed
 //! stream: writes then succeed, and the data is lost. So we check before it does.
@@ -8,7 +8,7 @@ use rustix::{
     io::{Errno, fcntl_getfd},
 };
 use std::{
-    io,
+    io::{self, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -20,6 +20,14 @@ pub(crate) fn is_open() -> io::Result<()> {
         return Err(io::Error::other("stdout is closed"));
     }
     Ok(())
+}
+
+/// Writes this to stdout. The error says so: of a full disk alone, nobody would know which.
+pub(crate) fn print(text: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| {
+        io::Error::new(error.kind(), format!("could not write to stdout: {error}"))
+    })
 }
 
 #[used]

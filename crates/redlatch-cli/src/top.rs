@@ -12,11 +12,12 @@ mod view;
 use crate::{
     cli::TopArgs,
     exit::Exit,
-    failure::Failure,
+    failure::{Failure, to_paste},
     live::{Live, Lock, Snapshot},
     look::status_text,
     say::{Paint, Say, print_json},
     settings::Settings,
+    stdout,
 };
 use keys::Keys;
 use nix::{
@@ -25,14 +26,7 @@ use nix::{
 };
 use screen::Screen;
 use serde::Serialize;
-use std::{
-    fs::File,
-    future::poll_fn,
-    io::{self, Write as _},
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use std::{fmt::Write as _, fs::File, future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
 use text::Line;
 use tokio::{
     signal::unix::{Signal as Listener, SignalKind, signal},
@@ -60,15 +54,12 @@ async fn print(mut live: Live, args: &TopArgs) -> Result<Exit, Failure> {
         if args.words.json {
             print_json(&Whole { snapshot: &snapshot, locks: &snapshot.locks })?;
         } else {
-            let mut stdout = io::stdout().lock();
-            if !std::mem::take(&mut is_first) {
-                writeln!(stdout)?;
-            }
+            let mut text = if std::mem::take(&mut is_first) { "" } else { "\n" }.to_owned();
             for line in frame::whole(&snapshot) {
-                writeln!(stdout, "{}", line.plain())?;
+                let _ = writeln!(text, "{}", line.plain());
             }
+            stdout::print(text.as_bytes())?;
         }
-        io::stdout().flush()?;
         if args.once {
             return Ok(Exit::Done);
         }
@@ -175,7 +166,11 @@ fn start_looking(
 /// What each node says about a lock.
 async fn detail(live: &Live, name: &[u8], max_ttl: Duration) -> String {
     match live.observer().status(name).await {
-        Ok(status) => status_text(name, &status, live.observer(), max_ttl, Paint::none()).await,
+        Ok(status) => {
+            let asked = (max_ttl, live.doctor());
+            let told = status_text(name, &status, live.observer(), asked, Paint::none()).await;
+            to_paste(&told, live.typed())
+        }
         Err(error) => error.to_string(),
     }
 }

@@ -133,7 +133,8 @@ impl Trace {
     /// The same attempt, with these nodes and this patience.
     pub(crate) fn on(mut self, settings: &Settings) -> Self {
         self.record.nodes = settings.names();
-        let wait = settings.wait();
+        let can_wait = matches!(self.record.task, Task::Run | Task::Acquire);
+        let wait = if can_wait { settings.wait() } else { Duration::ZERO };
         self.record.wait_ms = (wait != Duration::MAX).then(|| millis(wait));
         self
     }
@@ -203,6 +204,11 @@ impl Trace {
             self.record.outcome = Outcome::Granted;
             self.record.waited_ms = millis(self.began.elapsed());
         }
+    }
+
+    /// What was asked for was begun, and nothing came of it.
+    pub(crate) fn did_nothing(&mut self) {
+        self.granted = None;
     }
 
     /// The command has ended, after it ran for this long.

@@ -189,7 +189,7 @@ fn a_lock_of_another_library_is_taken_away_however_long_its_value_is() {
 }
 
 #[test]
-fn who_gives_a_name_instead_of_a_handle_is_told_how_to_release_by_name() {
+fn a_name_instead_of_a_handle_is_answered_with_how_to_release_by_name() {
     let sandbox = Sandbox::embedded();
 
     let refused = redlatch(&sandbox, &["release", "deploy"]).exits_with(125).stderr;
@@ -226,7 +226,7 @@ fn what_a_minority_still_had_of_a_lost_lock_is_said_to_be_released() {
 }
 
 #[test]
-fn whoever_asks_other_nodes_than_the_lock_is_on_is_told_that_this_may_be_the_cause() {
+fn asking_nodes_that_the_lock_is_not_on_is_reported_as_a_possible_cause() {
     let (servers, sandbox) = Sandbox::with_servers(2);
     let [here, there] = [0, 1].map(|at| servers[at].url());
     let take = ["acquire", "x", "--node", &here];

@@ -136,7 +136,7 @@ fn a_user_who_may_not_list_locks_is_told_what_is_missing() {
 }
 
 #[test]
-fn a_lock_that_never_expires_is_told_by_run_and_by_doctor() {
+fn a_lock_that_never_expires_is_reported_by_run_and_by_doctor() {
     let servers = Servers::start(1).unwrap();
     let sandbox = Sandbox::on(&servers);
     redlatch(&sandbox, &["acquire", "x", "--owner", "ada"]).exits_with(0);
@@ -151,6 +151,30 @@ fn a_lock_that_never_expires_is_told_by_run_and_by_doctor() {
     says(&found, "redis-cli DEL x");
     says(&held, "x is held by ada, and never expires: its key has no TTL");
     says(&foreign, "`redis-cli DEL 'by hand'`");
+}
+
+#[test]
+fn data_under_the_name_of_a_lock_is_a_failure_that_quiet_does_not_hide() {
+    let (servers, sandbox) = Sandbox::with_servers(3);
+    for (at, server) in servers.iter().enumerate() {
+        server.run(&["SET", "same", "data"]);
+        server.run(&["SET", "different", &format!("data {at}")]);
+    }
+
+    for name in ["same", "different"] {
+        let run = ["run", name, "--quiet", "-E", "0", "--", "echo", "never"];
+        let ran = redlatch(&sandbox, &run).exits_with(0);
+        let acquired = redlatch(&sandbox, &["acquire", name, "--quiet"]).exits_with(121);
+
+        for ended in [ran, acquired] {
+            assert_eq!(ended.stdout, "");
+            says(&ended.stderr, "never expires: its key has no TTL");
+            says(&ended.stderr, &format!("`redis-cli DEL {name}`"));
+        }
+    }
+    redlatch(&sandbox, &["acquire", "held"]).exits_with(0);
+    let held = redlatch(&sandbox, &["run", "held", "--quiet", "--", "true"]).exits_with(121);
+    assert_eq!(held.stderr, "");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn all_events_are_alike() {
 }
 
 #[test]
-fn the_life_of_a_lock_is_told_event_by_event() {
+fn the_life_of_a_lock_is_reported_event_by_event() {
     let sandbox = Sandbox::embedded();
     // Two renewals, at a third of the TTL each.
     let script = "redlatch run x --json --ttl 600ms -- sh -c 'while [ $(grep -c renewed told) -lt 2 ]; \
@@ -89,7 +89,7 @@ fn a_lock_that_is_not_there_is_skipped_and_one_that_ends_is_lost_or_stopped() {
 }
 
 #[test]
-fn one_node_of_three_down_is_told_at_the_start_and_while_the_command_runs() {
+fn one_node_of_three_down_is_reported_at_the_start_and_while_the_command_runs() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::on(&servers);
     let script = "redlatch run x --json --ttl 900ms -- sh -c 'echo > up; until grep -q degraded told; \
@@ -156,7 +156,7 @@ fn a_lost_lock_runs_its_hook_beside_the_command() {
 }
 
 #[test]
-fn a_hook_that_fails_or_hangs_is_told_and_holds_up_no_lock() {
+fn a_hook_that_fails_or_hangs_is_reported_and_holds_up_no_lock() {
     let sandbox = Sandbox::embedded();
     let steal = "sh -c 'redlatch release --force x --yes --quiet'";
     let failing = format!("redlatch run x --quiet --on-lost-run 'exit 4' -- {steal}");
@@ -284,7 +284,7 @@ fn a_reader_that_comes_back_is_told_what_it_missed() {
 }
 
 #[test]
-fn a_hook_that_fails_is_told_with_the_token_of_the_lock() {
+fn a_hook_that_fails_is_reported_with_the_token_of_the_lock() {
     let sandbox = Sandbox::embedded();
     let steal = "sh -c 'redlatch release --force x --yes --quiet'";
     let script = format!("redlatch run x --json --on-lost-run 'exit 4' -- {steal}");
@@ -298,7 +298,7 @@ fn a_hook_that_fails_is_told_with_the_token_of_the_lock() {
 }
 
 #[test]
-fn every_end_of_a_run_is_told_as_finished() {
+fn every_end_of_a_run_is_reported_as_finished() {
     let sandbox = Sandbox::embedded();
     let running =
         start(sandbox.shell("exec redlatch run x --json -- sh -c 'echo > up; sleep 100'"));
@@ -321,7 +321,7 @@ fn every_end_of_a_run_is_told_as_finished() {
 }
 
 #[test]
-fn a_lock_that_is_lost_because_its_holder_was_stopped_is_told_as_lost() {
+fn a_lock_that_is_lost_because_its_holder_was_stopped_is_reported_as_lost() {
     let sandbox = Sandbox::embedded();
     let script = "exec redlatch run x --json --ttl 900ms -- sh -c 'echo > up; sleep 100'";
     let running = start(sandbox.shell(script));
@@ -338,7 +338,7 @@ fn a_lock_that_is_lost_because_its_holder_was_stopped_is_told_as_lost() {
 }
 
 #[test]
-fn a_node_that_is_mute_while_the_lock_is_renewed_is_told_once() {
+fn a_node_that_is_mute_while_the_lock_is_renewed_is_reported_once() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::on(&servers);
     let script = "redlatch run x --json --ttl 900ms -- sh -c 'echo > up; until grep -q degraded told; \
@@ -377,7 +377,7 @@ fn a_call_that_is_refused_is_no_skipped_job_and_runs_no_hook() {
 }
 
 #[test]
-fn nodes_that_are_no_majority_any_more_are_not_told_as_degraded() {
+fn nodes_that_are_no_longer_a_majority_are_not_reported_as_degraded() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::on(&servers);
     let script = "exec redlatch run x --json --ttl 3s -- sh -c 'echo > up; sleep 100' 2> told";

@@ -143,7 +143,7 @@ fn every_command_says_the_same_of_what_a_forced_release_has_left() {
     assert_eq!(json(&["top", "--json", "--once"])["locks"][0]["state"], "free");
     let metrics = scraping::scrape(port);
     assert!(metrics.contains("redlatch_locks_unclear 0\n"), "{metrics}");
-    // Who wants to be rid of it, is.
+    // A forced release removes it.
     let rest = redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(0).stdout;
     assert!(rest.contains("taken away on 1 of 3 nodes"), "{rest}");
     assert_eq!(servers.keys_everywhere(), [[""; 0]; 3]);

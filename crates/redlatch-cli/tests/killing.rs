@@ -11,7 +11,10 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Ended, Sandbox, child_of, compile, copy_command, dies, is_alive, send, start};
+use support::{
+    Ended, PATIENCE, Sandbox, child_of, compile, copy_command, dies, eventually, is_alive, send,
+    start,
+};
 
 /// A user without rights.
 const NOBODY: u32 = 65534;
@@ -98,7 +101,7 @@ fn a_process_of_another_user_that_outlives_a_signal_is_named() {
 }
 
 #[test]
-fn a_signal_that_cannot_be_forwarded_is_told() {
+fn a_signal_that_cannot_be_forwarded_is_reported() {
     let Some(sandbox) = unprivileged() else { return };
     let script = format!(
         "exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \
@@ -213,7 +216,7 @@ fn what_a_command_has_started_dies_with_the_holder_while_the_front_is_stopped() 
     running.signal("STOP");
     send("KILL", holder);
     kin.into_iter().for_each(dies);
-    // The next one waits until the lease is over.
+    // The next one waits until the lease has ended.
     let next = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"])).end();
     next.exits_with(0);
     running.signal("CONT");
@@ -266,7 +269,7 @@ fn a_front_that_was_stopped_does_not_count_a_lease_from_when_it_hears_of_it() {
     assert!(lived < Duration::from_secs(5), "{lived:?}: as long as another lease");
 }
 
-/// The watchdog is stopped, too: nothing helps, but nobody is told otherwise.
+/// The watchdog is stopped, too: nothing helps, but nothing false is reported.
 #[test]
 fn what_outlived_the_lease_because_all_were_stopped_is_named() {
     let sandbox = Sandbox::embedded();
@@ -360,4 +363,22 @@ fn a_command_is_killed_in_a_stopped_holders_stead_also_where_nothing_can_be_seen
 
     let ended = running.end().exits_with(123);
     assert!(!is_alive(command), "{ended:?}");
+}
+
+/// The dead pile up meanwhile, since nobody reaps them.
+#[test]
+fn a_process_that_replaces_itself_is_killed_in_a_stopped_holders_stead() {
+    let (_server, sandbox) = Sandbox::with_servers(1);
+    compile(&sandbox, "chain", "-O1");
+    let chains = ["a", "b", "c"].map(|name| sandbox.path(name));
+    let running = sandbox.run("x --ttl 2s", "./chain a; ./chain b; ./chain c; exec sleep 600");
+    eventually(PATIENCE, || chains.iter().all(|file| file.exists()));
+
+    send("STOP", child_of(running.pid()));
+    let next = sandbox.run("x --wait 1m", "rm a b c; echo > next");
+    sandbox.read("next");
+
+    next.end().exits_with(0);
+    running.end().exits_with(123);
+    assert!(!chains.iter().any(|file| file.exists()), "it works while the next one does");
 }

@@ -102,8 +102,28 @@ fn an_embedded_node_on_a_full_disk_is_no_majority() {
     assert!(said.ends_with("\n2\n"), "{said}");
 }
 
+/// As in a container whose root file system nobody may write to.
 #[test]
-fn whoever_names_one_node_of_three_gets_the_same_advice_from_all() {
+fn a_read_only_file_system_is_not_reported_as_a_lack_of_permission() {
+    let sandbox = Sandbox::embedded();
+    fs::create_dir(sandbox.path("disk")).unwrap();
+    let script = "mount -t tmpfs -o ro none disk || { echo NO MOUNT; exit 0; }
+                  redlatch run x --node file:disk/x.db -- echo never 2>&1; echo $?";
+    fs::write(sandbox.path("script"), script).unwrap();
+
+    let said = start(sandbox.shell("unshare -Urm sh script || echo NO MOUNT")).end().stdout;
+
+    if said.starts_with("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here");
+        return;
+    }
+    says(&said, "disk/x.db cannot be used: ");
+    says(&said, "disk is on a file system that is read-only\n125\n");
+    assert!(!said.contains("may not"), "{said}");
+}
+
+#[test]
+fn naming_one_node_of_three_gets_the_same_advice_from_all() {
     let (servers, sandbox) = with_a_lock();
     let one = ["--node", &servers[0].url(), "--restart-guard", "on"];
     let on_one = |args: &[&str]| redlatch(&sandbox, &[args, &one].concat());
@@ -119,7 +139,7 @@ fn whoever_names_one_node_of_three_gets_the_same_advice_from_all() {
 }
 
 #[test]
-fn whoever_waits_for_nodes_without_the_guard_waits_for_nothing() {
+fn waiting_for_nodes_without_the_guard_waits_for_nothing() {
     let sandbox = Sandbox::embedded();
 
     let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
@@ -150,7 +170,7 @@ fn a_node_that_refuses_writes_is_one_vote_less() {
 }
 
 #[test]
-fn whoever_waits_for_nodes_that_refuse_writes_is_told_and_gets_an_error() {
+fn a_wait_for_nodes_that_refuse_writes_says_so_and_ends_with_an_error() {
     let (servers, sandbox) = with_a_lock();
     redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
     fill(&servers[1]);
@@ -177,7 +197,7 @@ fn whoever_waits_for_nodes_that_refuse_writes_is_told_and_gets_an_error() {
 }
 
 #[test]
-fn a_quarantine_whose_time_has_not_begun_is_told_with_what_begins_it() {
+fn a_quarantine_whose_time_has_not_begun_says_what_begins_it() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
     redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(0);
@@ -298,7 +318,18 @@ fn a_node_that_cannot_save_is_described_alike_by_all() {
 }
 
 #[test]
-fn whoever_waits_for_a_file_on_a_full_disk_is_told_so() {
+fn a_lock_that_cannot_be_released_because_the_disk_is_full_is_told_so() {
+    let sandbox = Sandbox::embedded();
+    let script = "rm disk/filler
+                  redlatch run x -- sh -c 'dd if=/dev/zero of=disk/filler bs=1k 2> /dev/null; true' 2>&1";
+    let Some(said) = on_a_full_disk(&sandbox, script) else { return };
+
+    says(&said, "it is not known whether the lock is released: file:");
+    says(&said, "locks.db: refuses writes: its disk is full; free some space");
+}
+
+#[test]
+fn a_wait_for_a_file_on_a_full_disk_says_so() {
     let sandbox = Sandbox::embedded();
     let script = "redlatch run x --wait 3s -- true 2>&1; echo $?";
     let Some(said) = on_a_full_disk(&sandbox, script) else { return };
@@ -330,7 +361,7 @@ fn a_host_with_other_names_is_told_what_to_write_by_top_as_by_doctor() {
 }
 
 #[test]
-fn whoever_finds_nodes_with_a_list_that_is_too_different_gets_advice_that_works() {
+fn advice_on_nodes_whose_list_is_too_different_works() {
     let servers = Servers::start(4).unwrap();
     let urls = servers.urls();
     let sandbox = Sandbox::on(&servers).with_times("2s", "1s");
@@ -382,7 +413,7 @@ fn a_node_that_cannot_save_is_read_all_the_same() {
 }
 
 #[test]
-fn whoever_waits_for_nodes_that_refuse_writes_is_not_told_that_all_of_them_vote() {
+fn a_wait_for_nodes_that_refuse_writes_does_not_say_that_all_of_them_vote() {
     for guard in [true, false] {
         let servers = Servers::start(3).unwrap();
         let sandbox = if guard { Sandbox::guarded(&servers) } else { Sandbox::on(&servers) };

@@ -190,7 +190,7 @@ fn everything_is_dead_before_the_lease_ends_when_all_servers_freeze() {
     let alive = last_alive(family);
 
     let ended = running.end().exits_with(123);
-    // The lease was renewed before the freeze at the latest: it is over 10 s later.
+    // The last renewal was before the freeze, so the lease has ended 10 s later.
     let lived = alive.join().unwrap().saturating_duration_since(began);
     assert!(lived < Duration::from_secs(10), "{lived:?}");
     assert!(ended.stderr.contains(r#""event":"lost""#), "{}", ended.stderr);
@@ -242,7 +242,7 @@ fn a_lock_taken_away_by_force_ends_the_command() {
 #[test]
 fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
     let (_servers, sandbox) = Sandbox::with_servers(3);
-    // Renewed after 10 s at the earliest; the command is done as soon as it is told.
+    // Renewed after 10 s at the earliest; the command ends as soon as it is signalled.
     let script = "echo up > up; while ! [ -e go ]; do sleep 0.01; done";
     let running = sandbox.run("x --ttl 30s", script);
     sandbox.read("up");
@@ -284,7 +284,7 @@ fn a_lock_that_cannot_be_released_yet_is_said_and_released_in_the_background() {
 #[test]
 fn what_cleans_up_after_a_signal_does_so_under_the_lock() {
     let sandbox = Sandbox::embedded();
-    // The command itself ends at once; a step of it cleans up when told to end.
+    // The command itself ends at once; one of its children cleans up when signalled.
     let step = "trap 'sleep 1.5; echo clean > clean; exit 0' TERM; echo up > up; \
                 while :; do sleep 0.01; done";
     let script = format!("sh -c \"{step}\" > /dev/null 2>&1 & wait");

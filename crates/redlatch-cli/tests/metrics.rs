@@ -126,7 +126,7 @@ fn a_run_that_was_killed_with_all_it_is_is_counted_by_the_next() {
         let sample = format!("redlatch_attempts_total{{name=\"{name}\",outcome=\"killed\"}}");
         value(&written(&sandbox), &sample)
     };
-    // A name as it is, and as a label has it.
+    // A name, and the same name as a label.
     let odd = ("x,outcome=\"\\", "x,outcome=\\\"\\\\");
     let hang = |name: &str, label: &str| {
         let running = run(name, &["sleep", "100"]);
@@ -241,7 +241,7 @@ fn metrics_that_cannot_be_written_harm_no_job() {
 }
 
 #[test]
-fn the_exporter_tells_locks_and_nodes_and_changes_nothing() {
+fn the_exporter_reports_locks_and_nodes_and_changes_nothing() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::on(&servers);
     let (running, port) = exporter(&sandbox);

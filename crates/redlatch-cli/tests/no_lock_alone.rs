@@ -112,3 +112,46 @@ fn an_error_speaks_of_what_was_written_and_where() {
     assert!(!grace.contains("notice"), "{grace}");
     says(&last, "use a number from 1 on");
 }
+
+#[test]
+fn the_first_run_says_that_other_users_have_other_locks() {
+    let words = "redlatch/locks.db (of this user alone; other users have other locks)";
+    for task in ["run x -- true", "acquire x"] {
+        let sandbox = Sandbox::embedded();
+        let first = shell(&sandbox, &format!("redlatch {task}")).exits_with(0).stderr;
+        assert!(first.starts_with("redlatch: nodes, by default: file:"), "{first}");
+        says(&first, words);
+
+        let second = shell(&sandbox, "redlatch run y -- true").exits_with(0).stderr;
+
+        assert_eq!(second, "");
+    }
+    let quiet = shell(&Sandbox::embedded(), "redlatch run x --quiet -- true").exits_with(0);
+    assert_eq!(quiet.stderr, "");
+    let named = shell(&Sandbox::embedded(), "redlatch run x --node file:x.db -- true");
+    assert_eq!(named.exits_with(0).stderr, "");
+}
+
+/// A namespace with a service called `redlatch-web`, or `redlatch`: every pod of it has
+/// variables that look like ours.
+#[test]
+fn the_variables_that_kubernetes_sets_for_a_service_are_not_typos() {
+    let sandbox = Sandbox::embedded();
+    for service in ["REDLATCH_WEB", "REDLATCH"] {
+        let variables = format!(
+            "{service}_SERVICE_HOST=10.0.0.1 {service}_SERVICE_PORT=9735 {service}_SERVICE_PORT_HTTP=9735 \
+             {service}_PORT=tcp://10.0.0.1:9735 {service}_PORT_9735_TCP_ADDR=10.0.0.1"
+        );
+        let run =
+            |more: &str| shell(&sandbox, &format!("{variables} {more} redlatch run x -- true"));
+
+        run("").exits_with(0);
+
+        says(
+            &run("REDLATCH_NODE=x").exits_with(125).stderr,
+            "variable REDLATCH_NODE; did you mean",
+        );
+    }
+    let alone = shell(&sandbox, "REDLATCH_PORT=9735 redlatch run x -- true").exits_with(125);
+    says(&alone.stderr, "unknown environment variable REDLATCH_PORT");
+}

@@ -59,7 +59,7 @@ fn what_json_calls_a_lock_is_what_other_commands_find_it_by() {
     assert!(refused.stderr.contains("100% is not an id"), "{refused:?}");
 }
 
-/// Whoever names a lock, an owner or a command may not fake what an operator reads.
+/// The name of a lock, an owner or a command must not fake what an operator reads.
 #[test]
 fn nothing_that_cannot_be_seen_reaches_a_person() {
     let (servers, sandbox) = Sandbox::with_servers(1);
@@ -99,7 +99,7 @@ fn nothing_that_cannot_be_seen_reaches_a_person() {
 }
 
 #[test]
-fn the_log_tells_names_apart_that_are_no_text() {
+fn the_log_distinguishes_names_that_are_not_text() {
     let sandbox = Sandbox::embedded();
     for name in [b"\xff", b"\xfe"] {
         redlatch(&sandbox, &of(&["acquire"], name)).exits_with(0);

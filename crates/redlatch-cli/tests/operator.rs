@@ -1,4 +1,4 @@
-//! What an operator finds in the morning: every failure was told, in true words.
+//! What an operator finds in the morning: every failure is reported, and correctly.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
@@ -24,7 +24,7 @@ fn quiet_hides_no_failure() {
 }
 
 #[test]
-fn a_lock_that_another_owner_took_meanwhile_is_told_as_lost_and_left_alone() {
+fn a_lock_that_another_owner_has_taken_is_reported_as_lost_and_left_alone() {
     let sandbox = Sandbox::embedded();
     let steal = "redlatch release --force x --yes && redlatch acquire x --owner thief > handle";
     let command = ["run", "x", "--", "sh", "-c", steal];
@@ -63,7 +63,7 @@ fn quiet_says_nothing_of_a_lock_that_another_owner_has() {
 }
 
 #[test]
-fn a_lock_that_was_lost_while_redlatch_was_stopped_past_at_least_is_told_as_lost() {
+fn a_lock_that_was_lost_while_redlatch_was_stopped_past_at_least_is_reported_as_lost() {
     let sandbox = Sandbox::embedded();
     let running = start(sandbox.shell("exec redlatch run x --ttl 1s --at-least 5s -- true"));
     eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains("its lock is kept"));
@@ -88,7 +88,7 @@ fn in_the_tail(sandbox: &Sandbox) -> Running {
 }
 
 #[test]
-fn a_lock_that_is_lost_while_it_is_kept_for_at_least_is_told_as_lost_and_not_as_stolen() {
+fn a_lock_lost_during_at_least_is_reported_as_lost_and_not_as_stolen() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     let running = in_the_tail(&sandbox);
 
@@ -101,7 +101,7 @@ fn a_lock_that_is_lost_while_it_is_kept_for_at_least_is_told_as_lost_and_not_as_
 }
 
 #[test]
-fn a_signal_that_cuts_at_least_short_is_told() {
+fn a_signal_that_cuts_at_least_short_is_reported() {
     let sandbox = Sandbox::embedded();
     let running = in_the_tail(&sandbox);
 
@@ -133,6 +133,17 @@ fn an_extended_lock_whose_new_handle_cannot_be_printed_stays_with_the_old_one() 
 }
 
 #[test]
+fn output_that_cannot_be_written_is_a_failure_that_says_so() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["acquire", "x"]).exits_with(0);
+    for task in ["status x", "status x --json", "ls", "ls --json", "doctor", "top --once", "log"] {
+        let ended = shell(&sandbox, &format!("redlatch {task} >/dev/full")).exits_with(125);
+
+        says(&ended.stderr, "could not write to stdout: No space left on device");
+    }
+}
+
+#[test]
 fn a_handle_that_nobody_can_read_leaves_nothing_locked() {
     let sandbox = Sandbox::embedded();
     for options in ["", "--json"] {
@@ -141,7 +152,7 @@ fn a_handle_that_nobody_can_read_leaves_nothing_locked() {
         says(&ended.stderr, "stdout is closed");
         assert!(sandbox.is_free("x"));
     }
-    // Whoever throws it away on purpose lets the TTL end the lock.
+    // If the handle is discarded on purpose, the TTL ends the lock.
     shell(&sandbox, "redlatch acquire x <>/dev/null >&0").exits_with(0);
     assert!(!sandbox.is_free("x"));
 }
@@ -161,7 +172,7 @@ fn a_release_by_handle_frees_the_nodes_that_answer_and_goes_on_with_the_others()
 }
 
 #[test]
-fn whoever_waits_for_nodes_that_are_down_says_for_which() {
+fn a_wait_for_nodes_that_are_down_names_them() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     servers[1].kill();
     servers[2].kill();
@@ -185,7 +196,7 @@ fn whoever_waits_for_nodes_that_are_down_says_for_which() {
 }
 
 #[test]
-fn whoever_waits_for_a_lock_says_who_has_it_if_asked_to() {
+fn a_wait_for_a_lock_says_who_has_it_if_asked_to() {
     let sandbox = Sandbox::embedded();
     redlatch(&sandbox, &["acquire", "x", "--owner", "ada", "--ttl", "5s"]).exits_with(0);
 
@@ -207,7 +218,7 @@ fn completions_are_installed_as_their_help_says_on_a_new_account() {
 }
 
 #[test]
-fn whoever_waits_for_itself_is_told() {
+fn a_command_that_waits_for_its_own_lock_is_told_so() {
     let sandbox = Sandbox::embedded();
     for options in ["", "--wait 2s"] {
         let script = format!("redlatch run x -- redlatch run x {options} -- true");
@@ -298,7 +309,7 @@ fn too_few_descriptors_are_an_error_and_no_panic() {
                 code == 0 || !ended.stderr.contains("was killed"),
                 "{limit}, {task}: {ended:?}"
             );
-            // Whoever is told of a failure has no lock to look after.
+            // A caller that got an error has no lock to look after.
             let is_handed_out = task == acquire && !ended.stdout.is_empty();
             assert!(code == 0 || !is_handed_out, "{limit}, {task}: {ended:?}");
         }

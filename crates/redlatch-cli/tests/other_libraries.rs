@@ -89,7 +89,7 @@ fn on_a_server_with_a_cache_the_keys_are_counted_and_a_few_are_named() {
 }
 
 #[test]
-fn whoever_vouches_is_told_if_there_were_too_many_keys_to_look_at() {
+fn vouching_says_if_there_were_too_many_keys_to_check() {
     let servers = Servers::start(1).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
     fill(&servers[0], 150_000, "");
@@ -101,14 +101,14 @@ fn whoever_vouches_is_told_if_there_were_too_many_keys_to_look_at() {
 }
 
 #[test]
-fn whoever_waits_for_nodes_is_told_of_keys_that_outlive_the_wait() {
+fn a_wait_for_nodes_reports_keys_that_outlive_the_wait() {
     let (servers, sandbox) = forgotten_by_the_first(Sandbox::guarded, &["SET", "job", "x"]);
 
     let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0).stderr;
     let on = format!("job (on {}, ", servers[1].url());
     says_all(&waited, &["1 key lives longer than max_ttl, 2.0s: ", &on, "another library"]);
 
-    // Nothing may have been forgotten any more.
+    // By now every forgotten lock has expired.
     let calm = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0).stderr;
     assert!(!calm.contains("max_ttl"), "{calm}");
 }

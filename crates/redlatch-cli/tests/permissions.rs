@@ -4,7 +4,7 @@
 mod support;
 
 use redlatch_testbed::Server;
-use support::{Sandbox, redlatch, says};
+use support::{PATIENCE, Sandbox, eventually, redlatch, says, start};
 
 /// Three servers with the user `ada`, who may do this, and their addresses.
 fn with_ada(rules: &str) -> (Vec<Server>, Sandbox, Vec<String>) {
@@ -79,7 +79,7 @@ fn a_user_who_may_not_lock_a_name_is_told_which_key_to_grant() {
     let said = redlatch(&sandbox, &run).exits_with(122).stderr;
 
     says(&said, "`ACL SETUSER ada ~acl`");
-    says(&said, "`redlatch doctor --prefix acl`");
+    says(&said, "`redlatch doctor --prefix acl --node redis://…@");
     says(&said, "; answering with errors: ");
     assert!(!said.contains("; down: "), "{said}");
     for server in &servers {
@@ -112,6 +112,7 @@ fn a_password_that_is_missing_is_asked_for_as_the_guide_says() {
         says(&said, "?password_file=FILE");
         says(&said, "password_env");
         assert!(!said.contains('…'), "{said}");
+        says(&said, "cannot be used: it wants a password");
     }
     says(&redlatch(&sandbox, &["log", "x"]).stdout, "?password_file=FILE");
 }
@@ -139,7 +140,7 @@ fn a_user_who_cannot_be_woken_is_told_what_is_missing() {
 }
 
 #[test]
-fn whoever_may_not_run_scripts_is_told_so_by_ls_and_not_that_scan_is_missing() {
+fn ls_tells_a_user_who_may_not_run_scripts_so_and_not_that_scan_is_missing() {
     let all = format!("{} ~*", redlatch::node::REDIS_PERMISSIONS);
     let (servers, sandbox, nodes) = with_ada(&all.replace(" +eval ", " "));
     let off = on(&["--restart-guard", "off"], &nodes);
@@ -156,7 +157,7 @@ fn whoever_may_not_run_scripts_is_told_so_by_ls_and_not_that_scan_is_missing() {
 }
 
 #[test]
-fn whoever_may_not_list_locks_gets_the_command_that_allows_it_from_ls() {
+fn ls_shows_a_user_who_may_not_list_locks_the_command_that_allows_it() {
     let all = format!("{} ~*", redlatch::node::REDIS_PERMISSIONS);
     let (servers, sandbox, nodes) = with_ada(&all.replace(" +scan ", " "));
     let ls = on(&["ls", "--restart-guard", "off"], &nodes);
@@ -168,4 +169,62 @@ fn whoever_may_not_list_locks_gets_the_command_that_allows_it_from_ls() {
         assert!(server.run(&acl_in(&said).unwrap()).is_ok(), "{said}");
     }
     redlatch(&sandbox, &ls).exits_with(0);
+}
+
+/// The rules of the guide's user, who may lock `deploy:…` alone.
+fn deployer() -> String {
+    format!("{} ~redlatch:* ~deploy:*", redlatch::node::REDIS_PERMISSIONS)
+}
+
+#[test]
+fn keys_that_a_user_may_not_read_are_counted_and_hide_no_locks() {
+    let (servers, sandbox, nodes) = with_ada(&deployer());
+    let off = on(&["--restart-guard", "off"], &nodes);
+    let run = [&["run", "deploy:web"], &off[..], &["--", "sleep", "60"]].concat();
+    let _held = start(sandbox.redlatch(run));
+    let looked = |args: &[&str]| redlatch(&sandbox, &[args, &off[..]].concat());
+    eventually(PATIENCE, || looked(&["ls"]).stdout.contains("deploy:web"));
+    for server in &servers {
+        server.run(&["SET", "session:1", "abc"]);
+    }
+
+    let found = looked(&["ls"]).exits_with(0);
+
+    says(&found.stdout, "deploy:web");
+    assert_eq!(found.stderr.matches("left out: 1 key that this user may not read").count(), 1);
+    let some = looked(&["ls", "deploy:*"]).exits_with(0);
+    assert_eq!(some.stderr, "");
+    let top = looked(&["top", "--once"]).exits_with(0).stdout;
+    says(&top, "deploy:web");
+    assert!(!top.contains("DEGRADED"), "{top}");
+    says(&looked(&["doctor", "--prefix", "deploy:"]).stdout, "1 key that this user may not read");
+    if servers[0].info("redis_version").unwrap().starts_with("6.") {
+        eprintln!("SKIPPED: this server knows no permission to read alone");
+        return;
+    }
+    for server in &servers {
+        assert!(server.run(&acl_in(&found.stderr).unwrap()).is_ok(), "{}", found.stderr);
+    }
+    assert_eq!(looked(&["ls"]).exits_with(0).stderr, "");
+}
+
+#[test]
+fn nobody_vouches_unasked_where_a_key_that_cannot_be_read_may_be_a_lock() {
+    let (servers, sandbox, nodes) = with_ada(&deployer());
+    let guarded = on(&["--restart-guard", "on"], &nodes);
+    let admit = |args: &[&str]| redlatch(&sandbox, &[&["admit"], args, &guarded[..]].concat());
+    admit(&["--all"]).exits_with(0);
+    for server in &servers {
+        server.run(&["SET", "webl2", "abc"]);
+    }
+    servers[0].run(&["FLUSHALL"]);
+
+    let refused = admit(&["--all"]).exits_with(125).stderr;
+
+    says(&refused, "1 key that this user may not read and that may be a lock");
+    says(&refused, "--yes");
+    admit(&["--all", "--yes"]).exits_with(0);
+    let said = admit(&["--wait", "--timeout", "1s"]).exits_with(122).stderr;
+    says(&said, "restart no other node yet");
+    says(&said, "has keys that this user may not read");
 }

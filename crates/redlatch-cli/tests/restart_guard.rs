@@ -5,7 +5,9 @@ mod support;
 use redlatch::node::REDIS_PERMISSIONS;
 use redlatch_testbed::{ServerOptions, Servers};
 use std::time::{Duration, Instant};
-use support::{PATIENCE, Running, Sandbox, eventually, pty::Terminal, redlatch, says_all, start};
+use support::{
+    PATIENCE, Running, Sandbox, eventually, pty::Terminal, redlatch, says_all, shell, start,
+};
 
 /// How long a server is quarantined in a guarded [`Sandbox`].
 const WINDOW: Duration = Duration::from_secs(3);
@@ -71,7 +73,28 @@ fn a_server_that_comes_back_empty_is_shown_until_somebody_vouches_for_it() {
 }
 
 #[test]
-fn every_command_tells_how_long_a_node_is_quarantined_while_another_is_down() {
+fn the_advised_command_that_begins_a_quarantine_works_for_users_who_typed_the_nodes() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded(&servers));
+    let nodes = servers.urls().join(" --node ");
+    let looks = ["status x", "ls", "top --once"];
+    for (at, look) in looks.iter().enumerate() {
+        servers[at].restart_empty();
+        let typed = |task: &str| shell(&sandbox, &format!("unset REDLATCH_NODES; {task}"));
+
+        let seen = typed(&format!("redlatch {look} --node {nodes} 2>&1")).stdout;
+
+        let begins = seen.split("its time has not begun: `").nth(1);
+        let begins = begins.and_then(|rest| rest.split('`').next());
+        let begins = begins.unwrap_or_else(|| panic!("{look}: {seen}"));
+        typed(begins).exits_with(0);
+        let admitted = typed(&format!("redlatch doctor --json --node {nodes}")).stdout;
+        assert_eq!(admitted.matches(r#""standing":"admitted""#).count(), 3, "{begins}: {admitted}");
+    }
+}
+
+#[test]
+fn every_command_says_how_long_a_node_is_quarantined_while_another_is_down() {
     let servers = Servers::start(3).unwrap();
     let sandbox = admitted(Sandbox::guarded_long(&servers));
     servers[2].kill();
@@ -109,7 +132,7 @@ fn a_node_is_named_as_in_errors_or_by_its_address_as_given() {
 }
 
 #[test]
-fn admit_wait_vouches_for_nothing_and_returns_when_the_window_is_over() {
+fn admit_wait_vouches_for_nothing_and_returns_when_the_window_has_passed() {
     let servers = Servers::start(3).unwrap();
     let sandbox = admitted(Sandbox::guarded(&servers));
     servers[2].restart_empty();
@@ -342,7 +365,7 @@ fn a_list_that_grows_by_two_is_refused_unless_all_clients_are_stopped() {
 }
 
 #[test]
-fn who_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
+fn a_client_that_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
     let servers = Servers::start(3).unwrap();
     admitted(Sandbox::guarded(&servers));
     let one = Sandbox::first(&servers, 1);
@@ -354,6 +377,33 @@ fn who_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
         says_all(&refused.stderr, &["another list of nodes", &server.url()]);
     }
     says_all(&status.stdout, &["x: unclear", "its clients have other settings"]);
+}
+
+#[test]
+fn commands_to_paste_have_the_options_that_say_where_the_nodes_are() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded_long(&servers));
+    redlatch(&sandbox, &["acquire", "x"]).exits_with(0);
+    let urls = servers.urls();
+    let nodes = |urls: &[String]| {
+        let nodes = urls.iter().flat_map(|url| ["--node".to_owned(), url.clone()]);
+        nodes.chain(["--nodes-required".into(), urls.len().to_string()]).collect::<Vec<_>>()
+    };
+    let typed = |words: &[&str], urls: &[String]| {
+        let words = words.iter().map(|word| (*word).to_owned());
+        words.chain(nodes(urls)).collect::<Vec<_>>()
+    };
+    let (two, all) = (&urls[..2], &urls[..]);
+
+    let run = redlatch(&sandbox, &typed(&["acquire", "y"], two)).exits_with(122).stderr;
+    let status = redlatch(&sandbox, &typed(&["status", "x"], two)).exits_with(121).stdout;
+    servers[1].run(&["FLUSHALL"]);
+    let admit = typed(&["redlatch", "admit", "--all"], all).join(" ");
+    let question = Terminal::script(&sandbox, &admit).shown_before("[y/N]");
+
+    says_all(&run, &["`redlatch admit --replace", &format!(" {}`", nodes(two).join(" "))]);
+    says_all(&status, &[&format!("(`redlatch doctor {}`)", nodes(two).join(" "))]);
+    says_all(&question, &[&format!("`redlatch admit --wait {}` is safe", nodes(all).join(" "))]);
 }
 
 #[test]
@@ -372,7 +422,7 @@ fn a_lock_that_may_outlive_a_window_is_refused_though_its_client_has_no_guard() 
 }
 
 #[test]
-fn who_names_one_of_three_nodes_is_told_that_the_list_is_wrong() {
+fn a_client_that_names_one_of_three_nodes_is_told_that_the_list_is_wrong() {
     let servers = Servers::start(3).unwrap();
     let three = admitted(Sandbox::guarded_long(&servers));
     let one = Sandbox::first(&servers, 1).with_times("30s", "30s");
@@ -419,7 +469,7 @@ fn what_a_client_without_the_guard_is_told_to_paste_turns_it_on() {
 }
 
 #[test]
-fn who_did_not_wait_is_not_told_to_have_given_up_after_the_wait() {
+fn a_run_that_did_not_wait_does_not_say_that_it_gave_up_after_the_wait() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
     let words = "; did not wait for 10s, which would not have helped";
@@ -467,7 +517,7 @@ fn doctor_says_first_that_the_nodes_serve_others() {
 }
 
 #[test]
-fn fault_20_doctor_tells_whose_clock_is_an_hour_ahead() {
+fn fault_20_doctor_says_whose_clock_is_an_hour_ahead() {
     let options = ServerOptions::default().fake_clock();
     let servers = Servers::start_with(3, &options).unwrap();
     let sandbox = admitted(Sandbox::guarded_long(&servers));

@@ -67,7 +67,7 @@ fn doctor_names_a_password_file_that_others_can_read_and_what_to_do() {
 }
 
 #[test]
-fn jobs_and_whoever_watches_go_on_when_the_password_changes() {
+fn jobs_and_watchers_go_on_when_the_password_changes() {
     let (servers, sandbox) = rotating();
     let script = "echo up > up; while [ ! -e go ]; do sleep 0.01; done";
     let job =
@@ -96,7 +96,7 @@ fn a_wait_that_began_with_a_password_that_is_refused_ends_when_it_is_put_right()
     let waiting = start(sandbox.redlatch(waiting));
     eventually(PATIENCE, || !servers[0].run(&["ACL", "LOG"]).items().is_empty());
 
-    // For a moment, there is no file.
+    // The file is missing for a moment.
     fs::remove_file(sandbox.path("pw")).unwrap();
     servers[0].run(&["ACL", "LOG", "RESET"]);
     eventually(PATIENCE, || !servers[0].run(&["ACL", "LOG"]).items().is_empty());

@@ -16,8 +16,8 @@ use support::{Ended, PATIENCE, Sandbox, dies, eventually, is_alive, start, with_
 fn the_command_gets_stdin_and_its_output_is_its_own() {
     let sandbox = Sandbox::embedded();
 
-    let ended =
-        with_input(sandbox.redlatch(["run", "x", "--", "sh", "-c", "cat; echo err >&2"]), "in\n");
+    let command = ["run", "x", "--quiet", "--", "sh", "-c", "cat; echo err >&2"];
+    let ended = with_input(sandbox.redlatch(command), "in\n");
 
     let ended = ended.exits_with(0);
     assert_eq!((&*ended.stdout, &*ended.stderr), ("in\n", "err\n"));
@@ -88,7 +88,7 @@ fn signals_are_forwarded_to_the_command_and_what_it_started() {
 fn a_command_that_is_suspended_without_a_terminal_is_resumed_or_ended_with_us() {
     for (signal, code) in [("CONT", 9), ("TERM", 143)] {
         let sandbox = Sandbox::embedded();
-        // It starts nothing: whoever waits for a child to start is not stopped before that.
+        // It starts nothing: a process waiting for a child to start cannot be stopped.
         let script = "mkfifo go; echo $$ > up; read line < go; exit 9";
         let mut apart = sandbox.command("setsid");
         apart.args(["redlatch", "run", "x", "--", "sh", "-c", script]);
@@ -313,7 +313,7 @@ fn no_majority_has_an_exit_status_of_its_own() {
     eventually(PATIENCE, || servers[0].keys().is_empty());
 }
 
-/// How often the server has run this command, in scripts, too.
+/// How often the server has run this command, including in scripts.
 fn calls(server: &Server, command: &str) -> u64 {
     let stats = server.run(&["INFO", "commandstats"]).text().unwrap_or_default();
     let line =
@@ -346,7 +346,7 @@ fn the_command_does_not_see_the_passwords_of_the_nodes_unless_asked_for() {
 
     assert_eq!(run(&[], look), "withheld|\n");
     assert_eq!(run(&["--pass-secrets"], look), format!("{with_password}|hunter2\n"));
-    // One that it calls looks for its locks nowhere else.
+    // A nested call does not look for its locks anywhere else.
     let nested = run(&[], "redlatch run y -- echo never 2>&1; echo $?");
     assert!(nested.contains("--pass-secrets") && nested.ends_with("125\n"), "{nested}");
     assert_eq!(run(&["--pass-secrets"], "redlatch run y -- echo inner"), "inner\n");

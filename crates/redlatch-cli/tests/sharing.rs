@@ -1,4 +1,4 @@
-//! Users of one machine: they share their locks, or are told that they do not.
+//! Users of one machine: they share their locks, or get told that they do not.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
@@ -105,7 +105,7 @@ fn a_file_that_a_shared_directory_withholds_from_its_group_is_found_by_roots_doc
 }
 
 #[test]
-fn whoever_is_not_in_the_group_is_refused_and_does_not_lock_alone() {
+fn a_user_outside_the_group_is_refused_and_does_not_lock_alone() {
     let Some(sandbox) = place() else { return };
     shared(&sandbox);
 
@@ -265,7 +265,7 @@ fn a_home_that_is_relative_is_named_as_such() {
 }
 
 #[test]
-fn whoever_has_no_home_for_a_log_is_told_that_nothing_is_on_record() {
+fn a_user_without_a_home_is_told_that_nothing_is_on_record() {
     let Some(sandbox) = place() else { return };
     let at_home = |task: &str| {
         let script = format!("unset XDG_STATE_HOME; mkdir -pm 700 mine; HOME=rel ./command {task}");

@@ -28,7 +28,7 @@ const CONTENDERS: usize = 3;
 /// Long enough that the command is killed well before another can have the lock, however
 /// busy the machine is.
 const TTL: Duration = Duration::from_secs(4);
-/// How long this searches, unless told otherwise.
+/// How long this searches by default.
 const USUALLY: u64 = 40;
 
 /// Writes its fencing token again and again, for longer than a lease, in a process that the
@@ -73,7 +73,7 @@ impl Trio {
     }
 }
 
-/// Who wants the lock, again and again.
+/// Contenders that want the lock again and again.
 struct Contenders {
     sandbox: Sandbox,
     /// The first process of each one's `redlatch run`.

@@ -15,7 +15,7 @@ const BUSY: &str = "sh -c 'mkfifo go; echo up > up; exec cat go'";
 #[test]
 fn ctrl_c_ends_the_command_and_the_script_around_it() {
     let sandbox = Sandbox::embedded();
-    let script = "redlatch run x -- sh -c 'echo $$ > pid; exec cat'; echo not reached";
+    let script = "redlatch run x --quiet -- sh -c 'echo $$ > pid; exec cat'; echo not reached";
     let mut terminal = Terminal::script(&sandbox, script);
     // Not before `cat` answers: a shell that is about to execute it may miss it.
     terminal.press("up\n");
@@ -368,6 +368,20 @@ fn a_line_of_progress_never_wraps() {
     let mut terminal = Terminal::with(&sandbox, &["sh", "-c", &script]);
 
     terminal.shows("\r\u{1b}[Kx is held by somebody-with-a-long-name…");
+
+    terminal.shows("done");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn letters_that_take_two_columns_do_not_wrap_a_line_of_progress_either() {
+    let sandbox = Sandbox::embedded();
+    let name = "日本語の夜間バックアップ";
+    let take = format!("redlatch acquire {name} --ttl 5s --owner ada > /dev/null");
+    let script = format!("stty cols 40; {take}; redlatch run {name} --wait 10s -- echo done");
+    let mut terminal = Terminal::with(&sandbox, &["sh", "-c", &script]);
+
+    terminal.shows(&format!("\r\u{1b}[K{name} is held by ad…"));
 
     terminal.shows("done");
     assert_eq!(terminal.end(), Some(0));

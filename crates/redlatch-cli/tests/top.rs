@@ -110,7 +110,7 @@ fn top_shows_who_has_a_lock_and_who_waits_for_it() {
 }
 
 #[test]
-fn top_tells_a_quarantined_node_from_one_that_is_down() {
+fn top_distinguishes_a_quarantined_node_from_one_that_is_down() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
     start(sandbox.redlatch(["admit", "--all", "--yes"])).end().exits_with(0);
@@ -130,7 +130,7 @@ fn top_tells_a_quarantined_node_from_one_that_is_down() {
 }
 
 #[test]
-fn top_tells_a_node_that_answers_but_cannot_be_used() {
+fn top_shows_a_node_that_answers_but_cannot_be_used() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     let mut terminal = top(&sandbox, "");
     terminal.shows("votes 3 of 3");

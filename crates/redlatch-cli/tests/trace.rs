@@ -69,6 +69,24 @@ fn every_attempt_leaves_a_line_with_all_that_is_known() {
 }
 
 #[test]
+fn every_attempt_is_on_record_with_its_nodes_and_how_long_it_would_have_waited() {
+    let sandbox = Sandbox::embedded();
+    fs::write(sandbox.path("redlatch.toml"), "wait = \"2s\"").unwrap();
+    let handle = redlatch(&sandbox, &["acquire", "x", "--wait", "3s"]).stdout;
+    redlatch(&sandbox, &["extend", handle.trim()]).exits_with(0);
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
+    redlatch(&sandbox, &["acquire", "x"]).exits_with(0);
+    redlatch(&sandbox, &["release", "--force", "x", "--yes"]).exits_with(0);
+
+    let lines = traced(&sandbox);
+
+    let waits: Vec<_> = lines.iter().map(|line| line["wait_ms"].as_u64()).collect();
+    assert_eq!(waits, [3000, 0, 0, 2000, 0].map(Some));
+    let node = format!("file:{}", sandbox.path("redlatch/locks.db").display());
+    assert!(lines.iter().all(|line| line["nodes"] == serde_json::json!([node])), "{lines:?}");
+}
+
+#[test]
 fn a_job_that_fails_for_its_settings_leaves_a_trace_too() {
     let sandbox = Sandbox::embedded();
     let mut command = sandbox.redlatch(["run", "x", "--", "true"]);
@@ -113,7 +131,7 @@ fn many_at_once_lose_no_line_and_tear_none_apart() {
     let jobs = (10..10 + JOBS).map(|job| {
         let name = format!("job{job}");
         let mut command = sandbox.redlatch(["run", &name, "-v", "--wait", "20s", "--", "true"]);
-        command.env("REDLATCH_LOG", &log).env("REDLATCH_LOG_SIZE", size.to_string());
+        command.env("REDLATCH_LOG", &log).env("REDLATCH_LOG_SIZE", format!("{size}B"));
         start(command)
     });
 
@@ -127,6 +145,25 @@ fn many_at_once_lose_no_line_and_tear_none_apart() {
     let names: BTreeSet<_> = lines(&log).iter().map(|line| line["names"].to_string()).collect();
     assert!(names.len() as u64 >= JOBS - missed, "{names:?}");
     assert!(sandbox.path("log.jsonl.1").exists(), "it was never rotated");
+}
+
+#[test]
+fn a_size_of_the_log_without_a_unit_is_refused_and_costs_no_record() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
+    fs::write(sandbox.path("sized.toml"), "log_size = \"5\"\n").unwrap();
+    let before = traced(&sandbox);
+
+    let typed = redlatch(&sandbox, &["run", "x", "--log-size", "5", "--", "true"]);
+    let configured = redlatch(&sandbox, &["run", "x", "--config", "sized.toml", "--", "true"]);
+    let mut command = sandbox.redlatch(["run", "x", "--", "true"]);
+    command.env("REDLATCH_LOG_SIZE", "5");
+
+    for ended in [typed, configured, start(command).end()] {
+        let told = ended.exits_with(125).stderr;
+        assert!(told.contains("`5` is not a size; write it like 500K, 5MB or 1GiB"), "{told}");
+    }
+    assert_eq!(traced(&sandbox)[..before.len()], before);
 }
 
 #[test]
@@ -221,7 +258,7 @@ fn doctor_says_whether_metrics_can_be_written() {
 }
 
 #[test]
-fn whoever_vouched_for_a_node_or_took_a_lock_away_is_on_record() {
+fn vouching_for_a_node_and_taking_a_lock_away_are_on_record() {
     let servers = Servers::start(3).unwrap();
     let sandbox = Sandbox::guarded_long(&servers);
     let url = servers[0].url();
@@ -244,12 +281,13 @@ fn whoever_vouched_for_a_node_or_took_a_lock_away_is_on_record() {
     let user = traced(&sandbox)[0]["user"].as_str().unwrap().to_owned();
     let expected = [
         format!("  {url}  admit: {user} vouched for it"),
-        format!("  {}  admit: {user} vouched for it, with --yes", servers.urls().join(", ")),
+        format!("  {}  admit: {user} vouched for them, with --yes", servers.urls().join(", ")),
         format!("  {url}  admit by {user}: not admitted: "),
         format!("  {url}  admit: {user} vouched for it, with --yes"),
         format!("  x  release --force by {user}: x was held by ada"),
         format!(
-            "  {}  admit --replace: {user} took it from its clients, with --yes; exit 122",
+            "  {0}  admit --replace: {user} took it from its clients, with --yes; 1 of 1 nodes may \
+             not vote; {0}: quarantined for another ",
             servers[1].url()
         ),
     ];
@@ -259,6 +297,30 @@ fn whoever_vouched_for_a_node_or_took_a_lock_away_is_on_record() {
     }
     let of_node = redlatch(&sandbox, &["log", &url, "--json"]).stdout;
     assert_eq!(of_node.lines().count(), 4, "{of_node}");
+}
+
+#[test]
+fn vouching_that_admits_not_all_nodes_is_on_record_with_the_reason() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    servers.kill(&[0]);
+    redlatch(&sandbox, &["admit", "--all", "--yes"]).exits_with(122);
+    let replace = ["admit", "--replace", "--all-stopped", &servers[0].url(), "--yes"];
+    redlatch(&sandbox, &replace).exits_with(122);
+
+    let told = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
+
+    let user = traced(&sandbox)[0]["user"].as_str().unwrap().to_owned();
+    let down = servers[0].url();
+    let lines: Vec<&str> = told.lines().collect();
+    let vouched = format!("  admit by {user}: 1 of 3 nodes may not vote; {down}: down: ");
+    assert!(lines[0].contains(&vouched), "{told}");
+    assert!(lines[0].ends_with("; with --yes; exit 122"), "{told}");
+    let taken = format!("  admit --replace by {user}: not taken: ");
+    assert!(lines[1].contains(&taken) && lines[1].contains(": down: "), "{told}");
+    for ended in traced(&sandbox).iter().filter(|line| !line["exit"].is_null()) {
+        assert_eq!(ended["outcome"], "no-majority", "{ended}");
+    }
 }
 
 #[test]
@@ -309,7 +371,7 @@ fn syslog_gets_a_line_for_each_attempt_and_never_keeps_a_job_waiting() {
     run(&["--syslog", "off", "--", "true"]).exits_with(0);
 }
 
-/// A command that runs until the test is over, and its `redlatch run`.
+/// A command that runs until the test ends, and its `redlatch run`.
 fn running(sandbox: &Sandbox) -> support::Running {
     let running =
         start(sandbox.redlatch(["run", "x", "--", "sh", "-c", "echo $$ > up; exec sleep 100"]));
@@ -318,7 +380,7 @@ fn running(sandbox: &Sandbox) -> support::Running {
 }
 
 #[test]
-fn whoever_is_killed_is_explained() {
+fn a_killed_process_is_explained() {
     let sandbox = Sandbox::embedded();
     let log = |words: &str| {
         let mut told = String::new();
@@ -333,7 +395,7 @@ fn whoever_is_killed_is_explained() {
     send("KILL", front.pid());
     let told = log("redlatch was killed");
     assert!(told.contains("sh was killed after"), "{told}");
-    // Whoever saw that does not know the signal.
+    // The process that noticed does not know the signal.
     assert!(told.contains("and the command with it; fencing token "), "{told}");
 
     let _ = fs::remove_file(sandbox.path("up"));
@@ -347,7 +409,7 @@ fn whoever_is_killed_is_explained() {
 }
 
 #[test]
-fn a_run_without_an_end_is_told_as_running_or_as_killed() {
+fn a_run_without_an_end_is_reported_as_running_or_as_killed() {
     let sandbox = Sandbox::embedded();
     let front = running(&sandbox);
     eventually(PATIENCE, || !traced(&sandbox).is_empty());
@@ -367,7 +429,7 @@ fn a_run_without_an_end_is_told_as_running_or_as_killed() {
 }
 
 #[test]
-fn who_waits_is_told_as_waiting_and_who_was_killed_meanwhile_as_killed() {
+fn a_waiting_job_is_reported_as_waiting_and_one_killed_while_waiting_as_killed() {
     for task in [&["run", "x", "--wait", "1m", "--", "echo"][..], &["acquire", "x", "--wait", "1m"]]
     {
         let sandbox = Sandbox::embedded();
@@ -422,7 +484,7 @@ fn metrics(sandbox: &Sandbox) -> String {
 }
 
 #[test]
-fn whoever_is_killed_while_it_keeps_the_lock_has_run_its_command() {
+fn a_run_that_is_killed_while_it_keeps_the_lock_has_run_its_command() {
     for (victim, why, exit) in [
         ("front", "; redlatch was killed, which cut --at-least short", 137),
         ("holder", "; the process that held the lock was killed after the command had ended", 125),
@@ -461,7 +523,7 @@ fn a_run_that_is_killed_with_all_it_is_while_it_keeps_the_lock_is_on_record() {
 }
 
 #[test]
-fn a_lock_that_is_lost_is_told_with_the_time_of_the_loss() {
+fn a_lost_lock_is_reported_with_the_time_of_the_loss() {
     let sandbox = Sandbox::embedded();
     let script = "redlatch release --force x --yes --quiet --log off; \
                   until [ -e lost ]; do sleep 0.01; done";
@@ -476,7 +538,7 @@ fn a_lock_that_is_lost_is_told_with_the_time_of_the_loss() {
 }
 
 #[test]
-fn the_signal_that_ended_a_command_or_a_wait_is_told() {
+fn the_signal_that_ended_a_command_or_a_wait_is_reported() {
     let sandbox = Sandbox::embedded();
     redlatch(&sandbox, &["run", "x", "--", "sh", "-c", "kill -TERM $$"]).exits_with(143);
     let (told, _) = last(&sandbox, "exit 143");
@@ -492,7 +554,7 @@ fn the_signal_that_ended_a_command_or_a_wait_is_told() {
 }
 
 #[test]
-fn a_wait_for_nodes_is_told_with_the_nodes() {
+fn a_wait_for_nodes_names_the_nodes() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     servers.kill(&[0, 1]);
     let waiter = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"]));
@@ -508,7 +570,7 @@ fn a_wait_for_nodes_is_told_with_the_nodes() {
 }
 
 #[test]
-fn a_wait_that_is_over_is_one_attempt() {
+fn a_wait_that_has_ended_is_one_attempt() {
     let sandbox = Sandbox::embedded();
     let holder = sandbox.run("x --log off", "echo > up; while [ ! -e go ]; do sleep 0.01; done");
     eventually(PATIENCE, || sandbox.path("up").exists());
@@ -546,7 +608,7 @@ fn another_process_with_the_same_id_is_not_taken_for_the_one_that_waited() {
 }
 
 #[test]
-fn a_process_of_another_container_is_told_neither_as_running_nor_as_killed() {
+fn a_process_of_another_container_is_reported_neither_as_running_nor_as_killed() {
     let sandbox = Sandbox::embedded();
     // Process ids of its own, as in a container.
     let contained = |script: &str| {
@@ -582,7 +644,7 @@ fn a_process_of_another_container_is_told_neither_as_running_nor_as_killed() {
 }
 
 #[test]
-fn a_job_that_was_never_started_is_told_as_such() {
+fn a_job_that_was_never_started_is_reported_as_such() {
     let sandbox = Sandbox::embedded();
     let none = redlatch(&sandbox, &["log"]).exits_with(0);
     assert!(none.stderr.contains("has no record yet"), "{none:?}");
@@ -690,7 +752,7 @@ fn lines_of_the_log_that_cannot_be_read_are_counted() {
 }
 
 #[test]
-fn the_time_for_which_redlatch_was_stopped_is_not_told_as_time_with_the_lock() {
+fn the_time_for_which_redlatch_was_stopped_does_not_count_as_time_with_the_lock() {
     let sandbox = Sandbox::embedded();
     let script = "echo up > up; exec sleep 100";
     let front = sandbox.run("x --ttl 1s --on-lost warn --on-lost-run >lost", script);
@@ -699,7 +761,7 @@ fn the_time_for_which_redlatch_was_stopped_is_not_told_as_time_with_the_lock() {
     for pid in &all {
         send("STOP", *pid);
     }
-    // The lease is over, and then some.
+    // Well after the end of the lease.
     std::thread::sleep(std::time::Duration::from_secs(4));
     for pid in all.iter().rev() {
         send("CONT", *pid);

@@ -171,7 +171,7 @@ fn servers_that_refuse_the_password_are_waited_for_like_servers_that_are_down() 
 }
 
 #[test]
-fn whoever_waits_for_nodes_whose_memory_is_full_says_so_and_is_on_record() {
+fn a_wait_for_nodes_whose_memory_is_full_says_so_and_is_on_record() {
     for task in ["run x --wait 1m -- true", "acquire x --wait 1m --json"] {
         let (servers, sandbox) = Sandbox::with_servers(3);
         let limit = |most| {
@@ -199,7 +199,7 @@ fn whoever_waits_for_nodes_whose_memory_is_full_says_so_and_is_on_record() {
 }
 
 #[test]
-fn whoever_gives_up_on_nodes_whose_memory_is_full_is_told_what_to_do() {
+fn giving_up_on_nodes_whose_memory_is_full_says_what_to_do() {
     let (servers, sandbox) = Sandbox::with_servers(1);
     servers[0].run(&["CONFIG", "SET", "maxmemory", "1mb"]);
 
@@ -213,7 +213,7 @@ fn whoever_gives_up_on_nodes_whose_memory_is_full_is_told_what_to_do() {
 }
 
 #[test]
-fn whoever_waits_for_nodes_that_deny_the_key_says_why() {
+fn a_wait_for_nodes_that_deny_the_key_says_why() {
     let (server, sandbox, node) = with_user(&["~redlatch:*"]);
     let script = format!("exec redlatch run x --wait 1m --node '{node}' -- true 2> said");
     let waiting = start(sandbox.shell(&script));
@@ -231,7 +231,7 @@ fn whoever_waits_for_nodes_that_deny_the_key_says_why() {
 }
 
 #[test]
-fn whoever_waits_for_a_holder_is_told_at_once_that_the_nodes_refuse_writes() {
+fn a_wait_for_a_holder_says_at_once_that_the_nodes_refuse_writes() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     let _holder = sandbox.hold("x --owner ada --log off");
     let waiting = start(sandbox.shell("exec redlatch run x --wait 1m -v -- true 2> said"));
@@ -284,7 +284,7 @@ fn a_signal_that_ends_a_wait_does_not_hide_what_was_waited_for() {
 }
 
 #[test]
-fn whoever_waits_for_nodes_that_are_dead_waits_for_all_of_its_time() {
+fn a_wait_for_dead_nodes_uses_all_of_its_time() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     servers.kill(&[0, 1, 2]);
 

@@ -1,4 +1,4 @@
-//! `redlatch web`: what a browser is told, and what it may do.
+//! `redlatch web`: what it sends to a browser, and what a browser may do.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
@@ -61,7 +61,7 @@ fn documented() -> BTreeSet<String> {
 #[test]
 fn the_guide_names_every_field_of_the_snapshot() {
     let (servers, sandbox) = Sandbox::with_servers(3);
-    // An address is told if the node has a name.
+    // The address is included if the node has a name.
     let named = format!("{}?name=a", servers[0].url());
     let nodes = ["--node", &named, "--node", &servers[1].url(), "--node", &servers[2].url()];
     let (_running, port) = web(&sandbox, &nodes);
@@ -84,7 +84,7 @@ fn the_guide_names_every_field_of_the_snapshot() {
 }
 
 #[test]
-fn the_snapshot_tells_locks_nodes_and_what_is_wrong() {
+fn the_snapshot_shows_locks_nodes_and_what_is_wrong() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     let (_running, port) = web(&sandbox, &[]);
     assert_eq!(snapshot(port)["findings"], json!([]));
@@ -158,7 +158,7 @@ fn a_lock_that_servers_forget_between_two_looks_is_not_called_free() {
     let (_running, port) = web(&sandbox, &[]);
     assert_eq!(snapshot(port)["held"], 1);
 
-    // Nobody looks in the meantime.
+    // Nobody is viewing the page in the meantime.
     servers.kill(&[0, 1, 2]);
     servers.iter().for_each(Server::restart_empty);
     eventually(PATIENCE, || snapshot(port)["held"] == 0);

@@ -1,4 +1,4 @@
-//! Who has a lock and who waits for it, as an operator asks.
+//! Who has a lock and who waits for it, as shown to an operator.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;

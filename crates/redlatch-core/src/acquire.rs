@@ -20,7 +20,7 @@ use core::{mem, time::Duration};
 
 /// One attempt: one token, one ballot, one result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     started: Moment,
     usable_until: Moment,
     min_validity: Duration,
@@ -35,7 +35,7 @@ pub struct Attempt {
 impl Attempt {
     /// Creates an attempt whose commands are sent after `started`, never before.
     #[must_use]
-    pub fn new(started: Moment, nodes: usize, terms: &Terms) -> Self {
+    pub(crate) fn new(started: Moment, nodes: usize, terms: &Terms) -> Self {
         Attempt {
             started,
             usable_until: lease::usable_until(started, terms.ttl),
@@ -50,28 +50,28 @@ impl Attempt {
 
     /// Adds fencing: a majority must also agree on a number.
     #[must_use]
-    pub fn fenced(mut self) -> Self {
+    pub(crate) fn fenced(mut self) -> Self {
         self.raising = Some(vec![None; self.ballot.casts().len()].into());
         self
     }
 
     /// Returns the number that a majority agreed on, once the attempt is won.
     #[must_use]
-    pub fn fencing_token(&self) -> Option<FencingToken> {
+    pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
         self.raising.as_ref()?;
         self.ballot.greatest_number().map(|(number, _)| number)
     }
 
     /// Returns whether registers had to be raised, in a second round trip.
     #[must_use]
-    pub fn took_a_second_round(&self) -> bool {
+    pub(crate) fn took_a_second_round(&self) -> bool {
         self.raising.iter().flatten().any(Option::is_some)
     }
 
     /// Returns the registers to raise now, and to what, if a majority granted but
     /// answered with different numbers. Asks each node once per number; its answer
     /// becomes its new vote.
-    pub fn raise(&mut self, now: Moment) -> Vec<(usize, FencingToken)> {
+    pub(crate) fn raise(&mut self, now: Moment) -> Vec<(usize, FencingToken)> {
         let Some(raising) = self.raising.as_mut().filter(|_| !self.decided) else {
             return Vec::new();
         };
@@ -96,41 +96,41 @@ impl Attempt {
     }
 
     /// Records that a node is asked again: its earlier vote no longer counts.
-    pub fn ask_again(&mut self, node: usize) {
+    pub(crate) fn ask_again(&mut self, node: usize) {
         self.ballot.reopen(node);
     }
 
     /// Returns when it began: nothing was sent earlier.
     #[must_use]
-    pub fn started(&self) -> Moment {
+    pub(crate) fn started(&self) -> Moment {
         self.started
     }
 
     /// Returns when nodes that have not answered stop counting.
     #[must_use]
-    pub fn deadline(&self) -> Moment {
+    pub(crate) fn deadline(&self) -> Moment {
         self.deadline
     }
 
     /// Returns how long the attempt has been in progress.
     #[must_use]
-    pub fn elapsed(&self, now: Moment) -> Duration {
+    pub(crate) fn elapsed(&self, now: Moment) -> Duration {
         now.since(self.started)
     }
 
     /// Returns the votes so far.
     #[must_use]
-    pub fn ballot(&self) -> &Ballot {
+    pub(crate) fn ballot(&self) -> &Ballot {
         &self.ballot
     }
 
-    /// Takes the votes out of an attempt that is over.
+    /// Takes the votes out of an attempt that has ended.
     pub(crate) fn take_ballot(&mut self) -> Ballot {
         mem::replace(&mut self.ballot, Ballot::of(0))
     }
 
     /// Records one vote. Returns the result once, with the deciding vote.
-    pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
+    pub(crate) fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
         let after = now.since(self.started);
         let vote = self.as_taken(node, vote);
         self.ballot.cast(node, vote, after);
@@ -138,7 +138,7 @@ impl Attempt {
     }
 
     /// Stops waiting for nodes once the deadline has passed.
-    pub fn tick(&mut self, now: Moment) -> Option<Decision> {
+    pub(crate) fn tick(&mut self, now: Moment) -> Option<Decision> {
         if now >= self.deadline {
             let waited = now.since(self.started);
             self.ballot.close(waited);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_nodes_count_as_failed_once_the_node_timeout_is_over() {
+    fn silent_nodes_count_as_failed_once_the_node_timeout_has_passed() {
         let mut attempt = attempt(3);
         attempt.vote(at(1), 0, Vote::Granted);
         assert_eq!(attempt.tick(at(499)), None);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn of_four_nodes_two_that_fail_and_two_that_refuse_later_are_a_held_lock() {
+    fn two_failed_nodes_and_two_that_refuse_later_are_a_held_lock() {
         let mut attempt = attempt(4);
         for node in 0..2 {
             let unreachable = Vote::Failed(Fault::Unreachable("refused".into()));
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_differ_when_the_lease_is_over_are_no_grant() {
+    fn numbers_that_differ_when_the_lease_has_ended_are_not_a_grant() {
         let mut attempt = attempt(3).fenced();
         attempt.vote(at(1), 0, numbered(5));
 

@@ -132,7 +132,7 @@ impl Agreement {
         self.max_ttl.saturating_add(self.skew)
     }
 
-    /// Says in what another agreement differs from this one, as in `another list of nodes
+    /// Says how another agreement differs from this one, as in `another list of nodes
     /// (with c, without d), max_ttl 30s instead of 20s`. The text follows "clients with".
     ///
     /// # Example
@@ -195,7 +195,7 @@ impl Agreement {
 
     /// Translates the list into others' names: a node that now votes for them, and
     /// says under which name, gets that name. `told` holds what our nodes reported,
-    /// each under our name for it.
+    /// each under the name that we use for it.
     ///
     /// Two lists that name the same servers differently are one list.
     #[must_use]
@@ -245,7 +245,7 @@ impl Fingerprint {
 
     /// Returns whether both belong to the same agreement, whichever their nodes.
     #[must_use]
-    pub fn agrees_with(self, other: Fingerprint) -> bool {
+    pub(crate) fn agrees_with(self, other: Fingerprint) -> bool {
         self.0 & !Self::NODE == other.0 & !Self::NODE
     }
 

@@ -259,6 +259,8 @@ pub struct Identity {
 pub struct Page {
     /// The locks. One may appear on two pages.
     pub locks: Box<[HeldKey]>,
+    /// How many keys were left out because this user may not read them.
+    pub denied: usize,
     /// Where this page ended; `None` for the last.
     pub next: Option<Arc<[u8]>>,
 }
@@ -290,9 +292,9 @@ pub struct Facts {
     pub eviction: Option<Arc<str>>,
     /// How many keys it has evicted for lack of memory.
     pub evicted: Option<u64>,
-    /// Why it would refuse to grant a lock now, whoever asks.
+    /// Why it would refuse to grant a lock to anyone now.
     pub refuses: Option<Refusal>,
-    /// The rules that its user lacks to wake those who wait, and to be woken, as in
+    /// The ACL rules that its user lacks to wake waiters and to be woken, as in
     /// `ACL SETUSER`.
     pub unwoken: Option<Arc<str>>,
     /// Whether every change is written to disk.

@@ -66,6 +66,8 @@ pub struct Terms(Arc<Times>);
 pub struct Times {
     /// How long a key lives without renewal, in whole milliseconds.
     pub ttl: Duration,
+    /// The limit on `ttl`, and on that of every extension.
+    pub max_ttl: Duration,
     /// How long one node may take to answer.
     pub node_timeout: Duration,
     /// The least time that a new lease must have left.
@@ -97,6 +99,7 @@ impl Terms {
         let usable = lease::usable(ttl);
         let times = Times {
             ttl,
+            max_ttl: wanted.max_ttl,
             node_timeout: wanted.node_timeout.unwrap_or_else(|| default_node_timeout(ttl)),
             min_validity: wanted.min_validity.unwrap_or(usable / 2),
             notice: wanted.notice.unwrap_or_else(|| default_notice(ttl)),

@@ -17,7 +17,7 @@ use core::time::Duration;
 
 /// One extension: one ballot, one result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Extension {
+pub(crate) struct Extension {
     started: Moment,
     ttl: Duration,
     /// The lease without this extension.
@@ -33,7 +33,7 @@ pub struct Extension {
 impl Extension {
     /// Extends `lease` by `ttl`. Its commands are sent after `started`, never before.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         started: Moment,
         nodes: usize,
         ttl: Duration,
@@ -54,19 +54,19 @@ impl Extension {
 
     /// Makes this the attempt that follows `last`.
     #[must_use]
-    pub fn after(mut self, last: Extension) -> Self {
+    pub(crate) fn after(mut self, last: Extension) -> Self {
         self.earlier = (last.decided && !last.kept).then_some(last.ballot);
         self
     }
 
     /// Returns when nodes that have not answered stop counting.
     #[must_use]
-    pub fn deadline(&self) -> Moment {
+    pub(crate) fn deadline(&self) -> Moment {
         self.deadline
     }
 
     /// Records that someone else extended the lease: answers count until its new end.
-    pub fn extended_elsewhere(&mut self, lease: Deadlines) {
+    pub(crate) fn extended_elsewhere(&mut self, lease: Deadlines) {
         if lease.ends_at > self.lease.ends_at {
             self.lease = lease;
         }
@@ -74,25 +74,25 @@ impl Extension {
 
     /// Returns whether there has been a result.
     #[must_use]
-    pub fn is_decided(&self) -> bool {
+    pub(crate) fn is_decided(&self) -> bool {
         self.decided
     }
 
     /// Returns whether the result was that the lease is kept.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.kept
     }
 
     /// Returns the votes so far.
     #[must_use]
-    pub fn ballot(&self) -> &Ballot {
+    pub(crate) fn ballot(&self) -> &Ballot {
         &self.ballot
     }
 
     /// Returns whether it was kept and every node has voted, so nothing more will come.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.kept && self.ballot.tally().pending == 0
     }
 
@@ -100,7 +100,7 @@ impl Extension {
     /// timed out; `None` if it was kept. While nobody has answered this attempt,
     /// the votes on a failed attempt before it say more.
     #[must_use]
-    pub fn failure(&self, now: Moment) -> Option<Ballot> {
+    pub(crate) fn failure(&self, now: Moment) -> Option<Ballot> {
         if self.kept {
             return None;
         }
@@ -110,14 +110,14 @@ impl Extension {
     }
 
     /// Records one vote. Returns the result once, with the deciding vote.
-    pub fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
+    pub(crate) fn vote(&mut self, now: Moment, node: usize, vote: Vote) -> Option<Decision> {
         self.earlier = None;
         self.ballot.cast(node, vote, now.since(self.started));
         self.decide(now)
     }
 
     /// Stops waiting for nodes once the deadline has passed.
-    pub fn tick(&mut self, now: Moment) -> Option<Decision> {
+    pub(crate) fn tick(&mut self, now: Moment) -> Option<Decision> {
         if now >= self.deadline {
             self.earlier = None;
             self.ballot.close(now.since(self.started));
@@ -166,7 +166,7 @@ pub enum ExtendError {
     #[error("no longer held: {0}")]
     Lost(Loss),
     /// The lease was already over: released, or its loss signalled.
-    #[error("the lease was over before")]
+    #[error("the lease had already ended")]
     Over,
     /// No majority answered. The lease keeps its old end; try again.
     #[error("not known: {}", .0.tally())]
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn of_four_nodes_two_that_fail_and_two_that_lost_the_key_later_are_a_lost_lease() {
+    fn two_failed_nodes_and_two_that_lost_the_key_later_are_a_lost_lease() {
         let mut extension = extension(4);
         for node in 0..2 {
             let unreachable = Vote::Failed(Fault::Unreachable("refused".into()));

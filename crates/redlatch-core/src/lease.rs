@@ -36,7 +36,7 @@ pub fn usable_until(t1: Moment, ttl: Duration) -> Moment {
 
 /// Returns how long a key may stay on a node after its command was sent.
 #[must_use]
-pub fn longest_life(ttl: Duration) -> Duration {
+pub(crate) fn longest_life(ttl: Duration) -> Duration {
     ttl.saturating_add(drift(ttl))
 }
 
@@ -47,10 +47,23 @@ pub fn is_of_use(left: Duration, least: Duration) -> bool {
     !left.is_zero() && left >= least
 }
 
+/// Returns the end of a lease that another process handed over with `left` of it: never
+/// more than its TTL allows, since that process's wall clock may be ahead of ours.
+#[must_use]
+pub fn handed_over_until(now: Moment, left: Duration, terms: &Terms) -> Moment {
+    now.after(left.min(terms.usable()))
+}
+
 /// Returns when `max_hold` ends a lock held since then; [`Moment::NEVER`] without a cap.
 #[must_use]
 pub fn hold_until(since: Moment, terms: &Terms) -> Moment {
     terms.renewal.as_ref().map_or(Moment::NEVER, |renewal| since.after(renewal.max_hold))
+}
+
+/// Returns when the loss of a lease that ends at `ends_at` is signalled.
+#[must_use]
+pub fn notice_at(terms: &Terms, ends_at: Moment) -> Moment {
+    ends_at.before(terms.notice)
 }
 
 /// The moments at which something must happen to a lease. Every grant and every
@@ -74,7 +87,7 @@ impl Deadlines {
     #[must_use]
     pub fn of(terms: &Terms, usable_until: Moment, hold_until: Moment) -> Self {
         let ends_at = usable_until.min(hold_until);
-        let notice_at = ends_at.before(terms.notice);
+        let notice_at = notice_at(terms, ends_at);
         let rescue_at = match &terms.renewal {
             // Half-way between the time renewal is due and the time loss is signalled.
             Some(renewal) if ends_at < hold_until => {
@@ -97,7 +110,7 @@ impl Deadlines {
     /// however the end last moved. Never, if renewal is off or can no longer move
     /// the end.
     #[must_use]
-    pub fn renew_at(&self, terms: &Terms) -> Moment {
+    pub(crate) fn renew_at(&self, terms: &Terms) -> Moment {
         match &terms.renewal {
             Some(renewal) if !self.is_capped() => {
                 self.ends_at.before(terms.usable()).after(renewal.every)
@@ -113,6 +126,13 @@ impl Deadlines {
     pub fn rescue_patience(&self, now: Moment) -> Option<Duration> {
         let left = self.notice_at.since(now);
         (self.rescue_at <= now && now < self.notice_at).then(|| left / 8 * 7)
+    }
+
+    /// Returns how much later loss can be signalled at most, however often the lease is
+    /// extended: `max_hold` ends it then.
+    #[must_use]
+    pub fn longest(&self, terms: &Terms, now: Moment) -> Duration {
+        self.hold_until.before(terms.notice).since(now)
     }
 
     /// Returns how the lease was lost, if it is: by the votes of the last failed

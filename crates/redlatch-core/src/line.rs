@@ -23,36 +23,36 @@ use core::{fmt, time::Duration};
 /// How far a ticket may differ from a node's clock. A client whose clock is wrong
 /// gains or loses no more than this.
 pub const LARGEST_SKEW: Duration = Duration::from_secs(1);
-/// How long a node keeps a line that nobody joins, leaves or looks at.
+/// How long a node keeps a line that nobody joins, leaves or checks.
 pub const LINE_LIFE: Duration = Duration::from_secs(30);
 /// How long a ticket counts after its client last asked for the lock: three times as
-/// long as the longest pause between two looks. So the dead drop out of line.
+/// long as the longest pause between two checks. So the dead drop out of line.
 pub const TICKET_LIFE: Duration = Duration::from_secs(30);
-/// How long a ticket counts after a release that its client did not hear of, unless it
-/// asks again: whoever lost its connection is back by then, and keeps its place.
+/// How long a ticket counts after a release of which its client could not be notified, unless
+/// it asks again: a client that lost its connection is back by then, and keeps its place.
 pub const UNHEARD_LIFE: Duration = Duration::from_secs(3);
 /// A key lives up to a millisecond longer than it says, and timers tick in them.
 const EXPIRY: Duration = Duration::from_millis(2);
-/// How often whoever is first in line looks at the nodes, in case a wake is lost.
+/// How often the first in line checks the nodes, in case a wake is lost.
 pub const LOOK: Duration = Duration::from_secs(1);
-/// How often whoever is last in a very long line does.
-pub const LONGEST_LOOK: Duration = Duration::from_secs(10);
-/// Looks become rarer by this many places in line.
+/// How often the last in a very long line does.
+pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(10);
+/// Checks become rarer with each group of this many places in line.
 const PLACES: u32 = 8;
 /// The default of [`InLine::poll_max`].
 pub const DEFAULT_POLL_MAX: Duration = Duration::from_millis(250);
 /// How often a client that passes a lock on among its own callers leaves it free for a
 /// moment: other libraries do not stand in line, and would never have a turn.
 pub const OPEN_EVERY: Duration = Duration::from_secs(1);
-/// For how long. Whoever asks more often than that has its turn.
+/// How long it stays free. A client that asks more often than this gets a turn.
 pub const OPEN_FOR: Duration = Duration::from_millis(10);
 /// The default of [`InLine::local_batch`].
 pub const DEFAULT_LOCAL_BATCH: u32 = 4;
 /// The shortest reservation: a busy machine needs a while to run a process.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
-/// The longest: this is what a client that is frozen costs the others, once.
+/// The longest reservation: this is what a frozen client costs the others, once.
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
-/// How many waiters of a line a node tells: reading more would delay others.
+/// How many waiters of a line a node reports: reading more would delay others.
 pub const MOST_TOLD: usize = 100;
 /// What a key holds while it is reserved: this, the ticket and, if it is known, `@` and
 /// the owner's text.
@@ -173,8 +173,8 @@ impl fmt::Display for Ticket {
 pub struct InLine {
     /// When it arrived, by the client's wall clock, in microseconds since 1970.
     pub arrived: u64,
-    /// Other libraries tell nobody when they release a lock: if one of them holds it,
-    /// whoever is first in line looks this often, and more often if it changes hands.
+    /// Other libraries notify nobody when they release a lock: if one of them holds it,
+    /// the first in line checks at least this often, and more often if it changes hands.
     pub poll_max: Duration,
     /// A client passes the lock on among its own callers this many times in a row;
     /// then an earlier caller of another client has its turn.
@@ -196,7 +196,7 @@ impl InLine {
         Ticket { arrived: self.arrived, waiter, patience }
     }
 
-    /// Returns when to look at the nodes again after these votes, if nobody wakes us.
+    /// Returns when to check the nodes again after these votes, if nobody wakes us.
     /// `None` if none of them keeps a line.
     #[must_use]
     pub fn look_again(&self, ballot: &Ballot) -> Option<Duration> {
@@ -220,7 +220,7 @@ impl InLine {
 /// Returns how long the lock of another library lives on, if one of them holds it and
 /// nobody is ahead of us in line.
 #[must_use]
-pub fn stranger_leaves_in(ballot: &Ballot) -> Option<Duration> {
+pub(crate) fn stranger_leaves_in(ballot: &Ballot) -> Option<Duration> {
     let lives = foreign(ballot).filter(|holder| holder.ahead == Some(0));
     lives.map(|holder| holder.remaining.unwrap_or(Duration::MAX)).max()
 }
@@ -249,7 +249,7 @@ pub enum Then {
     /// If the key was ours: puts the ticket into the line before the next is served.
     Wait(Ticket),
     /// If the key was ours: reserves it for this ticket, whoever else waits. Its
-    /// client knows, so nobody is told.
+    /// client knows, so nobody is woken.
     Pass(Ticket),
 }
 
@@ -262,7 +262,7 @@ pub struct Wake {
     pub ticket: Ticket,
 }
 
-/// Who waits, as a node tells it.
+/// A waiter, as reported by a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting {
     /// Its place in line.
@@ -287,23 +287,23 @@ impl Waiting {
     }
 }
 
-/// The line for one key, as a node tells it.
+/// The line for one key, as reported by a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LineState {
-    /// Who waits, the first in line first: at most [`MOST_TOLD`] of them.
+    /// The waiters, the first in line first: at most [`MOST_TOLD`] of them.
     pub first: Box<[Waiting]>,
     /// How many wait.
     pub count: usize,
 }
 
-/// Whether the client of a ticket hears that it is served.
+/// Whether the client of a ticket can be notified that it is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hears {
-    /// It does.
+    /// It can.
     Yes,
     /// Nobody listens for it, though it asked not long ago: its connection may have broken.
     NotNow,
-    /// Its ticket does not count any more.
+    /// Its ticket no longer counts.
     Nevermore,
 }
 
@@ -323,8 +323,8 @@ impl Line {
     }
 
     /// Joins the line like [`join`](Self::join), and drops tickets whose clients no
-    /// longer ask: those just ahead of it and the last ones in line. Whoever is alive
-    /// drops the dead before it, so all of them are gone after a look of everybody.
+    /// longer ask: those just ahead of it and the last ones in line. Every live client
+    /// drops the dead ahead of it, so all of them are gone once every client has checked.
     ///
     /// # Errors
     ///
@@ -360,8 +360,8 @@ impl Line {
         if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
     }
 
-    /// Takes out the first ticket whose client hears that it is served. Those ahead of it
-    /// that no longer count are dropped; those that do not hear stay where they are.
+    /// Takes out the first ticket whose client can be notified. Those ahead of it that no
+    /// longer count are dropped; those that cannot be notified stay where they are.
     ///
     /// # Errors
     ///
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_hear_keeps_its_place_and_whoever_is_gone_does_not() {
+    fn a_client_that_cannot_be_notified_keeps_its_place_and_one_that_is_gone_does_not() {
         let (gone, deaf, next, last) = (ticket(1, 1), ticket(2, 2), ticket(3, 3), ticket(4, 4));
         let mut line: Line = [gone, deaf, next, last].into_iter().collect();
         let hears = |ticket: Ticket| {
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_joins_or_looks_drops_the_dead_before_it_and_at_the_end() {
+    fn joining_or_checking_a_line_drops_the_dead_ahead_and_at_the_end() {
         let mut line: Line = (1..=7).map(|client| ticket(10 * client, client)).collect();
         let dead = |waiter: Waiter| Ok::<_, ()>(![2, 3, 6, 7].contains(&waiter.client()));
 

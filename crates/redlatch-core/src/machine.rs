@@ -66,6 +66,8 @@ struct Entry {
     op: Op,
     /// When its timer fires; never later than the operation's own `due`.
     armed: Moment,
+    /// The load that it was last counted with.
+    load: Load,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,7 +75,8 @@ enum Op {
     /// Boxed because locks are mostly held, not asked for.
     Acquiring(Box<Acquiring>),
     Holding(Holding),
-    Undoing(Undoing),
+    /// Boxed for the same reason.
+    Undoing(Box<Undoing>),
     Surveying(Survey),
     Admitting(Admitting),
 }
@@ -219,11 +222,14 @@ impl<E: Entropy> Machine<E> {
     /// Returns the keys that would stay on the nodes if the machine stopped now,
     /// for someone else to remove.
     pub fn left_behind(&self) -> impl Iterator<Item = (&Resources, &Token)> {
-        self.ops.values().filter_map(|entry| match &entry.op {
-            Op::Acquiring(op) => op.at_stake(),
-            Op::Holding(op) => Some(op.at_stake()),
-            Op::Undoing(op) => Some(op.at_stake()),
-            Op::Surveying(_) | Op::Admitting(_) => None,
+        self.ops.values().flat_map(|entry| {
+            let (acquiring, other) = match &entry.op {
+                Op::Acquiring(op) => (Some(op.at_stake()), None),
+                Op::Holding(op) => (None, Some(op.at_stake())),
+                Op::Undoing(op) => (None, Some(op.at_stake())),
+                Op::Surveying(_) | Op::Admitting(_) => (None, None),
+            };
+            acquiring.into_iter().flatten().chain(other)
         })
     }
 
@@ -284,18 +290,19 @@ impl<E: Entropy> Machine<E> {
         let Some(entry) = self.ops.get_mut(&id) else {
             return; // a late reply to something that is over
         };
-        let load = entry.op.load();
         match react(id, &mut entry.op, &mut self.world) {
             Next::Same => {}
             Next::Becomes(op) => entry.op = op,
             Next::Over => {
-                self.world.intake.shift(load, Load::None);
+                self.world.intake.shift(entry.load, Load::None);
                 self.timers.remove(&(entry.armed, id));
                 self.ops.remove(&id);
                 return;
             }
         }
-        self.world.intake.shift(load, entry.op.load());
+        let load = entry.op.load();
+        self.world.intake.shift(entry.load, load);
+        entry.load = load;
         let due = entry.op.due();
         if due < entry.armed {
             self.timers.remove(&(entry.armed, id));
@@ -305,10 +312,10 @@ impl<E: Entropy> Machine<E> {
     }
 
     fn insert(&mut self, id: OpId, op: Op) {
-        let armed = op.due();
-        self.world.intake.shift(Load::None, op.load());
+        let (armed, load) = (op.due(), op.load());
+        self.world.intake.shift(Load::None, load);
         self.timers.insert((armed, id));
-        self.ops.insert(id, Box::new(Entry { op, armed }));
+        self.ops.insert(id, Box::new(Entry { op, armed, load }));
     }
 
     fn survey(&mut self, now: Moment, id: OpId, command: &Command, timeout: Duration) {
@@ -443,7 +450,7 @@ impl<E: Entropy> Machine<E> {
             let id = OpId(self.internal);
             self.internal += 1;
             undoing.ask(now, id, &mut self.world);
-            self.insert(id, Op::Undoing(undoing));
+            self.insert(id, Op::Undoing(Box::new(undoing)));
         }
     }
 }

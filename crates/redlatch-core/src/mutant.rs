@@ -46,7 +46,7 @@ pub enum Mutant {
     PlantsWhereRefused,
     /// A garbled reply is treated as a command that was never sent.
     NonsenseNeverSent,
-    /// A client without the restart guard counts every node, whomever it serves.
+    /// A client without the restart guard counts every node, no matter whom it serves.
     OtherNodesCount,
     /// A client without the restart guard is served though its locks may live longer
     /// than those who admitted the node agreed on.
@@ -71,9 +71,9 @@ pub enum Mutant {
     LeavesOnce,
     /// A lock that is handed to another process leaves its ticket in line.
     TicketForgotten,
-    /// Whoever waits in line and can no longer be woken waits for its timer.
+    /// A waiter that can no longer be woken waits for its timer.
     DeafAndPatient,
-    /// Of a client's own callers the last is served first.
+    /// A client serves the last of its own callers first.
     ServesTheYoungest,
 }
 

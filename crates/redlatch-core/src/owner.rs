@@ -6,8 +6,8 @@
 //! The text is `label` followed by details, each at most once and in this order:
 //! `;host=…`, `;pid=…`, `;user=…`, `;command=…`, `;since=…`. In their values white
 //! space, control characters, `;` and `%` are written as `%xx`. `since` is in
-//! milliseconds since 1970. The label is as given: it is what is left when the details
-//! are taken off the end. A label `host/pid` says both without details.
+//! milliseconds since 1970. The label is as given: it is what remains when the details
+//! are removed from the end. A label `host/pid` contains both without details.
 //!
 //! Promise: at most [`MAX_SIGNATURE`] bytes, without white space; details that are too
 //! long are cut. A text without details is a label.
@@ -30,7 +30,7 @@ const MAX_HOST: usize = 64;
 const MAX_USER: usize = 32;
 const MAX_COMMAND: usize = 60;
 /// The latest time, in milliseconds since 1970: 13 digits, until the year 2286.
-const LATEST: u128 = 9_999_999_999_999;
+const LATEST: u64 = 9_999_999_999_999;
 
 const HOST: &str = ";host=";
 const PID: &str = ";pid=";
@@ -99,14 +99,30 @@ impl Owner {
     pub(crate) fn sign(&self, out: &mut impl fmt::Write, now: Option<Moment>) -> fmt::Result {
         out.write_str(&self.text)?;
         let (Some((read_at, micros)), Some(now)) = (self.clock, now) else { return Ok(()) };
-        let wall = Duration::from_micros(micros).saturating_add(now.since(read_at));
-        write!(out, "{SINCE}{}", wall.as_millis().min(LATEST))
+        let passed = now.since(read_at);
+        let passed = passed.as_secs().saturating_mul(1_000_000) + u64::from(passed.subsec_micros());
+        out.write_str(SINCE)?;
+        write_digits(out, (micros.saturating_add(passed) / 1000).min(LATEST))
     }
 }
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// Writes a number in decimal. Every attempt has one, and formatting takes far longer.
+fn write_digits(out: &mut impl fmt::Write, mut number: u64) -> fmt::Result {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.write_str(core::str::from_utf8(&digits[at..]).unwrap_or_default());
+        }
     }
 }
 

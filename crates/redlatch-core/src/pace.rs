@@ -24,7 +24,7 @@ const QUICK_ANSWERS: usize = 8;
 
 /// Adapts the number of attempts in progress to how fast the nodes answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Pace {
+pub(crate) struct Pace {
     limit: usize,
     /// Quick answers since the limit last changed.
     quick: usize,
@@ -44,14 +44,20 @@ impl Default for Pace {
 impl Pace {
     /// Returns how many attempts may be in progress.
     #[must_use]
-    pub fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
     /// Records that a majority answered an attempt after `took`, with this node
     /// `timeout`. `in_use` says whether anyone is waiting because of the limit:
     /// only then do quick answers show that more is possible.
-    pub fn answered(&mut self, now: Moment, took: Duration, timeout: Duration, in_use: bool) {
+    pub(crate) fn answered(
+        &mut self,
+        now: Moment,
+        took: Duration,
+        timeout: Duration,
+        in_use: bool,
+    ) {
         if in_use {
             self.least = self.least.min(took);
         }
@@ -72,7 +78,7 @@ impl Pace {
     }
 
     /// Records that an attempt ended after `took` without answers from a majority.
-    pub fn unanswered(&mut self, now: Moment, took: Duration) {
+    pub(crate) fn unanswered(&mut self, now: Moment, took: Duration) {
         self.halve(now, took);
     }
 
@@ -174,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_becomes_longer_is_not_taken_for_a_queue_for_ever() {
+    fn a_way_that_becomes_longer_is_not_taken_for_a_queue_forever() {
         let mut nodes = Nodes::new(MS, 100);
         nodes.longest();
 

@@ -1,6 +1,6 @@
 //! Why a node may not vote, and what it keeps about that.
 //!
-//! In:  what a node reports when it is looked at ([`Facts`], [`Ledger`]).
+//! In:  what a node reports when it is examined ([`Facts`], [`Ledger`]).
 //! Out: the objection to its vote, if there is one.
 //!
 //! A node that forgot its locks must not vote until every lock it may have
@@ -38,7 +38,7 @@ impl Marker {
     /// one under another name. A marker of another node and an earlier run only shows
     /// that data were copied here, for example because this was that node's replica.
     #[must_use]
-    pub fn is_of_others(&self, run: &str, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn is_of_others(&self, run: &str, fingerprint: Fingerprint) -> bool {
         let copied = *self.run != *run && self.fingerprint.agrees_with(fingerprint);
         self.fingerprint != fingerprint && !copied
     }
@@ -114,9 +114,8 @@ impl Cause {
         }
     }
 
-    /// Returns the cause in words, for a client with this agreement. It says in what the
-    /// agreement of the node's clients differs, where the text alone has to repeat all of
-    /// it.
+    /// Returns the cause in words, for a client with this agreement. It says how the
+    /// agreement of the node's clients differs, instead of repeating all of it.
     #[must_use]
     pub fn for_client_of(&self, ours: &Agreement) -> String {
         let theirs = match self {
@@ -237,7 +236,7 @@ impl Facts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Taking {
-    /// They may still be at it.
+    /// They may still be taking it.
     UnderWay,
     /// They stopped: they could have admitted the node by now, and have not.
     Abandoned,
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_in_what_the_settings_of_others_differ() {
+    fn a_client_is_told_how_the_settings_of_others_differ() {
         let agreement = |nodes: &[&str], max_ttl, skew| {
             let names = nodes.iter().map(|name| Arc::from(*name));
             Agreement::new(names, Duration::from_secs(max_ttl), Duration::from_secs(skew))

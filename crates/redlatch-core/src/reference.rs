@@ -87,7 +87,7 @@ pub struct ReferenceNode<T = Moment> {
     pub waiters: Option<BTreeMap<Waiter, Presence<T>>>,
 }
 
-/// What a node knows of a client that waits in line.
+/// What a node knows about a client that waits in line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Presence<T = Moment> {
     /// The owner's text in the token of its last take.
@@ -583,7 +583,7 @@ impl<T: Deadline> ReferenceNode<T> {
             let waiters = self.tickets(now, name).len();
             Some(HeldKey { name: name.clone(), value, remaining, waiters })
         });
-        Page { locks: locks.collect(), next: None }
+        Page { locks: locks.collect(), denied: 0, next: None }
     }
 
     fn facts(&self, at: Reading<T>) -> Facts {

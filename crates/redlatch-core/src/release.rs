@@ -13,7 +13,7 @@ use crate::{
     mutant::{self, Mutant},
     vote::{Ballot, Verdict, Vote},
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, vec};
 use core::time::Duration;
 
 /// The first pause before a failed node is asked again.
@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The removal of one lock from all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Undo {
+pub(crate) struct Undo {
     started: Moment,
     ballot: Ballot,
     /// What each node was asked, and its next pause, should it fail.
@@ -49,7 +49,7 @@ impl Undo {
     /// that no command reached has nothing to remove. Without them, any node may
     /// have the key.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         now: Now,
         nodes: usize,
         taken: Option<&Ballot>,
@@ -82,13 +82,12 @@ impl Undo {
         }
     }
 
-    /// Skips the nodes that have put us in line: they refused the take because of
-    /// another owner's key, so they have none of ours.
+    /// Skips the nodes that have nothing of ours, or are to be asked later.
     #[must_use]
-    pub fn skip_joined(mut self, taken: &Ballot) -> Self {
-        for (node, cast) in taken.casts().iter().enumerate() {
-            if cast.vote.holder().is_some_and(|holder| holder.ahead.is_some()) {
-                self.asked[node].0 = Asked::Done;
+    pub(crate) fn skip(mut self, is_skipped: impl Fn(usize) -> bool) -> Self {
+        for (node, (asked, _)) in self.asked.iter_mut().enumerate() {
+            if is_skipped(node) {
+                *asked = Asked::Done;
             }
         }
         self
@@ -97,7 +96,7 @@ impl Undo {
     /// Asks also the nodes that no command reached: an earlier attempt may have left its
     /// ticket there.
     #[must_use]
-    pub fn ask_unreached(mut self) -> Self {
+    pub(crate) fn ask_unreached(mut self) -> Self {
         for (node, (asked, _)) in self.asked.iter_mut().enumerate() {
             if matches!(self.ballot.vote(node), Vote::Failed(fault) if fault.never_sent()) {
                 *asked = Asked::AgainAt(self.started);
@@ -106,20 +105,18 @@ impl Undo {
         self
     }
 
-    /// Returns the nodes to ask now. Each is asked once until it answers.
-    pub fn ask(&mut self, now: Moment) -> Vec<usize> {
-        let mut nodes = Vec::with_capacity(self.asked.len());
-        for (node, (asked, _)) in self.asked.iter_mut().enumerate() {
-            if matches!(asked, Asked::AgainAt(at) if *at <= now) {
-                *asked = Asked::Waiting;
-                nodes.push(node);
-            }
+    /// Returns whether to ask this node now. It is asked once until it answers.
+    pub(crate) fn asks(&mut self, node: usize, now: Moment) -> bool {
+        let (asked, _) = &mut self.asked[node];
+        let is_due = matches!(asked, Asked::AgainAt(at) if *at <= now);
+        if is_due {
+            *asked = Asked::Waiting;
         }
-        nodes
+        is_due
     }
 
     /// Records one node's answer. Returns the caller's answer if that settles it.
-    pub fn vote(&mut self, time: Now, node: usize, vote: Vote) -> Option<Decision> {
+    pub(crate) fn vote(&mut self, time: Now, node: usize, vote: Vote) -> Option<Decision> {
         let now = time.lease;
         let (asked, pause) = &mut self.asked[node];
         *asked = Asked::Done;
@@ -132,33 +129,33 @@ impl Undo {
     }
 
     /// Registers a caller that wants the outcome, and waits for it until `answer_by`.
-    pub fn answer(&mut self, now: Now, answer_by: Moment) -> Option<Decision> {
+    pub(crate) fn answer(&mut self, now: Now, answer_by: Moment) -> Option<Decision> {
         self.answer_by = Some(answer_by);
         self.decide(now)
     }
 
     /// Answers the caller once it has waited long enough.
-    pub fn tick(&mut self, now: Now) -> Option<Decision> {
+    pub(crate) fn tick(&mut self, now: Now) -> Option<Decision> {
         self.expires_at = now.lease.after(self.expires.since(now.steady));
         self.decide(now)
     }
 
     /// Returns whether nothing is left to do.
     #[must_use]
-    pub fn is_over(&self, now: Now) -> bool {
+    pub(crate) fn is_over(&self, now: Now) -> bool {
         self.answer_by.is_none() && (self.is_settled() || now.steady >= self.expires)
     }
 
     /// Returns whether no node is left to ask.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.asked.iter().all(|(asked, _)| *asked == Asked::Done)
     }
 
     /// Returns when to call [`tick`](Self::tick) and [`ask`](Self::ask) again; at
     /// the latest when the keys expire.
     #[must_use]
-    pub fn due(&self) -> Moment {
+    pub(crate) fn due(&self) -> Moment {
         let again = self.asked.iter().filter_map(|(asked, _)| match asked {
             Asked::AgainAt(at) => Some(*at),
             _ => None,
@@ -168,7 +165,7 @@ impl Undo {
 
     /// Returns the votes so far.
     #[must_use]
-    pub fn ballot(&self) -> &Ballot {
+    pub(crate) fn ballot(&self) -> &Ballot {
         &self.ballot
     }
 
@@ -176,7 +173,7 @@ impl Undo {
         let now = time.lease;
         let answer_by = self.answer_by?;
         let tally = self.ballot.tally();
-        // Once the keys have expired, no node is asked any more.
+        // Once the keys have expired, no node is asked again.
         let late = now >= answer_by || time.steady >= self.expires;
         let decision = match tally.verdict() {
             Verdict::Won => Ok(Released::Now),
@@ -228,6 +225,7 @@ impl ReleaseError {
 mod tests {
     use super::*;
     use crate::vote::{Fault, Holder};
+    use alloc::vec::Vec;
 
     const MS: Duration = Duration::from_millis(1);
     const TTL: Duration = Duration::from_secs(1);
@@ -253,6 +251,11 @@ mod tests {
         Undo::new(now(0), 3, Some(&taken), TTL, Some(at(50)))
     }
 
+    /// The nodes that are asked now.
+    fn ask(undo: &mut Undo, millis: u32) -> Vec<usize> {
+        (0..3).filter(|node| undo.asks(*node, at(millis))).collect()
+    }
+
     fn undo() -> Undo {
         undo_of([Vote::Granted, Vote::Granted, Vote::Granted])
     }
@@ -261,8 +264,8 @@ mod tests {
     fn every_node_is_asked_even_one_that_refused_failed_or_was_silent() {
         let mut undo = undo_of([Vote::Held(Holder::default()), broken(), Vote::Pending]);
 
-        assert_eq!(undo.ask(at(0)), [0, 1, 2]);
-        assert_eq!(undo.ask(at(0)), [0; 0], "once each");
+        assert_eq!(ask(&mut undo, 0), [0, 1, 2]);
+        assert_eq!(ask(&mut undo, 0), [0; 0], "once each");
     }
 
     #[test]
@@ -270,13 +273,13 @@ mod tests {
         let refused = Vote::Failed(Fault::Unreachable("connection refused".into()));
         let mut undo = undo_of([Vote::Granted, refused, Vote::Granted]);
 
-        assert_eq!(undo.ask(at(0)), [0, 2]);
+        assert_eq!(ask(&mut undo, 0), [0, 2]);
     }
 
     #[test]
     fn released_at_the_majoritys_answers() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
 
         assert_eq!(undo.vote(now(1), 0, Vote::Granted), None);
         assert_eq!(undo.vote(now(2), 1, Vote::Granted), Some(Ok(Released::Now)));
@@ -288,7 +291,7 @@ mod tests {
     #[test]
     fn releasing_an_expired_lock_is_an_outcome_not_an_error() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
         undo.vote(now(1), 0, Vote::Gone);
 
         assert_eq!(undo.vote(now(2), 1, Vote::Gone), Some(Ok(Released::AlreadyGone)));
@@ -297,29 +300,29 @@ mod tests {
     #[test]
     fn silence_of_the_majority_is_unknown_and_the_undo_goes_on() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
         undo.vote(now(1), 0, Vote::Granted);
         undo.vote(now(1), 1, broken());
 
         let decision = undo.tick(now(50));
 
         assert!(matches!(decision, Some(Err(ReleaseError::Unknown(_)))), "{decision:?}");
-        assert_eq!(undo.ask(at(51)), [1], "asked again after a pause");
+        assert_eq!(ask(&mut undo, 51), [1], "asked again after a pause");
         assert!(!undo.is_over(now(51)));
     }
 
     #[test]
     fn a_node_does_not_wait_longer_because_others_fail_too() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
         for node in 0..3 {
             undo.vote(now(0), node, broken());
         }
 
-        assert_eq!(undo.ask(at(50)), [0, 1, 2]);
+        assert_eq!(ask(&mut undo, 50), [0, 1, 2]);
         undo.vote(now(50), 0, broken());
-        assert_eq!(undo.ask(at(149)), [0; 0]);
-        assert_eq!(undo.ask(at(150)), [0], "twice the pause for the second failure");
+        assert_eq!(ask(&mut undo, 149), [0; 0]);
+        assert_eq!(ask(&mut undo, 150), [0], "twice the pause for the second failure");
     }
 
     #[test]
@@ -329,7 +332,7 @@ mod tests {
         let mut pauses = Vec::new();
         let mut asked = now(0);
         for _ in 0..7 {
-            assert_eq!(undo.ask(asked.lease), [0]);
+            assert!(undo.asks(0, asked.lease));
             undo.vote(asked, 0, broken());
             let pause = undo.due().since(asked.lease);
             pauses.push(pause.as_millis());
@@ -342,7 +345,7 @@ mod tests {
     #[test]
     fn when_all_have_answered_nobody_is_waited_for() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
         undo.vote(now(1), 0, Vote::Granted);
         assert_eq!(undo.vote(now(1), 1, broken()), None);
 
@@ -354,7 +357,7 @@ mod tests {
     #[test]
     fn it_ends_when_the_keys_have_died_by_themselves() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
         undo.tick(now(50));
 
         assert!(!undo.is_over(now(1011)));
@@ -364,7 +367,7 @@ mod tests {
     #[test]
     fn a_wall_clock_that_steps_forward_does_not_end_it() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
         undo.tick(now(50));
         let stepped = |millis| Now { lease: at(60_000 + millis), ..now(millis) };
 
@@ -378,7 +381,7 @@ mod tests {
     #[test]
     fn one_yes_one_no_and_one_silence_is_unknown_once_waiting_ends() {
         let mut undo = undo();
-        undo.ask(at(0));
+        ask(&mut undo, 0);
         undo.vote(now(1), 0, Vote::Granted);
         assert_eq!(undo.vote(now(1), 1, Vote::Gone), None);
 

@@ -1,7 +1,11 @@
 //! Names of what is locked: checked once, cheap to clone.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::fmt;
+use core::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+};
 
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 1024;
@@ -17,8 +21,31 @@ const TOOLS: [&[u8]; 2] = [b"redlatch:doctor:", b"redlatch:conformance:"];
 /// start with [`RESERVED`].
 ///
 /// It is the key on the nodes, exactly as given. `Display` and `Debug` escape it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource(Arc<[u8]>);
+#[derive(Clone)]
+pub struct Resource(Name);
+
+/// Most names are short: those are kept in place, in no more room than the pointer to
+/// several resources needs.
+#[derive(Clone)]
+enum Name {
+    Short { length: u8, bytes: [u8; SHORT] },
+    Long(Arc<[u8]>),
+}
+
+const SHORT: usize = 22;
+
+impl Name {
+    fn of(name: &[u8]) -> Self {
+        let mut bytes = [0; SHORT];
+        match (bytes.get_mut(..name.len()), u8::try_from(name.len())) {
+            (Some(place), Ok(length)) => {
+                place.copy_from_slice(name);
+                Name::Short { length, bytes }
+            }
+            _ => Name::Long(name.into()),
+        }
+    }
+}
 
 impl Resource {
     /// Creates a resource from its name.
@@ -30,11 +57,11 @@ impl Resource {
         let name = name.as_ref();
         if name.starts_with(RESERVED) && !TOOLS.iter().any(|tool| name.starts_with(tool)) {
             let shown = &name[..name.len().min(MAX_NAME)];
-            return Err(ResourceError::Reserved(Resource(shown.into())));
+            return Err(ResourceError::Reserved(Resource(Name::of(shown))));
         }
         match name.len() {
             0 => Err(ResourceError::Empty),
-            1..=MAX_NAME => Ok(Resource(name.into())),
+            1..=MAX_NAME => Ok(Resource(Name::of(name))),
             bytes => Err(ResourceError::TooLong { bytes }),
         }
     }
@@ -42,13 +69,42 @@ impl Resource {
     /// Returns the name as bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Name::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Name::Long(name) => name,
+        }
+    }
+}
+
+impl PartialEq for Resource {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Resource {}
+
+impl PartialOrd for Resource {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Resource {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for Resource {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.utf8_chunks() {
+        for chunk in self.as_bytes().utf8_chunks() {
             write!(f, "{}", chunk.valid().escape_debug())?;
             for byte in chunk.invalid() {
                 write!(f, "\\x{byte:02x}")?;
@@ -206,6 +262,19 @@ mod tests {
         for odd in [&b"\0"[..], b"{a}%s\n", b"\xff\xfe", b" "] {
             assert_eq!(Resource::new(odd).unwrap().as_bytes(), odd);
         }
+    }
+
+    #[test]
+    fn names_short_and_long_are_kept_whole_and_ordered_by_their_bytes() {
+        let long = [b'x'; SHORT + 1];
+        let mut names: Vec<_> = (1..=long.len()).map(|length| &long[..length]).collect();
+        names.push(b"y");
+
+        let resources: Vec<_> = names.iter().map(|name| Resource::new(name).unwrap()).collect();
+
+        assert!(resources.iter().map(Resource::as_bytes).eq(names));
+        assert!(resources.is_sorted(), "{resources:?}");
+        assert_eq!(size_of::<Resources>(), 24, "no more than the pointer to several needs");
     }
 
     #[test]

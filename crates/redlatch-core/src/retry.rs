@@ -8,7 +8,7 @@ use core::time::Duration;
 
 /// How the pauses between attempts grow.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     bound: Duration,
     cap: Duration,
 }
@@ -23,13 +23,13 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 impl Backoff {
     /// Creates the pauses for a lock with this `ttl`.
     #[must_use]
-    pub fn new(ttl: Duration) -> Self {
+    pub(crate) fn new(ttl: Duration) -> Self {
         let cap = (ttl / 4).clamp(LEAST_BOUND, LONGEST_PAUSE);
         Backoff { bound: Duration::ZERO, cap }
     }
 
     /// Returns the pause after an attempt that took `elapsed`.
-    pub fn pause(&mut self, elapsed: Duration, entropy: &mut impl Entropy) -> Duration {
+    pub(crate) fn pause(&mut self, elapsed: Duration, entropy: &mut impl Entropy) -> Duration {
         let first = elapsed.saturating_mul(FIRST_ROUND_TRIPS).max(LEAST_BOUND);
         self.bound = self.bound.saturating_mul(2).max(first).min(self.cap);
         let mut random = [0; 8];

@@ -79,7 +79,7 @@ impl Agreement {
 }
 
 impl Standing {
-    /// Returns the standing of a node whose reply does not tell.
+    /// Returns the standing of a node whose reply does not say.
     #[must_use]
     pub fn unknown(reply: &Reply) -> Self {
         Standing::Failed(match reply {

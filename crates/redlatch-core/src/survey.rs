@@ -6,7 +6,7 @@ use core::time::Duration;
 
 /// One command to all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Survey {
+pub(crate) struct Survey {
     started: Moment,
     deadline: Moment,
     replies: Box<[Option<Reply>]>,
@@ -15,25 +15,25 @@ pub struct Survey {
 impl Survey {
     /// Creates a survey that starts at `now`.
     #[must_use]
-    pub fn new(now: Moment, nodes: usize, node_timeout: Duration) -> Self {
+    pub(crate) fn new(now: Moment, nodes: usize, node_timeout: Duration) -> Self {
         let deadline = now.after(node_timeout);
         Survey { started: now, deadline, replies: vec![None; nodes].into() }
     }
 
     /// Returns when nodes that have not answered stop counting.
     #[must_use]
-    pub fn deadline(&self) -> Moment {
+    pub(crate) fn deadline(&self) -> Moment {
         self.deadline
     }
 
     /// Records one answer. Returns all of them once the last has arrived.
-    pub fn reply(&mut self, node: usize, reply: Reply) -> Option<Box<[Reply]>> {
+    pub(crate) fn reply(&mut self, node: usize, reply: Reply) -> Option<Box<[Reply]>> {
         self.replies[node] = Some(reply);
         self.replies.iter().cloned().collect()
     }
 
     /// Returns all answers once the deadline has passed, with silent nodes as timed out.
-    pub fn tick(&mut self, now: Moment) -> Option<Box<[Reply]>> {
+    pub(crate) fn tick(&mut self, now: Moment) -> Option<Box<[Reply]>> {
         let silent = || Reply::failed(Fault::TimedOut(now.since(self.started)));
         let replies = self.replies.iter().cloned();
         (now >= self.deadline).then(|| replies.map(|reply| reply.unwrap_or_else(silent)).collect())

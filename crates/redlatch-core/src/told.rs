@@ -1,7 +1,7 @@
-//! What all nodes told at one look.
+//! What all nodes reported when they were examined together.
 //!
 //! In:  the facts of the nodes that answered, and the settings of the client that asked.
-//! Out: what no single node can tell: whether this client is refused, and how long a
+//! Out: what no single node can say: whether this client is refused, and how long a
 //!      node that forgot has to wait for the others.
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// What the nodes told, each in its place; `None` if it did not answer.
+/// What each node reported, in order; `None` if it did not answer.
 pub(crate) struct Told<'a> {
     pub(crate) admission: &'a Admission,
     facts: Vec<Option<&'a Facts>>,

@@ -30,7 +30,7 @@ pub enum Vote {
     /// Take: the key already exists. It may even be our own, from a command that
     /// the network repeated, so a refusal does not prove another owner.
     Held(Holder),
-    /// Extension or release: our key is not there (any more).
+    /// Extension or release: our key is not there (or no longer).
     Gone,
     /// The node did not vote.
     Failed(Fault),
@@ -50,7 +50,7 @@ pub struct Holder {
     pub ahead: Option<u16>,
     /// Nobody holds the lock: it is reserved for the next in line.
     pub reserved: bool,
-    /// The key never expires. Unless its owner is known, it is data, and no lock.
+    /// The key never expires. Unless its owner is known, it is data, not a lock.
     pub endless: bool,
 }
 
@@ -65,7 +65,7 @@ pub enum Fault {
     /// still be executed later.
     #[error("no answer within {waited:.1?}: {hint}")]
     Connecting {
-        /// How long the answer was waited for.
+        /// How long we waited for the answer.
         waited: Duration,
         /// What the connection waits for, and what may be wrong.
         hint: &'static str,
@@ -93,7 +93,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns whether nothing was heard of the node, not even an error.
+    /// Returns whether nothing was heard from the node, not even an error.
     #[must_use]
     pub fn is_silence(&self) -> bool {
         matches!(
@@ -242,7 +242,7 @@ impl Ballot {
     /// Returns the greatest fencing number, and how many nodes answered with
     /// exactly that.
     #[must_use]
-    pub fn greatest_number(&self) -> Option<(FencingToken, usize)> {
+    pub(crate) fn greatest_number(&self) -> Option<(FencingToken, usize)> {
         let numbers = || self.casts.iter().filter_map(|cast| cast.vote.number());
         let greatest = numbers().max()?;
         Some((greatest, numbers().filter(|number| *number == greatest).count()))
@@ -251,7 +251,7 @@ impl Ballot {
     /// Returns whether a majority is missing only because of nodes that may not
     /// vote yet: once they may, no other node is needed.
     #[must_use]
-    pub fn quarantine_decides(&self) -> bool {
+    pub(crate) fn quarantine_decides(&self) -> bool {
         let (tally, returning) = (self.tally(), self.returning().count());
         // A client that one node refuses for good admits no other node.
         let conflict = tally.quarantined > returning;
@@ -260,7 +260,7 @@ impl Ballot {
 
     /// Returns how long until enough of them may vote for a majority, if known.
     #[must_use]
-    pub fn quarantine_ends_in(&self) -> Option<Duration> {
+    pub(crate) fn quarantine_ends_in(&self) -> Option<Duration> {
         let mut returning: Vec<Option<Duration>> = self.returning().collect();
         returning.sort_unstable_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
         let tally = self.tally();
@@ -370,14 +370,14 @@ impl Tally {
     /// Returns whether the refusals alone rule out a majority, whatever the failed
     /// nodes would have said.
     #[must_use]
-    pub const fn refusals_decide(self) -> bool {
+    pub(crate) const fn refusals_decide(self) -> bool {
         self.nodes - self.refused < self.majority()
     }
 
     /// Returns whether further refusals may still rule out a majority. Until that
     /// is settled, a lost vote is neither "held" nor "failed".
     #[must_use]
-    pub const fn refusals_may_decide(self) -> bool {
+    pub(crate) const fn refusals_may_decide(self) -> bool {
         self.nodes - self.refused - self.pending < self.majority()
     }
 }
@@ -402,7 +402,8 @@ impl Holder {
         Holder { owner, remaining, ahead: None, reserved: false, endless: false }
     }
 
-    /// Creates what a node says whose key has this value, and expires after `remaining`.
+    /// Creates the holder that a node reports whose key has this value and expires after
+    /// `remaining`.
     #[must_use]
     pub fn of_value(value: &[u8], remaining: Option<Duration>) -> Self {
         let reserved = Ticket::reserved_in(value).is_some();
@@ -415,7 +416,7 @@ impl Holder {
         Holder { endless, ..self }
     }
 
-    /// Returns whether the key is no lock: it never expires, and names no owner.
+    /// Returns whether the key is not a lock: it never expires, and names no owner.
     #[must_use]
     pub fn is_data(&self) -> bool {
         self.endless && self.owner.is_none()

@@ -1,6 +1,6 @@
 //! What one client has seen of one node that may not vote.
 //!
-//! In:  what the node reports at each look, and the time.
+//! In:  what the node reports at each check, and the time.
 //! Out: since when it has been quarantined, and when it may be admitted.
 
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) struct Watch {
     window: Duration,
 }
 
-/// The result of a look at a node, for a client that admits nodes.
+/// The result of checking a node, for a client that admits nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Outlook {
     Admitted,

@@ -28,7 +28,7 @@
 //! | `applied` | place | the write was acknowledged; after it |
 //! | `stale` | place | the write was refused as late |
 //! | `released` | outcome | released it; after the answer |
-//! | `begin`, `end` | what | (harness) a fault begins, is over |
+//! | `begin`, `end` | what | (harness) a fault begins, ends |
 //! | `final` | place, resource, value | (harness) the counter after all was done |
 //! | `left` | node, key | (harness) a key that nobody removed |
 //!

@@ -147,7 +147,7 @@ impl Scene {
         self.faults
     }
 
-    /// Lets some time pass without faults, at most until the load is over.
+    /// Lets some time pass without faults, at most until the load has ended.
     pub(crate) fn wait(&mut self, time: Duration) {
         thread::sleep(time.min(self.over.saturating_duration_since(Instant::now())));
     }

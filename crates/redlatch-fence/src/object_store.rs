@@ -96,7 +96,7 @@ pub enum ObjectError {
     #[error("the object {0} has no fence; seal it to take it over")]
     Unfenced(Path),
     /// Other writers kept getting in first. Try again.
-    #[error("others wrote to the object {0} all the time")]
+    #[error("other writers kept replacing the object {0}")]
     Contended(Path),
     /// The store failed.
     #[error(transparent)]

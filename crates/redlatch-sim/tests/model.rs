@@ -94,14 +94,14 @@ fn an_undo_that_overtakes_its_take_leaves_a_key_behind() {
 }
 
 #[test]
-fn whoever_waits_in_line_is_woken_and_stands_in_no_line_afterwards() {
+fn a_waiter_is_woken_and_stands_in_no_line_afterwards() {
     for name in ["line-cancel", "line-timeout", "line-cuts"] {
         assert_eq!(prove(&named(name)).complaints, [""; 0], "{name}");
     }
 }
 
 #[test]
-fn a_node_that_wakes_nobody_strands_whoever_waits() {
+fn a_node_that_wakes_nobody_strands_the_waiters() {
     let mistake = Mistake { flaw: Some(Flaw::ReservesSilently), ..Mistake::default() };
 
     let broken = hunt(&named("line-three"), mistake).broken.expect("a violation");

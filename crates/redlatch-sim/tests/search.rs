@@ -21,7 +21,7 @@ fn planted(flaw: Flaw) -> Options {
     Options { habits: Habits { flaw: Some(flaw), ..Habits::default() }, ..Options::default() }
 }
 
-/// The first seed that finds the flaw, within so many.
+/// The first seed that finds the flaw, within this many.
 fn find(flaw: Flaw, seeds: u64) -> (Schedule, Outcome) {
     let played = (0..seeds).map(Schedule::of).map(|schedule| {
         let outcome = play(&schedule, planted(flaw));

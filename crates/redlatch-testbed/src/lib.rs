@@ -7,7 +7,7 @@
 //! - [`Chromium`]: where a real browser is, for pages.
 //! - [`Flavour`]: the kinds of servers, and where to find them.
 //! - [`Proxy`]: a bad network in front of a server: delays, losses, stalls, resets.
-//! - [`Nonsense`]: a server that sends whatever it is told to.
+//! - [`Nonsense`]: a server that sends whatever a test wants.
 //! - `Certificates`: for servers with TLS (feature `tls`, on by default).
 //! - [`Process`]: a program that dies with us; [`FakeClock`]: a clock for it.
 //! - [`Scratch`]: a directory that is removed with its owner.

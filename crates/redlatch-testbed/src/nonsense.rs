@@ -20,7 +20,7 @@ enum Manner {
     Endless(Vec<u8>),
 }
 
-/// A fake server that sends whatever it is told to.
+/// A fake server that sends whatever a test wants.
 ///
 /// It does not parse what it reads: whatever arrives at once counts as one request.
 ///

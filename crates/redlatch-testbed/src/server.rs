@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
 /// How often to try another port when another process took ours.
 const PORT_TRIES: u32 = 5;
 /// Name and password of the user that the testbed itself logs in as, so that it

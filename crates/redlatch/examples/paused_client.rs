@@ -7,13 +7,13 @@
 //! on this machine the lock is on the embedded node instead.
 
 use redlatch::{Locks, RestartGuard, blocking, fence};
-use redlatch_testbed::Servers;
+use redlatch_testbed::{Scratch, Servers};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::{
     error::Error,
     fs,
     io::{self, BufRead, BufReader, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -43,13 +43,13 @@ fn bob() -> Result<(), Box<dyn Error>> {
         }
         Err(error) => {
             println!("The lock `report` is on an embedded node, because: {error}");
-            (vec![format!("file:{}", dir.0.join("locks.db").display())], None)
+            (vec![format!("file:{}", dir.file("locks.db").display())], None)
         }
     };
     println!("Who holds it writes two files: {FENCED}, which checks the fencing token,");
     println!("and {UNFENCED}, which does not.\n");
 
-    let mut alice = Alice::start(&dir.0, &nodes)?;
+    let mut alice = Alice::start(dir.path(), &nodes)?;
     println!("Alice, process {}, takes the lock for {TTL:?}, to be renewed.", alice.process.id());
     println!("  {}", alice.hear()?);
     println!("SIGSTOP: she stands still, and so does the renewal of her lease.\n");
@@ -60,8 +60,8 @@ fn bob() -> Result<(), Box<dyn Error>> {
     let locks = connect(&nodes)?;
     let guard = locks.lock("report").wait(LIMIT).acquire()?;
     let token = guard.fencing_token().ok_or("fencing is off")?;
-    fence::File::new(dir.0.join(FENCED)).write(token, "by Bob")?;
-    fs::write(dir.0.join(UNFENCED), "by Bob")?;
+    fence::File::new(dir.file(FENCED)).write(token, "by Bob")?;
+    fs::write(dir.file(UNFENCED), "by Bob")?;
     println!("  After {:.1?} her lease is over and he has it, with", begin.elapsed());
     println!("  fencing token {token}. He writes both files.\n");
 
@@ -72,7 +72,7 @@ fn bob() -> Result<(), Box<dyn Error>> {
     }
     alice.end()?;
 
-    let [fenced, unfenced] = [FENCED, UNFENCED].map(|name| fs::read_to_string(dir.0.join(name)));
+    let [fenced, unfenced] = [FENCED, UNFENCED].map(|name| fs::read_to_string(dir.file(name)));
     let (fenced, unfenced) = (fenced?, unfenced?);
     println!("\nWhat the files say in the end, while Bob holds the lock ({}):", guard.is_held());
     println!("  {FENCED:<14}{fenced:<18}the late write was refused: its number is smaller");
@@ -163,23 +163,5 @@ impl Drop for Alice {
         // Both fail only if she has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// A directory that is gone when the example ends.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> io::Result<Self> {
-        let name = format!("redlatch-paused-client-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path)?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

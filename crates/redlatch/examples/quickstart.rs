@@ -3,12 +3,13 @@
 //! `cargo run --release --example quickstart`
 
 use redlatch::{Locks, Lost};
-use std::{path::PathBuf, time::Duration};
+use redlatch_testbed::Scratch;
+use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let file = Scratch::new()?;
-    let url = format!("file:{}", file.0.join("locks.db").display());
+    let dir = Scratch::new()?; // removed at the end
+    let url = format!("file:{}", dir.file("locks.db").display());
     println!("The embedded node is a file, shared by all processes of this machine:\n  {url}\n");
 
     // Two clients, as if they were two processes.
@@ -43,21 +44,4 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     guard.release().await?;
     println!("She releases it.");
     Ok(())
-}
-
-/// A directory that is gone when the example ends.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> std::io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("redlatch-quickstart-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

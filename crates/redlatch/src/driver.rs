@@ -3,6 +3,7 @@
 mod both;
 pub(crate) mod clock;
 pub(crate) mod engine;
+mod ids;
 pub(crate) mod keeper;
 
 pub(crate) use both::both;

@@ -54,8 +54,8 @@
 //!
 //! # Defaults
 //!
-//! A service waits and retries; a scheduled job runs for long, or not at all. So the
-//! command `redlatch` has other defaults than the library:
+//! A service waits and retries; a scheduled job runs for a long time, or is skipped. So the
+//! defaults of the command `redlatch` differ from those of the library:
 //!
 //! | | library | `redlatch run` |
 //! |---|---|---|
@@ -73,26 +73,26 @@
 //! A server that restarts empty has forgotten its locks, and would help grant them a
 //! second time. With several nodes, a server that may have forgotten locks does not
 //! vote until all of them have expired: for `max_ttl + skew`, one minute by default.
-//! New servers count as such, too: [`LockError::Quarantined`] says how much time is
-//! left, and [`Builder::admit_new_servers`] skips the wait in development and CI. An
-//! operator can vouch for servers with `redlatch admit`, or
-//! [`observer::Observer::admit`]. All clients must use the same nodes, `max_ttl` and
-//! `skew`. See [`RestartGuard`].
+//! New servers are treated the same way, because nobody can tell them apart:
+//! [`LockError::Quarantined`] says how much time is left, and
+//! [`Builder::admit_new_servers`] skips the wait in development and CI. An operator can
+//! vouch for servers with `redlatch admit` or [`observer::Observer::admit`]. All clients
+//! must use the same nodes, `max_ttl` and `skew`. See [`RestartGuard`].
 //!
 //! # Loss
 //!
 //! [`Lease::is_held`] is right at the moment of the call, even in a process that was
-//! paused: it goes by two clocks. [`Lease::lost`] wakes you before the lease ends. A
-//! separate thread, the keeper, sees to that, whatever your runtime is doing. If the
+//! paused: it reads two clocks. [`Lease::lost`] wakes you before the lease ends. A
+//! separate thread, the keeper, makes sure of that, whatever your runtime is doing. If the
 //! runtime is blocked, the keeper also extends the lease.
 //!
 //! # Several runtimes
 //!
 //! The engine of a [`Locks`] is a task on the runtime in which it was connected, and
 //! ends with that runtime: every later call fails with [`LockError::Stopped`]. It
-//! also stops while nobody drives a `current_thread` runtime: calls from elsewhere
-//! wait until somebody does. Within one runtime that stays, such as that of
-//! `#[tokio::main]`, a [`Locks`] may be a `static`.
+//! also stands still while nobody drives a `current_thread` runtime: calls from elsewhere
+//! wait until somebody does. With a single runtime that lives as long as the process, such
+//! as that of `#[tokio::main]`, a [`Locks`] may be a `static`.
 //!
 //! Where runtimes come and go (`#[tokio::test]`, `actix` workers, a library called
 //! from many programs), give the engine its own thread
@@ -123,11 +123,10 @@
 //!
 //! # Logs, spans, metrics
 //!
-//! Through [`tracing`](https://docs.rs/tracing): a warning when a node goes down, answers
-//! again, may not vote, or votes again; when the extensions of a lease begin to fail, a lock
-//! is lost or a runtime is blocked; and when no majority may vote at the start. No warning
-//! per attempt.
-//! Spans around what happens to a lock, and metrics: see [`telemetry`].
+//! Redlatch logs through [`tracing`](https://docs.rs/tracing): one warning when a node goes
+//! down, answers again, may not vote, or votes again; when the extensions of a lease begin
+//! to fail, a lock is lost or a runtime is blocked; and when no majority may vote at the
+//! start. There is no warning per attempt. For spans and metrics, see [`telemetry`].
 //!
 //! # Errors
 //!
@@ -141,12 +140,12 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `tls` (default) | `rediss://`, by rustls |
-//! | `file` | the embedded node, which builds SQLite |
+//! | `tls` (default) | `rediss://`, with rustls |
+//! | `file` | the embedded node, with bundled SQLite |
 //! | `serde` | [`FencingToken`] as a number in any format |
 //! | `tokio-util` | `Lease::cancellation_token` |
 //! | `metrics` | counters and histograms, through the `metrics` facade: see [`telemetry`] |
-//! | `conformance` | the suite that every kind of [`node`] passes, for your own |
+//! | `conformance` | the test suite that every kind of [`node`] passes, to run on your own |
 //!
 //! Fenced writes to databases and object stores are in a separate crate,
 //! [`redlatch-fence`](https://docs.rs/redlatch-fence).

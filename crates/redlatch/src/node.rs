@@ -1,12 +1,12 @@
 //! The servers that vote.
 //!
 //! A node translates commands for its server, and the server's answers into
-//! replies. It keeps the order of those that concern the same resource, answers each
-//! exactly once, never decides and never retries: that is the core's job. There is one file per kind of node, and
-//! every kind passes the same suite, `conformance`. To run it on your own node,
-//! enable the feature of that name and call `conformance::check` in a test.
+//! replies. It keeps commands that concern the same resource in order and answers each
+//! exactly once. It never decides and never retries: that is the core's job. There is one
+//! file per kind of node, and every kind passes the same suite, `conformance`. To run it on
+//! your own node, enable the feature of that name and call `conformance::check` in a test.
 //!
-//! Commands and replies, and all that they consist of, are in [`core`].
+//! Commands and replies, and everything they consist of, are in [`core`].
 //!
 //! # Example
 //!
@@ -120,8 +120,8 @@ pub trait Node: Debug + Send + Sync {
         true
     }
 
-    /// Returns what a connection that is being made waits for, if that hints at a mistake
-    /// in the address. Errors show it next to a missing answer. Default: `None`.
+    /// Returns what a connection attempt is waiting for, if that hints at a mistake in the
+    /// address. Errors show it next to a missing answer. Default: `None`.
     fn hint(&self) -> Option<&'static str> {
         None
     }
@@ -136,13 +136,13 @@ pub trait Node: Debug + Send + Sync {
     /// command. The caller is inside a tokio runtime.
     fn open(&self, clock: Clock) -> Box<dyn Link>;
 
-    /// Stops listening for wakes on every link, at once. This process is about to exit,
-    /// and may not get round to dropping its links: whatever of them would outlive it is
-    /// removed now. Default: nothing.
+    /// Stops listening for wakes on every link, at once. This process is about to exit
+    /// and may not drop its links, so this removes what would outlive it. Default: does
+    /// nothing.
     fn hang_up(&self) {}
 }
 
-/// Adds to a missing answer what the connection to the node waits for, if that is known.
+/// Adds what the connection to the node waits for to a missing answer, if that is known.
 pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
     match (fault, node.hint()) {
         (Fault::TimedOut(waited), Some(hint)) => Fault::Connecting { waited, hint },
@@ -157,9 +157,9 @@ pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
 ///
 /// On a node that keeps lines, the first command with a
 /// [ticket](redlatch_core::Command::ticket) also says whose link it is: from then on
-/// [`poll`](Link::poll) tells it of every key that the node reserves for that client.
-/// A wake is a hint. It may be lost, or come twice, because clients ask again by
-/// themselves when it does not come. Once a client has no link any more, its tickets
+/// [`poll`](Link::poll) reports every key that the node reserves for that client.
+/// A wake is a hint. It may be lost or repeated, because clients ask again by
+/// themselves if it does not come. Once a client has no link left, its tickets
 /// are passed over.
 pub trait Link: Send {
     /// Queues a command. It runs after all earlier ones that concern any of the same
@@ -168,11 +168,13 @@ pub trait Link: Send {
     fn send(&mut self, tag: Tag, command: Command);
 
     /// Makes progress without blocking: sends queued commands and appends the replies
-    /// that have arrived, in the order in which the commands ran. Registers the waker for further progress.
+    /// that have arrived, in the order in which the commands ran. Registers the waker for
+    /// further progress: after that, a link is polled again when it was woken or sent a
+    /// command, and need not be in between.
     ///
     /// Wakes are appended too, as [`Woken`](redlatch_core::Reply::Woken) with
     /// [`Tag::WAKE`], whether or not a command is under way. So is
-    /// [`Deaf`](redlatch_core::Reply::Deaf), behind the replies that fail with their
+    /// [`Deaf`](redlatch_core::Reply::Deaf), after the replies that fail with their
     /// connection, when the node can no longer wake the client until it is asked again.
     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>);
 }

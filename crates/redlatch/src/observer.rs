@@ -1,4 +1,4 @@
-//! Looking at locks and nodes without taking part.
+//! Inspecting locks and nodes without taking part.
 //!
 //! In:  nodes, reachable or not. Out: what each of them reports.
 //!
@@ -39,7 +39,7 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// Looks at locks and nodes without taking part, for operators. Made by
+/// Inspects locks and nodes without taking part, for operators. Made by
 /// [`Builder::observer`](crate::Builder::observer).
 ///
 /// Questions to a node time out after two seconds. Async methods must run inside a
@@ -116,7 +116,8 @@ impl Observer {
     ///
     /// Servers are read in small steps that delay nobody; locks that come and go in
     /// the meantime may be missed. Locks of other libraries are left out: their
-    /// keys look like any other ([`others`](Self::others)).
+    /// keys look like any other ([`others`](Self::others)). So is what this user of a
+    /// server may not read ([`Listing::unread`]).
     ///
     /// # Cancel safety
     ///
@@ -127,20 +128,21 @@ impl Observer {
             .each(move |_, mut session| {
                 let pattern = pattern.clone();
                 async move {
-                    let (found, fault) = session.pages(pattern).await;
+                    let (found, unread, fault) = session.pages(pattern).await;
                     let facts = match &fault {
                         Some(fault) => Reply::failed(fault.clone()),
                         None => session.ask(Command::Examine).await,
                     };
-                    ((found, fault), facts)
+                    ((found, unread, fault), facts)
                 }
             })
             .await;
         let (told, facts): (Vec<_>, Vec<_>) = told.into_iter().unzip();
-        let told = told.into_iter().zip(self.told(&facts)).map(|((found, fault), standing)| {
-            // As for the status of one lock: unless it is known to be quarantined.
+        let told = told.into_iter().zip(self.told(&facts));
+        let told = told.map(|((found, unread, fault), standing)| {
+            // As for the status of one lock, unless it is known to be quarantined.
             let may_vote = standing.quarantine().is_none();
-            NodeListing { found, fault, may_vote, others: BTreeMap::new() }
+            NodeListing { found, unread, fault, may_vote, others: BTreeMap::new() }
         });
         let mut told: Vec<_> = told.collect();
         self.add_others(&mut told).await;
@@ -170,7 +172,8 @@ impl Observer {
     }
 
     /// Lists the keys that may be locks of other libraries: everything that expires and
-    /// is not ours. On a server that is also a cache, that is most of it.
+    /// is not ours. On a server that is also a cache, that is most of it. Keys that this
+    /// user may not read are counted ([`Unseen::Denied`]).
     ///
     /// Servers are read in small steps that delay nobody, and only about the first
     /// 100,000 keys of each.
@@ -183,9 +186,9 @@ impl Observer {
         Others::new(&self.nodes, told)
     }
 
-    /// Takes a lock away from its holder, on every node that answers: the very
-    /// [grants](Status::grants) that somebody has seen, and no other, even if the lock has
-    /// changed hands since. Keys that do not look like a lock stay.
+    /// Takes a lock away from its holder, on every node that answers. Only the given
+    /// [grants](Status::grants) are removed: if the lock has changed hands since they were
+    /// read, the new holder keeps it. Keys that do not look like a lock stay.
     ///
     /// The holder notices at its next renewal, and works without the lock until
     /// then.
@@ -239,7 +242,8 @@ impl Observer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may leave the tried lock on a node, for two seconds.
+    /// Not cancel-safe: dropping the future may leave the tried lock on a node, for two
+    /// seconds.
     pub async fn examine(&self, prefix: impl AsRef<[u8]>) -> Result<Vec<Examined>, InvalidRequest> {
         let mut name = prefix.as_ref().to_vec();
         let random = getrandom::u64().unwrap_or_default();
@@ -382,8 +386,8 @@ impl Observer {
         self.told(&replies.collect::<Vec<_>>())
     }
 
-    /// Returns how far others got with taking the node that reports these facts from
-    /// clients of our list, or `None` if nobody has begun. Nodes are numbered from
+    /// Returns how far others got with taking a node from clients of our list, according to
+    /// the facts that it reports, or `None` if nobody has begun. Nodes are numbered from
     /// zero, in the order they were given.
     ///
     /// # Panics
@@ -422,7 +426,8 @@ impl Observer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may leave some of the nodes admitted. Call it again.
+    /// Not cancel-safe: dropping the future may leave only some of the nodes admitted. Call
+    /// it again.
     ///
     /// # Example
     ///
@@ -489,9 +494,9 @@ impl Observer {
         }
     }
 
-    /// Takes these nodes from clients with another list of nodes or other times,
-    /// without asking whether that is safe while they are working:
-    /// [`may_replace`](Self::may_replace) tells.
+    /// Takes these nodes from clients with another list of nodes or other times. It does
+    /// not check whether that is safe while those clients are working:
+    /// [`may_replace`](Self::may_replace) does.
     ///
     /// The nodes are admitted for our list once every lock of the other clients has
     /// expired; [`watch`](Self::watch) waits for that. Until then they vote for
@@ -504,7 +509,8 @@ impl Observer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may leave some of the nodes taken. Call it again.
+    /// Not cancel-safe: dropping the future may leave only some of the nodes taken. Call it
+    /// again.
     pub async fn replace(&self, nodes: &[Arc<str>]) -> Result<Vec<NodeStanding>, AdmitError> {
         let replace = self.positions(nodes);
         let handle = self.admitting().await?;
@@ -513,7 +519,7 @@ impl Observer {
     }
 
     /// Watches the nodes and admits those that may vote, until all may vote or
-    /// `enough` returns `true`. `enough` is called after every look.
+    /// `enough` returns `true`. `enough` is called after every check.
     ///
     /// # Errors
     ///
@@ -522,7 +528,8 @@ impl Observer {
     ///
     /// # Cancel safety
     ///
-    /// Cancel-safe: dropping the future stops the watching.
+    /// Cancel-safe: dropping the future stops watching. Nodes that were admitted stay
+    /// admitted.
     pub async fn watch(
         &self,
         mut enough: impl FnMut(&[NodeStanding]) -> bool,
@@ -563,7 +570,7 @@ impl Observer {
     }
 }
 
-/// The pause between two looks.
+/// The pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The agreement of a node that serves other clients, if `ours`, in their words,

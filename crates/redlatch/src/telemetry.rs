@@ -22,20 +22,20 @@
 //!
 //! # Events
 //!
-//! A warning when a node goes down, answers again, may not vote, or is back, which means
-//! that it votes; when the extensions of a lease begin to fail, a lock is lost or a runtime
-//! is blocked; and when no majority may vote at the start. Of one node there is at most one
-//! warning every five seconds; what changes in between is logged afterwards, if it still
-//! holds. What follows is logged at debug level: no warning per attempt. The
-//! texts are for people and may change.
+//! There is a warning when a node goes down, answers again, may not vote, or is back, which
+//! means that it votes; when the extensions of a lease begin to fail, a lock is lost or a
+//! runtime is blocked; and when no majority may vote at the start. There is at most one
+//! warning per node every five seconds; a change in between is logged afterwards, if it
+//! still holds. Everything else is logged at debug level, so there is no warning per
+//! attempt. The texts are for people and may change.
 //!
 //! All targets start with `redlatch`, so `RUST_LOG=redlatch=debug` shows everything and
 //! `RUST_LOG=redlatch=off` nothing.
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`, everything is counted by the recorder of your process,
-//! whatever it is. Times are in seconds.
+//! With the feature `metrics`, everything is counted by the recorder that your process has
+//! installed. Times are in seconds.
 //!
 //! | metric | type | labels | |
 //! |---|---|---|---|
@@ -86,8 +86,8 @@ pub(crate) mod name {
     pub(crate) const NODE_NOT_VOTING: &str = "redlatch_client_node_not_voting";
 }
 
-/// Tells the recorder of this process what each metric means, and its unit. Call it
-/// after you have installed the recorder; nothing depends on it.
+/// Describes each metric and its unit to the recorder of this process. Call it after you have
+/// installed the recorder. It is optional.
 #[cfg(feature = "metrics")]
 pub fn describe() {
     describe_counter!(name::ATTEMPTS, Unit::Count, "Attempts to win a majority, by outcome.");

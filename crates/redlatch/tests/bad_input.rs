@@ -59,7 +59,7 @@ async fn an_address_that_cannot_be_read_is_refused_and_shown_without_its_secret(
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_read_is_told_by_its_place_in_the_list() {
+async fn an_address_that_cannot_be_parsed_is_reported_by_its_place_in_the_list() {
     for (urls, told) in [
         (["redis://a", "sesame", "redis://c"], "node address 2 of 3, `…`, cannot be used: it has"),
         (["redis://a", "redis://b", "redis://c "], "node address 3 of 3, `redis://…`, cannot be"),
@@ -404,7 +404,7 @@ async fn a_command_that_was_renamed_is_named_when_connecting() {
 
         let text = refused(patient().node(server.url()), &server.url()).await.to_lowercase();
 
-        // An old name may be told in any quotes.
+        // The old name may be quoted in any way.
         assert!(text.contains(renamed) && text.contains("know"), "{flavour}, {renamed}: {text}");
     }
 }
@@ -509,7 +509,7 @@ async fn plain_text_to_a_tls_port_is_refused_or_unreachable_but_never_trusted() 
 }
 
 #[tokio::test]
-async fn tls_on_one_side_only_is_told_by_the_error() {
+async fn the_error_reports_tls_on_one_side_only() {
     let server = Server::options().tls(Certificates::good()).start().unwrap();
     let ca = server.dir().join("ca.pem");
 

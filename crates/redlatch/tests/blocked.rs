@@ -1,5 +1,5 @@
 //! Blocked threads and stopped processes: the lease is renewed or its loss is
-//! signalled in time, and no process wakes up believing in a lock that is over.
+//! signalled in time, and no process wakes up believing in a lock that has ended.
 
 mod support;
 
@@ -351,9 +351,9 @@ fn another_client_takes_over_from_a_stopped_process_and_keeps_the_lock_when_it_w
 }
 
 /// A runtime that is late reads, after the loss was signalled, the answer to an
-/// extension it had sent before: by then nobody believes in the lock any more.
+/// extension it had sent before: by then nobody believes in the lock.
 #[test]
-fn a_lease_reported_as_lost_is_not_renewed_for_ever_by_a_late_engine() {
+fn a_lease_reported_as_lost_is_not_renewed_forever_by_a_late_engine() {
     let fleet = Fleet::of(3);
     let proxies: Vec<_> =
         fleet.servers.iter().map(|server| redlatch_testbed::Proxy::to(server).unwrap()).collect();

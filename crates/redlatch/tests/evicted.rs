@@ -100,7 +100,7 @@ async fn a_lease_is_lost_when_a_majority_begins_to_evict() {
 }
 
 #[tokio::test]
-async fn a_lock_that_was_evicted_is_nobody_elses_before_the_window_is_over() {
+async fn a_lock_that_was_evicted_is_nobody_elses_before_the_window_has_passed() {
     let fleet = Fleet::mixed();
     let builder = guarded(fleet.servers.urls());
     vouch(&builder).await;

@@ -371,7 +371,7 @@ async fn what_a_server_says_unasked_before_its_first_answer_costs_no_memory() {
     assert!(told.contains("not a Redis server: it talks, and does not answer"), "{told}");
 }
 
-/// Two good nodes and one that serves until it is told to lie.
+/// Two good nodes and one that serves until the test makes it lie.
 async fn with_a_liar(fleet: &Fleet) -> (redlatch::Locks, Turncoat) {
     let liar = Turncoat::before(&fleet.servers[2]);
     let good = [fleet.servers[0].url(), fleet.servers[1].url()];
@@ -535,8 +535,8 @@ async fn servers_that_close_idle_connections_are_not_noticed() {
 
     let all_closed = || fleet.servers.iter().all(|server| server.connected_clients() == 0);
     soon("the servers closed the connections", all_closed).await;
-    // The runtime looks at its sockets, and then lets the links do so, also if the
-    // time is over by the first look.
+    // The runtime polls its sockets and then lets the links read, even if the time has
+    // passed by the first poll.
     tokio::time::sleep(MS).await;
     tokio::task::yield_now().await;
     let guard = locks.lock(NAME).await.unwrap();

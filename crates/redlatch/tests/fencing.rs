@@ -143,7 +143,7 @@ async fn a_grant_whose_second_round_ends_after_the_lease_is_refused() {
     let proxies: Vec<Proxy> = fleet.servers.iter().map(|s| Proxy::to(s).unwrap()).collect();
     let builder = support::patient().nodes(proxies.iter().map(Proxy::url));
     let locks = builder.ttl(4 * SEC).node_timeout(2200 * MS).connect().await.unwrap();
-    // No two nodes answer with one number: whoever is first, there are two rounds.
+    // No two nodes answer with the same number, so there are always two rounds.
     set_register(&fleet, 0, 1 << 52);
     set_register(&fleet, 1, 1 << 51);
 

@@ -50,7 +50,7 @@ fn in_a_fork(work: impl FnOnce()) -> WaitStatus {
     #[expect(unsafe_code, reason = "std cannot fork")]
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
-            // Threads of its own it may have; what hangs must not hang for ever.
+            // It may start its own threads; nothing may hang forever.
             thread::spawn(|| {
                 thread::sleep(2 * LIMIT);
                 process::abort();

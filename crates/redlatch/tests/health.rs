@@ -34,7 +34,7 @@ async fn a_node_that_goes_down_and_comes_back_is_one_warning_each_and_none_per_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_that_cannot_be_taken_are_told_to_their_callers_and_are_no_warnings() {
+async fn locks_that_cannot_be_taken_are_errors_for_their_callers_and_not_warnings() {
     let (log, _here) = Log::of_this_thread();
     let nodes = Nodes::new(3);
     let locks = nodes.locks();
@@ -98,7 +98,7 @@ async fn a_node_that_restarts_under_a_holder_is_quarantined_until_it_votes_and_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_finds_a_node_quarantined_is_a_warning_too() {
+async fn a_check_that_finds_a_node_quarantined_logs_a_warning_too() {
     let (log, _here) = Log::of_this_thread();
     let nodes = Nodes::new(3);
     let locks = nodes.builder().connect().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_node_that_comes_and_goes_all_the_time_does_not_fill_the_log() {
 }
 
 #[tokio::test]
-async fn health_tells_of_real_servers_which_vote_and_why_others_do_not() {
+async fn health_says_which_real_servers_vote_and_why_others_do_not() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     assert_eq!(locks.health().await.unwrap().to_string(), "3 of 3 nodes vote");
 
@@ -174,7 +174,7 @@ async fn nodes_that_refuse_writes_do_not_vote_and_health_says_why() {
 }
 
 #[test]
-fn health_without_async_tells_the_same() {
+fn health_without_async_says_the_same() {
     let nodes = Nodes::new(3);
     let locks = nodes.builder().connect_blocking().unwrap();
 

@@ -49,7 +49,7 @@ async fn ensure_extends_only_a_lease_that_has_less_left() {
 async fn what_was_ensured_passes_before_loss_is_signalled() {
     let nodes = Nodes::new(3);
     let locks = nodes.locks();
-    // Of a TTL of 2 s, drift and notice leave 1.78 s.
+    // Drift and notice leave 1.78 s of a TTL of 2 s.
     for least in [SEC, 1_900 * MS, 4 * SEC, 25 * SEC] {
         let guard = locks.lock(NAME).ttl(2 * SEC).no_renewal().await.unwrap();
 
@@ -313,7 +313,7 @@ async fn resuming_a_lease_that_others_have_by_now_is_refused_and_touches_nothing
 }
 
 #[tokio::test]
-async fn resuming_a_lease_whose_time_is_over_is_refused_even_if_its_keys_live_on() {
+async fn resuming_a_lease_that_has_ended_is_refused_even_if_its_keys_live_on() {
     let (fleet, one, other) = Fleet::with_two_clients(3).await;
     let mut parts = one.lock(NAME).await.unwrap().into_parts();
 

@@ -159,7 +159,7 @@ async fn waiting_ends_with_the_lock_when_a_dead_holders_keys_expire() {
 }
 
 #[tokio::test]
-async fn waiting_in_vain_ends_with_every_nodes_vote() {
+async fn a_wait_that_times_out_ends_with_every_nodes_vote() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     for node in 0..3 {
         fleet.plant(node, NAME);
@@ -190,7 +190,7 @@ async fn a_set_that_is_refused_names_who_has_it_and_for_how_long() {
 }
 
 #[tokio::test]
-async fn status_tells_free_from_held_from_unclear_from_down() {
+async fn status_distinguishes_free_held_unclear_and_down() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     assert_eq!(locks.status(NAME).await.unwrap().state, LockState::Free);
 
@@ -218,7 +218,7 @@ async fn status_tells_free_from_held_from_unclear_from_down() {
 }
 
 #[tokio::test]
-async fn status_of_a_key_without_expiry_says_for_ever() {
+async fn status_of_a_key_without_expiry_says_forever() {
     let (fleet, locks) = Fleet::with_locks(1).await;
     fleet.servers[0].run(&["SET", NAME, FOREIGN]);
 
@@ -304,7 +304,7 @@ async fn locks_work_over_a_unix_socket_a_password_and_another_database() {
 }
 
 #[tokio::test]
-async fn a_data_key_under_the_name_of_a_lock_is_told_apart_from_an_owner() {
+async fn a_data_key_under_the_name_of_a_lock_is_distinguished_from_an_owner() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     for server in &fleet.servers {
         server.run(&["SET", "cfg", "x"]);
@@ -326,7 +326,7 @@ async fn a_data_key_under_the_name_of_a_lock_is_told_apart_from_an_owner() {
 }
 
 #[tokio::test]
-async fn whoever_locks_a_name_twice_is_told_who_holds_it() {
+async fn locking_a_name_twice_says_who_holds_it() {
     let (log, _here) = Log::of_this_thread();
     let (_fleet, locks, other) = Fleet::with_two_clients(1).await;
     let _guard = locks.lock(NAME).await.unwrap();
@@ -346,7 +346,7 @@ async fn whoever_locks_a_name_twice_is_told_who_holds_it() {
 }
 
 #[tokio::test]
-async fn whoever_only_tries_a_name_that_data_has_is_told_so() {
+async fn try_lock_on_a_name_that_data_has_says_so() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     for (node, server) in fleet.servers.iter().enumerate() {
         server.run(&["SET", "hits", &node.to_string()]);
@@ -370,7 +370,7 @@ async fn whoever_only_tries_a_name_that_data_has_is_told_so() {
 }
 
 #[tokio::test]
-async fn whoever_has_our_host_and_pid_elsewhere_is_not_taken_for_this_process() {
+async fn an_owner_with_our_host_and_pid_elsewhere_is_not_taken_for_this_process() {
     let (fleet, locks) = Fleet::with_locks(1).await;
     let ours = locks.lock("ours").await.unwrap();
     // As in two containers with the same host name, both with pid 1.

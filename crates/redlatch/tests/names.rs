@@ -97,7 +97,7 @@ async fn clients_that_reach_the_servers_by_different_addresses_agree_by_name() {
 }
 
 /// The first whole contact of a laptop with production: nothing changes there,
-/// and following what it is told makes the two agree.
+/// and following the advice makes the two agree.
 #[tokio::test]
 async fn a_client_with_other_addresses_is_told_what_to_write_and_then_agrees() {
     let site = Site::in_production().await;
@@ -139,7 +139,7 @@ async fn a_node_that_only_others_lists_name_is_told_no_other_name() {
     assert!(!votes.to_string().contains("?name="), "{votes}");
 }
 
-/// A laptop that came before production did: production is told, by which names
+/// A laptop that came before production did: production learns by which names
 /// its servers are known, and takes them back while the laptop is at work.
 #[tokio::test]
 async fn servers_that_a_laptop_claimed_are_taken_back_while_it_is_at_work() {

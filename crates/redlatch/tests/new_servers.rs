@@ -31,7 +31,7 @@ async fn new_servers_are_an_error_of_their_own_at_once_that_says_how_long_and_wh
     assert_eq!(**admit, *format!("redlatch admit --all {}", nodes.join(" ")));
     let text = error.to_string();
     let start = "3 of 3 nodes are new or restarted and may not vote yet, ";
-    assert!(text.starts_with(start) && text.contains(" s to go; wait for longer"), "{text}");
+    assert!(text.starts_with(start) && text.contains(" s to go; wait longer"), "{text}");
     assert!(text.contains(&format!("`{admit}`")), "{text}");
 }
 
@@ -180,7 +180,7 @@ async fn servers_of_which_one_was_ever_admitted_are_not_new() {
 }
 
 #[tokio::test]
-async fn servers_that_were_restarted_are_not_told_to_be_vouched_for_as_new() {
+async fn vouching_for_new_servers_is_not_advised_for_restarted_ones() {
     let fleet = Fleet::of(3);
     guarded(&fleet).admit_new_servers().connect().await.unwrap();
     let refused = async |locks: &Locks| {
@@ -203,7 +203,7 @@ async fn servers_that_were_restarted_are_not_told_to_be_vouched_for_as_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_in_memory_are_not_told_to_be_admitted_by_a_command_that_cannot_reach_them() {
+async fn nodes_in_memory_are_not_advised_a_command_that_cannot_reach_them() {
     let nodes = redlatch::testing::Nodes::new(3);
     let locks = nodes.builder().connect().await.unwrap();
     (0..3).for_each(|node| nodes.forget(node));

@@ -19,13 +19,15 @@ const NAMES: u64 = 24;
 fn ten_thousand_acquires_ended_at_random_leave_nothing() {
     for (nodes, seed) in [(3, 0x5eed), (5, 42)] {
         let fleet = Arc::new(Fleet::of(nodes));
+        let others = pollers();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("a runtime");
+        let of_a_runtime = pollers() - others;
 
-        let counts = runtime.block_on(storm(fleet, seed));
+        let counts = runtime.block_on(storm(fleet, seed, of_a_runtime));
 
         println!("{nodes} nodes, seed {seed:#x}: {counts:?}");
         // A storm in which one of these does not happen shows nothing.
@@ -46,10 +48,11 @@ struct Counts {
     aborted: u64,
 }
 
-async fn storm(fleet: Arc<Fleet>, seed: u64) -> Counts {
+async fn storm(fleet: Arc<Fleet>, seed: u64, of_a_runtime: usize) -> Counts {
     // The keeper, and all that is made once per process.
     let warm_up = fleet.locks().await;
     drop(warm_up.lock("warm-up").await.expect("a lock"));
+    soon("the keeper has a runtime as well", || pollers() >= 2 * of_a_runtime).await;
     warm_up.settled().await;
     drop(warm_up);
     soon("the warm-up is over", || clients(&fleet) == 0).await;
@@ -136,6 +139,13 @@ async fn end(guard: redlatch::Guard, random: &mut Dice) {
 
 fn clients(fleet: &Fleet) -> usize {
     fleet.servers.iter().map(redlatch_testbed::Server::connected_clients).sum()
+}
+
+/// How many file descriptors of this process wait for others: every runtime has some.
+fn pollers() -> usize {
+    let all = fs::read_dir("/proc/self/fd").expect("our own process").flatten();
+    let leads_to = all.filter_map(|entry| fs::read_link(entry.path()).ok());
+    leads_to.filter(|path| path.ends_with("anon_inode:[eventpoll]")).count()
 }
 
 /// What a process can leave lying about.

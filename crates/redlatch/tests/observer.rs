@@ -3,9 +3,10 @@
 
 use redlatch::{
     Builder, LockState, Locks, RestartGuard,
-    observer::{Listing, Removal, Trial},
+    node::REDIS_PERMISSIONS,
+    observer::{Listing, Removal, Trial, Unseen},
 };
-use redlatch_testbed::{Reply, Scratch, Server, Servers};
+use redlatch_testbed::{Flavour, Reply, Scratch, Server, Servers};
 use std::time::Duration;
 
 /// Nodes of one kind, as settings to connect or look with.
@@ -148,4 +149,42 @@ async fn an_examination_leaves_nothing_behind() {
     assert!(examined[1].facts.is_err());
     let keys = servers[0].keys();
     assert!(!keys.iter().any(|key| key.starts_with("try:")), "{keys:?}");
+}
+
+#[tokio::test]
+async fn keys_that_the_user_may_not_read_are_counted_and_hide_no_others() {
+    for flavour in Flavour::ALL {
+        let rules = format!("{REDIS_PERMISSIONS} ~redlatch:* ~deploy:*");
+        let server = Server::options().flavour(flavour).user("ada", "pw", &rules).start().unwrap();
+        let all = Locks::builder().node(server.url()).connect().await.unwrap();
+        let _ours = all.lock("deploy:web").await.unwrap();
+        let _theirs = all.lock("billing").await.unwrap();
+        server.run(&["SET", "session:1", "abc"]);
+        server.run(&["HSET", "profile:1", "name", "ada"]);
+        let observer = Locks::builder().node(server.url_as("ada", "pw")).observer().unwrap();
+
+        let listing = observer.list("*").await;
+
+        assert_eq!(names(&listing), ["deploy:web"], "{flavour}");
+        let unread: Vec<_> = listing.unread.iter().map(|(_, keys)| *keys).collect();
+        assert_eq!(unread, [2], "{flavour}: {listing:?}");
+        let listing = observer.list("deploy:*").await;
+        assert_eq!(names(&listing), ["deploy:web"], "{flavour}");
+        assert_eq!(listing.unread, [], "{flavour}");
+        let others = observer.others().await;
+        let unseen: Vec<_> = others.unseen.iter().map(|(_, why)| why).collect();
+        assert_eq!(unseen, [&Unseen::Denied(3)], "{flavour}: a hash may be a lock, too");
+        if flavour != Flavour::Redis62 {
+            // Older servers have no permission to read alone.
+            assert!(server.run(&["ACL", "SETUSER", "ada", "%R~*"]).is_ok(), "{flavour}");
+            let listing = observer.list("*").await;
+            assert_eq!(names(&listing), ["billing", "deploy:web"], "{flavour}");
+            assert_eq!(listing.unread, [], "{flavour}");
+            let number = |at: usize| match &listing.locks[at].state {
+                LockState::Held { fencing_token, .. } => *fencing_token,
+                state => panic!("{flavour}: {state}"),
+            };
+            assert_eq!((number(0), number(1).is_some()), (None, true), "{flavour}");
+        }
+    }
 }

@@ -14,7 +14,7 @@
 //! | F9 | a cancelled caller leaves keys behind |
 //! | F10 | a release on a second connection overtakes its own take |
 //! | F11 | units confused; a release that stops at the first error |
-//! | F12 | "acquired" for as long as renewals hang; renewal for ever |
+//! | F12 | "acquired" for as long as renewals hang; renewal forever |
 //! | F13 | a majority of the nodes that granted, not of all; a dropped guard is not released |
 //! | F14 | a command sent again after a reconnect is refused by our own key |
 //! | F15 | elapsed time by the wall clock, or by one that stands still in sleep |
@@ -198,7 +198,7 @@ async fn f5_the_smallest_ttl_and_no_wait_neither_panic_nor_hang() {
         let ttl = Duration::from_millis(millis);
         let taken = in_time(locks.lock(NAME).ttl(ttl).wait(Duration::ZERO).into_future()).await;
 
-        // On a busy machine such a lease is over before it is granted.
+        // On a busy machine such a lease has ended before it is granted.
         let fine = match &taken {
             Ok(guard) => guard.remaining() < ttl,
             Err(error) => !matches!(error, LockError::Invalid(_) | LockError::Held { .. }),

@@ -1,5 +1,5 @@
 //! Servers that forget, on real servers: they do not vote until every lock they
-//! may have forgotten is over. The numbers are those of the table of faults.
+//! may have forgotten has expired. The numbers are those of the table of faults.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -259,7 +259,7 @@ async fn fault_12_a_server_that_comes_back_as_a_copy_of_itself_has_forgotten() {
 }
 
 /// Nothing was sent while it was a replica, so nothing was refused by one; and
-/// the first that is sent afterwards is no vote.
+/// the first command that is sent afterwards is not a vote.
 #[tokio::test]
 async fn fault_12_a_connection_that_slept_over_the_change_of_roles_casts_no_vote() {
     let fleet = Fleet::of(4);
@@ -300,7 +300,7 @@ async fn a_server_that_restarts_while_it_is_quarantined_is_watched_anew() {
 
     fleet.servers[0].restart_with_data();
     let back = Instant::now();
-    // A client that looks finds the mark of the previous run.
+    // The next check finds the mark of the previous run.
     let _ = look.lock(NAME).await;
 
     all_in(&builder).await;
@@ -619,7 +619,7 @@ async fn fault_48_a_client_with_other_settings_takes_no_server_from_the_others()
     all_in(&builder).await;
 }
 
-/// Numbers are what a server told all clients, not how long it took.
+/// The figures are what a server sent to all clients, not how long it took.
 #[tokio::test]
 async fn a_client_of_another_database_disturbs_nobody_though_it_uses_the_same_names() {
     let fleet = Fleet::of(3);
@@ -643,7 +643,7 @@ async fn a_client_of_another_database_disturbs_nobody_though_it_uses_the_same_na
 #[tokio::test]
 async fn fault_52_a_hundred_clients_that_see_a_window_end_ask_for_little() {
     const CLIENTS: usize = 100;
-    /// The bytes sent to one client in all: looks, votes and greetings.
+    /// The bytes sent to one client in all: examinations, votes and greetings.
     const SAID: u64 = 500_000;
     let (fleet, builder) = admitted(Fleet::of(3)).await;
     let fill = "for at = 0, 65535 do redis.call('HSET', KEYS[1], at, 1700000000000000 + at) end";

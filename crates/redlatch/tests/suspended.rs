@@ -16,7 +16,7 @@ use std::fs;
 use support::{Fleet, NAME};
 
 #[test]
-fn fault_18_a_lease_is_over_when_the_machine_wakes_up() {
+fn fault_18_a_lease_has_ended_when_the_machine_wakes_up() {
     let (_fleet, locks) = Fleet::with_blocking(3);
     let guard = locks.lock(NAME).acquire().unwrap();
 

@@ -1,5 +1,5 @@
-//! One node of three that cannot vote as it is: new clients go on with the
-//! majority, and are told. The numbers are those of the table of faults.
+//! One node of three that cannot vote: new clients go on with the majority, and
+//! learn why. The numbers are those of the table of faults.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -9,7 +9,7 @@ use redlatch_testbed::{Certificates, Server};
 use std::future::Future;
 use support::{Fleet, NAME, in_time, log::Log, patient};
 
-/// What a new client of three nodes, which gets its lock, is told of the third.
+/// What a new client of three nodes, which gets its lock, learns about the third.
 async fn told(urls: impl IntoIterator<Item = String>) -> NodeKey {
     let locks = in_time(patient().nodes(urls).connect()).await.expect("two nodes suffice");
     let guard = in_time(locks.lock(NAME).into_future()).await.expect("two nodes suffice");

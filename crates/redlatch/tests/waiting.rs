@@ -60,7 +60,7 @@ async fn clients_are_served_in_the_order_of_their_arrival() {
     }
 }
 
-/// Who listens on a server: the ids of its connections.
+/// The clients that listen on a server: the ids of their connections.
 fn listening(fleet: &Fleet, node: usize) -> Vec<String> {
     let list = fleet.servers[node].run(&["CLIENT", "LIST", "TYPE", "pubsub"]).text();
     let ids = |line: &str| Some(line.strip_prefix("id=")?.split(' ').next()?.to_owned());
@@ -71,7 +71,7 @@ fn listening(fleet: &Fleet, node: usize) -> Vec<String> {
 /// for so long that they would not believe it any more. Others hold the lock until it
 /// listens again, so that it is overtaken by one of them at most.
 #[tokio::test]
-async fn whoever_is_cut_off_as_the_lock_is_released_keeps_its_place() {
+async fn a_waiter_that_is_cut_off_as_the_lock_is_released_keeps_its_place() {
     for nodes in [1, 3] {
         let fleet = Fleet::of(nodes);
         let holder = guarded(&fleet).await;
@@ -168,7 +168,7 @@ async fn a_guard_that_is_dropped_wakes_the_next_as_well() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_leaves_no_ticket() {
+async fn a_waiter_that_gives_up_leaves_no_ticket() {
     let fleet = Fleet::of(3);
     let (holder, waiter) = (guarded(&fleet).await, guarded(&fleet).await);
     let guard = holder.lock(NAME).await.unwrap();
@@ -200,7 +200,7 @@ async fn an_error_says_how_many_are_ahead() {
 
 /// It barges, which is what it asked for.
 #[tokio::test]
-async fn whoever_does_not_want_to_wait_in_line_leaves_no_ticket() {
+async fn a_request_that_does_not_wait_in_line_leaves_no_ticket() {
     let fleet = Fleet::of(3);
     let (holder, waiter) = (guarded(&fleet).await, guarded(&fleet).await);
     let guard = holder.lock(NAME).await.unwrap();

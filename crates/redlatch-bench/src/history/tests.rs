@@ -29,7 +29,7 @@ fn a_handover_counts_from_the_call_of_release_to_the_grant_of_one_who_waited() {
 }
 
 #[test]
-fn whoever_gets_the_lock_twice_in_a_row_hands_nothing_over() {
+fn a_caller_that_gets_the_lock_twice_in_a_row_hands_nothing_over() {
     let history = History::new(vec![record(&[&[(0, 1, 5), (4, 6, 7)]])], 0, 100 * MS);
 
     assert_eq!(history.handovers(), [0.0; 0]);

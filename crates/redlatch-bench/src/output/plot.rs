@@ -13,7 +13,7 @@ use crate::{
 use redlatch_testbed::Flavour;
 use std::fmt::Write as _;
 
-/// Of one panel, in pixels.
+/// The size of one panel, in pixels.
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 200.0;
 const TOP: f64 = 50.0;

@@ -17,7 +17,7 @@ const END: &str = "<!-- end bench -->";
 const CONTENDERS: [(&str, &str); 11] = [
     ("floor", "bare event loop"),
     ("redlatch, plain", "**redlatch**, plain Redlock"),
-    ("redlatch", "**redlatch**, as it comes"),
+    ("redlatch", "**redlatch**, default settings"),
     ("redis, by hand", "the `redis` crate, by hand"),
     ("rslock", "rslock (Rust)"),
     ("node redlock", "redlock (Node)"),
@@ -78,7 +78,7 @@ fn uncontended_cell(
     cells.find(|cell| cell != "–").unwrap_or("–".to_owned())
 }
 
-/// Figures of redlatch as it comes, and of who else has them.
+/// The figures of redlatch with default settings, and of the peers that have them.
 fn others(report: &Report) -> anyhow::Result<String> {
     let mut text = "| | redlatch | rslock |\n|---|---|---|\n".to_owned();
     let mut row = |what: &str, table: &str, suffix: &str, column: &str| {

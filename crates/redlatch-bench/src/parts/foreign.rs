@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const HOLD: Duration = Duration::from_millis(1);
 
-/// So that the lock is never free for long on our side.
+/// Keeps the lock from ever being free for a long time on our side.
 const TASKS: usize = 2;
 
 /// The shortest round: clients of ours leave a lock free for others once a second.

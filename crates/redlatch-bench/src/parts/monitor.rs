@@ -55,7 +55,7 @@ fn sent_by_client(line: &str) -> Option<String> {
     (!by_script && !OURS.contains(&&*name)).then_some(name)
 }
 
-/// Calls of one command since the server started, inside scripts, too.
+/// Calls of one command since the server started, including those inside scripts.
 pub(crate) fn calls(server: &Server, command: &str) -> u64 {
     let stats = server.run(&["INFO", "commandstats"]).text().unwrap_or_default();
     let prefix = format!("cmdstat_{command}:calls=");

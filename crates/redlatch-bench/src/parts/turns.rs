@@ -81,7 +81,7 @@ fn of_ideal(lane: &Lane, floor: &Lane) -> Option<Spread> {
 }
 
 /// The longest wait of each round, in fair shares of that round. The median counts:
-/// on a shared machine everybody is stopped once in a while, the floor, too.
+/// on a shared machine everyone is paused once in a while, including the floor.
 fn longest_wait(lane: &Lane) -> Option<Spread> {
     let longest = lane.rounds.iter().map(History::longest_wait);
     Spread::of_ratios(longest, lane.rounds.iter().map(History::fair_share))

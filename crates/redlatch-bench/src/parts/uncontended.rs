@@ -93,7 +93,7 @@ fn measure_one(
     Ok(tables)
 }
 
-/// What counts with so many callers: how fast one is, or how much many get done.
+/// The figure that counts with this many callers: the latency of one, or the throughput of many.
 fn over(lane: &Lane, base: &Lane, callers: usize) -> Option<Spread> {
     if callers == 1 { lane.cycle_over(base, 50) } else { lane.rate_over(base) }
 }

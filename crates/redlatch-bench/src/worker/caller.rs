@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// How often a caller looks whether it is its turn to ask.
+/// How often a caller checks whether it is its turn to ask.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// A lock library, connected.
@@ -143,7 +143,7 @@ impl One {
             Err(error) => {
                 self.record.gave_up += 1;
                 self.record.why = error.to_string();
-                // Whoever fails at once must not do so for ever without a pause.
+                // A caller that fails at once must pause, or it would spin forever.
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         }

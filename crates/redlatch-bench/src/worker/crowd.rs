@@ -1,5 +1,6 @@
 //! How patient the callers of a crowd are, drawn at random.
 
+use redlatch_core::dice::Dice;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,29 +13,22 @@ pub(super) enum Mood {
     Fickle(Duration),
 }
 
-/// A small generator: what it draws need not be good, only different.
-pub(super) struct Moods(u64);
+/// Draws a mood for each request.
+pub(super) struct Moods(Dice);
 
 impl Moods {
     pub(super) fn new(seed: u64) -> Self {
-        Self(seed | 1)
+        Self(Dice::of(seed, &[]))
     }
 
     /// Half of them are patient.
     pub(super) fn next(&mut self) -> Mood {
-        let after = Duration::from_millis(1 + self.draw(200));
-        match self.draw(4) {
+        let after = Duration::from_millis(self.0.between(1, 200));
+        match self.0.below(4) {
             0 => Mood::Hasty(after),
             1 => Mood::Fickle(after),
             _ => Mood::Patient,
         }
-    }
-
-    fn draw(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
     }
 }
 

@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 
 type Sleep = (Duration, oneshot::Sender<()>);
 
-/// Waits for this long. One at a time, as befits the holders of one lock.
+/// Waits for this long. One at a time, since one lock has one holder.
 pub(super) async fn hold(time: Duration) -> anyhow::Result<()> {
     static SLEEPER: LazyLock<mpsc::Sender<Sleep>> = LazyLock::new(|| {
         let (sleeps, inbox) = mpsc::channel::<Sleep>();
         thread::spawn(move || {
             for (time, done) in inbox {
                 thread::sleep(time);
-                // Whoever was cancelled meanwhile does not listen any more.
+                // A caller that was cancelled no longer listens.
                 let _ = done.send(());
             }
         });

@@ -1,5 +1,5 @@
 //! The `redis` crate without a lock library: Redlock as one would write it by hand
-//! over a multiplexed connection to each node. Who is refused asks again 5 ms later.
+//! over a multiplexed connection to each node. A caller that is refused retries after 5 ms.
 
 use super::{
     TTL_MS,

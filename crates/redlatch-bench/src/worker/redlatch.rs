@@ -1,4 +1,4 @@
-//! Redlatch itself: as it comes, with fencing tokens and (on several nodes) the
+//! Redlatch itself: with default settings, that is, fencing tokens and (on several nodes) the
 //! restart guard, and as plain Redlock, which is what the others do.
 
 use super::caller::{Caller, Lock};

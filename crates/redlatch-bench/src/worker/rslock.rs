@@ -1,4 +1,4 @@
-//! The crate `rslock`: as it comes, and with a short retry delay.
+//! The crate `rslock`: with default settings, and with a short retry delay.
 
 use super::{
     TTL_MS,

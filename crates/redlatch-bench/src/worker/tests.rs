@@ -107,7 +107,7 @@ impl Work {
             && self.deletes * 100 >= all.deletes * 99
     }
 
-    /// What the server has done since it started, inside scripts, too.
+    /// What the server has done since it started, including inside scripts.
     fn of(server: &Server) -> Self {
         use crate::parts::monitor::calls;
         Self { sets: calls(server, "set"), deletes: calls(server, "del") }

@@ -9,7 +9,7 @@
 use super::strangers;
 use crate::{
     confirm::{can_ask, confirm},
-    failure::{Failure, in_words},
+    failure::{Failure, in_words, to_paste},
     look::{ANY_USER, is_all, table, why_unlisted},
     name,
     plain::plain,
@@ -21,7 +21,11 @@ use redlatch::{
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// Asks whether to vouch for these nodes, if there are doubts.
-pub(super) async fn ask_to_vouch(observer: &Observer, named: &[Arc<str>]) -> Result<(), Failure> {
+pub(super) async fn ask_to_vouch(
+    observer: &Observer,
+    named: &[Arc<str>],
+    typed: &str,
+) -> Result<(), Failure> {
     let out = names(meant(observer, named, may_have_forgotten).await);
     let Some(doubts) = doubts_about(observer, &out).await else { return Ok(()) };
     let question = format!(
@@ -34,7 +38,7 @@ pub(super) async fn ask_to_vouch(observer: &Observer, named: &[Arc<str>]) -> Res
          use",
         out.join(" ")
     );
-    confirm(&question, &unasked)
+    confirm(&to_paste(&question, typed), &unasked)
 }
 
 /// Asks whether to take these nodes from their clients, if there are doubts. Whoever has

@@ -32,6 +32,8 @@ enum What {
     Lock(String),
     /// The list of its locks, for this reason.
     Listing(String),
+    /// Nothing that is known: it has keys that this user may not read.
+    Unread,
 }
 
 impl Watcher<'_> {
@@ -66,7 +68,10 @@ impl Watcher<'_> {
 }
 
 fn missing(listing: &Listing, named: &[Arc<str>]) -> BTreeSet<Missing> {
-    let mut missing = BTreeSet::new();
+    // Which of these keys are locks is not known, nor which of the named nodes lack them.
+    let unread = listing.unread.iter();
+    let unread = unread.map(|(node, _)| Missing { node: node.clone(), what: What::Unread });
+    let mut missing: BTreeSet<Missing> = unread.collect();
     for node in named {
         let silent = listing.failed.iter().filter(|(failed, _)| failed == node);
         let silent = silent.map(|(_, fault)| What::Listing(why_unlisted(fault, ANY_USER)));
@@ -95,6 +100,9 @@ pub(super) fn in_words(missing: &[Missing]) -> String {
     let node = &first.node;
     let what = match &first.what {
         What::Lock(lock) => format!("{lock} is not on {node} yet"),
+        What::Unread => {
+            format!("{node} has keys that this user may not read and that may be locks")
+        }
         What::Listing(why) => format!("{node} does not list its locks: {why}"),
     };
     match missing.len() - 1 {

@@ -3,24 +3,22 @@
 //! In:  the nodes' standings, and what they report.
 //! Out: a line for each node, and an error if one of those that were named does not vote.
 
-use super::{cause_for, disagrees, may_vote, node_json, quarantined_for, remedy};
+use super::{cause_for, disagrees, is_down, may_vote, node_json, quarantined_for, remedy};
 use crate::{
     doctor::refusing,
     exit::Exit,
     failure::Failure,
     look::failed_text,
     say::{Event, Paint, Say, print_json},
+    stdout,
+    trace::Trace,
 };
 use redlatch::{
     NodeStanding, Standing,
     observer::{Examined, Observer, Refusal},
 };
 use serde_json::{Value, json};
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    sync::Arc,
-};
+use std::{fmt::Write as _, sync::Arc};
 
 /// Where each node stands, and what it reports.
 pub(super) struct Seen<'a> {
@@ -46,7 +44,7 @@ impl<'a> Seen<'a> {
             let nodes: Vec<Value> = self.standings.iter().map(|node| self.json(node)).collect();
             print_json(&json!({ "nodes": nodes }))?;
         } else {
-            io::stdout().write_all(self.text(Paint::stdout()).as_bytes())?;
+            stdout::print(self.text(Paint::stdout()).as_bytes())?;
         }
         let words = [self.out_of(named, typed), self.refusing(named)];
         let words: Vec<String> = words.into_iter().flatten().collect();
@@ -57,13 +55,34 @@ impl<'a> Seen<'a> {
         Ok(Exit::NoMajority)
     }
 
-    /// Says how many of these nodes may not vote, if any.
-    fn out_of(&self, named: &[Arc<str>], typed: &str) -> Option<String> {
-        let out = named.iter().filter(|name| !may_vote(&self.standings, name)).count();
-        if out == 0 {
-            return None;
+    /// Puts on record what came of it: which of the named nodes do not vote, and why.
+    pub(super) fn record(&self, named: &[Arc<str>], is_replaced: bool, trace: &mut Trace) {
+        let ours = || self.standings.iter().filter(|node| named.contains(&node.node));
+        let is_not_taken =
+            |node: &NodeStanding| is_down(&node.standing) || disagrees(&node.standing);
+        if is_replaced && ours().all(is_not_taken) {
+            trace.did_nothing();
+        } else if ours().all(|node| node.standing == Standing::Admitted) {
+            trace.succeeded();
         }
-        let mut words = format!("{out} of {} nodes may not vote", named.len());
+        for words in [self.count_out(named), self.refusing(named)].into_iter().flatten() {
+            trace.note(&words);
+        }
+        for node in ours().filter(|node| node.standing != Standing::Admitted) {
+            let label = self.observer.label(&node.node);
+            trace.note(&format!("{label}: {}", self.stands(node, Paint::none())));
+        }
+    }
+
+    /// Says how many of these nodes may not vote, if any.
+    fn count_out(&self, named: &[Arc<str>]) -> Option<String> {
+        let out = named.iter().filter(|name| !may_vote(&self.standings, name)).count();
+        (out > 0).then(|| format!("{out} of {} nodes may not vote", named.len()))
+    }
+
+    /// The same, with what to do.
+    fn out_of(&self, named: &[Arc<str>], typed: &str) -> Option<String> {
+        let mut words = self.count_out(named)?;
         if self.conflicts().any(|node| !named.contains(&node.node)) {
             words.push_str("; other nodes serve clients with another list, or other times");
         }

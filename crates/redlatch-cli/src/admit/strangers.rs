@@ -7,7 +7,7 @@
 use super::doubts::NAMED;
 use crate::{
     duration::show,
-    look::{ANY_USER, why_unlisted},
+    look::{ANY_USER, unread, why_unlisted},
 };
 use redlatch::{
     LockState,
@@ -34,6 +34,7 @@ pub(super) fn in_words(observer: &Observer, others: &Others) -> Option<String> {
             Unseen::Failed(fault) => {
                 format!("{node} cannot be read: {}", why_unlisted(fault, ANY_USER))
             }
+            Unseen::Denied(keys) => format!("{node} has {}", unread(*keys)),
             why => format!("{node}: {why}, and more may be locks of other libraries"),
         }
     });

@@ -8,6 +8,8 @@ use crate::{
     duration::show,
     event::Scope,
     exit::Exit,
+    failure::to_paste,
+    look::{grant_reading, unread},
     settings::quoted,
     share,
 };
@@ -265,6 +267,12 @@ pub(crate) fn unlisted(fault: &Fault, user: &str) -> Option<Finding> {
     })
 }
 
+/// A user who may not read all keys.
+pub(crate) fn left_out(keys: usize, user: &str) -> Finding {
+    let words = format!("`redlatch ls`, `top` and the exporter leave out {}", unread(keys));
+    Finding::note(words).fix(grant_reading(user))
+}
+
 /// Locks that never expire, because their keys have no TTL.
 pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
     let is_endless = |lock: &&Listed| matches!(lock.state, LockState::Held { remaining: None, .. });
@@ -333,6 +341,7 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
     // A client that one node refuses begins the time of no other.
     let is_refused = causes().any(Cause::is_conflict);
     let out = if is_refused { for_another(quarantine) } else { for_now(quarantine, facts) };
+    let out = to_paste(&out, evidence.typed);
     let ours = Some(evidence.agreement);
     let fix = remedy(ours, causes(), &quarantine.cause, (name, evidence.typed));
     Some(match &quarantine.cause {

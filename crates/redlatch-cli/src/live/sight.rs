@@ -10,7 +10,7 @@ use crate::{
         Finding, Level, clocks, endless, node_timeout, one_less, refusing, speed, unlisted, user_in,
     },
     duration::show,
-    failure::Failure,
+    failure::{Failure, to_paste},
     look::failed_text,
     name,
     settings::Settings,
@@ -42,7 +42,9 @@ pub(super) struct Looker {
     pub(super) observer: Observer,
     users: Vec<String>,
     /// The options that another command needs to find the same nodes.
-    typed: String,
+    pub(super) typed: String,
+    /// The command that checks the same nodes.
+    pub(super) doctor: String,
     ttl: Duration,
     max_ttl: Duration,
     node_timeout: Duration,
@@ -54,6 +56,7 @@ impl Looker {
             observer: settings.builder().observer()?,
             users: settings.nodes().iter().map(|url| user_in(url)).collect(),
             typed: settings.typed().to_owned(),
+            doctor: settings.doctor(""),
             ttl: settings.ttl(),
             max_ttl: settings.max_ttl(),
             node_timeout: node_timeout(settings.ttl(), settings.node_timeout()),
@@ -110,7 +113,7 @@ impl Looker {
                 // A client that one node refuses begins the time of no other.
                 let is_refused = causes.iter().any(Cause::is_conflict);
                 let quarantined_for = match facts.filter(|_| !is_refused) {
-                    Some(facts) => for_now(&out, facts),
+                    Some(facts) => to_paste(&for_now(&out, facts), &self.typed),
                     None => for_another(&out),
                 };
                 let finding = Finding::warning(format!("{quarantined_for}: {cause}"));

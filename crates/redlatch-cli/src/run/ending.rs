@@ -3,6 +3,7 @@
 use super::{Plan, course::FRONT_DIED, front_link::FrontLink, signals::ends_waiting, wire::Order};
 use crate::{
     exit::Exit,
+    look::reason,
     say::{Event, Then, millis},
 };
 use nix::sys::signal::Signal;
@@ -98,5 +99,9 @@ pub(super) async fn release(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
 fn why(error: &ReleaseError) -> String {
     let ReleaseError::Unknown { votes } = error else { return error.to_string() };
     let failed = votes.iter().filter(|node| !matches!(node.vote, Vote::Granted | Vote::Gone));
-    failed.map(|node| format!("{}: {}", node.label(), node.vote)).collect::<Vec<_>>().join("; ")
+    let told = failed.map(|node| match &node.vote {
+        Vote::Failed(fault) => format!("{}: {}", node.label(), reason(fault)),
+        vote => format!("{}: {vote}", node.label()),
+    });
+    told.collect::<Vec<_>>().join("; ")
 }

@@ -43,11 +43,17 @@ struct Relative {
 impl Relative {
     /// Reads a process; `None` if it is dead.
     fn look(pid: Pid) -> Option<Self> {
+        let (relative, lives) = Relative::look_even_dead(pid)?;
+        lives.then_some(relative)
+    }
+
+    /// Reads a process, even one that is dead and not reaped, and whether it lives.
+    fn look_even_dead(pid: Pid) -> Option<(Self, bool)> {
         let dir = format!("/proc/{pid}");
         let stat = Stat::parse(&fs::read_to_string(format!("{dir}/stat")).ok()?)?;
         let Stat { parent, group, session, .. } = stat;
         let lives = !stat.is_zombie || has_other_threads(Path::new(&dir));
-        lives.then_some(Relative { pid, parent, group, session })
+        Some((Relative { pid, parent, group, session }, lives))
     }
 
     /// Sends a signal to this process, never to one that has reused its id.
@@ -107,18 +113,26 @@ fn relatives() -> Vec<Relative> {
 /// The living descendants of a process, in no more time than they are many: not all of
 /// them, perhaps, while some are ending.
 fn nearly_below(ancestor: Pid) -> Vec<Relative> {
+    let mut found = Vec::new();
+    visit_below(ancestor, |relative, lives| found.extend(lives.then_some(relative)));
+    found
+}
+
+/// Visits the descendants of a process one by one, each with whether it lives.
+fn visit_below(ancestor: Pid, mut visit: impl FnMut(Relative, bool)) {
     // Not every kernel lists children.
     if !Path::new("/proc/thread-self/children").exists() {
-        return Family::below(ancestor, &[]).members;
+        let members = Family::below(ancestor, &[]).members;
+        return members.into_iter().for_each(|member| visit(member, true));
     }
-    let mut found = Vec::new();
     let mut unvisited = vec![ancestor];
     while let Some(pid) = unvisited.pop() {
         let children = children_of(pid);
         unvisited.extend(&children);
-        found.extend(children.into_iter().filter_map(Relative::look));
+        for (relative, lives) in children.into_iter().filter_map(Relative::look_even_dead) {
+            visit(relative, lives);
+        }
     }
-    found
 }
 
 /// The children of all threads of a process; none if it is gone.
@@ -308,15 +322,20 @@ fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
     }
     let home = Relative::look(ancestor).map(|ancestor| ancestor.session);
     let mut groups = HashSet::new();
-    let found = nearly_below(ancestor).into_iter();
-    for relative in found.filter(|relative| !spared.contains(&relative.pid)) {
-        // Whoever began a session of its own shares it only with its descendants.
+    visit_below(ancestor, |relative, lives| {
+        if spared.contains(&relative.pid) {
+            return;
+        }
+        // Whoever began a session of its own shares it only with its descendants. The dead
+        // count: of a process that replaces itself faster than we look, they tell the group.
         let is_away = home.is_some_and(|home| relative.session != home);
         if is_away && groups.insert(relative.group) {
             let _ = killpg(relative.group, Signal::SIGKILL);
         }
-        let _ = relative.send(Signal::SIGKILL);
-    }
+        if lives {
+            let _ = relative.send(Signal::SIGKILL);
+        }
+    });
 }
 
 /// Kills everything below a process but these, until nothing is seen there in several

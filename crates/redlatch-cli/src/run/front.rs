@@ -377,7 +377,8 @@ impl Front<'_> {
             let words = "the process that held the lock was killed after the command had ended";
             (words, "; the lock expires by itself", Exit::Failed)
         } else if had_lock {
-            ("the process that held the lock was killed", ", and the command with it", Exit::Failed)
+            let fate = ", and the command with it; the lock expires by itself";
+            ("the process that held the lock was killed", fate, Exit::Failed)
         } else {
             (
                 "the process that waited for the lock was killed",

@@ -127,8 +127,8 @@ async fn hold(
             let failure = failure.with_options(plan.settings.typed());
             plan.trace.borrow_mut().voted(&failure);
             // What is wrong with the call itself will be wrong the next time, too.
-            let tell = if failure.exit == Exit::Failed { Event::failed } else { Event::skipped };
-            plan.tell(&tell(&failure.message, failure.exit));
+            let is_lasting = failure.exit == Exit::Failed;
+            plan.tell(&if is_lasting { failure.event() } else { failure.skipped() });
             return failure.exit;
         }
         Err(NoLock::FrontDied) => {

@@ -1,7 +1,8 @@
 //! Lines with colours, and columns that fit.
 
+use crate::plain::cut;
 use std::fmt::Write as _;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
@@ -75,25 +76,6 @@ impl Line {
     }
 }
 
-/// The beginning of a text that fits, with an ellipsis if that is not all.
-pub(super) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.into();
-    }
-    let (mut shown, mut used) = (String::new(), 0);
-    for char in text.chars() {
-        used += char.width().unwrap_or(0);
-        if used + 1 > width {
-            break;
-        }
-        shown.push(char);
-    }
-    if width > 0 {
-        shown.push('…');
-    }
-    shown
-}
-
 /// A text in lines that fit, broken between words; all but the first are indented.
 pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
@@ -165,16 +147,6 @@ fn fit(widths: &mut Vec<usize>, width: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_does_not_fit_is_cut_by_the_columns_it_takes() {
-        assert_eq!(cut("Grüße", 5), "Grüße");
-        assert_eq!(cut("Grüße", 4), "Grü…");
-        assert_eq!(cut("日本語", 6), "日本語");
-        assert_eq!(cut("日本語", 5), "日本…");
-        assert_eq!(cut("日本語", 4), "日…");
-        assert_eq!(cut("x", 0), "");
-    }
 
     #[test]
     fn a_text_is_broken_between_words_and_a_long_word_is_left_to_be_cut() {

@@ -27,6 +27,10 @@ pub(crate) fn sentence(record: &Record) -> String {
         (Task::ForceRelease, _) => {
             format!("release --force by {}: not released{}", record.user, because(record))
         }
+        // Some nodes may have been admitted.
+        (Task::Admit, Outcome::NoMajority) => {
+            format!("admit by {}{}", record.user, because(record))
+        }
         (Task::Admit, _) => format!("admit by {}: not admitted{}", record.user, because(record)),
         (Task::Replace, _) => {
             format!("admit --replace by {}: not taken{}", record.user, because(record))
@@ -150,12 +154,13 @@ fn signal(exit: u8) -> String {
 
 fn by_hand(task: Task, record: &Record) -> String {
     let user = &record.user;
+    let (them, their) = if record.names.len() > 1 { ("them", "their") } else { ("it", "its") };
     let done = match task {
         Task::Extend => "extend: extended".into(),
         Task::Release => "release: released".into(),
         Task::ForceRelease => format!("release --force by {user}"),
-        Task::Admit => format!("admit: {user} vouched for it"),
-        Task::Replace => format!("admit --replace: {user} took it from its clients"),
+        Task::Admit => format!("admit: {user} vouched for {them}"),
+        Task::Replace => format!("admit --replace: {user} took {them} from {their} clients"),
         Task::Acquire | Task::Run => "acquire: locked".into(),
     };
     let separator = if task.is_on_nodes() { ", " } else { ": " };

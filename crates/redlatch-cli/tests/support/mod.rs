@@ -1,5 +1,5 @@
 //! Shared by the tests of the command: a sandbox for each test, the command in it,
-//! and a look at processes.
+//! and helpers that inspect processes.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses another part of it")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
@@ -26,7 +26,8 @@ use std::{
 
 pub use redlatch_testbed::{eventually, wait_until};
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Far longer than anything takes that a test waits for, however busy the machine is.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory, with an embedded node or servers, that vanishes with the test.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl Sandbox {
         self
     }
 
-    /// With the restart guard as it is by default: a minute.
+    /// With the default window of the restart guard: a minute.
     pub fn guarded_long(servers: &Servers) -> Self {
         let mut sandbox = Sandbox::on(servers);
         sandbox.guard.clear();
@@ -199,7 +200,7 @@ pub fn start(mut command: Command) -> Running {
     Running::of(child)
 }
 
-/// A process that is killed when the test is over.
+/// A process that is killed when the test ends.
 pub struct Running {
     child: Option<Child>,
 }

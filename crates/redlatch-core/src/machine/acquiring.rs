@@ -18,7 +18,7 @@ use crate::{
     resource::Resources,
     retry::Backoff,
     token::{Entropy, Token},
-    vote::{Ballot, Verdict, Vote},
+    vote::{Verdict, Vote},
 };
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -43,6 +43,8 @@ pub(super) struct Acquiring {
     woken: NodeSet,
     /// Which nodes refused the last attempt.
     refused: NodeSet,
+    /// An attempt that was lost before every node had answered it, while we wait in line.
+    late: Option<Late>,
     /// When another library was last found to hold the lock, and until when.
     stranger: Option<(Moment, Moment)>,
     /// Why the last attempt failed, if others were waiting then. Reported if no
@@ -64,8 +66,19 @@ enum State {
     },
     /// Behind other callers of this machine, which is all it needs to know.
     Behind,
-    /// Boxed because few of many requests get this far at a time.
-    Taking(Box<Taking>),
+    Taking(Taking),
+}
+
+/// Most nodes that are late refuse the take and put us in line, too. Only if one does
+/// not is there anything to undo, so that waits for their answers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Late {
+    round: u32,
+    token: Token,
+    /// Which nodes have not answered.
+    nodes: NodeSet,
+    /// How long to wait for them.
+    until: Moment,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -97,6 +110,7 @@ impl Acquiring {
             was_in_line: false,
             woken,
             refused,
+            late: None,
             stranger: None,
             last: None,
         };
@@ -113,11 +127,12 @@ impl Acquiring {
     }
 
     pub(super) fn due(&self) -> Moment {
-        match &self.state {
+        let late = self.late.as_ref().map_or(Moment::NEVER, |late| late.until);
+        late.min(match &self.state {
             State::Pausing { until, .. } | State::Queueing { until, .. } => *until,
             State::Behind => self.order.wait_until,
             State::Taking(taking) => taking.attempt.deadline().min(taking.rest_at),
-        }
+        })
     }
 
     pub(super) fn load(&self) -> Load {
@@ -127,12 +142,14 @@ impl Acquiring {
         }
     }
 
-    /// Returns what the attempt in progress may have put on the nodes.
-    pub(super) fn at_stake(&self) -> Option<(&Resources, &Token)> {
-        match &self.state {
-            State::Taking(taking) => Some((&self.order.resources, &taking.token)),
+    /// Returns what the attempts that are not undone may have put on the nodes.
+    pub(super) fn at_stake(&self) -> impl Iterator<Item = (&Resources, &Token)> {
+        let taking = match &self.state {
+            State::Taking(taking) => Some(&taking.token),
             _ => None,
-        }
+        };
+        let late = self.late.as_ref().map(|late| &late.token);
+        taking.into_iter().chain(late).map(|token| (&self.order.resources, token))
     }
 
     /// Returns whether nodes may know it as somebody who waits.
@@ -142,6 +159,9 @@ impl Acquiring {
 
     pub(super) fn tick<E: Entropy>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
         let now = time.lease;
+        if self.late.as_ref().is_some_and(|late| now >= late.until) {
+            self.end_late(time, self.place.map(|place| Then::Wait(place.ticket)), world);
+        }
         match &mut self.state {
             State::Pausing { until, .. } if now < *until => Next::Same,
             State::Pausing { .. } => self.queue(now, id, world),
@@ -193,9 +213,54 @@ impl Acquiring {
                 let decision = taking.attempt.vote(now.lease, node, vote);
                 self.proceed(now, id, decision, world)
             }
-            // A vote on an earlier attempt: that one is lost, and its undo is on
-            // its way.
-            _ => Next::Same,
+            // A vote on an earlier attempt: that one is lost.
+            _ => {
+                self.late_vote(now, tag, node, &vote, world);
+                Next::Same
+            }
+        }
+    }
+
+    /// Learns how a node answers an attempt that is lost, and undoes it there if it has
+    /// not put us in line.
+    fn late_vote<E>(&mut self, now: Now, tag: Tag, node: usize, vote: &Vote, world: &mut World<E>) {
+        let Some(late) = self.late.as_mut().filter(|late| late.round == tag.round) else { return };
+        if !late.nodes.contains(node) {
+            return;
+        }
+        late.nodes = late.nodes.without(NodeSet::one(node));
+        let token = late.token.clone();
+        self.late.take_if(|late| late.nodes == NodeSet::NONE);
+        if vote.holder().is_some() && tag.round == self.round {
+            self.refused = self.refused.with(node);
+        }
+        let never_sent = matches!(vote, Vote::Failed(fault) if fault.never_sent());
+        if !has_joined(vote) && !never_sent {
+            let wait = self.place.map(|place| Then::Wait(place.ticket));
+            self.undo_late(now, token, NodeSet::one(node), wait, world);
+        }
+    }
+
+    /// Undoes an attempt that was lost earlier on nodes of which we do not know that they
+    /// refused it.
+    fn undo_late<E>(
+        &self,
+        now: Now,
+        token: Token,
+        nodes: NodeSet,
+        then: Option<Then>,
+        world: &mut World<E>,
+    ) {
+        let undo = Undo::new(now, world.nodes, None, self.order.terms.ttl, None);
+        let undo = undo.skip(|node| !nodes.contains(node));
+        self.spawn_undo(token, undo, then, world);
+    }
+
+    /// Undoes what an attempt that was lost earlier may have put on nodes that have not
+    /// answered it: nobody waits for their answers any more.
+    fn end_late<E>(&mut self, now: Now, then: Option<Then>, world: &mut World<E>) {
+        if let Some(Late { token, nodes, .. }) = self.late.take() {
+            self.undo_late(now, token, nodes, then, world);
         }
     }
 
@@ -362,7 +427,7 @@ impl Acquiring {
         let rest = now.after(self.order.terms.node_timeout / REST);
         let rest_at = if is_all { Moment::NEVER } else { rest };
         let asked = NodeSet::NONE;
-        self.state = State::Taking(Box::new(Taking { attempt, token, number, asked, rest_at }));
+        self.state = State::Taking(Taking { attempt, token, number, asked, rest_at });
         self.woken = NodeSet::NONE;
         self.ask(id, nodes, world);
         if let Some(place) = &mut self.place {
@@ -433,7 +498,10 @@ impl Acquiring {
                 self.ask_rest(now, id, world);
                 Next::Same
             }
-            Some(Ok(usable_until)) => self.won(now, id, usable_until, world),
+            Some(Ok(usable_until)) => {
+                self.end_late(time, None, world);
+                self.won(now, id, usable_until, world)
+            }
             Some(Err(error)) => self.lost(time, id, error, world),
         }
     }
@@ -456,7 +524,7 @@ impl Acquiring {
     /// Asks nodes that answered with a lower number to raise it to the greatest.
     fn raise<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
         let State::Taking(taking) = &mut self.state else { return };
-        let Taking { attempt, token, .. } = &mut **taking;
+        let Taking { attempt, token, .. } = taking;
         for (node, to) in attempt.raise(now) {
             let command = Command::Raise {
                 resources: self.order.resources.clone(),
@@ -571,12 +639,31 @@ impl Acquiring {
         }
         world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
         if !mutant::on(Mutant::KeepsItsPart) {
-            self.undo(time, Some(Then::Wait(place.ticket)), world);
+            self.undo_answered(time, place, world);
         }
         let never = mutant::on(Mutant::NeverLooksAgain);
         let until = if never { self.order.wait_until } else { until };
         self.state = State::Pausing { until, number: None };
         Next::Same
+    }
+
+    /// Undoes the attempt in progress on nodes that have answered it without putting us in
+    /// line. Those that have not answered are left for later.
+    fn undo_answered<E>(&mut self, now: Now, place: Place, world: &mut World<E>) {
+        let wait = Some(Then::Wait(place.ticket));
+        self.end_late(now, wait, world);
+        let State::Taking(taking) = &self.state else { return };
+        let (ballot, token) = (taking.attempt.ballot(), taking.token.clone());
+        let is_pending = |node: usize| *ballot.vote(node) == Vote::Pending;
+        let unanswered = |node: &usize| taking.asked.contains(*node) && is_pending(*node);
+        let nodes = (0..world.nodes).filter(unanswered).fold(NodeSet::NONE, NodeSet::with);
+        let undo = Undo::new(now, world.nodes, Some(ballot), self.order.terms.ttl, None);
+        let undo = undo.skip(|node| is_pending(node) || has_joined(ballot.vote(node)));
+        self.spawn_undo(token.clone(), undo, wait, world);
+        if nodes != NodeSet::NONE {
+            let until = taking.attempt.deadline();
+            self.late = Some(Late { round: self.round, token, nodes, until });
+        }
     }
 
     /// Leaves the nodes to the caller that speaks for all who wait here.
@@ -588,7 +675,9 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Next {
         world.outbox.push_back(Output::Retrying(id, error, until.since(time.lease)));
-        self.undo(time, Some(Then::Leave(place.ticket)), world);
+        let leave = Some(Then::Leave(place.ticket));
+        self.undo(time, leave, world);
+        self.end_late(time, leave, world);
         self.place = None;
         self.state = State::Behind;
         Next::Same
@@ -596,17 +685,19 @@ impl Acquiring {
 
     /// Gives up: undoes the attempt in progress and leaves the line. Whoever inherits
     /// the place looks at the nodes at `look`.
-    fn leave<E>(&self, now: Now, id: OpId, look: Moment, world: &mut World<E>) {
+    fn leave<E>(&mut self, now: Now, id: OpId, look: Moment, world: &mut World<E>) {
         let has_heir = world.lines.leave(id, &self.order.resources, self.place, look);
         let known = self.place.filter(|place| place.known).map(|place| place.ticket);
         let known = known.filter(|_| !mutant::on(Mutant::TicketLeft));
         let then = known.map(if has_heir { Then::Wait } else { Then::Leave });
+        self.end_late(now, then, world);
         if let State::Taking(_) = &self.state {
             return self.undo(now, then, world);
         }
         if let Some(then @ Then::Leave(ticket)) = then {
             let token = Token::from_bytes(ticket.reservation().as_bytes());
-            self.spawn_undo(now, token, None, ticket.patience(), Some(then), world);
+            let undo = Undo::new(now, world.nodes, None, ticket.patience(), None);
+            self.spawn_undo(token, undo, Some(then), world);
         }
     }
 
@@ -615,29 +706,22 @@ impl Acquiring {
     /// because of our own key.
     fn undo<E>(&self, now: Now, then: Option<Then>, world: &mut World<E>) {
         if let State::Taking(taking) = &self.state {
-            let (token, ttl) = (taking.token.clone(), self.order.terms.ttl);
-            self.spawn_undo(now, token, Some(taking.attempt.ballot()), ttl, then, world);
+            let ballot = taking.attempt.ballot();
+            let undo = Undo::new(now, world.nodes, Some(ballot), self.order.terms.ttl, None);
+            let undo = match then {
+                Some(Then::Wait(_)) => undo.skip(|node| has_joined(ballot.vote(node))),
+                _ => undo,
+            };
+            self.spawn_undo(taking.token.clone(), undo, then, world);
         }
     }
 
-    fn spawn_undo<E>(
-        &self,
-        now: Now,
-        token: Token,
-        votes: Option<&Ballot>,
-        life: Duration,
-        then: Option<Then>,
-        world: &mut World<E>,
-    ) {
-        let undo = Undo::new(now, world.nodes, votes, life, None);
+    fn spawn_undo<E>(&self, token: Token, undo: Undo, then: Option<Then>, world: &mut World<E>) {
         world.spawned.push(Undoing {
             resources: self.order.resources.clone(),
             token,
             then,
-            undo: match (then, votes) {
-                (Some(Then::Wait(_)), Some(votes)) => undo.skip_joined(votes),
-                _ => undo,
-            },
+            undo,
             patience: self.order.terms.node_timeout,
             round: 0,
         });
@@ -658,4 +742,10 @@ impl Acquiring {
         let local_batch = self.order.line.map_or(0, |line| line.local_batch);
         Claim { ticket: place.ticket, local_batch }
     }
+}
+
+/// Returns whether a node refused a take because of another owner's key, and put us in
+/// line: it has no key of ours.
+fn has_joined(vote: &Vote) -> bool {
+    vote.holder().is_some_and(|holder| holder.ahead.is_some())
 }

@@ -32,18 +32,12 @@ pub(super) struct Holding {
     resources: Resources,
     token: Token,
     terms: Terms,
-    /// The longest TTL that any command so far gave the keys.
-    key_ttl: Duration,
-    /// Votes on the take and on planting the key again, showing which nodes may
-    /// have it. `None` if any node may, which is usual once all have answered; boxed
-    /// for that reason.
-    planted: Option<Box<Ballot>>,
-    deadlines: Deadlines,
-    next_renewal: Moment,
+    ends_at: Moment,
+    hold_until: Moment,
     /// The last extension, while it matters. Boxed because there usually is none.
     extension: Option<Box<Extension>>,
-    /// A caller is waiting for an extension by this TTL.
-    asked: Option<Duration>,
+    /// Boxed because a lease that just goes on has none of it.
+    extra: Option<Box<Extra>>,
     /// Whether the extension in progress is the one that the caller asked for.
     answering: bool,
     lost: bool,
@@ -56,11 +50,26 @@ pub(super) struct Holding {
     in_line: bool,
     /// Whether it was: our ticket is there, even once our key has been planted.
     has_joined: bool,
-    /// The ticket, if it did. Boxed because there usually is none.
-    ticket: Option<Box<Ticket>>,
     round: u32,
     /// Late grants of this round still belong to the lease.
     planted_in: u32,
+}
+
+/// What few leases have, or only for a moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Extra {
+    /// Votes on the take and on planting the key again, showing which nodes may
+    /// have it. `None` if any node may, which is usual once all have answered.
+    planted: Option<Ballot>,
+    /// The ticket, if the take joined the line.
+    ticket: Option<Ticket>,
+    /// A caller is waiting for an extension by this TTL.
+    asked: Option<Duration>,
+    /// The longest TTL that a command gave the keys, if it was longer than that of the
+    /// terms.
+    longer_ttl: Option<Duration>,
+    /// When to renew, since the last extension failed.
+    retry_at: Option<Moment>,
 }
 
 impl Holding {
@@ -84,10 +93,10 @@ impl Holding {
             usable_until,
         };
         let mut holding = Holding::new(lease, round);
-        holding.planted = Some(Box::new(taking.attempt.ballot().clone()));
+        let planted = Some(taking.attempt.ballot().clone());
+        holding.extra = Some(Box::new(Extra { planted, ticket, ..Extra::default() }));
         holding.in_line = order.line.is_some();
         holding.has_joined = holding.in_line && taking.attempt.ballot().tally().refused > 0;
-        holding.ticket = ticket.map(Box::new);
         holding.forget_planted();
         holding
     }
@@ -99,30 +108,25 @@ impl Holding {
     }
 
     fn new(lease: Adopted, round: u32) -> Self {
-        let deadlines = lease.deadlines();
+        let Deadlines { ends_at, hold_until, .. } = lease.deadlines();
         let Adopted { resources, terms, token, keeps, fence, .. } = lease;
-        let mut holding = Holding {
+        Holding {
             resources,
             token,
-            key_ttl: terms.ttl,
-            planted: None,
-            deadlines,
-            next_renewal: Moment::NEVER,
+            ends_at,
+            hold_until,
             extension: None,
-            asked: None,
+            extra: None,
             answering: false,
             lost: false,
             keeps,
             fence,
             in_line: false,
             has_joined: false,
-            ticket: None,
             round,
             planted_in: round,
             terms,
-        };
-        holding.schedule_renewal();
-        holding
+        }
     }
 
     /// Returns what the holder needs to know, the votes of the attempt included.
@@ -131,7 +135,7 @@ impl Holding {
             resources: self.resources.clone(),
             terms: self.terms.clone(),
             token: self.token.clone(),
-            deadlines: self.deadlines,
+            deadlines: self.deadlines(),
             fence: self.fence,
             second_round: attempt.took_a_second_round(),
             ballot: attempt.take_ballot(),
@@ -142,23 +146,39 @@ impl Holding {
         (&self.resources, &self.token)
     }
 
+    fn deadlines(&self) -> Deadlines {
+        Deadlines::of(&self.terms, self.ends_at, self.hold_until)
+    }
+
+    fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    fn planted(&self) -> Option<&Ballot> {
+        self.extra.as_ref()?.planted.as_ref()
+    }
+
+    fn ticket(&self) -> Option<Ticket> {
+        self.extra.as_ref()?.ticket
+    }
+
     pub(super) fn due(&self) -> Moment {
         if self.lost {
-            return self.deadlines.ends_at;
+            return self.ends_at;
         }
         let extending = self.extension.as_ref().filter(|extension| !extension.is_decided());
-        let next = extending.map_or(self.next_renewal, |extension| extension.deadline());
-        next.min(self.deadlines.notice_at)
+        let next = extending.map_or_else(|| self.next_renewal(), |extension| extension.deadline());
+        next.min(lease::notice_at(&self.terms, self.ends_at))
     }
 
     pub(super) fn tick<E>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
         let now = time.lease;
-        if now >= self.deadlines.notice_at {
+        if now >= lease::notice_at(&self.terms, self.ends_at) {
             self.lose(id, self.loss(now), world);
         }
         if self.lost {
             // The holder may still be acting on the lease until it ends.
-            let over = now >= self.deadlines.ends_at;
+            let over = now >= self.ends_at;
             return if over { self.release(time, id, false, world) } else { Next::Same };
         }
         if let Some(extension) = self.extension.as_mut().filter(|extension| !extension.is_decided())
@@ -166,7 +186,7 @@ impl Holding {
             let decision = extension.tick(now);
             return self.proceed(time, id, decision, world);
         }
-        if now >= self.next_renewal {
+        if now >= self.next_renewal() {
             self.send_extension(now, id, self.terms.ttl, self.patience(now), world);
         }
         Next::Same
@@ -179,13 +199,13 @@ impl Holding {
         ttl: Duration,
         world: &mut World<E>,
     ) -> Next {
-        if self.lost || now >= self.deadlines.ends_at {
+        if self.lost || now >= self.ends_at {
             let over =
                 if self.lost { ExtendError::Over } else { ExtendError::Lost(self.loss(now)) };
             world.outbox.push_back(Output::Extended(id, Err(over)));
             return Next::Same;
         }
-        self.asked = Some(ttl);
+        self.extra().asked = Some(ttl);
         if self.extension.as_ref().is_none_or(|extension| extension.is_decided()) {
             self.send_asked(now, id, world);
         }
@@ -193,12 +213,13 @@ impl Holding {
     }
 
     pub(super) fn extended_elsewhere(&mut self, until: Moment) -> Next {
-        if !self.lost && until > self.deadlines.ends_at {
-            self.deadlines = self.deadlines.extended(&self.terms, until);
+        if !self.lost && until > self.ends_at {
+            let deadlines = self.deadlines().extended(&self.terms, until);
+            self.ends_at = deadlines.ends_at;
             if let Some(extension) = &mut self.extension {
-                extension.extended_elsewhere(self.deadlines);
+                extension.extended_elsewhere(deadlines);
             }
-            self.schedule_renewal();
+            self.retry_at(None);
         }
         Next::Same
     }
@@ -247,16 +268,18 @@ impl Holding {
     ) -> bool {
         let is_missing =
             |planted: &Ballot| matches!(planted.vote(node), Vote::Pending | Vote::Held(_));
-        let missing = self.keeps && !self.lost && self.planted.as_deref().is_some_and(is_missing);
+        let missing = self.keeps && !self.lost && self.planted().is_some_and(is_missing);
         if missing {
             self.plant(id, node, Some(ticket), world);
         }
-        missing || self.ticket.as_ref().is_some_and(|ours| ours.arrived == ticket.arrived)
+        missing || self.ticket().is_some_and(|ours| ours.arrived == ticket.arrived)
     }
 
     /// Records a late vote on the take, or one on planting the key again.
     fn planted_vote(&mut self, node: usize, vote: Vote) {
-        let Some(planted) = &mut self.planted else { return };
+        let Some(planted) = self.extra.as_mut().and_then(|extra| extra.planted.as_mut()) else {
+            return;
+        };
         self.has_joined |= self.in_line && vote.holder().is_some();
         // A raise that was never sent says nothing about the take before it.
         let never_sent = matches!(&vote, Vote::Failed(fault) if fault.never_sent());
@@ -272,16 +295,28 @@ impl Holding {
         if self.has_joined {
             return;
         }
-        let (in_line, has_waited) = (self.in_line, self.ticket.is_some());
-        self.planted.take_if(|planted| {
+        let Some(Extra { planted, ticket, .. }) = self.extra.as_deref_mut() else { return };
+        planted.take_if(|planted| {
             planted.casts().iter().all(|cast| match &cast.vote {
                 Vote::Pending | Vote::Held(_) => false,
-                Vote::Failed(fault) => !fault.never_sent() && !in_line,
+                Vote::Failed(fault) => !fault.never_sent() && !self.in_line,
                 // It votes for nobody, and lets nobody leave by that.
-                Vote::Quarantined(_) => !has_waited,
+                Vote::Quarantined(_) => ticket.is_none(),
                 _ => true,
             })
         });
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        self.extra.take_if(|extra| **extra == Extra::default());
+    }
+
+    /// Returns what a caller asked for and was not sent yet, once.
+    fn take_asked(&mut self) -> Option<Duration> {
+        let asked = self.extra.as_mut()?.asked.take();
+        self.tidy();
+        asked
     }
 
     pub(super) fn release<E>(
@@ -292,11 +327,11 @@ impl Holding {
         world: &mut World<E>,
     ) -> Next {
         let now = time.lease;
-        if self.asked.take().is_some() || self.answering {
+        if self.take_asked().is_some() || self.answering {
             world.outbox.push_back(Output::Extended(id, Err(ExtendError::Over)));
         }
         let answer_by = answer.then(|| now.after(self.terms.node_timeout.max(RELEASE)));
-        let has_waited = self.ticket.is_some();
+        let has_waited = self.ticket().is_some();
         let left = self.left_in_line(id, world);
         let then = world.lines.released(now, id, &self.resources);
         // The lock goes to another line of this client: both began at the same time,
@@ -308,7 +343,9 @@ impl Holding {
             self.leave_line(time, ticket, world);
         }
         let then = then.or(left.map(Then::Leave));
-        let undo = Undo::new(time, world.nodes, self.planted.as_deref(), self.key_ttl, answer_by);
+        let longer_ttl = self.extra.as_ref().and_then(|extra| extra.longer_ttl);
+        let key_ttl = longer_ttl.unwrap_or(self.terms.ttl);
+        let undo = Undo::new(time, world.nodes, self.planted(), key_ttl, answer_by);
         let mut undoing = Undoing {
             resources: self.resources.clone(),
             token: self.token.clone(),
@@ -321,15 +358,15 @@ impl Holding {
             round: self.round + 1,
         };
         undoing.ask(now, id, world);
-        Next::Becomes(Op::Undoing(undoing))
+        Next::Becomes(Op::Undoing(Box::new(undoing)))
     }
 
     /// Returns the ticket that the take left where it was refused, or will be.
-    fn left_in_line<E>(&mut self, id: OpId, world: &World<E>) -> Option<Ticket> {
-        self.planted.as_ref().filter(|_| self.in_line)?;
+    fn left_in_line<E>(&self, id: OpId, world: &World<E>) -> Option<Ticket> {
+        self.planted().filter(|_| self.in_line)?;
         let own =
             || world.lines.own_waiter(id).map(|waiter| Ticket { arrived: 0, waiter, patience: 0 });
-        self.ticket.take().map(|ticket| *ticket).or_else(own)
+        self.ticket().or_else(own)
     }
 
     /// Lets go of a lease that others manage from now on, and leaves the line, unless
@@ -358,7 +395,7 @@ impl Holding {
 
     /// Returns how the lease is lost, if it is lost now.
     fn loss(&self, now: Moment) -> Loss {
-        self.deadlines.loss(self.extension.as_ref().and_then(|extension| extension.failure(now)))
+        self.deadlines().loss(self.extension.as_ref().and_then(|extension| extension.failure(now)))
     }
 
     fn lose<E>(&mut self, id: OpId, loss: Loss, world: &mut World<E>) {
@@ -369,7 +406,7 @@ impl Holding {
     }
 
     fn send_asked<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
-        if let Some(ttl) = self.asked.take() {
+        if let Some(ttl) = self.take_asked() {
             self.answering = true;
             self.send_extension(now, id, ttl, self.terms.node_timeout, world);
         }
@@ -380,7 +417,7 @@ impl Holding {
     /// slower; near the end of the lease there is less time to wait.
     fn patience(&self, now: Moment) -> Duration {
         let every = self.terms.renewal.as_ref().map_or(Duration::ZERO, |renewal| renewal.every);
-        let left = self.deadlines.ends_at.since(now);
+        let left = self.ends_at.since(now);
         self.terms.node_timeout.max((every / 2).min(left / 3))
     }
 
@@ -393,7 +430,10 @@ impl Holding {
         world: &mut World<E>,
     ) {
         self.round += 1;
-        self.key_ttl = self.key_ttl.max(ttl);
+        if ttl > self.terms.ttl {
+            let longer_ttl = &mut self.extra().longer_ttl;
+            *longer_ttl = (*longer_ttl).max(Some(ttl));
+        }
         for node in 0..world.nodes {
             let command = Command::Extend {
                 resources: self.resources.clone(),
@@ -404,7 +444,7 @@ impl Holding {
             };
             world.send(node, Tag { op: id, round: self.round }, command);
         }
-        let extension = Extension::new(now, world.nodes, ttl, timeout, self.deadlines);
+        let extension = Extension::new(now, world.nodes, ttl, timeout, self.deadlines());
         self.extension = Some(Box::new(match self.extension.take() {
             Some(last) => extension.after(*last),
             None => extension,
@@ -429,14 +469,14 @@ impl Holding {
         match decision {
             _ if self.lost => return Next::Same,
             Ok(kept) => {
-                self.schedule_renewal();
+                self.retry_at(None);
                 world.outbox.push_back(Output::Kept(id, kept));
                 for node in 0..world.nodes {
                     self.replant(id, node, world);
                 }
             }
             Err(ExtendError::Unknown(ballot)) => {
-                self.renew_from(now.after(self.terms.node_timeout));
+                self.retry_at(Some(now.after(self.terms.node_timeout)));
                 world.outbox.push_back(Output::NotKept(id, ballot));
             }
             Err(ExtendError::Lost(loss)) => {
@@ -454,21 +494,29 @@ impl Holding {
     fn prolong(&mut self, until: Moment) -> Result<Kept, ExtendError> {
         match &self.extension {
             Some(extension) if !self.lost => {
-                self.deadlines = self.deadlines.extended(&self.terms, until);
-                Ok(Kept { deadlines: self.deadlines, ballot: extension.ballot().clone() })
+                let deadlines = self.deadlines().extended(&self.terms, until);
+                let ballot = extension.ballot().clone();
+                self.ends_at = deadlines.ends_at;
+                Ok(Kept { deadlines, ballot })
             }
             _ => Err(ExtendError::Over),
         }
     }
 
-    fn schedule_renewal(&mut self) {
-        self.renew_from(self.deadlines.renew_at(&self.terms));
+    /// Returns when to renew: never, if the lease is not (or no longer) renewed here.
+    fn next_renewal(&self) -> Moment {
+        let renew_at = self.deadlines().renew_at(&self.terms);
+        if !self.keeps || renew_at == Moment::NEVER {
+            return Moment::NEVER;
+        }
+        self.extra.as_ref().and_then(|extra| extra.retry_at).unwrap_or(renew_at)
     }
 
-    /// Renews at `at`, unless the lease is not (or no longer) renewed here.
-    fn renew_from(&mut self, at: Moment) {
-        let wanted = self.keeps && self.deadlines.renew_at(&self.terms) < Moment::NEVER;
-        self.next_renewal = if wanted { at } else { Moment::NEVER };
+    fn retry_at(&mut self, at: Option<Moment>) {
+        if at.is_some() || self.extra.is_some() {
+            self.extra().retry_at = at;
+            self.tidy();
+        }
     }
 
     /// Puts the key back on a node that lost it, once the vote is won without that
@@ -498,7 +546,7 @@ impl Holding {
         };
         world.send(node, Tag { op: id, round: self.planted_in }, command);
         // Whatever the outcome, the key may be there from now on.
-        let planted = self.planted.get_or_insert_with(|| Box::new(Ballot::granted(world.nodes)));
+        let planted = self.extra().planted.get_or_insert_with(|| Ballot::granted(world.nodes));
         planted.cast(node, Vote::Pending, Duration::ZERO);
     }
 }

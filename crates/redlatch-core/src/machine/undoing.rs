@@ -46,7 +46,10 @@ impl Undoing {
     }
 
     pub(super) fn ask<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
-        for node in self.undo.ask(now) {
+        for node in 0..world.nodes {
+            if !self.undo.asks(node, now) {
+                continue;
+            }
             let tag = Tag { op: id, round: self.round };
             let (resources, token, then) = (self.resources.clone(), self.token.clone(), self.then);
             world.send(node, tag, Command::Release { resources, token, then });

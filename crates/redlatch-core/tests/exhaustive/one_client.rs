@@ -128,7 +128,7 @@ fn a_granted_lock_has_a_majority_of_keys_until_it_ends() {
 }
 
 #[test]
-fn nothing_is_left_soon_after_the_trouble_is_over() {
+fn nothing_is_left_soon_after_the_trouble_has_ended() {
     every_history(|fates, order, how| {
         let (mut world, lock) = attempt(fates, order);
         end(&mut world, lock, how);
@@ -160,7 +160,7 @@ fn nothing_is_left_after_the_ttl_if_the_trouble_lasts() {
 }
 
 #[test]
-fn a_take_that_comes_after_everything_is_over_is_undone_by_what_waits_behind_it() {
+fn a_take_that_arrives_after_everything_has_ended_is_undone_by_the_undo_behind_it() {
     every_history(|fates, order, how| {
         let (mut world, lock) = attempt(fates, order);
         end(&mut world, lock, how);

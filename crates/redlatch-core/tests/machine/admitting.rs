@@ -1,4 +1,4 @@
-//! A node that may have forgotten locks does not vote until they are over.
+//! A node that may have forgotten locks does not vote until they have expired.
 
 use super::support::{
     Cut, Lock, MS, Mode, NODE_TIMEOUT, TTL, WINDOW, World, plain, renewed, resource,
@@ -35,7 +35,7 @@ fn new_nodes_wait_for_the_window_however_long_they_have_been_up() {
 }
 
 #[test]
-fn a_node_that_forgot_does_not_vote_before_the_window_is_over() {
+fn a_node_that_forgot_does_not_vote_before_the_window_has_passed() {
     let mut world = World::admitted(2, 3);
     let lock = world.acquire_as(0, renewed(Duration::MAX), Duration::ZERO);
     world.node_forgets(0);
@@ -49,7 +49,7 @@ fn a_node_that_forgot_does_not_vote_before_the_window_is_over() {
 }
 
 #[test]
-fn a_node_that_forgot_is_admitted_once_the_window_is_over() {
+fn a_node_that_forgot_is_admitted_once_the_window_has_passed() {
     let mut world = World::with_forgetful([0]);
     let forgot = world.now;
     world.acquire();
@@ -62,7 +62,7 @@ fn a_node_that_forgot_is_admitted_once_the_window_is_over() {
 }
 
 #[test]
-fn the_error_tells_how_much_longer_the_node_is_quarantined() {
+fn the_error_says_how_much_longer_the_node_is_quarantined() {
     let mut world = World::with_forgetful([0, 1]);
     world.acquire();
     world.pass(500 * MS);
@@ -215,7 +215,7 @@ fn strict_trusts_no_mark_but_one_it_has_watched_itself() {
 }
 
 #[test]
-fn a_look_tells_how_long_a_node_is_quarantined_by_what_the_client_itself_has_seen() {
+fn an_examination_says_how_long_a_node_is_quarantined_by_what_the_client_itself_has_seen() {
     let mut world = World::guarded(2, 3, true);
     let first = world.look(0);
     world.pass(WINDOW / 2);
@@ -265,9 +265,9 @@ fn a_node_that_forgets_while_others_are_replaced_waits_for_the_longest_locks_all
     assert!(last.is_some_and(|(when, _)| when >= forgot.after(WINDOW)), "{last:?}");
 }
 
-/// By the time it may be admitted, no node tells of the longer times any more.
+/// By the time it may be admitted, no node still reports the longer times.
 #[test]
-fn a_node_waits_for_the_longest_locks_that_any_node_has_told_of_while_it_was_watched() {
+fn a_node_waits_for_the_longest_locks_that_any_node_reported_while_it_was_watched() {
     let mut world = World::admitted(2, 3);
     world.guard_for(1, &["a", "b", "c"], false, TTL);
     world.vouch(1, Vouch { replace: [0, 1].into(), ..Vouch::default() });
@@ -406,9 +406,9 @@ fn what_was_granted_before_the_window_ended_is_below_the_floor() {
     assert_eq!(world.nodes[0].register(&resource()), 1 << 50);
 }
 
-/// What was granted after the other node had told its numbers is not among them.
+/// Grants made after the other node had reported its numbers are not among them.
 #[test]
-fn a_window_that_ends_while_a_look_is_under_way_is_followed_by_another_look() {
+fn a_window_that_ends_during_an_examination_is_followed_by_another_examination() {
     let mut world = World::with_forgetful([0]);
     world.acquire();
     world.pass(WINDOW - 2 * MS);
@@ -551,7 +551,7 @@ fn neither_votes_untold(loses_its_number: impl Fn(&mut World, usize)) {
 }
 
 #[test]
-fn where_a_majority_forgot_the_clocks_keep_numbers_in_order_and_nobody_waits_for_ever() {
+fn where_a_majority_forgot_the_clocks_keep_numbers_in_order_and_nobody_waits_forever() {
     let mut world = World::admitted(1, 5);
     (0..3).for_each(|node| world.node_forgets(node));
     world.acquire();

@@ -139,7 +139,7 @@ fn a_node_that_others_began_to_take_may_be_taken_back_by_those_it_voted_for_and_
 }
 
 #[test]
-fn an_onlooker_tells_the_same_time_as_the_client_that_admits() {
+fn an_observer_reports_the_same_time_as_the_client_that_admits() {
     let names = || ["a", "b", "c"].into_iter().map(Arc::from);
     let admission = Admission::new(names(), SECOND, SECOND, false);
     let window = admission.agreement.window();

@@ -96,7 +96,7 @@ fn cancelled_with_an_extension_under_way_it_leaves_nothing() {
 }
 
 #[test]
-fn cancelling_what_is_over_does_nothing() {
+fn cancelling_what_has_ended_does_nothing() {
     let (mut world, lock) = World::holding();
     world.release(lock);
     let sent = world.clients[0].sent.len();

@@ -1,4 +1,4 @@
-//! What a driver may rely on: when to call, when all is over, what is left.
+//! What a driver may rely on: when to call, when everything is done, what is left.
 
 use crate::support::{Cut, Lock, MS, Mode, TTL, World, plain, renewed};
 use core::time::Duration;
@@ -79,7 +79,7 @@ fn a_tick_that_comes_hours_late_ends() {
 }
 
 #[test]
-fn a_late_reply_to_what_is_over_changes_nothing() {
+fn a_late_reply_to_an_ended_operation_changes_nothing() {
     let mut world = World::of(3);
     world.channel(2, Mode::Mute);
     let lock = world.acquire();

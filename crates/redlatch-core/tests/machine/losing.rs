@@ -1,4 +1,4 @@
-//! How a lease was lost: told once, with the votes of the last attempt to keep it.
+//! How a lease was lost: reported once, with the votes of the last attempt to keep it.
 
 use crate::support::{MS, Mode, NODE_TIMEOUT, TTL, World, plain, renewed};
 use core::time::Duration;
@@ -29,7 +29,7 @@ fn a_lease_that_could_not_be_renewed_is_lost_with_what_each_node_did() {
 }
 
 #[test]
-fn each_renewal_that_fails_is_told_with_its_votes() {
+fn each_renewal_that_fails_is_reported_with_its_votes() {
     let (mut world, lock) = World::renewing();
     world.channels([1, 2], Mode::Down);
 

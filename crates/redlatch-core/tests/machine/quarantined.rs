@@ -12,7 +12,7 @@ fn just_started(clients: usize, nodes: usize) -> World {
     world
 }
 
-/// How long until there can be a majority, if that is what the client was told.
+/// How long until there can be a majority, if that is the client's answer.
 fn to_go(world: &World, lock: Lock) -> Option<Duration> {
     match world.refusal(lock) {
         Some(AcquireError::Quarantined { remaining, .. }) => *remaining,
@@ -74,7 +74,7 @@ fn waiting_for_longer_than_the_quarantine_gets_the_lock() {
 fn a_quarantine_of_unknown_length_is_waited_for() {
     let mut world = World::with_forgetful([0, 1]);
 
-    // The first vote tells that they are quarantined; when they will be back, only a look does.
+    // The first vote says that they are quarantined; only an examination says until when.
     world.channel(2, Mode::Mute);
     let lock = world.acquire_as(0, plain(), 10 * MS);
 
@@ -138,7 +138,7 @@ fn new_servers_that_somebody_vouches_for_vote_at_once() {
 }
 
 #[test]
-fn the_word_for_new_servers_that_is_given_in_the_middle_of_a_look_is_for_the_next() {
+fn vouching_for_new_servers_during_an_examination_counts_for_the_next_one() {
     let mut world = just_started(1, 3);
     world.all_lines(Mode::Held);
     world.look(0);

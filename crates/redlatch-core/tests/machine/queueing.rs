@@ -322,7 +322,7 @@ fn a_caller_whom_the_nodes_did_not_answer_keeps_its_place_in_line() {
 }
 
 #[test]
-fn a_caller_who_was_refused_and_then_waits_in_vain_is_told_who_has_the_lock() {
+fn a_caller_whose_wait_times_out_learns_who_has_the_lock() {
     let mut world = World::of(3);
     world.pauses_of(0);
     world.occupy_all([0, 1]);

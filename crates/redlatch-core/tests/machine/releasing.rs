@@ -152,7 +152,7 @@ fn a_short_extension_does_not_cut_how_long_a_release_goes_on() {
     world.assert_nothing_left();
 }
 
-/// Nobody is asked any more from there on, so no answer is worth waiting for.
+/// From there on nobody is asked again, so no answer is worth waiting for.
 #[test]
 fn a_release_that_is_asked_for_just_before_the_keys_die_is_answered_when_they_do() {
     let (mut world, lock) = World::holding();

@@ -1,4 +1,4 @@
-//! A lease is renewed by itself, to a cap, and its loss is told in time.
+//! A lease is renewed automatically, up to a cap, and its loss is signalled in time.
 
 use crate::support::{
     MS, Mode, NODE_TIMEOUT, NOTICE, TTL, USABLE, World, at, plain, renewed, terms,
@@ -198,7 +198,7 @@ fn an_extension_from_elsewhere_does_not_put_off_the_renewal() {
 }
 
 #[test]
-fn a_client_that_slept_through_the_end_is_told_at_once() {
+fn a_client_that_slept_through_the_end_learns_of_it_at_once() {
     let (mut world, lock) = World::renewing();
 
     world.freeze(3 * TTL);

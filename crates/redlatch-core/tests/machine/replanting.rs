@@ -135,7 +135,7 @@ fn planting_whose_connection_broke_is_undone_with_the_release() {
 }
 
 #[test]
-fn a_lease_that_is_over_plants_nothing_more() {
+fn a_lease_that_has_ended_plants_nothing() {
     let (mut world, lock) = extended_without_a_node_that_forgot();
     world.pass_until(at(10_950));
     assert!(world.lost(lock).is_some());

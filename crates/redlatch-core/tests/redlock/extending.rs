@@ -101,7 +101,7 @@ fn the_number_of_reacquisitions_is_limited() {
 }
 
 #[test]
-fn a_lock_that_is_renewed_for_ever_has_to_be_asked_for() {
+fn a_lock_that_is_renewed_forever_has_to_be_asked_for() {
     let default = redlatch_core::config::Wanted::default().renewal.unwrap();
 
     assert!(default.max_hold < Duration::MAX);

@@ -19,7 +19,7 @@ fn a_lock_can_be_acquired_even_if_the_client_that_locked_it_crashes() {
     world.grant(second);
 }
 
-/// Nothing of that client reaches a node any more.
+/// From now on nothing from that client reaches a node.
 fn crash(world: &mut World, client: usize) {
     for node in 0..world.nodes.len() {
         world.line_of(client, node, Mode::Lossy);
@@ -107,7 +107,7 @@ fn a_retry_waits_longer_than_the_majority_needed_on_average() {
 }
 
 #[test]
-fn clients_that_split_the_vote_do_not_do_so_for_ever() {
+fn clients_that_split_the_vote_do_not_do_so_forever() {
     let mut world = World::with(3, 3);
     let wait = 3 * TTL;
     world.all_lines(Mode::Held);

@@ -19,7 +19,7 @@ pub(crate) enum Mode {
     Mute,
     /// Lost on the way: not carried out, not answered.
     Lossy,
-    /// There is no connection: it never leaves, and the client is told so.
+    /// There is no connection: it is never sent, and the client learns that.
     Down,
 }
 

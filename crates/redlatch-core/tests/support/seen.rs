@@ -114,14 +114,14 @@ impl World {
         only(answers)
     }
 
-    /// The answer to a look: which nodes may vote by that client's agreement.
+    /// The answer to an examination: which nodes may vote by that client's agreement.
     pub(crate) fn may_vote(&self, look: Lock) -> Option<Vec<usize>> {
         let standings = self.standings(look)?.iter().enumerate();
         let admitted = standings.filter(|(_, standing)| **standing == Standing::Admitted);
         Some(admitted.map(|(node, _)| node).collect())
     }
 
-    /// The answer to a look: how much longer each node is quarantined.
+    /// The answer to an examination: how much longer each node is quarantined.
     pub(crate) fn quarantined_for(&self, look: Lock) -> Option<Vec<Option<Duration>>> {
         let out = self.standings(look)?.iter().map(|standing| standing.quarantine()?.remaining);
         Some(out.collect())

@@ -218,7 +218,7 @@ impl World {
         self.start(0, |op| Input::Survey(op, command, timeout))
     }
 
-    /// A client looks which nodes may vote.
+    /// A client checks which nodes may vote.
     pub(crate) fn look(&mut self, client: usize) -> Lock {
         self.vouch(client, Vouch::default())
     }

@@ -144,7 +144,7 @@ fn grants_that_were_under_way_together_may_have_their_tokens_in_any_order() {
 
 #[test]
 fn a_planted_lost_update_is_found_by_the_value_written_twice() {
-    // A writer that died has counted on: the end looks right.
+    // The next writer counted on from the lost one, so the final value looks right.
     let ended = clean().ending(Counter::Fenced, 4).ending(Counter::Unfenced, 4);
     let findings = ended.hold("c", [71, 80, 90], 4, 3).check();
 

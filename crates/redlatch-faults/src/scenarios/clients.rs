@@ -65,7 +65,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "a_future_dropped_while_it_waits_leaves_nothing",
             "f9_a_caller_that_was_cancelled_leaves_no_key",
         ]),
-        row(30, "job hangs for ever").tests(&[
+        row(30, "job hangs forever").tests(&[
             "f12_a_guard_that_nobody_drops_is_renewed_up_to_the_cap_only",
             "max_hold_ends_a_lock_that_is_renewed_and_says_so",
         ]),

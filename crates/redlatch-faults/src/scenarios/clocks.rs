@@ -20,10 +20,10 @@ pub(crate) fn rows() -> Vec<Row> {
             "fencing::with_one_node_clocks_of_clients_apart_do_not_turn_the_order_around_when_it_forgets",
         ]),
         row(18, "client machine suspended").tests(&[
-            "fault_18_a_lease_is_over_when_the_machine_wakes_up",
+            "fault_18_a_lease_has_ended_when_the_machine_wakes_up",
             "clock::skips::tests::a_frozen_machine_is_seen_by_the_wall_clock",
             "clock::skips::tests::elapsed_is_what_the_boot_clock_says_while_both_agree",
-            "renewing::a_client_that_slept_through_the_end_is_told_at_once",
+            "renewing::a_client_that_slept_through_the_end_learns_of_it_at_once",
             "a_process_that_was_stopped_past_its_ttl_wakes_up_without_the_lock",
         ]),
         row(19, "client's wall clock steps ±")
@@ -112,7 +112,7 @@ fn lives_in_2200(scene: &mut Scene) {
     scene.wait(ms(200));
 }
 
-/// Sets the workers' clock so many seconds ahead or behind.
+/// Sets the workers' clock this many seconds ahead or behind.
 fn set_workers_clock(scene: &mut Scene, ahead: i64) {
     let clock = scene.clock.as_ref().expect("workers with a clock of their own");
     let by = Duration::from_secs(ahead.unsigned_abs());

@@ -28,7 +28,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 "counterexamples::a_late_undo_of_one_attempt_does_not_touch_the_key_of_the_next",
                 "counterexamples::a_short_extension_that_fails_does_not_cut_the_lease",
                 "counterexamples::a_stuck_take_that_lands_late_does_not_carry_an_extension_over_a_gap",
-                "one_client::a_take_that_comes_after_everything_is_over_is_undone_by_what_waits_behind_it",
+                "one_client::a_take_that_arrives_after_everything_has_ended_is_undone_by_the_undo_behind_it",
                 "f14_a_take_that_was_under_way_when_the_connection_broke_is_not_sent_again",
             ]),
         row(24, "extension answered after the lease ended")

@@ -96,7 +96,7 @@ pub(crate) fn descriptors(scale: Scale) -> anyhow::Result<Shown> {
     Ok(Shown { injected: resets, acquisitions: taken, note })
 }
 
-/// A lock lost with its connections is no error here.
+/// A lock lost with its connections is not an error here.
 fn lock_once(locks: &Locks, caller: usize) {
     if let Ok(guard) = locks.lock(format!("stock:{caller}")).acquire() {
         let _ = guard.release();

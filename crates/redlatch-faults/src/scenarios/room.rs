@@ -36,7 +36,7 @@ pub(crate) fn rows() -> Vec<Row> {
         row(7, "eviction").script("connect to servers that evict", evicting).tests(&[
             "fault_7_a_server_that_evicts_is_refused_unless_that_is_allowed",
             "a_server_that_begins_to_evict_gives_connected_clients_no_more_votes",
-            "a_lock_that_was_evicted_is_nobody_elses_before_the_window_is_over",
+            "a_lock_that_was_evicted_is_nobody_elses_before_the_window_has_passed",
             // The session `doctor_on_servers` among them.
             "every_file_is_a_session",
         ]),

@@ -174,7 +174,7 @@ fn the_files_beside_it_are_private_where_they_could_be_used_to_block_a_writer() 
 }
 
 #[test]
-fn a_link_in_the_place_of_the_lock_is_not_followed() {
+fn a_link_in_place_of_the_lock_is_not_followed() {
     let scratch = Scratch::new().unwrap();
     symlink("elsewhere", scratch.path().join("report.fence.lock")).unwrap();
 
@@ -216,7 +216,7 @@ fn a_file_keeps_its_owner_and_gives_it_to_the_files_beside_it() {
 /// As root: a thread that is somebody else, in a directory of theirs, meets a
 /// file of a third.
 #[test]
-fn who_cannot_keep_the_owner_of_a_file_is_refused_and_leaves_nothing() {
+fn a_user_who_cannot_keep_the_owner_of_a_file_is_refused_and_leaves_nothing() {
     if !rustix::process::geteuid().is_root() {
         return;
     }

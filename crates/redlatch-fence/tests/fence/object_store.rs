@@ -91,7 +91,7 @@ impl ObjectStore for Hashed {
         payload: PutPayload,
         mut options: PutOptions,
     ) -> StoreResult<PutResult> {
-        // Others get a turn between a look and a put.
+        // Others get a turn between reading and putting.
         tokio::task::yield_now().await;
         let _one_by_one = self.putting.lock().await;
         self.meddle(path).await;

@@ -40,11 +40,11 @@ pub enum Property {
     NoPart,
     /// Nobody overtakes a waiter by more than one turn.
     InTurn,
-    /// Whoever may take a free lock is woken.
+    /// A client that may take a free lock is woken.
     Woken,
-    /// Whoever may take a free lock finds out, even if nobody wakes it.
+    /// A client that may take a free lock finds out, even if nobody wakes it.
     NotStranded,
-    /// When all is over, nobody stands in line.
+    /// At the end, nobody stands in line.
     LinesEmpty,
 }
 

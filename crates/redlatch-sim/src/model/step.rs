@@ -169,7 +169,7 @@ impl World {
         in_turn && scripts[client].begins() <= self.now
     }
 
-    /// Whether a look finds anything; otherwise it ends at once.
+    /// Whether an examination finds anything; otherwise it ends at once.
     fn has_quarantined_node(&self) -> bool {
         let guard = self.setting.guard.as_ref();
         let mut nodes = self.nodes.iter().enumerate();

@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Drops replies to operations that are over: they change nothing now or later,
+    /// Drops replies to operations that have ended: they change nothing now or later,
     /// but would make equal states differ.
     pub(super) fn drop_dead_replies(&mut self, client: usize) {
         for node in 0..NODES {

@@ -17,7 +17,7 @@ pub struct Mutant {
 pub enum Hunt {
     /// By the model, in this scenario.
     Model(&'static str),
-    /// By the search, in so many seeds from the first on.
+    /// By the search, within this many seeds from the first.
     Seeds(u64, u64),
 }
 

@@ -14,7 +14,7 @@ pub enum Flaw {
     ExtensionShortens,
     /// Creates the keys that an extension does not find.
     ExtensionRecreates,
-    /// Deletes the key on a release, whoever owns it.
+    /// Deletes the key on a release, no matter who owns it.
     ReleaseDeletesAny,
     /// Reports its registers as they were when first examined.
     ReadsRegistersEarly,

@@ -47,7 +47,7 @@ pub(super) struct Mood {
     pub(super) storm: bool,
 }
 
-/// Who else is there, besides the clients that agree.
+/// Clients other than those that agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
     Nobody,

@@ -42,8 +42,8 @@ pub enum Event {
     RunsOut(LeaseId, Moment),
     /// A caller should have its answer by now.
     AnswerDue(usize, OpId),
-    /// Another library's turn at the next node.
-    Foreign(usize, Turn),
+    /// Another library's next step.
+    Foreign(usize, ForeignStep),
 }
 
 /// One connection of a client to a node.
@@ -70,7 +70,7 @@ pub enum Act {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum ForeignStep {
     Set(usize),
     Count,
     Delete(usize),

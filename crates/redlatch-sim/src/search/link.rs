@@ -98,7 +98,7 @@ impl Link {
         usual + self.dice.time(Duration::ZERO, straggle + slow)
     }
 
-    /// Whether a wake gets lost, so many of a hundred.
+    /// Whether a wake gets lost, with this chance in percent.
     pub fn loses(&mut self, percent: u64) -> bool {
         percent > 0 && self.dice.percent(percent)
     }

@@ -21,7 +21,7 @@ pub struct Memory {
     pub vouched: bool,
     /// What an operator last said about it.
     word: Option<Word>,
-    /// The keys it should still have, whoever admitted it since.
+    /// The keys it should still have, no matter who admitted it since.
     pub lost: Vec<Lost>,
 }
 

@@ -151,7 +151,7 @@ pub struct Job {
 /// How a job waits in line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queueing {
-    /// How often the first in line looks if another library holds the lock.
+    /// How often the first in line checks if another library holds the lock.
     pub poll_max: Span,
     /// How often a client passes the lock on among its own callers in a row.
     pub local_batch: u32,
@@ -216,7 +216,7 @@ impl Schedule {
         &self.parties[self.clients[client].party]
     }
 
-    /// When every request has been decided and is over.
+    /// When every request has been decided and has ended.
     pub fn ends(&self) -> Moment {
         let decided = self.jobs.iter().map(|job| job.at.get() + job.wait.get() + job.hold.get());
         let last = decided.max().unwrap_or_default().max(self.calm_at.get());

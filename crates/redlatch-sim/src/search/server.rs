@@ -98,7 +98,7 @@ impl Server {
         self.node.listening.get_or_insert_default().insert(id);
     }
 
-    /// Nobody can be woken over this connection any more.
+    /// From now on nobody can be woken over this connection.
     pub fn hangs_up(&mut self, wire: Wire) {
         let listening = self.node.listening.get_or_insert_default();
         self.listeners.retain(|id, known| {

@@ -7,7 +7,7 @@ use super::schedule::{End, Job, Schedule, Span, Times, Wrong};
 
 /// A small history is a help, not a proof: stop after this many tries.
 const MOST_TRIES: usize = 4_000;
-/// Playing so many clients takes about as long as one try more.
+/// Playing this many clients takes about as long as one more try.
 const CLIENTS_OF_A_TRY: usize = 10;
 
 /// The smallest schedule found that still breaks the promise.

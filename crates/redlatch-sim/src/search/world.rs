@@ -114,7 +114,7 @@ pub(super) struct World<'a> {
     counts: Counts,
     record: Option<record::Record>,
     slip: Option<Slip>,
-    /// Who continues the lease of a job that was handed over.
+    /// The client that continues the lease of a job that was handed over.
     heirs: BTreeMap<usize, usize>,
     /// By then every request has been decided.
     ends: Moment,

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn long_numbers_are_told_by_their_last_digits() {
+    fn long_numbers_are_shortened_to_their_last_digits() {
         assert_eq!(brief("granted #1770000011324968"), "granted #…324968");
         assert_eq!(brief("for 2968 ms, 3 of 5"), "for 2968 ms, 3 of 5");
     }

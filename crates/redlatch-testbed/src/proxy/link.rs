@@ -38,7 +38,7 @@ impl Link {
         Ok(Self { client, server, requests: Lane::default(), replies: Lane::default() })
     }
 
-    /// Whether nothing can move in either direction any more.
+    /// Whether nothing can move in either direction from now on.
     pub(super) fn is_over(&self) -> bool {
         self.requests.closed && self.replies.closed
     }

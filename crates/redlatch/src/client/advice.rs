@@ -91,7 +91,7 @@ pub fn advice_to<'a>(
 const AFTER: &str = "waiting does not help, nor does `redlatch admit`, until all clients of the nodes \
                      have the same settings";
 
-/// Advice on the nodes that waiting does not help; empty if there are none. It
+/// Advice on the nodes for which waiting does not help; empty if there are none. It
 /// follows the votes.
 pub(super) fn about_conflicts(votes: &Votes) -> String {
     let options = options(votes);
@@ -213,7 +213,7 @@ pub(crate) enum Vouching {
     Impossible,
     /// It could have.
     Possible,
-    /// It was told to.
+    /// It was configured to.
     Wanted,
 }
 
@@ -221,7 +221,7 @@ pub(crate) enum Vouching {
 pub(super) fn about_vouching(votes: &Votes) -> &'static str {
     match votes.vouching() {
         Vouching::Impossible => "",
-        // Whoever votes was admitted, so not all of them are new.
+        // A node that votes was admitted, so not all of them are new.
         Vouching::Possible if votes.tally().granted + votes.tally().refused > 0 => "",
         Vouching::Possible => {
             "; in development and CI, `Builder::admit_new_servers` lets new servers vote at \
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_go_is_never_told_too_short() {
+    fn a_time_to_go_is_never_reported_too_short() {
         let told = |millis| to_go(Some(Duration::from_millis(millis)));
 
         assert_eq!(told(54_000), ", 54 s to go");

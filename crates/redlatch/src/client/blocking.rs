@@ -285,7 +285,7 @@ impl Deref for Guard {
 pub struct Lease(crate::Lease);
 
 impl Lease {
-    /// Waits until the lease is over, and returns why. The blocking
+    /// Waits until the lease has ended, and returns why. The blocking
     /// [`crate::Lease::lost`].
     #[must_use]
     pub fn lost(&self) -> Lost {

@@ -24,7 +24,10 @@ use redlatch_core::{
     fence::DEFAULT_SKEW,
     line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 /// Settings for all locks on a set of nodes.
 ///
@@ -38,7 +41,13 @@ use std::{sync::Arc, time::Duration};
 /// | [`connect_lazy_blocking`](Self::connect_lazy_blocking) | those, connecting on demand |
 /// | [`observer`](Self::observer) | an [`Observer`], which takes no locks |
 ///
-/// Settings are checked by that call, not before.
+/// Settings are checked by that call, not before. Those of locks (`ttl`, `wait`,
+/// `max_hold`, `node_timeout`, `owner`, `fair`) are defaults that each request can
+/// change; the others hold for all locks.
+///
+/// All clients of the same nodes must agree on the list of nodes,
+/// [`max_ttl`](Self::max_ttl) and [`skew`](Self::skew), and should use the same
+/// [`restart_guard`](Self::restart_guard).
 ///
 /// # Example
 ///
@@ -108,8 +117,24 @@ impl Builder {
 
     /// Adds a node by its address (see [`node::parse`](crate::node::parse)).
     ///
-    /// All clients must use the same name for a node. If they reach it by different
-    /// addresses, give it a name: `redis://localhost:7001?name=a`.
+    /// All clients must use the same name for a node. The name is the address, unless you
+    /// give it one: if clients reach a server by different addresses, write
+    /// `redis://localhost:7001?name=a`. An address that cannot be parsed is reported when
+    /// you connect.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use redlatch::{ConnectError, Locks, NodesError};
+    ///
+    /// let refused = Locks::builder().node("localhost:6379").connect().await;
+    ///
+    /// let Err(ConnectError::Nodes(NodesError::Url(error))) = refused else { panic!() };
+    /// assert!(error.to_string().contains("it has no scheme"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
         self.nodes.push(node::parse(url.as_ref()));
@@ -140,9 +165,12 @@ impl Builder {
 
     /// Sets the longest TTL that a lock may ask for. Default 30 s.
     ///
+    /// Renewal makes longer TTLs unnecessary in most cases: a lock can be held for much
+    /// longer than its TTL.
+    ///
     /// With the restart guard, all clients of the same nodes must use the same
     /// value, and a longer one costs more: a restarted node does not vote for
-    /// `max_ttl + skew`.
+    /// `max_ttl + skew`. `redlatch admit --replace --all` changes it for a set of nodes.
     #[must_use]
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.wanted.max_ttl = max_ttl;
@@ -181,6 +209,8 @@ impl Builder {
     }
 
     /// Sets the label that operators see on the nodes. Default `host/pid`.
+    ///
+    /// See [`LockRequest::owner`](crate::LockRequest::owner).
     #[must_use]
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
         let label = label.as_ref();
@@ -189,12 +219,12 @@ impl Builder {
     }
 
     /// Sets what else operators see of this process on the nodes, in
-    /// [`Status::owner`](crate::Status::owner): its user and its command; its host and
-    /// process id, if they are not those of this process. The label and `since` are
+    /// [`Status::owner`](crate::Status::owner): its user and its command, and its host and
+    /// process id if they differ from those of this process. The label and `since` are
     /// ignored.
     ///
-    /// Default: host and process id. It is part of the lock's value, readable for
-    /// everybody who may read the locks. Long texts are cut.
+    /// By default, only the host and the process id are shown. The details are part of the
+    /// lock's value, so anyone who may read the locks can read them. Long texts are cut.
     ///
     /// # Example
     ///
@@ -223,7 +253,9 @@ impl Builder {
     /// Sets whether grants carry a fencing token. Default `true`.
     ///
     /// Without one, taking a lock is plain Redlock: a single `SET NX PX`, which
-    /// costs the servers less.
+    /// costs the servers less, but [`Lease::fencing_token`](crate::Lease::fencing_token)
+    /// is `None`, so nothing can refuse the writes of a holder that was paused past its
+    /// lease. Clients with and without fencing exclude each other as usual.
     #[must_use]
     pub fn fencing(mut self, fencing: bool) -> Self {
         self.fencing = fencing;
@@ -239,10 +271,11 @@ impl Builder {
         self
     }
 
-    /// Sets how often, at least, the first in line checks a lock that another library
-    /// holds: more often at first, and while it changes hands. Default 250 ms, at most 1 s.
+    /// Sets the longest pause between two checks of a lock that another library holds, for
+    /// the first in line. It checks more often at first, and while the lock changes hands.
+    /// Default 250 ms, at most 1 s.
     ///
-    /// Locks of Redlatch need no checking: their release wakes the next in line.
+    /// A lock that Redlatch holds need not be checked: its release wakes the next in line.
     #[must_use]
     pub fn poll_max(mut self, poll_max: Duration) -> Self {
         self.poll_max = poll_max.max(Duration::from_millis(1));
@@ -250,10 +283,15 @@ impl Builder {
     }
 
     /// Sets how many times in a row a process passes a lock on among its own callers
-    /// while an earlier caller of another process waits. Default 4.
+    /// while callers of other processes wait. Default 4.
     ///
-    /// Passing a lock on within a process is quicker than between processes. Zero
-    /// serves all callers of all processes strictly in the order of their arrival.
+    /// Passing a lock on within a process is faster than between processes, so a higher
+    /// value gives more throughput and less fairness. With zero, processes take turns.
+    ///
+    /// A process has one place in line, whatever the number of its callers. When it has had
+    /// its turns, its next caller joins the line anew, with an arrival at most a second
+    /// back: callers of other processes that came later than that caller, and have waited
+    /// for longer than a second, are served before it.
     #[must_use]
     pub fn local_batch(mut self, turns: u32) -> Self {
         self.local_batch = turns;
@@ -270,6 +308,8 @@ impl Builder {
     /// New servers do not vote at first either. In development and CI, use
     /// [`admit_new_servers`](Self::admit_new_servers); tests that restart servers
     /// on purpose may turn the guard off.
+    ///
+    /// See [`RestartGuard`] for what it protects from and what the settings mean.
     #[must_use]
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.restart_guard = Some(guard);
@@ -281,9 +321,9 @@ impl Builder {
     /// for the occasion and thrown away.
     ///
     /// Servers count as new if all of them answer when [`connect`](Self::connect)
-    /// looks at them, no client has ever admitted any of them, and none has lost
-    /// keys since it started. If any of them was ever admitted, this setting does
-    /// nothing: a restarted server waits as usual.
+    /// examines them, no client has ever admitted any of them, and none has lost
+    /// keys since it started. If any of them was ever admitted, this setting has no
+    /// effect: a restarted server waits as usual.
     ///
     /// Do not use it in production: if *all* servers come back empty at the same
     /// time, they look new, and locks that are still in use would be granted again.
@@ -308,8 +348,9 @@ impl Builder {
     /// Sets how far the clocks of clients and nodes may be apart before fencing
     /// tokens cost a second round trip. Default 30 s.
     ///
-    /// With the restart guard, all clients must use the same value, and a restarted
-    /// node does not vote for `max_ttl + skew`.
+    /// Clocks that are further apart cost time, not safety. With the restart guard, all
+    /// clients must use the same value, and a restarted node does not vote for
+    /// `max_ttl + skew`.
     #[must_use]
     pub fn skew(mut self, skew: Duration) -> Self {
         self.skew = skew;
@@ -319,18 +360,35 @@ impl Builder {
     /// Runs the engine on its own thread instead of the caller's runtime.
     ///
     /// Each call then costs two thread hops, but does not depend on how busy the
-    /// runtime is. Dropping the last clone of the [`Locks`] blocks until every undo
-    /// is done, for at most half a second.
+    /// runtime is, and the [`Locks`] can be used from several runtimes (see [several
+    /// runtimes](crate#several-runtimes)). Dropping the last clone of the [`Locks`] blocks
+    /// until every undo is done, for at most half a second.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = redlatch::Locks::builder().node("memory:"); // or redis://…
+    /// let locks = builder.dedicated_thread().connect_lazy()?; // outside any runtime
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    ///
+    /// let guard = locks.lock("report").await?;
+    /// assert!(guard.is_held());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })
+    /// # }
+    /// ```
     #[must_use]
     pub fn dedicated_thread(mut self) -> Self {
         self.dedicated_thread = true;
         self
     }
 
-    /// Connects to the nodes: asks every node for its identity, and whether it may
-    /// vote.
+    /// Connects to the nodes, and checks that each answers, that no server is listed twice,
+    /// and whether each node may vote.
     ///
-    /// A service that may start before its servers uses
+    /// A minority of nodes that hang delays it only for a moment; if no majority answers, it
+    /// fails after about a second. A service that may start before its servers uses
     /// [`connect_lazy`](Builder::connect_lazy).
     ///
     /// # Errors
@@ -342,6 +400,27 @@ impl Builder {
     ///
     /// Cancel-safe: dropping the future closes the connections it opened. Nodes
     /// that it admitted stay admitted.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redlatch::{ConnectError, Locks};
+    /// use std::time::Duration;
+    ///
+    /// let builder = Locks::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]);
+    /// let locks = loop {
+    ///     match builder.clone().connect().await {
+    ///         Ok(locks) => break locks,
+    ///         Err(error @ ConnectError::NoMajority(_)) => eprintln!("retrying: {error}"),
+    ///         Err(error) => return Err(error.into()), // a mistake in the settings
+    ///     }
+    ///     tokio::time::sleep(Duration::from_secs(1)).await;
+    /// };
+    /// # drop(locks);
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(self) -> Result<Locks, ConnectError> {
         let admit_new_servers = self.admit_new_servers;
         let vouching = if self.leases.is_some() {
@@ -367,12 +446,12 @@ impl Builder {
     /// Returns locks without contacting any node, for a service that may start
     /// before its servers. The first call that needs the nodes connects to them.
     ///
-    /// What [`connect`](Builder::connect) would refuse shows up in the votes
+    /// Whatever [`connect`](Builder::connect) would refuse shows up in the votes
     /// instead, before any of them counts: a server listed twice votes once, and a
     /// server whose clients use another list of nodes does not vote. The votes in
     /// the error of a lock, and [`Locks::health`], say so. New servers wait like
     /// restarted ones: [`admit_new_servers`](Builder::admit_new_servers) needs
-    /// `connect`, which looks at all of them, and is refused here.
+    /// `connect`, which examines all of them, and is refused here.
     ///
     /// # Errors
     ///
@@ -387,10 +466,10 @@ impl Builder {
     /// use redlatch::{LockError, Locks};
     /// use std::time::Duration;
     ///
-    /// // Nothing listens there yet, and that is no error …
+    /// // Nothing listens there yet, and that is not an error …
     /// let locks = Locks::builder().node("redis://127.0.0.1:1").connect_lazy()?;
     ///
-    /// // … until somebody wants a lock.
+    /// // … until someone requests a lock.
     /// let refused = locks.lock("report").wait(Duration::ZERO).await;
     /// assert!(matches!(refused, Err(LockError::NoMajority { .. })));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -427,6 +506,15 @@ impl Builder {
     /// # Errors
     ///
     /// As [`connect`](Builder::connect).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// let locks = redlatch::Locks::builder().node("memory:").connect_blocking()?;
+    /// let guard = locks.lock("report").acquire()?;
+    /// assert!(guard.is_held());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn connect_blocking(self) -> Result<blocking::Locks, ConnectError> {
         blocking::connect(self.dedicated_thread())
     }
@@ -474,6 +562,7 @@ impl Builder {
         Defaults {
             wanted: self.wanted.clone(),
             terms,
+            changed_terms: Mutex::default(),
             wait: self.wait,
             owner,
             signature,
@@ -504,12 +593,25 @@ impl Builder {
         Agreement::new(names(nodes), self.longest_ttl(), self.skew)
     }
 
-    /// Returns an [`Observer`] of these nodes, which takes no locks. Nothing is
-    /// connected yet.
+    /// Returns an [`Observer`] of these nodes, which takes no locks: it reads who holds
+    /// what, examines nodes, admits them and releases locks by force. It opens its own
+    /// connections, when it needs them.
     ///
     /// # Errors
     ///
     /// Fails if the list of nodes is wrong. See [`NodesError`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let observer = redlatch::Locks::builder().node("memory:").observer()?;
+    /// for lock in observer.list("*").await.locks {
+    ///     println!("{}: {}", lock.name, lock.state);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn observer(&self) -> Result<Observer, NodesError> {
         let nodes = self.checked_nodes()?;
         let (admission, agreement) = (self.admission(&nodes), self.agreement(&nodes));

@@ -1,4 +1,4 @@
-//! The first look at the nodes: can they form a set of nodes?
+//! The first check of the nodes: can they form a set of nodes?
 
 use super::{AdmitError, ConnectError};
 use crate::{
@@ -65,7 +65,7 @@ impl From<Unclear> for AdmitError {
     }
 }
 
-/// Returns, as votes, which nodes told their identity. Fails if one server answers
+/// Returns, as votes, which nodes gave their identity. Fails if one server answers
 /// for two nodes.
 pub(crate) async fn identities(handle: &Handle, patience: Duration) -> Result<Ballot, Unclear> {
     let nodes = &handle.shared.nodes;
@@ -85,7 +85,7 @@ pub(crate) async fn identities(handle: &Handle, patience: Duration) -> Result<Ba
                 Vote::Granted
             }
             Reply::Vote(vote) => vote.clone(),
-            _ => Vote::Failed(Fault::Nonsense("not an answer to who it is".into())),
+            _ => Vote::Failed(Fault::Nonsense("not an answer to the question who it is".into())),
         };
         ballot.cast(node, vote, Duration::ZERO);
     }
@@ -103,7 +103,7 @@ pub(super) async fn ledgers(handle: &Handle) -> Result<Box<[Reply]>, ConnectErro
     if 2 * tell > told.len() { Ok(told) } else { ask(FIRST_ANSWER).await }
 }
 
-/// Looks at the nodes and admits those that may vote: new ones at once, if the
+/// Examines the nodes and admits those that may vote: new ones at once, if the
 /// caller vouches for them. Fails if no lock could ever be granted.
 pub(crate) async fn admit_at_start(
     handle: &Handle,

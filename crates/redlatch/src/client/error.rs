@@ -80,9 +80,9 @@ pub enum ConnectError {
         /// The second address.
         second: Arc<str>,
     },
-    /// Too many servers answer but cannot be nodes as they are, so that no lock
-    /// could be granted, or an address leads to something that can never be a node.
-    /// The votes say why, and what to change.
+    /// So many servers answer but cannot be nodes that no lock could be granted, or an
+    /// address leads to something that can never be a node. The votes say why, and what
+    /// to change.
     #[error("a server cannot be a node: {0}")]
     Unfit(Votes),
     /// Fewer than a majority of the nodes can be reached. Retry, or use
@@ -141,8 +141,8 @@ pub enum AdmitError {
 }
 
 /// The message wherever the engine turns out to be gone.
-const STOPPED: &str =
-    "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again";
+pub(super) const STOPPED: &str =
+    "the engine was stopped; its runtime has shut down, or this process was forked: connect again";
 
 /// Why nodes must not be taken from their clients while those are working. Returned
 /// by [`Observer::may_replace`](crate::observer::Observer::may_replace).
@@ -153,7 +153,7 @@ pub enum ReplaceError {
     #[error("there is no restart guard, so every node may vote; turn it on")]
     NoGuard,
     /// A node does not answer. Bring it back, or remove it from the list.
-    #[error("{node} does not tell what its clients agree on: {fault}")]
+    #[error("{node} does not say what its clients agree on: {fault}")]
     Unseen {
         /// The node.
         node: Arc<str>,
@@ -212,10 +212,10 @@ pub enum InvalidRequest {
     #[error(transparent)]
     Owner(#[from] OwnerError),
     /// [`Builder::admit_new_servers`](crate::Builder::admit_new_servers) was set for
-    /// [`connect_lazy`](crate::Builder::connect_lazy), which looks at no server. Use
+    /// [`connect_lazy`](crate::Builder::connect_lazy), which examines no server. Use
     /// [`connect`](crate::Builder::connect), or leave the setting out.
     #[error(
-        "`admit_new_servers` has no effect with `connect_lazy`, which looks at no server; use \
+        "`admit_new_servers` has no effect with `connect_lazy`, which examines no server; use \
          `connect`, or leave it out"
     )]
     VouchesUnseen,
@@ -281,7 +281,7 @@ pub enum LockError {
     /// Returned at once if waiting cannot help, because `remaining` is longer than
     /// what is left of the wait, and the other nodes are no majority.
     #[error(
-        "{}; wait for longer, or, if no forgotten lock can still be in use, skip the wait: \
+        "{}; wait longer, or, if no forgotten lock can still be in use, skip the wait: \
          `{admit}`{}{}",
         not_yet(votes, *remaining),
         about_logins(votes),
@@ -322,7 +322,7 @@ pub enum LockError {
     Stopped,
 }
 
-/// By what a lock is taken that was refused, and on how many nodes.
+/// What holds a lock that was refused, and on how many nodes.
 fn taken(votes: &Votes) -> String {
     let (refused, nodes) = (votes.tally().refused, votes.tally().nodes);
     let mut holders = votes.iter().filter_map(|node| node.vote.holder());
@@ -334,8 +334,7 @@ fn taken(votes: &Votes) -> String {
     }
 }
 
-/// Who holds a lock that was refused. A task that asks again for what it holds waits for
-/// itself.
+/// Who holds a lock that was refused. A task that requests a lock it holds waits for itself.
 fn whom(votes: &Votes) -> &'static str {
     if votes.are_held_here() {
         "another task of this process (locks are not re-entrant)"
@@ -355,7 +354,7 @@ pub enum ExtendError {
     #[error("no longer held: {0}")]
     Lost(Lost),
     /// No majority answered. The lease keeps its old end; retry.
-    #[error("not known, {}: {votes}", votes.tally())]
+    #[error("outcome unknown, {}: {votes}", votes.tally())]
     Unknown {
         /// Every node's vote.
         votes: Votes,
@@ -368,7 +367,7 @@ pub enum ExtendError {
 #[non_exhaustive]
 pub enum ReleaseError {
     /// No majority answered. There is nothing to do.
-    #[error("not known whether it is released: {votes}")]
+    #[error("it is not known whether the lock was released: {votes}")]
     Unknown {
         /// Every node's vote.
         votes: Votes,
@@ -444,7 +443,7 @@ pub enum RunError<T> {
     Lost(Lost),
     /// The work finished, but the lock was lost by then: another owner may have had
     /// it in the meantime. Whether the value is good depends on what the work did.
-    #[error("done too late, the lock was lost before: {lost}")]
+    #[error("finished too late, the lock had been lost: {lost}")]
     Late {
         /// The value that the work returned.
         value: T,
@@ -474,8 +473,8 @@ pub enum StatusError {
     Stopped,
 }
 
-/// `Debug` is `Display`: an error that `main` returns is printed by its `Debug`,
-/// and people have to read that.
+/// Makes `Debug` the same as `Display`, because an error that `main` returns is printed by
+/// its `Debug`, and people have to read it.
 macro_rules! debug_is_display {
     ($($error:ident),*) => {
         $(impl fmt::Debug for $error {

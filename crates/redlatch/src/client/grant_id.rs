@@ -1,11 +1,11 @@
-//! Which grant of a lock a key belongs to, without what could release it.
+//! Which grant of a lock a key belongs to, without the secret that could release it.
 
 use std::{fmt, str::FromStr};
 
 /// Identifies one grant of a lock: the same on every node, for as long as its holder keeps
 /// it, and another one for the next grant, even to the same owner.
 ///
-/// It is a hash with 64 bits of a lock token, which has 160 random ones, so it may be shown.
+/// It is a 64-bit hash of a lock token, which has 160 random bits, so it may be shown.
 ///
 /// # Example
 ///
@@ -41,7 +41,7 @@ impl fmt::Display for GrantId {
     }
 }
 
-/// A text that is no [`GrantId`].
+/// A text that is not a [`GrantId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a grant is named by 16 hex digits")]
 pub struct GrantIdError;

@@ -2,7 +2,6 @@
 
 use super::{
     error::{ExtendError, InvalidRequest, ReleaseError},
-    request::Limits,
     votes::Votes,
 };
 use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
@@ -26,9 +25,19 @@ pub use redlatch_core::Released;
 
 /// A held lock. Dropping the guard releases the lock in the background.
 ///
-/// [`release`](Self::release) also releases it, and reports the outcome. The guard
-/// derefs to [`Lease`], which can be cloned and handed to tasks that must know
-/// whether the lock is still held.
+/// The guard derefs to [`Lease`], which has the methods to check, extend and await the
+/// end of the lock. A [`Lease`] can be cloned and handed to tasks that must know
+/// whether the lock is still held; a guard cannot be cloned, because it stands for the
+/// lock itself.
+///
+/// | to end the lock | use |
+/// |---|---|
+/// | without waiting for the outcome | `drop(guard)`, or let it go out of scope |
+/// | and know the outcome | [`release`](Self::release) |
+/// | here only, and continue in another process | [`into_parts`](Self::into_parts) |
+///
+/// Leaking a guard (`std::mem::forget`) leaves the lock renewed until
+/// [`max_hold`](crate::LockRequest::max_hold) or until its runtime shuts down.
 ///
 /// # Example
 ///
@@ -52,6 +61,18 @@ pub struct Guard {
 /// The state of a lock that is, or was, held. Cheap to clone.
 ///
 /// Clones do not keep the lock: it is released when its [`Guard`] is dropped.
+///
+/// There are three ways to notice the loss of a lock:
+///
+/// | way | when to use it |
+/// |---|---|
+/// | [`is_held`](Self::is_held) | before each step that must not happen without the lock |
+/// | [`lost`](Self::lost) | in `select!`, next to the work |
+/// | `cancellation_token` (feature `tokio-util`) | for code that takes a `CancellationToken` |
+///
+/// None of them protects a write that is already under way: between the check and the
+/// write, the process can be paused. Send the [fencing token](Self::fencing_token) with
+/// writes that must never come late.
 ///
 /// # Example
 ///
@@ -79,10 +100,34 @@ pub struct Guard {
 pub struct Lease {
     cell: Arc<LeaseCell>,
     handle: Handle,
-    limits: Limits,
 }
 
-/// Why a lease ended.
+/// Why a lease ended. Returned by [`Lease::lost`], and part of the errors of
+/// [`extend`](Lease::extend), [`resume`](crate::Locks::resume) and
+/// [`run`](crate::LockRequest::run).
+///
+/// Whatever the reason, another owner may have the lock from then on. The `Display` text
+/// shows every node's vote on the last attempt to extend the lease.
+///
+/// # Example
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+/// #     .block_on(async {
+/// use redlatch::{Lost, testing::Nodes};
+///
+/// let nodes = Nodes::new(3);
+/// let guard = nodes.locks().lock("import").await?;
+/// nodes.lose("import");
+///
+/// match guard.lost().await {
+///     Lost::Gone { votes } => println!("deleted or forgotten: {votes}"),
+///     Lost::Expired { .. } => println!("not extended in time"),
+///     other => println!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lost {
@@ -107,9 +152,7 @@ pub enum Lost {
     #[error("the lock was released")]
     Released,
     /// The engine is gone, with its runtime.
-    #[error(
-        "the engine was stopped; its runtime has shut down, or stayed behind in a fork: connect again"
-    )]
+    #[error("{}", super::error::STOPPED)]
     Stopped,
 }
 
@@ -139,7 +182,11 @@ fn ran_out(votes: Option<&Votes>) -> String {
 ///
 /// Made by [`Guard::into_parts`], used by [`Locks::resume`](crate::Locks::resume)
 /// and [`Locks::release_parts`](crate::Locks::release_parts). The fields are plain data, so
-/// they can travel in any format. Anyone who has them can release the lock.
+/// they can travel in any format. Anyone who has them can release the lock: treat them
+/// like a password. `Debug` leaves the lock token out.
+///
+/// Nobody renews the lock in the meantime, so the other process has until `usable_until`
+/// to resume it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LeaseParts {
     /// The locked resources.
@@ -167,7 +214,7 @@ impl fmt::Debug for LeaseParts {
     }
 }
 
-/// What an operator would ask first, and no lock token.
+/// Shows what an operator would ask first, without the lock token.
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.describe("Lease", f)
@@ -181,14 +228,9 @@ impl fmt::Debug for Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(
-        cell: Arc<LeaseCell>,
-        handle: Handle,
-        limits: Limits,
-        waited: Duration,
-    ) -> Self {
+    pub(crate) fn new(cell: Arc<LeaseCell>, handle: Handle, waited: Duration) -> Self {
         Guard {
-            lease: Lease { cell, handle, limits },
+            lease: Lease { cell, handle },
             armed: true,
             waited: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX),
         }
@@ -196,12 +238,24 @@ impl Guard {
 
     /// Returns how long the request took, from asking for the lock to getting it.
     /// Zero for a lock that was handed over by another process.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// let guard = locks.lock("report").await?;
+    /// println!("waited {:?} for the lock", guard.waited());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited)
     }
 
-    /// Returns the part that can be cloned.
+    /// Returns a clone of the lease, for a task that outlives this borrow. The lock is
+    /// still released when the guard is dropped.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.lease.clone()
@@ -223,9 +277,26 @@ impl Guard {
     ///
     /// Cancel-safe: dropping the future, polled or not, releases the lock in the
     /// background.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// use redlatch::Released;
+    ///
+    /// let guard = locks.lock("invoice:42").await?;
+    /// match guard.release().await {
+    ///     Ok(Released::Now) => println!("free for the next"),
+    ///     Ok(Released::AlreadyGone) => println!("lost before: check what was written"),
+    ///     Err(error) => eprintln!("{error}"), // it expires by itself
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
         self.armed = false;
-        let Lease { cell, handle, .. } = &self.lease;
+        let Lease { cell, handle } = &self.lease;
         if let Some(LeaseEnd::Lost(_)) = cell.why() {
             handle.tell(Ask::Cancel(cell.op));
             self.lease.release_span().record("outcome", "already-gone");
@@ -246,8 +317,10 @@ impl Guard {
 
     /// Takes the lease apart, to hand it to another process.
     ///
-    /// Renewal stops. The lock stays on the nodes until its TTL ends or somebody
-    /// resumes and releases it.
+    /// Renewal stops. The lock stays on the nodes until its TTL ends, unless another
+    /// process [resumes](crate::Locks::resume) or
+    /// [releases](crate::Locks::release_parts) it. Choose a TTL that leaves enough time
+    /// for the hand-over.
     ///
     /// # Example
     ///
@@ -264,7 +337,7 @@ impl Guard {
     #[must_use]
     pub fn into_parts(mut self) -> LeaseParts {
         self.armed = false;
-        let Lease { cell, handle, .. } = &self.lease;
+        let Lease { cell, handle } = &self.lease;
         handle.tell(Ask::Forget(cell.op));
         LeaseParts {
             resources: cell.resources.iter().map(|name| name.as_bytes().to_vec()).collect(),
@@ -338,14 +411,37 @@ impl Drop for CancelOnDrop<'_> {
 impl Lease {
     /// Returns whether the lock is provably held right now.
     ///
-    /// It reads the clock, so it is right even in a process that was paused.
+    /// It asks no node: it reads the clocks and compares them with the end of the lease, so
+    /// it is cheap, and right even in a process that was paused. It returns `false` once the
+    /// loss was signalled or the lease has ended, and never `true` again: a lost lock must
+    /// be requested anew.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// # fn charge(_: u32) {}
+    /// let guard = locks.lock("invoices").await?;
+    /// for invoice in 0..3 {
+    ///     if !guard.is_held() {
+    ///         break; // another owner may have the lock
+    ///     }
+    ///     charge(invoice);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.cell.is_held()
     }
 
-    /// Returns how long the lease lasts without another extension; zero once it is
-    /// over or its loss was signalled.
+    /// Returns how long the lease lasts without another extension; zero once it has
+    /// ended or its loss was signalled.
+    ///
+    /// To decide whether a step still fits, use [`ensure`](Self::ensure), which extends
+    /// the lease if it does not.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.is_held() { self.remaining_by_clock() } else { Duration::ZERO }
@@ -353,6 +449,25 @@ impl Lease {
 
     /// Returns the time until the lease ends, even after its loss was signalled:
     /// the time left to stop in.
+    ///
+    /// # Example
+    ///
+    /// Give the work until shortly before the end to stop by itself:
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+    /// #     .block_on(async {
+    /// # let nodes = redlatch::testing::Nodes::new(3);
+    /// # let guard = nodes.locks().lock("import").await?;
+    /// # let mut work = tokio::spawn(async {});
+    /// # nodes.lose("import");
+    /// guard.lost().await;
+    /// if tokio::time::timeout(guard.ends_in() / 2, &mut work).await.is_err() {
+    ///     work.abort();
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn ends_in(&self) -> Duration {
         self.remaining_by_clock()
@@ -368,14 +483,19 @@ impl Lease {
         self.cell.ends_at().since(self.cell.shared.clock.now())
     }
 
-    /// Waits until the lease is over, and returns why.
+    /// Waits until the lease has ended, and returns why.
     ///
     /// Loss is signalled *before* the lease ends, by
-    /// [`notice`](crate::LockRequest::notice), so that there is time to stop.
+    /// [`notice`](crate::LockRequest::notice), so that there is time to stop. The signal
+    /// comes in time even if no node answers and even if the runtime is blocked; a
+    /// blocked runtime cannot poll your task, though, so check
+    /// [`is_held`](Self::is_held) in long stretches without an `.await`.
+    ///
+    /// If the lease has already ended, this returns at once.
     ///
     /// # Cancel safety
     ///
-    /// Cancel-safe: nothing changes.
+    /// Cancel-safe: nothing changes, and the next call waits for the same end.
     ///
     /// # Example
     ///
@@ -396,7 +516,7 @@ impl Lease {
         Lost::by(&self.cell.shared, self.cell.ended().await)
     }
 
-    /// Returns a token that is cancelled when the lease is over, for whatever
+    /// Returns a token that is cancelled when the lease ends, for whatever
     /// reason: on loss, by `notice` before its end, and on release.
     ///
     /// Cancelling it yourself cancels no other token of the lease, and does not
@@ -430,20 +550,45 @@ impl Lease {
 
     /// Extends the lease to its own TTL from now, in addition to any renewal.
     ///
+    /// With renewal, which is the default, you rarely need this. Without it
+    /// ([`no_renewal`](crate::LockRequest::no_renewal)), the lease ends after one TTL
+    /// unless you call it in time.
+    ///
     /// # Errors
     ///
     /// [`ExtendError::Lost`] if the lock is no longer held: stop.
     /// [`ExtendError::Unknown`] if no majority answered: the lease keeps its old
-    /// end.
+    /// end, and you may retry until then.
     ///
     /// # Cancel safety
     ///
     /// Cancel-safe: an extension in progress is carried out, and counts.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// use redlatch::ExtendError;
+    ///
+    /// let guard = locks.lock("import").no_renewal().await?;
+    /// for _batch in 0..3 {
+    ///     // … import a batch …
+    ///     match guard.extend().await {
+    ///         Ok(()) => {}
+    ///         Err(ExtendError::Unknown { .. }) if guard.is_held() => {} // try after the next
+    ///         Err(error) => return Err(error.into()),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn extend(&self) -> Result<(), ExtendError> {
         self.extend_by(self.cell.terms.ttl).await
     }
 
-    /// Extends the lease to `ttl` from now. The lease never gets shorter.
+    /// Extends the lease to `ttl` from now. The lease never gets shorter: if it already
+    /// lasts longer, it keeps its end. Later renewals use the lease's own TTL again.
     ///
     /// # Errors
     ///
@@ -454,7 +599,7 @@ impl Lease {
     ///
     /// Cancel-safe: an extension in progress is carried out, and counts.
     pub async fn extend_by(&self, ttl: Duration) -> Result<(), ExtendError> {
-        let ttl = check_ttl(ttl, self.limits.max_ttl).map_err(InvalidRequest::from)?;
+        let ttl = check_ttl(ttl, self.cell.terms.max_ttl).map_err(InvalidRequest::from)?;
         if !self.is_held() {
             return Err(ExtendError::Lost(self.why_lost()));
         }
@@ -514,13 +659,13 @@ impl Lease {
         if deadlines.notice_at.since(now) >= least {
             return Ok(());
         }
-        let left = deadlines.hold_until.before(terms.notice).since(now);
+        let left = deadlines.longest(terms, now);
         if left < least {
             return Err(InvalidRequest::from(TermsError::EnsureMaxHold { least, left }).into());
         }
         let around = terms.notice.saturating_add(terms.node_timeout);
         let ttl = ttl_for(least.saturating_add(around)).max(terms.ttl);
-        let max_ttl = self.limits.max_ttl;
+        let max_ttl = terms.max_ttl;
         if ttl > max_ttl {
             let too_long = TermsError::EnsureTooLong { least, ttl, max_ttl };
             return Err(InvalidRequest::from(too_long).into());
@@ -534,6 +679,26 @@ impl Lease {
     /// Send it with each write, and let the resource refuse tokens smaller than one
     /// it has seen: then a holder that was paused past its lease cannot write late.
     /// See [`fence`](crate::fence).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// use redlatch::fence::Register;
+    ///
+    /// let balance = Register::new(100);
+    /// let late = locks.lock("account:7").await?.fencing_token().expect("fencing is on");
+    ///
+    /// let guard = locks.lock("account:7").await?;
+    /// let token = guard.fencing_token().expect("fencing is on");
+    /// balance.write(token, |cents| *cents -= 30)?;
+    ///
+    /// assert!(token > late);
+    /// assert!(balance.write(late, |cents| *cents = 0).is_err(), "refused");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.cell.fence
@@ -548,12 +713,13 @@ impl Lease {
         self.cell.second_round
     }
 
-    /// Returns the locked resources.
+    /// Returns the locked resources, in the order in which they were requested.
     pub fn resources(&self) -> impl Iterator<Item = &Resource> {
         self.cell.resources.iter()
     }
 
-    /// Returns the label that operators see on the nodes.
+    /// Returns the owner's label, which operators see on the nodes: `host/pid`, unless
+    /// [`owner`](crate::LockRequest::owner) was set.
     #[must_use]
     pub fn owner(&self) -> String {
         owner_of(self.cell.token.as_bytes()).unwrap_or_default()
@@ -567,7 +733,7 @@ impl Lease {
     }
 
     /// Returns each node's last vote: on the take, or on the latest extension, even
-    /// if that failed.
+    /// if that failed. A node that was slower than the majority counts as not waited for.
     #[must_use]
     pub fn votes(&self) -> Votes {
         self.cell.shared.votes(&self.cell.ballot())
@@ -575,16 +741,16 @@ impl Lease {
 
     fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let resources: Vec<_> = self.resources().map(ToString::to_string).collect();
-        let mut told = f.debug_struct(name);
-        told.field("resources", &resources);
+        let mut shown = f.debug_struct(name);
+        shown.field("resources", &resources);
         if let Some(token) = self.fencing_token() {
-            told.field("fencing_token", &token.get());
+            shown.field("fencing_token", &token.get());
         }
-        told.field("is_held", &self.is_held()).field("remaining", &self.remaining());
-        told.finish_non_exhaustive()
+        shown.field("is_held", &self.is_held()).field("remaining", &self.remaining());
+        shown.finish_non_exhaustive()
     }
 
-    /// Why the lease is over. Called only when it is, or is about to be.
+    /// Why the lease has ended. Called only when it has, or is about to.
     pub(crate) fn why_lost(&self) -> Lost {
         Lost::by(&self.cell.shared, self.cell.why().unwrap_or(LeaseEnd::Stopped))
     }

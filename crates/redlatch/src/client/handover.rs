@@ -4,7 +4,6 @@ use super::{
     error::{InvalidRequest, ReleasePartsError, ResumeError},
     guard::{Guard, LeaseParts, Lost, Released, released},
     locks::Locks,
-    request::Limits,
 };
 use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
 use redlatch_core::{
@@ -56,8 +55,7 @@ impl Locks {
         match cell.why() {
             None if cell.is_held() => {
                 unless_kept.op = None;
-                let limits = Limits { max_ttl: self.defaults.wanted.max_ttl };
-                Ok(Guard::new(cell, self.handle.clone(), limits, Duration::ZERO))
+                Ok(Guard::new(cell, self.handle.clone(), Duration::ZERO))
             }
             Some(end @ LeaseEnd::Lost(_)) => Err(over(end)),
             _ => Err(ResumeError::Stopped),
@@ -74,8 +72,7 @@ impl Locks {
         Ok(Adopted {
             resources,
             token: Token::from_bytes(&parts.lock_token),
-            // A wall clock that is behind must not make the lease longer than its TTL allows.
-            usable_until: now.after(left.min(terms.usable())),
+            usable_until: lease::handed_over_until(now, left, &terms),
             hold_until: lease::hold_until(now, &terms),
             keeps: true,
             fence: parts.fencing_token,

@@ -8,6 +8,21 @@ use std::fmt;
 /// [`Locks::health`](crate::Locks::health).
 ///
 /// Its `Display` says how many nodes vote, and why the others do not.
+///
+/// # Example
+///
+/// A readiness check:
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// let health = locks.health().await?;
+/// if !health.has_majority() {
+///     return Err(health.to_string().into()); // not ready
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
@@ -31,7 +46,7 @@ impl Health {
     }
 }
 
-/// The standing of a node that may vote, but would refuse to now: whoever asked it for a
+/// Replaces the standing of a node that may vote but would refuse to now: a request for a
 /// lock would get an error.
 pub(super) fn unless_refusing(standing: Standing, facts: &Reply) -> Standing {
     match (&standing, facts) {

@@ -1,4 +1,4 @@
-//! Judges what all nodes say about one lock: the same for its status and for a list.
+//! Decides what all nodes' answers about one lock add up to, for its status and for lists.
 
 use super::{
     grant_id::GrantId,
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// One node's answer about a lock.
 pub(crate) struct Told<'a> {
     pub(crate) key: &'a KeyState,
-    /// What a node that may not vote has forgotten, it cannot deny.
+    /// A node that may not vote may have forgotten the lock, so its missing key proves nothing.
     pub(crate) may_vote: bool,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Judgement {
 /// the same value, or other data keeps everybody from it; reserved if a majority has no value
 /// or has reserved it for somebody.
 ///
-/// `nodes` is how many nodes there are; those that told nothing count as silent.
+/// `nodes` is how many nodes there are; those that said nothing count as silent.
 pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
     let majority = nodes / 2 + 1;
     let has_none = |told: &&Told<'_>| told.may_vote && *told.key == KeyState::Free;
@@ -84,7 +84,7 @@ fn held(keys: &[&KeyState], majority: usize) -> Option<Judgement> {
     None
 }
 
-/// Whether a key is no lock: it never expires, and names no owner.
+/// Whether a key is not a lock: it never expires, and names no owner.
 fn is_data(key: &KeyState) -> bool {
     match key {
         KeyState::Held { value, remaining: None, .. } => {

@@ -56,9 +56,9 @@ impl Locks {
     /// Use 1, 3 or 5 nodes. A lock takes a majority of all of them, so an even number works
     /// but gains nothing: of 2, both must be up, and 4 survive the loss of one, like 3.
     ///
-    /// A minority of nodes that cannot be reached, or cannot vote as they are (a
-    /// wrong password, a replica, an expired certificate), is not an error. A
-    /// warning names them, and so do the votes of every lock.
+    /// A minority of nodes that cannot be reached, or cannot vote (a wrong password, a
+    /// replica, an expired certificate), is not an error. A warning names them, and so
+    /// do the votes of every lock.
     ///
     /// # Errors
     ///
@@ -96,9 +96,9 @@ impl Locks {
     /// Requests a lock, and waits for it if another owner holds it. Nothing happens
     /// until the request is awaited.
     ///
-    /// A name has 1 to 1024 bytes, whatever they are, and must not start with `redlatch:`.
-    /// The lock is a key of that name on the servers: where they also hold other data, give
-    /// locks a prefix that no other key has.
+    /// A name is 1 to 1024 bytes of any value, and must not start with `redlatch:`. The lock
+    /// is a key with that name on the servers: if they also hold other data, give locks a
+    /// prefix that no other key has.
     ///
     /// Locks are not re-entrant: a second request for a lock that this process holds
     /// waits like any other, and the error then says that another task of this process
@@ -138,7 +138,8 @@ impl Locks {
     /// majority of the nodes has other data, a key without a TTL, under the lock's name: no
     /// owner will ever release that. Give the lock another name. (With
     /// [`fencing(false)`](crate::Builder::fencing) and without the restart guard, nodes do not
-    /// say what has the name: the request returns `None`, but [`status`](Self::status) tells.)
+    /// say what kind of key it is: the request returns `None`, but [`status`](Self::status)
+    /// says so.)
     ///
     /// # Cancel safety
     ///
@@ -162,7 +163,9 @@ impl Locks {
     /// Requests several resources together, under one lease: all of them or none.
     /// At most 64, each named once.
     ///
-    /// Two requests that overlap cannot deadlock, whatever their order.
+    /// Two requests that overlap cannot deadlock, whatever the order of their names. Such a
+    /// request does not wait in line: it retries after random pauses (see
+    /// [`fair`](LockRequest::fair)).
     ///
     /// # Errors
     ///
@@ -199,6 +202,20 @@ impl Locks {
     /// # Cancel safety
     ///
     /// Cancel-safe: dropping the future undoes the attempt on every node.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// let one = locks.lock("account:1").await?;
+    /// let both = locks.try_lock_all(["account:1", "account:2"]).await?;
+    /// assert!(both.is_none(), "one of them is held");
+    /// assert!(locks.try_lock("account:2").await?.is_some(), "nothing was left locked");
+    /// # drop(one);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_lock_all<N: AsRef<[u8]>>(
         &self,
         resources: impl IntoIterator<Item = N>,
@@ -220,6 +237,23 @@ impl Locks {
     /// # Cancel safety
     ///
     /// Cancel-safe: nothing changes on the nodes.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let locks = redlatch::Locks::memory(3);
+    /// let guard = locks.lock("deploy").owner("ci-7").await?;
+    ///
+    /// let status = locks.status("deploy").await?;
+    ///
+    /// println!("{}; {} waiting", status.state, status.waiters);
+    /// for node in &status.nodes {
+    ///     println!("  {}: {}", node.node, node.key);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn status(&self, resource: impl AsRef<[u8]>) -> Result<Status, StatusError> {
         let resource = Resource::new(resource).map_err(InvalidRequest::from)?;
         let shared = &self.handle.shared;
@@ -294,23 +328,25 @@ impl Locks {
     }
 
     /// Waits until nothing is left to undo: every lost, cancelled or released lock
-    /// is off every node that answers.
+    /// is gone from every node that answers.
     ///
-    /// A node that does not answer is waited for until what it may have has expired, about
-    /// a TTL; a test that freezes nodes resumes them first.
+    /// If a node does not answer, this waits until the keys that it may have must have
+    /// expired, about a TTL. A test that freezes nodes should resume them first: what was
+    /// sent to a node and is delivered after its connection has broken is not undone. A
+    /// lock that such a command takes stays for its TTL, and a place in line for 30 s.
     ///
     /// # Cancel safety
     ///
-    /// Cancel-safe: the undo goes on in the background.
+    /// Cancel-safe: the undo continues in the background.
     pub async fn settled(&self) {
         self.handle.settled().await;
     }
 
-    /// Makes the nodes forget how to wake this process. Call it before a process exits
-    /// without dropping its runtime: on a `file:` node it removes the socket that would be
-    /// left otherwise, until a later client finds it.
+    /// Stops listening for wakes on all nodes. Call it before a process exits without
+    /// dropping its runtime: on a `file:` node it removes the socket, which would otherwise
+    /// be left until a later client finds it.
     ///
-    /// Locks that are held stay held; whoever still waits looks again by itself.
+    /// Locks that are held stay held; requests that still wait check again by themselves.
     pub fn hang_up(&self) {
         self.handle.shared.nodes.iter().for_each(|node| node.hang_up());
     }

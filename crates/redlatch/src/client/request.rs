@@ -18,18 +18,22 @@ use redlatch_core::{
 use std::{
     future::{Future, IntoFuture},
     pin::{Pin, pin},
+    sync::Mutex,
     task::{Context, Poll, ready},
     time::Duration,
 };
 use tracing::{Instrument, field::Empty, instrument::Instrumented};
 
 /// The defaults of all requests of one [`Locks`](crate::Locks).
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Defaults {
     pub(crate) wanted: Wanted,
     /// `wanted`, checked; shared by all requests that change nothing of it. None if
     /// it is wrong: each request then reports the error itself.
     pub(crate) terms: Option<Terms>,
+    /// Those of the last request that changed them: the next one often wants the same,
+    /// and then shares them.
+    pub(crate) changed_terms: Mutex<Option<Terms>>,
     pub(crate) wait: Duration,
     pub(crate) owner: Owner,
     pub(crate) signature: Signature,
@@ -40,34 +44,42 @@ pub(crate) struct Defaults {
     pub(crate) local_batch: u32,
 }
 
-/// The bounds on a lease after it was granted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) max_ttl: Duration,
-}
-
 /// A request for a lock: `.await` it, or [`run`](LockRequest::run) work under it.
 /// Made by [`Locks::lock`](crate::Locks::lock) and
 /// [`Locks::lock_all`](crate::Locks::lock_all).
 ///
-/// Awaited, it returns a [`Guard`], or an error: [`LockError::Held`] if another
-/// owner still holds the lock when the [wait](LockRequest::wait) ends. Settings are
-/// checked then, not before.
+/// The request does nothing until it is awaited; settings are checked then, not before.
+/// It asks all nodes at once and is granted as soon as a majority has granted it. If
+/// another owner holds the lock, it [waits](LockRequest::wait) in line.
 ///
-/// What takes a `Future`, such as `tokio::spawn`, `tokio::time::timeout` or `join_all`,
-/// takes a request by [`into_future`](IntoFuture::into_future):
+/// # Settings
 ///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// # let locks = redlatch::Locks::memory(3);
-/// use std::future::IntoFuture as _;
+/// Each defaults to that of the [`Builder`](crate::Builder), if that has it.
 ///
-/// let waiting = tokio::spawn(locks.lock("report").into_future());
-/// let guard = waiting.await??;
-/// assert!(guard.is_held());
-/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// | setting | default | sets |
+/// |---|---|---|
+/// | [`wait`](Self::wait), [`wait_until`](Self::wait_until), [`wait_forever`](Self::wait_forever) | 10 s | how long to wait for the lock |
+/// | [`fair`](Self::fair) | `true` | whether to wait in line |
+/// | [`ttl`](Self::ttl) | 10 s | how long the lock outlives a crashed holder |
+/// | [`max_hold`](Self::max_hold) | 1 h | how long renewal may hold the lock |
+/// | [`renew_every`](Self::renew_every), [`no_renewal`](Self::no_renewal) | a third of the TTL | how often the lease is extended |
+/// | [`notice`](Self::notice) | a tenth of the lease, at most 500 ms | how early loss is signalled |
+/// | [`min_validity`](Self::min_validity) | half of the lease | how much of the lease a grant must have left |
+/// | [`node_timeout`](Self::node_timeout) | TTL / 20, 5 to 500 ms | how long one node may take to vote |
+/// | [`owner`](Self::owner) | `host/pid` | the label that operators see |
+///
+/// # Errors
+///
+/// [`LockError::Held`] if another owner still holds the lock when the wait ends,
+/// [`LockError::NoMajority`] if too many nodes have failed by then,
+/// [`LockError::Quarantined`] if too many are new or restarted, and
+/// [`LockError::Invalid`] if the settings contradict each other. See [`LockError`] for the
+/// rest. Whatever a failed request has set on the nodes is removed in the background.
+///
+/// # Cancel safety
+///
+/// Cancel-safe: dropping the future gives up the place in line and undoes the attempt on
+/// every node, in the background. A lock that was just granted is released.
 ///
 /// # Example
 ///
@@ -86,6 +98,35 @@ pub(crate) struct Limits {
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Functions that take a `Future`, such as `tokio::spawn`, `tokio::time::timeout` or
+/// `join_all`, take a request by [`into_future`](IntoFuture::into_future):
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// use std::future::IntoFuture as _;
+///
+/// let waiting = tokio::spawn(locks.lock("report").into_future());
+/// let guard = waiting.await??;
+/// assert!(guard.is_held());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// To stop waiting when something else happens, put it into `select!`:
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// # let shutdown = std::future::pending::<()>();
+/// tokio::select! {
+///     guard = locks.lock("report").wait_forever() => println!("locked: {:?}", guard?),
+///     () = shutdown => println!("gave up the place in line"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest(pub(super) Settings);
@@ -95,10 +136,35 @@ pub struct LockRequest(pub(super) Settings);
 /// [`Locks::try_lock`](crate::Locks::try_lock) and
 /// [`Locks::try_lock_all`](crate::Locks::try_lock_all).
 ///
-/// Awaited, it returns a [`Guard`], or `None` if another owner holds the lock. It fails
-/// with [`LockError::Held`] only if other data has the lock's name, so that the lock can
-/// never be free. Bind the guard to a variable: in `try_lock(…).await?;` it is dropped,
-/// and the lock released, at once.
+/// Awaited, it returns a [`Guard`], or `None` if another owner holds the lock. It has the
+/// settings of a [`LockRequest`], except those for waiting.
+///
+/// Bind the guard to a variable: in `try_lock(…).await?;` it is dropped, and the lock
+/// released, at once.
+///
+/// # Errors
+///
+/// Any [`LockError`]. [`LockError::Held`] is returned only if other data has the lock's
+/// name, so that the lock can never be free.
+///
+/// # Cancel safety
+///
+/// Cancel-safe: dropping the future undoes the attempt on every node, in the background.
+///
+/// # Example
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let locks = redlatch::Locks::memory(3);
+/// let Some(guard) = locks.try_lock("nightly-report").await? else {
+///     println!("another instance is on it");
+///     return Ok(());
+/// };
+/// // … write the report …
+/// guard.release().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest(pub(super) Settings);
@@ -112,12 +178,9 @@ type Answer = <Acquire as Future>::Output;
 
 /// A request that was handed to the engine.
 pub(crate) struct Asked {
-    /// Before `handle`, so that it is dropped first: dropping the last handle waits
-    /// for the engine to end, which it does only when nobody can ask it any more.
     answer: Instrumented<Acquire>,
     handle: Handle,
     started: Moment,
-    limits: Limits,
     waiting: Waiting,
 }
 
@@ -149,12 +212,10 @@ impl Settings {
         let span =
             tracing::debug_span!("acquire", %resources, outcome = Empty, fencing_token = Empty);
         let answer = self.handle.acquire(order).instrument(span);
-        let limits = Limits { max_ttl: self.wanted.max_ttl };
         Ok(Asked {
             waiting: Waiting::since(started, self.handle.shared.clock),
             handle: self.handle,
             started,
-            limits,
             answer,
         })
     }
@@ -194,10 +255,10 @@ impl Future for Acquisition {
 impl Asked {
     /// Reports the answer to the caller, to its span and to the metrics.
     fn answered(self, answer: Answer) -> Result<Guard, LockError> {
-        let Asked { answer: asked, handle, started, limits, waiting } = self;
+        let Asked { answer: asked, handle, started, waiting } = self;
         let span = asked.span().clone();
         drop(asked);
-        let result = Self::result(handle, started, limits, answer);
+        let result = Self::result(handle, started, answer);
         let outcome = outcome_of(&result);
         span.record("outcome", outcome);
         if let Ok(guard) = &result {
@@ -207,12 +268,7 @@ impl Asked {
         result
     }
 
-    fn result(
-        handle: Handle,
-        started: Moment,
-        limits: Limits,
-        answer: Answer,
-    ) -> Result<Guard, LockError> {
+    fn result(handle: Handle, started: Moment, answer: Answer) -> Result<Guard, LockError> {
         let cell = match answer {
             Ok(Ok(cell)) => cell,
             Ok(Err(refused)) => return Err(lock_error(&handle.shared, &refused)),
@@ -220,7 +276,7 @@ impl Asked {
         };
         let now = cell.shared.clock.now();
         let (elapsed, remaining) = (now.since(started), cell.remaining(now));
-        let guard = Guard::new(cell, handle, limits, elapsed);
+        let guard = Guard::new(cell, handle, elapsed);
         if lease::is_of_use(remaining, Duration::ZERO) {
             return Ok(guard);
         }
@@ -233,15 +289,17 @@ impl LockRequest {
     /// Runs `work` under the lock, then releases the lock. Drops `work` as soon as
     /// the lease can no longer be proved.
     ///
-    /// Tasks that `work` spawned are not stopped: let them watch the lease that it
-    /// is given.
+    /// `work` is stopped at an `.await`, so it must not block for long. Tasks that it
+    /// spawned are not stopped: let them watch the lease that it is given. To clean up
+    /// before the lease ends instead of being dropped, take a [`Guard`] and wait for
+    /// [`Lease::lost`].
     ///
     /// # Errors
     ///
     /// [`RunError::Lock`] if the lock was not granted: `work` never started.
     /// [`RunError::Lost`] if the lock was lost: `work` was dropped half done.
-    /// [`RunError::Late`], with the value, if `work` finished at the very moment
-    /// the lease ended. A release that fails is not an error.
+    /// [`RunError::Late`], with the value, if `work` finished just as the lease
+    /// ended. A release that fails is not an error: the lock expires by itself.
     ///
     /// # Cancel safety
     ///
@@ -262,8 +320,7 @@ impl LockRequest {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Work that can fail returns a result of its own, inside that of `run`; `??` takes
-    /// out both:
+    /// Work that can fail returns its own result inside that of `run`; `??` unwraps both:
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -288,8 +345,8 @@ impl TryLockRequest {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`], except that the lock being held is `None`. If other data has
-    /// the lock's name, `work` could never run: that is [`LockError::Held`].
+    /// As [`LockRequest::run`], except that `None` means that the lock is held. If other data
+    /// has the lock's name, `work` could never run: that is [`LockError::Held`].
     ///
     /// # Cancel safety
     ///
@@ -373,8 +430,8 @@ impl IntoFuture for TryLockRequest {
     }
 }
 
-/// Turns `Held` into `None`, unless it is data that has the name: nobody ever releases
-/// that, and whoever only tries would never learn why the lock is never free.
+/// Turns `Held` into `None`, unless other data has the name: nobody ever releases that,
+/// and a caller that only tries would never learn why the lock is never free.
 pub(super) fn unless_held<G>(result: Result<G, LockError>) -> Result<Option<G>, LockError> {
     match result {
         Ok(guard) => Ok(Some(guard)),

@@ -6,7 +6,11 @@ use redlatch_core::{
     Owner, Resources, Terms,
     config::{DEFAULT_MAX_HOLD, Wanted, WantedRenewal},
 };
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 /// The settings so far. They are checked when the request is handed over.
 pub(crate) struct Settings {
@@ -77,8 +81,17 @@ impl Settings {
         }
         match &self.defaults.terms {
             Some(terms) if self.wanted == self.defaults.wanted => Ok(terms.clone()),
-            _ => Ok(Terms::check(&self.wanted)?),
+            _ => Ok(self.defaults.share(Terms::check(&self.wanted)?)),
         }
+    }
+}
+
+impl Defaults {
+    /// Returns the same terms, shared with the request before if that had them, too.
+    fn share(&self, terms: Terms) -> Terms {
+        let mut last = self.changed_terms.lock().unwrap_or_else(PoisonError::into_inner);
+        last.take_if(|last| *last != terms);
+        last.get_or_insert(terms).clone()
     }
 }
 
@@ -99,7 +112,9 @@ macro_rules! setters {
             /// Sets how long the lock outlives a holder that crashed. Default 10 s.
             ///
             /// A shorter TTL frees a crashed holder's lock sooner; a longer one
-            /// survives longer outages. At most
+            /// survives longer outages of the nodes and of this process. It does not
+            /// limit how long the lock can be held, because the lease is renewed: that
+            /// is [`max_hold`](Self::max_hold). At most
             /// [`Builder::max_ttl`](crate::Builder::max_ttl).
             pub fn ttl(mut self, ttl: Duration) -> Self {
                 self.0.wanted.ttl = ttl;
@@ -109,7 +124,11 @@ macro_rules! setters {
             /// Sets how often the lease is extended. Default: every third of the
             /// TTL.
             ///
-            /// Contradicts [`no_renewal`](Self::no_renewal).
+            /// A shorter interval leaves more time to retry a failed extension, and
+            /// costs the nodes more. It must leave room for one
+            /// [node timeout](Self::node_timeout) before the loss is signalled.
+            ///
+            /// Cannot be combined with [`no_renewal`](Self::no_renewal).
             pub fn renew_every(mut self, every: Duration) -> Self {
                 self.0.renew_every(every);
                 self
@@ -117,6 +136,9 @@ macro_rules! setters {
 
             /// Turns renewal off: the lease ends after one TTL unless you
             /// [extend](crate::Lease::extend) it.
+            ///
+            /// For work that should lose the lock if it hangs, and for leases that are
+            /// [handed to another process](crate::Guard::into_parts).
             ///
             /// A request that also sets [`max_hold`](Self::max_hold) or
             /// [`renew_every`](Self::renew_every), before or after, fails with
@@ -131,7 +153,7 @@ macro_rules! setters {
             /// When it is reached, the lease ends with
             /// [`Lost::MaxHold`](crate::Lost::MaxHold).
             ///
-            /// Contradicts [`no_renewal`](Self::no_renewal).
+            /// Cannot be combined with [`no_renewal`](Self::no_renewal).
             pub fn max_hold(mut self, max_hold: Duration) -> Self {
                 self.0.max_hold(max_hold);
                 self
@@ -139,7 +161,10 @@ macro_rules! setters {
 
             /// Sets how long one node may take to answer. Default `ttl / 20`,
             /// between 5 and 500 ms (for a TTL of less than 23 ms, a quarter of what
-            /// clock drift leaves of it). Distant nodes need more.
+            /// clock drift leaves of it).
+            ///
+            /// The majority decides without waiting for slower nodes, so a dead node
+            /// costs this time only if no majority answers. Distant nodes need more.
             pub fn node_timeout(mut self, timeout: Duration) -> Self {
                 self.0.wanted.node_timeout = Some(timeout);
                 self
@@ -148,20 +173,30 @@ macro_rules! setters {
             /// Sets how much of the lease must be left when it is granted. Default:
             /// half of its time. A grant with less fails with
             /// [`LockError::TooSlow`](crate::LockError::TooSlow).
+            ///
+            /// Raise it if the work needs that much time without a renewal.
             pub fn min_validity(mut self, least: Duration) -> Self {
                 self.0.wanted.min_validity = Some(least);
                 self
             }
 
-            /// Sets how long before the end of the lease its loss is signalled.
-            /// Default: a tenth of its time, at most 500 ms. Work that takes longer
-            /// to stop needs more.
+            /// Sets how long before the end of the lease its loss is signalled
+            /// ([`Lease::lost`](crate::Lease::lost)). Default: a tenth of its time, at
+            /// most 500 ms.
+            ///
+            /// Work that takes longer to stop needs more. A longer notice leaves less
+            /// time to renew the lease.
             pub fn notice(mut self, notice: Duration) -> Self {
                 self.0.wanted.notice = Some(notice);
                 self
             }
 
-            /// Sets the label that operators see on the nodes. Default `host/pid`.
+            /// Sets the label that operators see on the nodes, in
+            /// [`Status`](crate::Status) and in the errors of those who wait. Default
+            /// `host/pid`.
+            ///
+            /// A label has 1 to 255 printable bytes without white space. It identifies
+            /// nobody: whether a lock is ours is decided by its secret lock token.
             pub fn owner(mut self, label: impl AsRef<str>) -> Self {
                 self.0.owner(label.as_ref());
                 self
@@ -178,10 +213,13 @@ macro_rules! wait_setter {
             /// by then the lock of a crashed holder has expired. Zero makes one
             /// attempt.
             ///
-            /// An attempt that is under way when the wait ends is finished. If nodes do
+            /// An attempt that is under way when the wait ends is completed. If nodes do
             /// not answer, the error comes up to one
             /// [node timeout](Self::node_timeout) later, or two if a majority has
             /// granted the lock and still has to agree on its fencing token.
+            ///
+            /// If too many nodes are [quarantined](crate::LockError::Quarantined) for
+            /// longer than the wait, the request fails at once.
             ///
             /// When a process requests very many locks at once, a request first
             /// waits for its turn, for this time but at least for one node timeout.
@@ -193,24 +231,25 @@ macro_rules! wait_setter {
             }
 
             /// Waits until this moment: no attempt begins later. One that is under way
-            /// then is finished, as for [`wait`](Self::wait). A moment in the past makes
-            /// one attempt.
+            /// then is completed, as for [`wait`](Self::wait). With a moment in the past,
+            /// the request makes one attempt.
             pub fn wait_until(self, deadline: std::time::Instant) -> Self {
                 self.wait(deadline.saturating_duration_since(std::time::Instant::now()))
             }
 
-            /// Waits for as long as it takes.
+            /// Waits for as long as it takes, even while no majority of the nodes answers.
+            /// The request still fails if its settings are wrong or the engine is gone.
             pub fn wait_forever(self) -> Self {
                 self.wait(Duration::MAX)
             }
 
-            /// Sets whether to wait in line, first come first served, and be woken when
+            /// Sets whether to wait in line, first come, first served, and be woken when
             /// it is our turn. Default `true`.
             ///
-            /// Otherwise the request tries again after random pauses: it costs the
-            /// nodes more, and may come before or after those in line. A request for
-            /// several resources always does, so it may wait for long where others
-            /// contend for one of them.
+            /// With `false`, the request retries after random pauses: it costs the nodes
+            /// more, and may be served before or after those in line. A request for
+            /// several resources always works this way, so it may wait a long time if
+            /// others contend for one of them.
             pub fn fair(mut self, fair: bool) -> Self {
                 self.0.fair = fair;
                 self

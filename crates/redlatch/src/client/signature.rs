@@ -1,8 +1,8 @@
-//! How this process signs its locks: its label, and what else operators see of it.
+//! How this process signs its locks: its label, and the details that operators see.
 
 use redlatch_core::{Owner, OwnerError, OwnerParts};
 
-/// What this process says of itself, apart from a label.
+/// The details that this process gives about itself, apart from a label.
 #[derive(Debug, Clone)]
 pub(crate) struct Signature(OwnerParts);
 

@@ -44,9 +44,9 @@ pub struct Status {
     pub line: Vec<WaiterStatus>,
     /// How many clients wait in line.
     pub waiters: usize,
-    /// The holder's grant or, if nobody holds the lock, every grant that some node still
-    /// has a key of: what a [forced release](crate::observer::Observer::force_release) may
-    /// take away.
+    /// The holder's grant or, if nobody holds the lock, every grant of which some node still
+    /// has a key. A [forced release](crate::observer::Observer::force_release) may take
+    /// these away.
     pub grants: Vec<GrantId>,
     /// Each node's answer, in the order the nodes were given.
     pub nodes: Vec<NodeStatus>,
@@ -71,9 +71,9 @@ pub struct WaiterStatus {
 pub enum LockState {
     /// A majority of all nodes may vote and has no key: the lock can be taken.
     Free,
-    /// A majority of all nodes has the same key: somebody holds the lock. With neither an
-    /// owner nor a time left, it is no lock: other data has this name, and nobody can take
-    /// the lock.
+    /// A majority of all nodes has the same key: somebody holds the lock. If it has neither
+    /// an owner nor a time left, the key is not a lock: other data has this name, and nobody
+    /// can take the lock.
     Held {
         /// The owner's label; `None` for a lock of another library.
         owner: Option<String>,
@@ -304,7 +304,7 @@ fn write_held(
     let owner = owner.map_or("another client", String::as_str);
     match remaining {
         Some(remaining) => write!(f, "held by {owner} for another {remaining:.1?}"),
-        None => write!(f, "held by {owner} for ever"),
+        None => write!(f, "held by {owner} forever"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every node's vote, with the node's name: what an error tells an operator.
+//! Every node's vote, with the node's name, for errors that operators read.
 
 use super::advice::{Vouching, node_options};
 use crate::node::{Node, OtherName, explained, label};
@@ -26,7 +26,7 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 pub struct Votes {
     nodes: Box<[NodeVote]>,
     tally: Tally,
-    /// Whether the nodes were asked for no lock, but to tell who they are.
+    /// Whether the nodes were only asked for their identity, not for a lock.
     are_answers: bool,
     /// Whether a client in this process holds the lock that was refused.
     held_here: bool,
@@ -97,7 +97,7 @@ impl Votes {
         Votes { nodes: votes.collect(), tally, are_answers: false, held_here: false, ours }
     }
 
-    /// The same votes, of nodes that were asked for no lock.
+    /// The same votes, of nodes that were not asked for a lock.
     pub(crate) fn without_request(self) -> Self {
         Votes { are_answers: true, ..self }
     }
@@ -154,8 +154,7 @@ impl Votes {
         }
     }
 
-    /// A vote in words. What the settings of other clients are is said of the first node
-    /// only.
+    /// A vote in words. The settings of other clients are described for the first node only.
     fn brief_words(&self, at: usize) -> String {
         let words = self.words(&self.nodes[at]);
         let disagrees = |node: &&NodeVote| match &node.vote {

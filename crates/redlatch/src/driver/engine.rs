@@ -7,23 +7,31 @@
 //! answers come back in one read. The engine decides nothing: the core's
 //! [`Machine`] does.
 
+mod bells;
 mod cell;
 mod entropy;
 mod handle;
+mod last_votes;
 #[cfg_attr(not(feature = "metrics"), path = "engine/no_meter.rs")]
 pub(crate) mod meter;
 mod node_log;
 mod trace;
 
-use super::keeper;
+use super::{
+    ids::{IdMap, IdSet},
+    keeper,
+};
 use crate::node::Link;
+use bells::Bells;
 use redlatch_core::{
     ExtendError, Input, Machine, Moment, Now, OpId, Output, Reply, Resources, Standing, Tag,
     machine::{Grant, Kept},
 };
 use std::{
+    borrow::Borrow,
     collections::BTreeMap,
     future::Future,
+    hash::{Hash, Hasher},
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
@@ -51,17 +59,21 @@ pub(crate) struct Engine {
     shared: Arc<Shared>,
     machine: Machine<SystemEntropy>,
     links: Vec<Box<dyn Link>>,
+    bells: Bells,
     asks: mpsc::UnboundedReceiver<Ask>,
     replies: Vec<(Tag, Reply)>,
-    /// The callers waiting, per operation. Boxed: a map moves its entries.
-    callers: BTreeMap<OpId, Box<Callers>>,
-    leases: BTreeMap<OpId, Arc<LeaseCell>>,
+    /// The callers waiting, per operation.
+    callers: IdMap<OpId, Callers>,
+    leases: IdSet<ByOp>,
     /// Callers waiting to learn which nodes may vote. Kept apart from the
     /// others, of which there may be very many.
     looking: BTreeMap<OpId, oneshot::Sender<Box<[Standing]>>>,
     settling: Vec<oneshot::Sender<()>>,
     timer: Pin<Box<Sleep>>,
+    /// When it fires; never, if it is not set.
     timer_at: Moment,
+    /// The time as it was last read.
+    seen: Moment,
     closed: bool,
     /// Several callers asked in the last turn.
     crowded: bool,
@@ -69,11 +81,35 @@ pub(crate) struct Engine {
     on_the_way: meter::OnTheWay,
 }
 
+/// A lease, found by its operation.
+struct ByOp(Arc<LeaseCell>);
+
+impl Borrow<OpId> for ByOp {
+    fn borrow(&self) -> &OpId {
+        &self.0.op
+    }
+}
+
+impl PartialEq for ByOp {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.op == other.0.op
+    }
+}
+
+impl Eq for ByOp {}
+
+impl Hash for ByOp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.op.hash(state);
+    }
+}
+
 /// The callers waiting on one operation.
 #[derive(Default)]
 struct Callers {
     acquire: Option<Acquirer>,
-    extend: Extenders,
+    /// Boxed: there usually are none.
+    extend: Option<Box<Extenders>>,
     release: Option<oneshot::Sender<redlatch_core::release::Decision>>,
     survey: Option<oneshot::Sender<Box<[Reply]>>>,
 }
@@ -121,14 +157,16 @@ impl Engine {
                 None => machine,
             },
             links: shared.links(),
+            bells: Bells::new(shared.nodes.len()),
             asks,
             replies: Vec::new(),
-            callers: BTreeMap::new(),
-            leases: BTreeMap::new(),
+            callers: IdMap::default(),
+            leases: IdSet::default(),
             looking: BTreeMap::new(),
             settling: Vec::new(),
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
-            timer_at: Moment::START,
+            timer_at: Moment::NEVER,
+            seen: Moment::START,
             closed: false,
             crowded: false,
             yielded: false,
@@ -138,9 +176,10 @@ impl Engine {
         (engine, Handle::new(shared, asking))
     }
 
-    fn now(&self) -> Now {
+    fn now(&mut self) -> Now {
         let clock = self.shared.clock;
-        Now { lease: clock.now(), steady: clock.steady() }
+        self.seen = clock.now();
+        Now { lease: self.seen, steady: clock.steady() }
     }
 
     /// Accepts requests from callers. Reads the time, once, before anything is sent.
@@ -186,15 +225,16 @@ impl Engine {
             }
             Ask::Adopt { op, adopted, cell } => {
                 match cell {
-                    Some(cell) => self.look_after(op, cell),
+                    Some(cell) => self.look_after(cell),
                     None => self.remember(op, Callers::default()),
                 }
                 Input::Adopt(op, adopted)
             }
             Ask::Extend { op, ttl, answer } => {
                 let Some(callers) = self.callers_of(op) else { return };
-                callers.extend.next.push((ttl, answer));
-                let Some(ttl) = callers.extend.start() else { return };
+                let extend = callers.extend.get_or_insert_default();
+                extend.next.push((ttl, answer));
+                let Some(ttl) = extend.start() else { return };
                 Input::Extend(op, ttl)
             }
             Ask::Release { op, answer } => {
@@ -231,11 +271,12 @@ impl Engine {
         self.carry_out();
     }
 
-    /// Moves bytes. Returns whether replies came.
-    fn take_replies(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Moves bytes where there are some to move. Returns whether replies came.
+    fn take_replies(&mut self) -> bool {
         let mut moved = false;
         for node in 0..self.links.len() {
-            self.links[node].poll(cx, &mut self.replies);
+            let Some(mut cx) = self.bells.answer(node) else { continue };
+            self.links[node].poll(&mut cx, &mut self.replies);
             if self.replies.is_empty() {
                 continue;
             }
@@ -252,6 +293,9 @@ impl Engine {
             }
             self.replies = replies;
         }
+        if self.callers.is_empty() {
+            self.callers.shrink_to(ASKS_AT_ONCE); // gives back the memory of a crowd
+        }
         moved
     }
 
@@ -262,6 +306,7 @@ impl Engine {
                 Output::Send { node, tag, command } => {
                     self.on_the_way.sent(self.shared.clock, node, tag);
                     self.links[node].send(tag, command);
+                    self.bells.ring(node);
                 }
                 Output::Acquired(op, Ok(grant)) => self.granted(op, grant),
                 Output::Acquired(op, Err(error)) => {
@@ -275,20 +320,21 @@ impl Engine {
                 }
                 Output::Retrying(op, error, pause) => {
                     if let Some(Callers { acquire: Some(Acquirer { resources, .. }), .. }) =
-                        self.callers.get(&op).map(Box::as_ref)
+                        self.callers.get(&op)
                     {
                         self.shared.trace_retrying(resources, &error, pause);
                     }
                 }
                 Output::Extended(op, answered) => {
                     let Some(callers) = self.callers.get_mut(&op) else { continue };
-                    for answer in callers.extend.now.drain(..) {
+                    let extend = callers.extend.get_or_insert_default();
+                    for answer in extend.now.drain(..) {
                         let _ = answer.send(answered.clone());
                     }
-                    if let Some(ttl) = callers.extend.start() {
+                    if let Some(ttl) = extend.start() {
                         let now = self.now();
                         self.machine.handle(now, Input::Extend(op, ttl));
-                    } else if callers.release.is_none() && self.leases.contains_key(&op) {
+                    } else if callers.release.is_none() && self.leases.contains(&op) {
                         self.callers.remove(&op); // nobody waits any more
                     }
                 }
@@ -314,13 +360,13 @@ impl Engine {
                     }
                 }
                 Output::Kept(op, kept) => {
-                    if let Some(cell) = self.leases.get(&op) {
+                    if let Some(ByOp(cell)) = self.leases.get(&op) {
                         self.shared.trace_kept(cell, &kept.ballot);
                         cell.keep(kept);
                     }
                 }
                 Output::NotKept(op, ballot) => {
-                    if let Some(cell) = self.leases.get(&op) {
+                    if let Some(ByOp(cell)) = self.leases.get(&op) {
                         self.shared.trace_not_kept(cell, &ballot);
                         cell.not_kept(ballot);
                     }
@@ -353,25 +399,25 @@ impl Engine {
     }
 
     fn remember(&mut self, op: OpId, callers: Callers) {
-        self.callers.insert(op, Box::new(callers));
+        self.callers.insert(op, callers);
     }
 
     /// The callers waiting on a lease; `None` if the lease is gone, and with it
     /// their answer.
     fn callers_of(&mut self, op: OpId) -> Option<&mut Callers> {
-        if self.leases.contains_key(&op) {
+        if self.leases.contains(&op) {
             return Some(self.callers.entry(op).or_default());
         }
-        self.callers.get_mut(&op).map(AsMut::as_mut)
+        self.callers.get_mut(&op)
     }
 
-    fn forget(&mut self, op: OpId) -> (Option<Box<Callers>>, Option<Arc<LeaseCell>>) {
-        (self.callers.remove(&op), self.leases.remove(&op))
+    fn forget(&mut self, op: OpId) -> (Option<Callers>, Option<Arc<LeaseCell>>) {
+        (self.callers.remove(&op), self.leases.take(&op).map(|ByOp(cell)| cell))
     }
 
-    fn look_after(&mut self, op: OpId, cell: Arc<LeaseCell>) {
+    fn look_after(&mut self, cell: Arc<LeaseCell>) {
         keeper::watch(&cell);
-        self.leases.insert(op, cell);
+        self.leases.insert(ByOp(cell));
     }
 
     fn granted(&mut self, op: OpId, grant: Grant) {
@@ -379,7 +425,7 @@ impl Engine {
         let Some(Acquirer { answer, .. }) = acquirer else { return };
         self.shared.trace_granted(&grant.resources, &grant.ballot);
         let cell = Arc::new(LeaseCell::new(op, grant, self.shared.clone()));
-        self.look_after(op, cell.clone());
+        self.look_after(cell.clone());
         if answer.send(Ok(cell)).is_err() {
             // Nobody waits for it any more: release it.
             let now = self.now();
@@ -389,7 +435,7 @@ impl Engine {
 
     /// Ends the lease of an operation, if it has one that is not over yet.
     fn end_lease(&self, op: OpId, end: LeaseEnd) -> Option<&Arc<LeaseCell>> {
-        let cell = self.leases.get(&op)?;
+        let ByOp(cell) = self.leases.get(&op)?;
         let ended = cell.end(end);
         keeper::unwatch(cell);
         ended.then_some(cell)
@@ -402,25 +448,26 @@ impl Engine {
         if due == Moment::NEVER {
             return false;
         }
-        let now = self.shared.clock.now();
-        if due <= now {
-            return true;
-        }
-        // A timer set too early does no harm: the next turn sets it again.
-        if due < self.timer_at || self.timer_at <= now {
+        // A timer set too early does no harm: the next turn sets it again. Nor does one
+        // that runs by a slower clock, as long as nothing is read that shows it.
+        if due < self.timer_at || self.timer_at <= self.seen {
+            let now = self.now().lease;
             self.timer_at = due;
             self.timer.as_mut().reset(Instant::now() + due.since(now));
         }
-        self.timer.as_mut().poll(cx).is_ready() && {
-            self.timer_at = Moment::START;
-            true
+        let is_up = due <= self.seen || self.timer.as_mut().poll(cx).is_ready();
+        if is_up {
+            self.timer_at = Moment::NEVER;
         }
+        is_up
     }
 
     fn tick(&mut self) {
         let now = self.now();
         self.machine.handle(now, Input::Tick);
         self.carry_out();
+        // Links have no timers of their own for servers that stay silent.
+        self.bells.ring_all();
     }
 
     fn answer_settled(&mut self) {
@@ -438,6 +485,7 @@ impl Future for Engine {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let engine = self.get_mut();
         engine.shared.turns.fetch_add(1, Ordering::Relaxed);
+        engine.bells.wake(cx.waker());
         if engine.gives_way(cx) {
             return Poll::Pending;
         }
@@ -446,7 +494,7 @@ impl Future for Engine {
         for _ in 0..ROUNDS_OF_A_TURN {
             engine.take_news();
             let asked = engine.take_asks(cx);
-            let moved = engine.take_replies(cx);
+            let moved = engine.take_replies();
             let ticked = engine.timer_is_up(cx);
             if ticked {
                 engine.tick();
@@ -484,7 +532,7 @@ impl Drop for Engine {
             .left_behind()
             .map(|(resources, token)| (resources.clone(), token.clone()))
             .collect();
-        for cell in self.leases.values() {
+        for ByOp(cell) in &self.leases {
             cell.end(LeaseEnd::Stopped);
             keeper::unwatch(cell);
         }

@@ -26,7 +26,7 @@ use redlatch_core::{
     machine::Adopted,
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -46,7 +46,7 @@ const LAST_WILL: Duration = Duration::from_millis(500);
 /// An engine this far behind its own timer is blocked.
 const LATE: Duration = Duration::from_millis(10);
 /// Leases that come due one after the other are rescued in batches this far
-/// apart, because each look goes through all of them.
+/// apart, because each check goes through all of them.
 const PACE: Duration = Duration::from_millis(5);
 /// How long an engine may go without a turn before we release what was dropped.
 const UNHEARD: Duration = Duration::from_millis(250);
@@ -59,8 +59,8 @@ pub(crate) fn watch(cell: &Arc<LeaseCell>) {
     if cell.shared.clock != Clock::System {
         return; // virtual time has no thread; the engine's own timers do
     }
-    let Some(keeper) = keeper() else { return };
-    keeper.leases().insert(key(cell), cell.clone());
+    let Some(keeper) = keeper_of(&cell.shared) else { return };
+    keeper.leases().insert(cell.clone());
     let Deadlines { rescue_at, notice_at, .. } = cell.deadlines();
     if rescue_at.min(notice_at) < keeper.wakes_at() {
         let _ = keeper.jobs.send(Job::Look);
@@ -70,9 +70,9 @@ pub(crate) fn watch(cell: &Arc<LeaseCell>) {
 /// Stops watching a lease.
 pub(crate) fn unwatch(cell: &Arc<LeaseCell>) {
     if cell.shared.clock == Clock::System
-        && let Some(keeper) = keeper()
+        && let Some(keeper) = keeper_of(&cell.shared)
     {
-        keeper.leases().remove(&key(cell));
+        keeper.leases().remove(cell);
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn holds(shared: &Shared, resources: &Resources, error: &AcquireError
             && cell.resources.iter().any(|name| resources.iter().any(|other| other == name))
             && cell.shared.nodes.iter().map(|node| node.name()).eq(ours.iter().copied())
     };
-    keeper().is_some_and(|keeper| keeper.leases().values().any(is_it))
+    keeper().is_some_and(|keeper| keeper.leases().iter().any(is_it))
 }
 
 /// Releases what an engine that is being dropped still has on its nodes, and
@@ -114,7 +114,7 @@ struct Keeper {
     process: u32,
     /// The keeper of a process forked from this one.
     forked: OnceLock<Box<Keeper>>,
-    leases: Mutex<HashMap<usize, Arc<LeaseCell>>>,
+    leases: Mutex<HashSet<Arc<LeaseCell>>>,
     /// Leases that were dropped and whose engine has not learned of it: when we saw that,
     /// and how many turns the engine had had.
     dropped: Mutex<HashMap<usize, (Moment, u64)>>,
@@ -124,7 +124,7 @@ struct Keeper {
 }
 
 enum Job {
-    /// A lease needs a look earlier than planned.
+    /// A lease must be checked earlier than planned.
     Look,
     Will {
         shared: Arc<Shared>,
@@ -136,30 +136,39 @@ enum Job {
 /// The keeper, started with the first lease. `None` if no thread can be
 /// started: then only the engine's own timers work, until the next lease.
 fn keeper() -> Option<&'static Keeper> {
+    keeper_in(std::process::id())
+}
+
+/// The same for an engine, which runs in one process only. Asking the system for that
+/// would cost as much as everything else here.
+fn keeper_of(engine: &Shared) -> Option<&'static Keeper> {
+    keeper_in(engine.process)
+}
+
+fn keeper_in(process: u32) -> Option<&'static Keeper> {
     static KEEPER: OnceLock<Box<Keeper>> = OnceLock::new();
-    let process = std::process::id();
-    let mut keeper = started(&KEEPER)?;
+    let mut keeper = started(&KEEPER, process)?;
     while keeper.process != process {
-        keeper = started(&keeper.forked)?;
+        keeper = started(&keeper.forked, process)?;
     }
     Some(keeper)
 }
 
 /// Returns the existing keeper, or starts one. If two start at once, one ends again.
-fn started(keeper: &'static OnceLock<Box<Keeper>>) -> Option<&'static Keeper> {
+fn started(keeper: &'static OnceLock<Box<Keeper>>, process: u32) -> Option<&'static Keeper> {
     if keeper.get().is_none() {
-        let _ = keeper.set(start()?);
+        let _ = keeper.set(start(process)?);
     }
     keeper.get().map(AsRef::as_ref)
 }
 
-fn start() -> Option<Box<Keeper>> {
+fn start(process: u32) -> Option<Box<Keeper>> {
     let (jobs, inbox) = mpsc::unbounded_channel();
     let run = || runtime().block_on(keep(inbox));
     thread::Builder::new().name("redlatch-keeper".into()).spawn(run).ok()?;
     let wakes_at = AtomicU64::new(Moment::NEVER.as_nanos());
     Some(Box::new(Keeper {
-        process: std::process::id(),
+        process,
         forked: OnceLock::new(),
         leases: Mutex::default(),
         dropped: Mutex::default(),
@@ -185,7 +194,7 @@ fn key(cell: &Arc<LeaseCell>) -> usize {
 }
 
 impl Keeper {
-    fn leases(&self) -> MutexGuard<'_, HashMap<usize, Arc<LeaseCell>>> {
+    fn leases(&self) -> MutexGuard<'_, HashSet<Arc<LeaseCell>>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,16 +209,16 @@ impl Keeper {
         let now = Clock::System.now();
         let mut leases = self.leases();
         let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        dropped.retain(|key, _| leases.contains_key(key));
+        let before = std::mem::take(&mut *dropped);
         let (mut over, mut late, mut unheard) = (Vec::new(), Vec::new(), Vec::new());
         let mut next = if leases.is_empty() { Moment::NEVER } else { now.after(LONGEST_SLEEP) };
-        leases.retain(|key, cell| {
+        leases.retain(|cell| {
             if cell.is_released() {
                 let turns = cell.shared.turns.load(Ordering::Relaxed);
-                let seen = dropped.entry(*key).or_insert((now, turns));
-                if seen.1 != turns {
-                    *seen = (now, turns); // it runs, and will learn of it
-                }
+                // If it has had a turn, it runs, and will learn of it.
+                let seen = before.get(&key(cell)).copied().filter(|(_, then)| *then == turns);
+                let seen = seen.unwrap_or((now, turns));
+                dropped.insert(key(cell), seen);
                 let until = seen.0.after(UNHEARD);
                 next = next.min(until);
                 if now >= until {
@@ -254,7 +263,7 @@ fn end(over: &[Arc<LeaseCell>]) {
     }
 }
 
-/// When a lease next needs a look.
+/// When a lease must next be checked.
 fn next_look(deadlines: &Deadlines, now: Moment) -> Moment {
     let Deadlines { rescue_at, notice_at, .. } = *deadlines;
     let rescue_at = if rescue_at > now { rescue_at } else { Moment::NEVER };

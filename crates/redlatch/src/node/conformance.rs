@@ -91,7 +91,7 @@ impl Default for Suite {
 impl Suite {
     /// Checks a node that keeps no lines. Such a node is as safe as others, but its
     /// clients are not served in the order of their arrival. It has to ignore
-    /// tickets: a refusal says nothing of a line, and a release deletes the key.
+    /// tickets: a refusal says nothing about a line, and a release deletes the key.
     #[must_use]
     pub fn without_lines(self) -> Self {
         Suite { lines: false }
@@ -202,7 +202,7 @@ pub(crate) fn take(name: &str, token: &[u8], ttl: std::time::Duration) -> redlat
     redlatch_core::Command::Take { resources, token, ttl, fence, fingerprint, place }
 }
 
-/// The next replies of a link, at least so many; fewer if no more come in time.
+/// The next replies of a link, at least this many; fewer if no more come in time.
 #[cfg(test)]
 pub(crate) async fn replies(
     link: &mut dyn super::Link,

@@ -31,13 +31,12 @@ use wakes::Ear;
 /// The embedded node: a file shared by the processes of one machine.
 ///
 /// Nothing has to be installed or started. The file and its directories are
-/// created on first use, accessible to their owner only: a path that is part of a
-/// program is meant. (The command `redlatch`, where paths are typed, refuses a file
-/// whose directory is not there.) Two more files belong
-/// to it, `…-wal` and `…-shm`: to start afresh, stop all processes that use the
-/// file and delete all three. While clients wait in line, there is also a directory
-/// `…-wake`, with a socket by which each of them is woken; where sockets cannot be
-/// made, clients find out by asking again.
+/// created on first use, accessible to their owner only. (The command `redlatch`, where
+/// paths are typed and may be mistyped, refuses a file whose directory does not exist.)
+/// Two more files belong to it, `…-wal` and `…-shm`: to start afresh, stop all processes
+/// that use the file and delete all three. While clients wait in line, there is also a
+/// directory `…-wake`, with a socket for each of them over which it is woken; if sockets
+/// cannot be created, clients find out by asking again.
 ///
 /// In a world-writable directory such as `/tmp`, only the file's owner can use
 /// it; if others could replace it, it is refused.
@@ -59,7 +58,7 @@ pub struct File {
     name: String,
     address: String,
     path: PathBuf,
-    /// Those of the links that are open.
+    /// The wake sockets of the open links.
     ears: Arc<Mutex<Vec<Weak<Ear>>>>,
 }
 

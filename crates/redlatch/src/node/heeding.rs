@@ -4,7 +4,7 @@
 //! Out: replies. A vote counts only if the server is no other node of the list,
 //! and the guarded clients use the same list and the same name for it.
 //!
-//! Promise: no vote is sent before the node has told its identity and its
+//! Promise: no vote is sent before the node has reported its identity and its
 //! clients' list, and none counts on an answer older than [`LOOK_AGAIN`]: the
 //! question then goes ahead of the vote, in the same write. No answer, no vote.
 //! The core decides which answer forbids the vote ([`Ledger::other_nodes`]).
@@ -29,16 +29,18 @@ pub(crate) struct Heeding {
     /// Which node this is.
     node: usize,
     identity: Known,
+    /// When the first vote since the last poll was sent. Those that follow go out with it.
+    now: Option<Instant>,
     asked_at: Option<Instant>,
     /// Our own questions not yet answered, in order.
     asking: VecDeque<Question>,
     /// Waiting for the first answer: a vote and everything sent after it.
     held: VecDeque<(Tag, Command)>,
-    /// Commands in progress, in order, and whether each is a vote.
-    under_way: VecDeque<(Tag, bool)>,
+    /// Votes in progress, in order, and all other commands: votes may overtake those.
+    votes: VecDeque<Tag>,
+    others: VecDeque<Tag>,
     /// Replies made without asking the node.
     ready: Vec<(Tag, Reply)>,
-    incoming: Vec<(Tag, Reply)>,
 }
 
 /// What we know of the server's identity.
@@ -83,12 +85,13 @@ impl Heeding {
             servers,
             node,
             identity: Known::Nothing,
+            now: None,
             asked_at: None,
             asking: VecDeque::new(),
             held: VecDeque::new(),
-            under_way: VecDeque::new(),
+            votes: VecDeque::new(),
+            others: VecDeque::new(),
             ready: Vec::new(),
-            incoming: Vec::new(),
         }
     }
 
@@ -112,7 +115,7 @@ impl Heeding {
 
     /// Asks unless there is a recent answer, or votes already wait for one.
     fn ask_if_due(&mut self) {
-        let now = Instant::now();
+        let now = *self.now.get_or_insert_with(Instant::now);
         let is_due = match self.heard {
             Heard::Nothing | Heard::Refused(_) => self.asking.is_empty(),
             Heard::Same | Heard::Otherwise(_) => {
@@ -175,21 +178,21 @@ impl Heeding {
     }
 
     fn pass_on(&mut self, tag: Tag, command: Command) {
-        self.under_way.push_back((tag, is_vote(&command)));
+        let sent = if is_vote(&command) { &mut self.votes } else { &mut self.others };
+        sent.push_back(tag);
         self.link.send(tag, command);
     }
 
     /// Handles the reply to a caller's command.
-    fn answered_to(&mut self, tag: Tag, reply: Reply) {
-        // The oldest, unless a command was refused without asking the node.
-        let at = self.under_way.iter().position(|(sent, _)| *sent == tag);
-        let reply = match at.and_then(|at| self.under_way.remove(at)) {
-            Some((_, true)) => self.counted(reply),
-            _ => reply,
-        };
-        match &reply {
+    fn answered_to(&mut self, tag: Tag, reply: &mut Reply) {
+        if self.is_to_vote(tag)
+            && let Some(instead) = self.instead_of(reply)
+        {
+            *reply = instead;
+        }
+        match &*reply {
             Reply::Ledger(ledger) => self.heard = self.judge(ledger),
-            Reply::Identity(_) => self.identity = self.introduced(&reply),
+            Reply::Identity(_) => self.identity = self.introduced(reply),
             // The server on the next connection has not been asked yet.
             Reply::Vote(Vote::Failed(Fault::Unreachable(_) | Fault::Disconnected(_))) => {
                 self.heard = Heard::Nothing;
@@ -197,19 +200,35 @@ impl Heeding {
             }
             _ => {}
         }
-        self.ready.push((tag, reply));
     }
 
-    /// Returns the vote if it counts, by the question sent ahead of it.
-    fn counted(&self, reply: Reply) -> Reply {
+    /// Returns whether this was the tag of a vote, and forgets the command.
+    fn is_to_vote(&mut self, tag: Tag) -> bool {
+        // The oldest of its kind, unless a command was refused without asking the node.
+        if self.others.front() == Some(&tag) {
+            self.others.pop_front();
+            return false;
+        }
+        if let Some(at) = self.votes.iter().position(|sent| *sent == tag) {
+            self.votes.remove(at);
+            return true;
+        }
+        self.others.iter().position(|sent| *sent == tag).map(|at| self.others.remove(at));
+        false
+    }
+
+    /// Returns what replaces a vote that does not count, by the question sent ahead of it.
+    fn instead_of(&self, reply: &Reply) -> Option<Reply> {
         if matches!(reply, Reply::Vote(Vote::Failed(_))) {
-            return reply;
+            return None;
         }
         match &self.heard {
-            Heard::Same | Heard::Nothing => reply,
-            Heard::Otherwise(quarantine) => Reply::Vote(Vote::Quarantined(quarantine.clone())),
+            Heard::Same | Heard::Nothing => None,
+            Heard::Otherwise(quarantine) => {
+                Some(Reply::Vote(Vote::Quarantined(quarantine.clone())))
+            }
             // The vote was sent: its fault must not say otherwise.
-            Heard::Refused(fault) => Reply::failed(Fault::Refused(fault.to_string().into())),
+            Heard::Refused(fault) => Some(Reply::failed(Fault::Refused(fault.to_string().into()))),
         }
     }
 }
@@ -230,22 +249,25 @@ impl Link for Heeding {
 
     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
         loop {
-            let mut incoming = std::mem::take(&mut self.incoming);
-            self.link.poll(cx, &mut incoming);
-            // Held commands are sent now, and need polling too.
-            let again = incoming.iter().any(|(tag, _)| *tag == QUESTION);
-            for (tag, reply) in incoming.drain(..) {
-                match tag {
-                    QUESTION => self.answered(reply),
-                    _ => self.answered_to(tag, reply),
+            replies.append(&mut self.ready);
+            let (mut at, mut again) = (replies.len(), false);
+            self.link.poll(cx, replies);
+            while let Some((tag, reply)) = replies.get_mut(at) {
+                if *tag == QUESTION {
+                    let (_, reply) = replies.remove(at);
+                    self.answered(reply);
+                    again = true;
+                } else {
+                    self.answered_to(*tag, reply);
+                    at += 1;
                 }
             }
-            self.incoming = incoming;
-            replies.append(&mut self.ready);
+            // Held commands are sent now, and need polling too.
             if !again {
-                return;
+                break;
             }
         }
+        self.now = None;
     }
 }
 
@@ -397,6 +419,7 @@ mod tests {
         replies(&mut link);
         link.send(tag(2), take());
         assert_eq!(wire.sent().len(), 2, "a recent answer will do");
+        assert_eq!(replies(&mut link), []);
         tokio::time::advance(2 * LOOK_AGAIN).await;
 
         link.send(tag(3), take());
@@ -444,7 +467,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_two_nodes_that_are_one_server_only_the_first_is_sent_a_vote() {
+    async fn only_the_first_of_two_nodes_that_are_one_server_is_sent_a_vote() {
         let servers = Arc::new(Servers::of(["a".into(), "b".into()]));
         let counted = || Agreement::new(["a".into(), "b".into()], Duration::ZERO, Duration::ZERO);
         let [mut first, mut second] = [0, 1].map(|node| {

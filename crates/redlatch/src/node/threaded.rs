@@ -82,7 +82,7 @@ impl Threaded {
             let mut store = None;
             while let Ok((tag, command)) = inbox.recv() {
                 let reply = carry_out(&mut store, &open, &command);
-                // If nobody listens any more, run the rest anyway.
+                // If nobody is listening, run the rest anyway.
                 let _ = outbox.send((tag, reply));
             }
         };

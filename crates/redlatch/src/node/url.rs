@@ -29,18 +29,18 @@ use std::{
 /// [`Locks`](crate::Locks) that were both connected to `memory:a` do not exclude each other.
 /// Clone one, or use [`testing::Nodes`](crate::testing::Nodes).
 ///
-/// The options `db`, `user` and `password` also work over TCP and TLS. What is given twice,
-/// before the host and as an option, or as two options, is refused.
+/// The options `db`, `user` and `password` also work over TCP and TLS. Giving a value twice,
+/// before the host and as an option or as two options, is an error.
 ///
 /// User, password and query values may be percent-encoded; `%` itself, and `&`
-/// in a query value, must be. Upper and lower case are the same in a scheme and in a host
-/// name, which are read as lower case.
+/// in a query value, must be. Schemes and host names are case-insensitive, and are read as
+/// lower case.
 ///
 /// The option `password_file=FILE` takes the password from a file instead, which must
-/// be there when the address is parsed. It is read again whenever the server refuses
+/// exist when the address is parsed. It is read again whenever the server refuses
 /// the password, so a change of password needs no restart, whichever changes first,
-/// file or server. If the file is missing or empty at that time, the password known so
-/// far is kept, and tried on each new connection. Connections that are open stay so.
+/// file or server. If the file is missing or empty at that time, the last password
+/// is kept, and tried on each new connection. Open connections stay open.
 ///
 /// # Names
 ///
@@ -114,8 +114,7 @@ fn in_known_case(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is wrong with an address, in words for mistakes that are not made in any one part
-/// of it.
+/// Describes mistakes that concern an address as a whole.
 fn with_hints(url: &str, reason: String) -> String {
     let is_address = |text: &str| {
         let scheme = text.trim_start().split_once(':').map(|(scheme, _)| scheme);
@@ -212,7 +211,7 @@ fn split_name(rest: &str) -> Result<(&str, Option<String>), String> {
         Some((rest, name)) => (rest, Some(name::checked(decode(name)?)?)),
         None => (rest, None),
     };
-    // A mistyped option would be another file, and so another lock.
+    // A mistyped option would name another file, and so another lock.
     let is_letter = |c: char| c.is_ascii_lowercase() || c == '_';
     let option = |after: &str| after.trim_start_matches(is_letter).starts_with('=');
     if rest.split('?').skip(1).any(|after| after.starts_with(is_letter) && option(after)) {
@@ -242,7 +241,7 @@ fn split_port(host_port: &str) -> Result<(String, u16), String> {
         match (rest, rest.strip_prefix(':')) {
             ("", _) => (host, None),
             (_, Some(port)) => (host, Some(port)),
-            _ => return Err("`]` is followed by something else than `:` and a port".into()),
+            _ => return Err("`]` is followed by something other than `:` and a port".into()),
         }
     } else {
         if is_bare_ipv6(host_port) {
@@ -350,8 +349,8 @@ fn apply_query(address: &mut Address, given: &Given, query: &str) -> Result<(), 
 const OPTIONS: [&str; 9] =
     ["db", "user", "password", "password_file", "ca", "cert", "key", "allow_eviction", "name"];
 
-/// Refuses options that say again what the address has said. Before any of them is read, and
-/// without their values, which may be secrets.
+/// Refuses options that repeat what the address says. It runs before any of them is read, and
+/// does not show their values, which may be secrets.
 fn refuse_contradictions(query: &str, given: &Given) -> Result<(), String> {
     let is_password = |key: &str| key == "password" || key == "password_file";
     let mut seen: Vec<&str> = Vec::new();
@@ -414,8 +413,8 @@ pub(super) fn encode(text: &str) -> String {
 /// The schemes that exist.
 const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "unix", "file", "memory"];
 
-/// The text as it may be shown: nothing of what is no address, since any part of it
-/// may be a password. Where only an option is wrong, the host or the path as well.
+/// The part of the text that may be shown: nothing of a text that is not an address, since
+/// any part of it may be a password; also the host or the path if only an option is wrong.
 fn without_secrets(url: &str) -> String {
     let known = url.split_once(':').filter(|(scheme, _)| SCHEMES.contains(scheme));
     let Some((scheme, rest)) = known else { return without_scheme(url) };
@@ -438,8 +437,8 @@ fn without_secrets(url: &str) -> String {
     format!("{scheme}:{slashes}{shown}{more}")
 }
 
-/// What may be shown of text without a scheme of ours: a scheme or a host that is no secret
-/// because everybody has it.
+/// What may be shown of text without a scheme of ours: a well-known scheme or host, which is
+/// not a secret.
 fn without_scheme(url: &str) -> String {
     let (start, rest) = url.split_once(':').unwrap_or_default();
     let scheme = start.to_ascii_lowercase();
@@ -452,7 +451,7 @@ fn without_scheme(url: &str) -> String {
     "…".into()
 }
 
-/// Schemes that are tried, and are none of ours.
+/// Schemes that people try and that we do not have.
 const OTHER_SCHEMES: [&str; 9] =
     ["http", "https", "tcp", "tls", "valkey", "valkeys", "redis-sentinel", "sentinel", "etcd"];
 
@@ -481,7 +480,7 @@ impl UrlError {
         &self.url
     }
 
-    /// Says which one of how many addresses it is. There is nothing to say of a single one.
+    /// Says which one of how many addresses it is, unless there is only one.
     pub(crate) fn at(self, at: usize, of: usize) -> Self {
         UrlError { place: (of > 1).then_some((at + 1, of)), ..self }
     }

@@ -33,8 +33,10 @@ pub struct OtherKey {
 pub enum Unseen {
     /// It could not be read.
     Failed(Fault),
-    /// It has too many keys to look at all of them.
+    /// It has too many keys to check all of them.
     TooMany,
+    /// It has this many keys that this user may not read.
+    Denied(usize),
 }
 
 impl fmt::Display for Unseen {
@@ -42,6 +44,8 @@ impl fmt::Display for Unseen {
         match self {
             Unseen::Failed(fault) => write!(f, "{fault}"),
             Unseen::TooMany => f.write_str("it has too many keys to look at all of them"),
+            Unseen::Denied(1) => f.write_str("this user may not read 1 key"),
+            Unseen::Denied(many) => write!(f, "this user may not read {many} keys"),
         }
     }
 }

@@ -25,6 +25,9 @@ pub struct Listing {
     pub locks: Vec<Listed>,
     /// The nodes that did not report all of their locks, and why.
     pub failed: Vec<(Arc<str>, Fault)>,
+    /// The nodes that have keys that this user may not read, and about how many. They may
+    /// be locks, and are left out.
+    pub unread: Vec<(Arc<str>, usize)>,
 }
 
 /// A lock that at least one node has.
@@ -69,7 +72,7 @@ pub struct Forced {
 pub enum Removal {
     /// A lock, which was removed.
     Removed,
-    /// Nobody's lock: no key, or one that is reserved for the next in line.
+    /// There was no lock: no key, or one that is reserved for the next in line.
     Free,
     /// A lock of another grant, which stays.
     Other,
@@ -133,7 +136,7 @@ impl Examined {
     }
 }
 
-/// Returns why a node that failed like this refuses writes, whoever asks; `None` if it
+/// Returns why a node that failed like this refuses all writes; `None` if it
 /// failed for another reason.
 ///
 /// # Example
@@ -150,7 +153,7 @@ pub fn refusal(fault: &Fault) -> Option<Refusal> {
     let all =
         [Refusal::MemoryFull, Refusal::CannotSave, Refusal::DiskFull, Refusal::TooFewReplicas];
     let is_worded = |refusal: &Refusal| why.ends_with(&refusal.to_string());
-    // SQLite has no code for it in its words.
+    // SQLite's message contains no code for it.
     let is_full = || why.ends_with("disk is full").then_some(Refusal::DiskFull);
     all.into_iter().find(is_worded).or_else(is_full).or_else(|| refusal_in(why))
 }
@@ -158,6 +161,8 @@ pub fn refusal(fault: &Fault) -> Option<Refusal> {
 /// What one node says about all locks.
 pub(super) struct NodeListing {
     pub(super) found: Vec<Found>,
+    /// How many keys this user may not read.
+    pub(super) unread: usize,
     /// Why there may be more.
     pub(super) fault: Option<Fault>,
     pub(super) may_vote: bool,
@@ -179,21 +184,23 @@ impl NodeListing {
 impl Listing {
     pub(super) fn new(nodes: &[Arc<dyn Node>], told: Vec<NodeListing>) -> Self {
         let mut locks: BTreeMap<Resource, BTreeMap<usize, Found>> = BTreeMap::new();
-        let (mut failed, mut silent) = (Vec::new(), Vec::new());
+        let (mut failed, mut unread, mut silent) = (Vec::new(), Vec::new(), Vec::new());
         for (at, node) in told.into_iter().enumerate() {
             for lock in node.found {
                 locks.entry(lock.key.name.clone()).or_default().insert(at, lock);
             }
             let others = node.fault.is_none().then_some(node.others);
             silent.push(Silent { others, may_vote: node.may_vote });
-            failed.extend(node.fault.map(|fault| (Arc::from(nodes[at].name()), fault)));
+            let name: Arc<str> = nodes[at].name().into();
+            unread.extend((node.unread > 0).then(|| (name.clone(), node.unread)));
+            failed.extend(node.fault.map(|fault| (name, fault)));
         }
         let listed = locks.into_iter().map(|(name, keys)| Listed::new(name, &keys, nodes, &silent));
-        Listing { locks: listed.collect(), failed }
+        Listing { locks: listed.collect(), failed, unread }
     }
 }
 
-/// What a node means by not listing a lock.
+/// What it means that a node does not list a lock.
 struct Silent {
     /// What else it has there; `None` if it did not tell all of its locks.
     others: Option<BTreeMap<Resource, KeyState>>,

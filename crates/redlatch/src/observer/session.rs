@@ -71,36 +71,39 @@ impl Session {
         answer.unwrap_or_else(|_| Reply::failed(explained(&*self.node, Fault::TimedOut(PATIENCE))))
     }
 
-    pub(super) async fn pages(&mut self, pattern: Arc<[u8]>) -> (Vec<Found>, Option<Fault>) {
-        let mut locks = Vec::new();
+    /// The locks, how many keys this user may not read, and why locks may be missing.
+    pub(super) async fn pages(&mut self, pattern: Arc<[u8]>) -> (Vec<Found>, usize, Option<Fault>) {
+        let (mut locks, mut unread) = (Vec::new(), 0);
         let mut after = None;
         loop {
             match self.ask(Command::List { pattern: pattern.clone(), after }).await {
-                Reply::Page(Page { locks: found, next }) => {
+                Reply::Page(Page { locks: found, denied, next }) => {
+                    unread += denied;
                     if let Err(fault) = self.number(found, &mut locks).await {
-                        return (locks, Some(fault));
+                        return (locks, unread, Some(fault));
                     }
                     match next {
                         Some(next) => after = Some(next),
-                        None => return (locks, None),
+                        None => return (locks, unread, None),
                     }
                 }
-                reply => return (locks, Some(fault_in(reply))),
+                reply => return (locks, unread, Some(fault_in(reply))),
             }
         }
     }
 
     /// The keys that may be locks of other libraries, and why some may be missing.
     pub(super) async fn others(mut self) -> (Vec<HeldKey>, Option<Unseen>) {
-        let mut keys = Vec::new();
+        let (mut keys, mut unread) = (Vec::new(), 0);
         let mut after = None;
         for _ in 0..MOST_PAGES {
             match self.ask(Command::Others { after }).await {
-                Reply::Page(Page { locks, next }) => {
+                Reply::Page(Page { locks, denied, next }) => {
                     keys.extend(locks);
+                    unread += denied;
                     match next {
                         Some(next) => after = Some(next),
-                        None => return (keys, None),
+                        None => return (keys, (unread > 0).then_some(Unseen::Denied(unread))),
                     }
                 }
                 reply => return (keys, Some(Unseen::Failed(fault_in(reply)))),
@@ -118,7 +121,11 @@ impl Session {
             let Ok(resources) = Resources::new(&names) else { continue };
             let states = match self.ask(Command::Inspect { resources: resources.clone() }).await {
                 Reply::Keys(states) => states,
-                reply => return Err(fault_in(reply)),
+                reply => match fault_in(reply) {
+                    // Scripts may name only keys that this user may also write.
+                    fault if is_denied(&fault) => self.one_by_one(&resources).await?,
+                    fault => return Err(fault),
+                },
             };
             for key in some {
                 let at = resources.iter().position(|name| *name == key.name);
@@ -135,6 +142,18 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// The states of these keys; those that this user may not name count as free.
+    async fn one_by_one(&mut self, resources: &Resources) -> Result<Box<[KeyState]>, Fault> {
+        let mut states = Vec::new();
+        for resource in resources {
+            states.push(match self.look(&resource.clone().into()).await {
+                Err(fault) if is_denied(&fault) => KeyState::Free,
+                looked => looked?,
+            });
+        }
+        Ok(states.into())
     }
 
     /// The keys under these names that are there.
@@ -190,7 +209,7 @@ impl Session {
         (owner, Ok(removal))
     }
 
-    /// What there is in place of a lock that has gone meanwhile.
+    /// What has taken the place of a lock that is gone.
     async fn what_is_there(
         &mut self,
         resources: &Resources,
@@ -285,6 +304,11 @@ impl Session {
             reply => Trial::Failed { step: "look at", vote: Vote::Failed(fault_in(reply)) },
         }
     }
+}
+
+/// Whether this user may not access a key.
+fn is_denied(fault: &Fault) -> bool {
+    matches!(fault, Fault::Refused(why) if why.starts_with("NOPERM") && why.contains(" key"))
 }
 
 pub(super) fn fault_in(reply: Reply) -> Fault {

@@ -41,7 +41,7 @@ async fn a_take_without_a_ticket_joins_no_line() {
 }
 
 #[tokio::test]
-async fn who_arrived_first_is_ahead_whoever_joins_first() {
+async fn the_first_to_arrive_is_ahead_no_matter_who_joins_first() {
     for mut scene in Scene::everywhere().await {
         let [_, second, third, fourth] = scene.claims.clone();
         let early = Ticket { arrived: EARLY, ..scene.ticket(3) };
@@ -105,7 +105,7 @@ async fn a_grant_takes_a_ticket_out_of_line_that_may_be_in_it() {
 }
 
 #[tokio::test]
-async fn who_leaves_is_out_of_line_and_passes_on_what_was_reserved_for_it() {
+async fn a_client_that_leaves_is_out_of_line_and_passes_on_what_was_reserved_for_it() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2, 3, 4]).await;
         let leave = |scene: &Scene, client| Some(Then::Leave(scene.ticket(client)));
@@ -124,7 +124,7 @@ async fn who_leaves_is_out_of_line_and_passes_on_what_was_reserved_for_it() {
 }
 
 #[tokio::test]
-async fn who_waits_again_joins_the_line_before_the_next_is_served() {
+async fn a_release_that_waits_again_joins_the_line_before_the_next_is_served() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2]).await;
         let wait = Some(Then::Wait(scene.ticket(1)));
@@ -176,7 +176,7 @@ async fn several_names_are_taken_at_once_or_the_line_of_the_first_held_one_is_jo
 }
 
 #[tokio::test]
-async fn a_list_tells_what_is_reserved_and_how_many_wait_and_no_line() {
+async fn a_list_shows_what_is_reserved_and_how_many_wait_but_no_line() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2, 3]).await;
         scene.release(1, None).await;
@@ -199,7 +199,7 @@ fn forget(scene: &Scene, client: usize) {
 }
 
 #[tokio::test]
-async fn whoever_no_longer_asks_is_told_of_no_more_and_drops_out() {
+async fn a_waiter_that_no_longer_asks_is_no_longer_listed_and_drops_out() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2, 3, 4]).await;
         forget(&scene, 2);
@@ -219,7 +219,7 @@ async fn whoever_no_longer_asks_is_told_of_no_more_and_drops_out() {
 }
 
 #[tokio::test]
-async fn whoever_no_longer_asks_is_passed_over() {
+async fn a_waiter_that_no_longer_asks_is_passed_over() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2, 3]).await;
         forget(&scene, 2);
@@ -233,7 +233,7 @@ async fn whoever_no_longer_asks_is_passed_over() {
 
 /// Several commands go out in one call, which has ways of its own.
 #[tokio::test]
-async fn whoever_finds_the_lock_free_leaves_the_line_whatever_else_it_asks() {
+async fn a_client_that_finds_the_lock_free_leaves_the_line_whatever_else_it_asks() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2]).await;
         scene.server.run(&["DEL", "a"]);

@@ -132,7 +132,7 @@ async fn an_earlier_ticket_takes_what_is_reserved_for_a_later_one_which_is_back_
 }
 
 #[tokio::test]
-async fn who_passes_reserves_for_a_ticket_of_its_own_and_wakes_nobody() {
+async fn passing_on_reserves_for_its_own_ticket_and_wakes_nobody() {
     for mut scene in Scene::everywhere().await {
         scene.queue([2, 3]).await;
         let pass = Some(Then::Pass(scene.ticket(3)));

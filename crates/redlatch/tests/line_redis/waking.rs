@@ -156,7 +156,7 @@ async fn the_documented_permissions_are_enough_to_be_woken() {
 }
 
 #[tokio::test]
-async fn who_may_not_subscribe_waits_in_line_and_is_passed_over() {
+async fn a_user_who_may_not_subscribe_waits_in_line_and_is_passed_over() {
     for flavour in Flavour::ALL {
         for less in ["-subscribe", "resetchannels"] {
             let mut scene = as_ada(flavour, &format!("{REDIS_PERMISSIONS} {less} ~*")).await;
@@ -176,7 +176,7 @@ async fn who_may_not_subscribe_waits_in_line_and_is_passed_over() {
 }
 
 #[tokio::test]
-async fn who_may_not_publish_reserves_for_the_first_in_line_and_wakes_nobody() {
+async fn a_user_who_may_not_publish_reserves_for_the_first_in_line_and_wakes_nobody() {
     for flavour in Flavour::ALL {
         let mut scene = as_ada(flavour, &format!("{REDIS_PERMISSIONS} -publish ~*")).await;
         scene.queue([2, 3]).await;

@@ -32,7 +32,7 @@ pub(crate) struct Turncoat {
 #[derive(Default)]
 struct Lies {
     lie: Mutex<Lie>,
-    /// Whether the present lie has been told to anybody.
+    /// Whether anyone has received the current lie.
     is_told: AtomicBool,
 }
 
@@ -87,7 +87,7 @@ impl Turncoat {
         self.tell(None);
     }
 
-    /// Whether anybody has been told the present lie.
+    /// Whether anyone has received the current lie.
     pub(crate) fn has_lied(&self) -> bool {
         self.lies.is_told.load(Ordering::Acquire)
     }

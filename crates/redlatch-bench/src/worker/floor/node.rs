@@ -12,7 +12,7 @@ use std::{
 /// Replies are 4 or 5 bytes: room for some 3,000 of them, more than one turn has.
 const INBOX: usize = 16 * 1024;
 
-/// Who asked, and with which of its commands.
+/// The caller that asked, and which of its commands this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) caller: u32,

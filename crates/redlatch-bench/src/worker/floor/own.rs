@@ -34,7 +34,7 @@ pub(in crate::worker) struct Own {
     callers: Vec<Caller>,
     tokens: Tokens,
     script: String,
-    /// Of the present turn; kept for its memory.
+    /// Belongs to the current turn; kept to reuse its memory.
     replies: Vec<(Ticket, Reply)>,
 }
 

@@ -1,4 +1,4 @@
-//! Nobody waits for ever: for a holder that stalls, or for one that is stale and
+//! Nobody waits forever: for a holder that stalls, or for one that is stale and
 //! does not say so.
 
 use super::{super::beaten_by, super::token, LIMIT, connect, server};
@@ -54,7 +54,7 @@ async fn a_greater_token_gets_past_a_holder_that_stalls() {
         postgres::check(&tx, "a", token(6)).await.expect("admitted");
         tx.commit().await.unwrap();
     };
-    tokio::time::timeout(LIMIT, checking).await.expect("not for ever");
+    tokio::time::timeout(LIMIT, checking).await.expect("not forever");
 
     tx.commit().await.expect_err("disconnected");
     assert!(next.query("SELECT FROM target", &[]).await.unwrap().is_empty(), "rolled back");

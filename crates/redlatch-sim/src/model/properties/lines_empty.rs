@@ -1,5 +1,5 @@
-//! A client that wants nothing any more, and to which no message is on its way, stands
-//! in line on no node, and nothing is reserved for it.
+//! A client that wants nothing, and to which no message is on its way, stands in line on no
+//! node, and nothing is reserved for it.
 
 use crate::model::{scenario::NODES, words::waiter_text, world::World};
 use redlatch_core::Ticket;

@@ -24,7 +24,7 @@ fn line() -> Scenario {
     }
 }
 
-/// What holds when time passes: reservations lapse, so whoever is not there when it is
+/// What holds when time passes: reservations lapse, so a waiter that is away when it is
 /// served may be overtaken.
 const LATE: &[Property] = &[
     Property::Exclusion,

@@ -160,7 +160,7 @@ impl Draw {
         let guard = if self.guard == RestartGuard::Off { Duration::ZERO } else { window * 4 };
         let bound = self.ttl * 16 + guard + pause * 10 * contenders + Duration::from_secs(8);
         Job {
-            // By then every trouble is over.
+            // By then every trouble has ended.
             at: (self.calm_at + Duration::from_micros(1)).into(),
             client,
             resources: vec![u32::try_from(group).unwrap_or(0)],

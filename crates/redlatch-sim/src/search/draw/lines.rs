@@ -21,7 +21,7 @@ impl Draw {
             if job.line.is_some() && !job.must && self.dice.percent(30) {
                 job.wait = self.of_ttl(200, 1000);
             }
-            // Each turn may cost a look if what was under way is lost.
+            // Each turn may cost an extra check if a message is lost.
             if job.line.is_some() && job.must {
                 job.wait = Span::from(job.wait.get() + 8 * 2 * LOOK);
             }

@@ -4,7 +4,7 @@ use super::{Draw, Others};
 use crate::search::schedule::{Party, RestartGuard, Span};
 use std::time::Duration;
 
-/// A client of the restart guard looks at least this often.
+/// A client of the restart guard checks at least this often.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 impl Draw {

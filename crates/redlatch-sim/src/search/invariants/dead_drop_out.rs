@@ -1,9 +1,9 @@
-//! Whoever no longer asks drops out of line: nothing is reserved for it, and whoever
-//! joins a line or looks at it finds the dead neither just ahead nor at the end.
+//! A client that no longer asks drops out of line: nothing is reserved for it, and a client
+//! that joins or checks the line finds the dead neither just ahead nor at the end.
 //!
 //! So a ticket that nobody takes back, because its client died or its node was out of
-//! reach, counts for [`TICKET_LIFE`] and is gone after the next look of whoever is behind
-//! it, or of anybody if nobody is. Where a node's clock is set back, it stays for longer.
+//! reach, counts for [`TICKET_LIFE`] and is gone after the next check by the client behind
+//! it, or by anyone if there is none. If a node's clock is set back, it stays longer.
 
 use super::{Seen, Site};
 use redlatch_core::{
@@ -42,7 +42,7 @@ impl DeadDropOut {
         }
     }
 
-    /// Who is just ahead of somebody that joined or looked, and who is last in line.
+    /// The waiters just ahead of one that joined or checked, and the last in line.
     fn neighbours(
         &self,
         site: &Site<'_>,

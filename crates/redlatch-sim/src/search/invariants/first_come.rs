@@ -3,7 +3,7 @@
 //!
 //! A caller counts from when it was told to wait (before that, nobody knew that there
 //! was anything to wait for, and the first attempts of several callers may be under
-//! way at once) until its wait is over: then it makes one attempt of its own, to say
+//! way at once) until its wait ends: then it makes one attempt by itself, to report
 //! who has the lock, and may get it. Its client's clock decides when that is, also if
 //! it steps.
 

@@ -1,9 +1,9 @@
-//! When everything is over, nobody stands in line on any node.
+//! At the end, nobody stands in line on any node.
 //!
 //! A ticket may stay until it no longer counts (see
 //! [`dead_drop_out`](super::dead_drop_out)) if its client is dead, or if the connection to
-//! that node failed and the client took the ticket back in vain: for as long as it tried,
-//! the node was out of reach, or the take came only later, over a connection that had
+//! that node failed and the client could not take the ticket back: for as long as it tried,
+//! the node was out of reach, or the take arrived only later, over a connection that had
 //! broken. Until then it costs the others one reservation.
 
 use super::{Seen, Site};

@@ -1,4 +1,4 @@
-//! The second phase: once nothing goes wrong any more, every client gets a lock
+//! The second phase: once nothing goes wrong, every client gets a lock
 //! within the wait of its job (see [`draw`](crate::search::draw)).
 
 use super::{Seen, Site};

@@ -3,7 +3,7 @@
 //!
 //! Two things may leave one until its TTL ends: a process that died, and a take
 //! that reached its node after its connection broke, behind its own undo. And the
-//! machine gives up an undo that a node never answers once the TTL is over: a key
+//! machine gives up an undo that a node never answers once the TTL has ended: a key
 //! that was set long after it was sent lives that much longer.
 
 use super::{Seen, Site};

@@ -83,7 +83,7 @@ impl Schedule {
         Claims {
             exclusion: guarded && !forward,
             foreign: !forgets && !forward && !self.fresh,
-            // With one node only its clock counts, whoever proposes what.
+            // With one node only its clock counts, no matter who proposes what.
             fencing: guarded || by_clock && self.nodes.len() == 1,
             by_clock,
             windows: guard != RestartGuard::Off && guarded,

@@ -35,7 +35,7 @@ pub enum Wrong {
     CrashNode {
         node: usize,
         forgets: bool,
-        /// Another server comes back, which has been up for long.
+        /// Another server comes back, which has been up for a long time.
         #[serde(default)]
         spare: bool,
         /// Its peers do not notice until it is back.
@@ -66,7 +66,7 @@ pub enum Wrong {
     FailOver { node: usize, registers: bool },
     /// A node is paused; what arrives waits.
     PauseNode { node: usize, lasts: Span },
-    /// A node's wall clock is set, by so many microseconds forward or back.
+    /// A node's wall clock is set forward or back by this many microseconds.
     StepNode { node: usize, by: i64 },
     /// A client process dies and comes back without its memory.
     CrashClient {
@@ -82,7 +82,7 @@ pub enum Wrong {
         /// On resuming, the keeper runs before the engine.
         keeper_first: bool,
     },
-    /// A client's wall clock is set, by so many microseconds forward or back.
+    /// A client's wall clock is set forward or back by this many microseconds.
     StepClient { client: usize, by: i64 },
     /// Another library takes the lock, by `SET NX PX` on one node after another.
     Foreign {

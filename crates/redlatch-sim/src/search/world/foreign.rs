@@ -5,7 +5,7 @@
 
 use super::{Seen, World};
 use crate::search::{
-    event::{Event, Turn},
+    event::{Event, ForeignStep},
     leases::{Lease, LeaseId},
     schedule::{Span, Wrong, resources},
 };
@@ -32,33 +32,35 @@ impl World<'_> {
     }
 
     pub(super) fn foreign_begins(&mut self, number: usize) {
-        self.queue.push(self.now, Event::Foreign(number, Turn::Set(0)));
+        self.queue.push(self.now, Event::Foreign(number, ForeignStep::Set(0)));
     }
 
-    pub(super) fn foreign(&mut self, number: usize, turn: Turn) {
+    pub(super) fn foreign(&mut self, number: usize, step: ForeignStep) {
         let Some(plan) = self.foreign_plan(number) else { return };
         let later = self.now.after(plan.pace);
         let nodes = self.servers.len();
-        match turn {
-            Turn::Set(node) if node < nodes => {
+        match step {
+            ForeignStep::Set(node) if node < nodes => {
                 let server = &mut self.servers[node];
                 if server.runs() {
                     let now = server.clock.read(self.now);
                     server.node.take(now, &plan.resources, &plan.token, plan.ttl);
                 }
-                self.queue.push(later, Event::Foreign(number, Turn::Set(node + 1)));
+                self.queue.push(later, Event::Foreign(number, ForeignStep::Set(node + 1)));
             }
-            Turn::Set(_) => self.queue.push(self.now, Event::Foreign(number, Turn::Count)),
-            Turn::Count => self.foreign_counts(number, &plan),
-            Turn::Delete(node) if node < nodes => {
+            ForeignStep::Set(_) => {
+                self.queue.push(self.now, Event::Foreign(number, ForeignStep::Count));
+            }
+            ForeignStep::Count => self.foreign_counts(number, &plan),
+            ForeignStep::Delete(node) if node < nodes => {
                 let server = &mut self.servers[node];
                 if server.runs() {
                     let now = server.clock.read(self.now);
                     server.node.remove(now, &plan.resources, &plan.token);
                 }
-                self.queue.push(later, Event::Foreign(number, Turn::Delete(node + 1)));
+                self.queue.push(later, Event::Foreign(number, ForeignStep::Delete(node + 1)));
             }
-            Turn::Delete(_) => {}
+            ForeignStep::Delete(_) => {}
         }
     }
 
@@ -72,7 +74,7 @@ impl World<'_> {
         let began = self.trouble(number).at.in_true_time();
         let until = began.after(lease::usable(plan.ttl));
         if got * 2 <= self.servers.len() || self.now >= until {
-            return self.queue.push(self.now, Event::Foreign(number, Turn::Delete(0)));
+            return self.queue.push(self.now, Event::Foreign(number, ForeignStep::Delete(0)));
         }
         let id = LeaseId::Foreign(number);
         self.leases.add(Lease {
@@ -91,7 +93,7 @@ impl World<'_> {
             // It stops working before it deletes its keys.
             let at = self.now.after(hold.get());
             self.queue.push(at, Event::RunsOut(id, until));
-            self.queue.push(at, Event::Foreign(number, Turn::Delete(0)));
+            self.queue.push(at, Event::Foreign(number, ForeignStep::Delete(0)));
         }
         self.see(&Seen::Granted(id));
     }

@@ -3,13 +3,15 @@
 //! The end of the lease only moves forward, and its loss is final: once one of them
 //! sees it end, all of them do. The core determines when it ends and how it was lost.
 
-use super::{Shared, meter::Holding};
+use super::{Shared, last_votes::LastVotes, meter::Holding};
 use redlatch_core::{
     Ballot, FencingToken, Moment, OpId, Resources, Terms, Token,
     lease::{Deadlines, Loss},
     machine::{Grant, Kept},
 };
 use std::{
+    hash::{Hash, Hasher},
+    ptr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -17,6 +19,8 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
+#[cfg(feature = "tokio-util")]
+use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
 pub(crate) struct LeaseCell {
@@ -27,13 +31,14 @@ pub(crate) struct LeaseCell {
     pub(crate) fence: Option<FencingToken>,
     pub(crate) second_round: bool,
     pub(crate) shared: Arc<Shared>,
-    /// The same end as in `state`, to read without locking.
+    /// Changes only while `state` is locked.
     ends_at: AtomicU64,
+    hold_until: Moment,
     ended: AtomicBool,
+    /// The last votes were on an extension, and did not suffice. Changes only while `state`
+    /// is locked.
+    is_not_kept: AtomicBool,
     state: Mutex<State>,
-    on_end: Notify,
-    #[cfg(feature = "tokio-util")]
-    cancelled: std::sync::OnceLock<tokio_util::sync::CancellationToken>,
     /// The keeper is extending it right now.
     being_rescued: AtomicBool,
     holding: Holding,
@@ -41,13 +46,27 @@ pub(crate) struct LeaseCell {
 
 #[derive(Debug)]
 struct State {
-    deadlines: Deadlines,
-    /// The last votes: on the take, later on the latest extension.
-    ballot: Ballot,
-    /// Those votes were on an extension, and did not suffice.
-    not_kept: bool,
-    /// Boxed: of very many leases few are over.
-    end: Option<Box<LeaseEnd>>,
+    /// On the take, later on the latest extension.
+    votes: LastVotes,
+    /// Boxed: of very many leases few are over or waited for.
+    ending: Option<Box<Ending>>,
+}
+
+#[derive(Debug, Default)]
+struct Ending {
+    /// Once it is over.
+    end: Option<LeaseEnd>,
+    /// Once somebody waits for that.
+    on_end: Option<Arc<Notify>>,
+    /// Once somebody has asked for it.
+    #[cfg(feature = "tokio-util")]
+    cancelled: Option<CancellationToken>,
+}
+
+impl State {
+    fn end(&self) -> Option<&LeaseEnd> {
+        self.ending.as_ref()?.end.as_ref()
+    }
 }
 
 /// Why a lease is over.
@@ -61,10 +80,18 @@ pub(crate) enum LeaseEnd {
     Stopped,
 }
 
-impl State {
-    /// The loss, if it is lost now.
-    fn loss(&self) -> Loss {
-        self.deadlines.loss(self.not_kept.then(|| self.ballot.clone()))
+/// A lease equals only itself.
+impl PartialEq for LeaseCell {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self, other)
+    }
+}
+
+impl Eq for LeaseCell {}
+
+impl Hash for LeaseCell {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ptr::hash(self, state);
     }
 }
 
@@ -81,11 +108,10 @@ impl LeaseCell {
             second_round,
             shared,
             ends_at: AtomicU64::new(deadlines.ends_at.as_nanos()),
+            hold_until: deadlines.hold_until,
             ended: AtomicBool::new(false),
-            state: Mutex::new(State { deadlines, ballot, not_kept: false, end: None }),
-            on_end: Notify::new(),
-            #[cfg(feature = "tokio-util")]
-            cancelled: std::sync::OnceLock::new(),
+            is_not_kept: AtomicBool::new(false),
+            state: Mutex::new(State { votes: LastVotes::of(ballot), ending: None }),
             being_rescued: AtomicBool::new(false),
             holding,
         }
@@ -100,7 +126,12 @@ impl LeaseCell {
     }
 
     pub(crate) fn deadlines(&self) -> Deadlines {
-        self.state().deadlines
+        Deadlines::of(&self.terms, self.ends_at(), self.hold_until)
+    }
+
+    /// The loss, if it is lost now.
+    fn loss(&self, state: &State) -> Loss {
+        self.deadlines().loss(self.is_not_kept().then(|| state.votes.ballot()))
     }
 
     /// Whether the keeper may start to extend it: one rescue at a time.
@@ -125,42 +156,43 @@ impl LeaseCell {
 
     /// Whether its owner released it.
     pub(crate) fn is_released(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-            && matches!(self.state().end.as_deref(), Some(LeaseEnd::Released))
+        self.ended.load(Ordering::Acquire) && matches!(self.state().end(), Some(LeaseEnd::Released))
     }
 
     /// Why it is over, once it is.
     pub(crate) fn why(&self) -> Option<LeaseEnd> {
         let state = self.state();
-        let ran_out = || self.shared.clock.now() >= state.deadlines.ends_at;
-        let end = state.end.as_deref().cloned();
-        end.or_else(|| ran_out().then(|| LeaseEnd::Lost(state.loss())))
+        let ran_out = || self.shared.clock.now() >= self.ends_at();
+        let end = state.end().cloned();
+        end.or_else(|| ran_out().then(|| LeaseEnd::Lost(self.loss(&state))))
     }
 
     pub(crate) fn ballot(&self) -> Ballot {
-        self.state().ballot.clone()
+        self.state().votes.ballot()
     }
 
     /// Records an extension. The end never moves back, nor once the lease is over.
     pub(crate) fn keep(&self, kept: Kept) {
         let mut state = self.state();
-        if state.end.is_none() && kept.deadlines.ends_at >= state.deadlines.ends_at {
-            self.ends_at.store(kept.deadlines.ends_at.as_nanos(), Ordering::Release);
-            let Kept { deadlines, ballot } = kept;
-            *state = State { deadlines, ballot, not_kept: false, end: None };
+        let Kept { deadlines: Deadlines { ends_at, .. }, ballot } = kept;
+        if state.end().is_none() && ends_at >= self.ends_at() {
+            self.ends_at.store(ends_at.as_nanos(), Ordering::Release);
+            state.votes = LastVotes::of(ballot);
+            self.is_not_kept.store(false, Ordering::Release);
         }
     }
 
     /// Whether the last extension failed.
     pub(crate) fn is_not_kept(&self) -> bool {
-        self.state().not_kept
+        self.is_not_kept.load(Ordering::Acquire)
     }
 
     /// Records a failed extension, with its votes.
     pub(crate) fn not_kept(&self, ballot: Ballot) {
         let mut state = self.state();
-        if state.end.is_none() {
-            (state.ballot, state.not_kept) = (ballot, true);
+        if state.end().is_none() {
+            state.votes = LastVotes::of(ballot);
+            self.is_not_kept.store(true, Ordering::Release);
         }
     }
 
@@ -172,26 +204,29 @@ impl LeaseCell {
 
     /// Ends the lease because it was not extended in time.
     pub(crate) fn run_out(&self) -> bool {
-        self.end_as(|state| LeaseEnd::Lost(state.loss()))
+        self.end_as(|state| LeaseEnd::Lost(self.loss(state)))
     }
 
     fn end_as(&self, end: impl FnOnce(&State) -> LeaseEnd) -> bool {
         let mut state = self.state();
-        if state.end.is_some() {
+        if state.end().is_some() {
             return false;
         }
         let end = end(&state);
         if let LeaseEnd::Lost(loss) = &end
             && let Some(ballot) = loss.ballot()
         {
-            state.ballot = ballot.clone();
+            state.votes = LastVotes::of(ballot.clone());
         }
         self.holding.end(self.shared.clock, &end);
-        state.end = Some(Box::new(end));
+        let ending = state.ending.get_or_insert_default();
+        ending.end = Some(end);
         self.ended.store(true, Ordering::Release);
-        self.on_end.notify_waiters();
+        if let Some(on_end) = &ending.on_end {
+            on_end.notify_waiters();
+        }
         #[cfg(feature = "tokio-util")]
-        if let Some(token) = self.cancelled.get() {
+        if let Some(token) = &ending.cancelled {
             token.cancel();
         }
         true
@@ -199,22 +234,25 @@ impl LeaseCell {
 
     /// A token that is cancelled when the lease ends, by whoever sees that first.
     #[cfg(feature = "tokio-util")]
-    pub(crate) fn cancelled_at_end(&self) -> &tokio_util::sync::CancellationToken {
+    pub(crate) fn cancelled_at_end(&self) -> CancellationToken {
         // Under the lock: the lease cannot end in between.
-        let state = self.state();
-        let token = self.cancelled.get_or_init(tokio_util::sync::CancellationToken::new);
-        if state.end.is_some() {
+        let mut state = self.state();
+        let ending = state.ending.get_or_insert_default();
+        let token = ending.cancelled.get_or_insert_default();
+        if ending.end.is_some() {
             token.cancel();
         }
-        token
+        token.clone()
     }
 
     /// Waits until the lease is over.
     pub(crate) async fn ended(&self) -> LeaseEnd {
+        let on_end =
+            self.state().ending.get_or_insert_default().on_end.get_or_insert_default().clone();
         loop {
-            let notified = self.on_end.notified();
+            let notified = on_end.notified();
             // Registered before looking, so that no end is missed in between.
-            let end = self.state().end.as_deref().cloned();
+            let end = self.state().end().cloned();
             if let Some(end) = end {
                 return end;
             }

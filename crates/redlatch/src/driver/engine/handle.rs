@@ -16,9 +16,10 @@ use std::{
     collections::BTreeMap,
     future::Future,
     io,
+    ops::Deref,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
@@ -36,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) clock: Clock,
     /// The process the engine runs in: a fork does not copy its thread.
-    process: u32,
+    pub(crate) process: u32,
     /// The restart guard, if there is one.
     pub(crate) admission: Option<Admission>,
     /// Without a restart guard: our list of nodes, which guarded clients must share.
@@ -238,19 +239,32 @@ pub(crate) struct NotGranted {
 pub(crate) struct Stopped;
 
 /// A handle to one engine. The engine ends when all of them are dropped and
-/// nothing is left to undo.
+/// nothing is left to undo. A single pointer: every guard has one.
 #[derive(Debug, Clone)]
-pub(crate) struct Handle {
+pub(crate) struct Handle(Arc<Asking>);
+
+/// What all handles to one engine share.
+#[derive(Debug)]
+pub(crate) struct Asking {
     pub(crate) shared: Arc<Shared>,
-    asking: mpsc::UnboundedSender<Ask>,
-    next_op: Arc<AtomicU64>,
-    /// Dropped after `asking`: the thread ends when nobody can ask any more.
-    thread: Option<Arc<Dedicated>>,
+    asks: mpsc::UnboundedSender<Ask>,
+    next_op: AtomicU64,
+    /// Dropped after `asks`: the thread ends when nobody can ask any more.
+    thread: OnceLock<Dedicated>,
+}
+
+impl Deref for Handle {
+    type Target = Asking;
+
+    fn deref(&self) -> &Asking {
+        &self.0
+    }
 }
 
 impl Handle {
-    pub(super) fn new(shared: Arc<Shared>, asking: mpsc::UnboundedSender<Ask>) -> Self {
-        Handle { shared, asking, next_op: Arc::default(), thread: None }
+    pub(super) fn new(shared: Arc<Shared>, asks: mpsc::UnboundedSender<Ask>) -> Self {
+        let (next_op, thread) = (AtomicU64::new(0), OnceLock::new());
+        Handle(Arc::new(Asking { shared, asks, next_op, thread }))
     }
 
     pub(crate) fn next_op(&self) -> OpId {
@@ -265,7 +279,7 @@ impl Handle {
     /// Sends a request that has no answer.
     pub(crate) fn tell(&self, ask: Ask) {
         // An engine that is gone has undone everything, or left it to the keeper.
-        let _ = self.asking.send(ask);
+        let _ = self.asks.send(ask);
     }
 
     /// Releases a lease in the background. It is over at once, whenever the engine learns
@@ -297,8 +311,7 @@ impl Handle {
     pub(crate) fn acquire(&self, order: Order) -> Acquire {
         let op = self.next_op();
         let answered = self.put(|answer| Ask::Acquire { op, order, answer });
-        let (asking, shared) = (self.asking.clone(), self.shared.clone());
-        Acquire { asking, shared, op: Some(op), answered }
+        Acquire { handle: self.clone(), op: Some(op), answered }
     }
 
     pub(crate) async fn extend(
@@ -395,7 +408,7 @@ fn check_drivers(needs_io: bool) -> Result<(), String> {
 /// Runs an engine on its own thread.
 pub(crate) fn spawn_thread(shared: Shared) -> io::Result<Handle> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (engine, mut handle) = {
+    let (engine, handle) = {
         let _inside = runtime.enter();
         Engine::new(shared)
     };
@@ -405,8 +418,8 @@ pub(crate) fn spawn_thread(shared: Shared) -> io::Result<Handle> {
         let _ = end.send(());
     };
     thread::Builder::new().name("redlatch-engine".into()).spawn(run)?;
-    handle.thread =
-        Some(Arc::new(Dedicated { process: std::process::id(), ended: Mutex::new(ended) }));
+    let dedicated = Dedicated { process: std::process::id(), ended: Mutex::new(ended) };
+    handle.thread.get_or_init(|| dedicated);
     Ok(handle)
 }
 
@@ -427,8 +440,7 @@ fn make_room(shared: &Arc<Shared>) {
 
 /// A lock request in progress.
 pub(crate) struct Acquire {
-    asking: mpsc::UnboundedSender<Ask>,
-    shared: Arc<Shared>,
+    handle: Handle,
     op: Option<OpId>,
     answered: oneshot::Receiver<Result<Arc<LeaseCell>, NotGranted>>,
 }
@@ -446,8 +458,8 @@ impl Future for Acquire {
 impl Drop for Acquire {
     fn drop(&mut self) {
         if let Some(op) = self.op {
-            let _ = self.asking.send(Ask::Cancel(op));
-            make_room(&self.shared);
+            self.handle.tell(Ask::Cancel(op));
+            make_room(&self.handle.shared);
         }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Labels are the nodes' names and fixed words: never a lock's name or its token.
 
-use super::LeaseEnd;
+use super::{ASKS_AT_ONCE, LeaseEnd};
 use crate::{driver::clock::Clock, telemetry::name};
 use metrics::{Key, Label, Level, Metadata, counter, gauge, histogram, with_recorder};
 use redlatch_core::{AcquireError, Ballot, Fault, Moment, Reply, Tag, Vote, lease::Loss};
@@ -83,6 +83,9 @@ impl OnTheWay {
         meter: &Meter,
     ) {
         let sent = self.0.remove(&(node, tag));
+        if self.0.is_empty() {
+            self.0.shrink_to(ASKS_AT_ONCE); // gives back the memory of a crowd
+        }
         let outcome = outcome_of(reply);
         if let Some(sent) = sent
             && !matches!(reply, Reply::Vote(Vote::Failed(_)))

@@ -116,7 +116,7 @@ impl Rescue {
                 }
                 cell.shared.leave_news(News::Lost(cell.op));
             }
-            // There will be another look before the lease ends.
+            // It will be checked again before the lease ends.
             Ok(Err(ExtendError::Unknown(ballot))) => {
                 cell.shared.trace_not_kept(cell, &ballot);
                 cell.not_kept(ballot);

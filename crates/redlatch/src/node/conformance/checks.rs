@@ -25,7 +25,7 @@ checks! {
     locking:
     a_free_lock_is_granted_and_then_held
     a_take_by_the_same_token_is_held_too
-    a_refusal_tells_the_truth_about_the_holder
+    a_refusal_is_right_about_the_holder
     one_of_many_takes_at_once_is_granted
     only_its_token_releases_a_lock
     a_lock_is_released_once
@@ -35,7 +35,7 @@ checks! {
     an_extension_never_recreates_what_is_gone
     a_lock_expires_but_not_early
     an_extended_lock_outlives_its_first_ttl
-    an_expired_lock_belongs_to_who_takes_it_next
+    an_expired_lock_belongs_to_the_next_taker
     several_are_taken_all_or_nothing
     several_are_released_each_for_itself
     several_are_extended_all_or_nothing
@@ -50,7 +50,7 @@ checks! {
     all_links_name_the_same_run
     a_dropped_link_does_no_harm;
     fencing:
-    inspection_shows_what_the_register_of_each_lock_stands_at
+    inspection_shows_the_register_of_each_lock
     a_proposal_near_the_clock_is_the_number
     a_proposal_far_from_the_clock_is_clamped
     a_proposal_is_no_further_ahead_than_the_skew
@@ -63,7 +63,7 @@ checks! {
     a_raise_moves_the_registers_of_all
     a_raise_answers_the_greatest_of_all_registers
     several_are_raised_all_or_nothing
-    an_extension_brings_its_number_along
+    an_extension_carries_its_number
     an_extension_moves_the_registers_of_all
     a_release_keeps_the_number;
     restart_guard:
@@ -71,12 +71,12 @@ checks! {
     a_quarantined_node_raises_no_register
     a_quarantined_node_extends_the_locks_it_has
     a_lease_is_planted_also_on_a_quarantined_node
-    a_quarantined_node_releases_all_the_same
+    a_quarantined_node_still_releases
     a_vote_without_guard_needs_no_marker
     an_admitted_node_votes
     a_quarantined_node_keeps_its_first_mark
     no_two_marks_are_alike
-    a_mark_tells_for_how_long_the_node_has_been_quarantined
+    a_mark_says_how_long_the_node_has_been_quarantined
     a_watch_leaves_an_admitted_node_alone
     an_admission_needs_the_mark_that_is_there
     no_register_counts_from_below_the_floor
@@ -84,9 +84,9 @@ checks! {
     a_node_of_others_does_not_vote
     a_watch_leaves_a_node_of_others_alone
     a_replaced_node_is_quarantined_and_reserved
-    an_examination_tells_what_a_watch_tells
-    the_ledger_is_told_as_it_is_kept
-    the_greatest_number_that_was_given_is_told;
+    an_examination_reports_what_a_watch_reports
+    the_ledger_is_reported_as_kept
+    the_greatest_number_that_was_given_is_reported;
 }
 
 checks! {
@@ -97,22 +97,22 @@ checks! {
     a_take_without_ticket_joins_no_line
     earlier_arrivals_are_ahead
     a_waiter_is_in_a_line_once
-    who_leaves_is_in_line_no_more
+    a_client_that_leaves_is_no_longer_in_line
     a_grant_ends_a_place_that_is_known
     a_take_of_several_joins_the_line_for_the_first_held
     a_ticket_far_from_the_clock_is_brought_near
-    who_waits_is_told_in_order
-    a_list_counts_who_waits
-    what_is_reserved_tells_for_whom;
+    waiters_are_reported_in_order
+    a_list_counts_the_waiters
+    a_reservation_says_for_whom_it_is;
     serving:
     a_release_reserves_the_lock_for_the_first_and_wakes_it
     nobody_else_takes_what_is_reserved
     what_is_reserved_lapses
     an_earlier_ticket_takes_what_is_reserved_for_a_later_one
     a_release_that_waits_is_in_line_before_the_next_is_served
-    only_who_holds_a_lock_waits_by_releasing_it
-    a_release_that_passes_reserves_whoever_waits
-    who_leaves_passes_on_what_is_reserved
+    only_the_holder_of_a_lock_can_wait_by_releasing_it
+    a_release_that_passes_on_reserves_no_matter_who_waits
+    a_client_that_leaves_passes_on_what_is_reserved
     a_lease_is_planted_on_what_is_reserved_for_its_ticket
     each_lock_has_a_line_of_its_own
     a_lock_for_which_nobody_waits_is_free_after_its_release

@@ -227,7 +227,7 @@ async fn all_stand_at(link: &mut CheckedLink, ours: &Claim, wanted: FencingToken
     Ok(())
 }
 
-pub(super) async fn an_extension_brings_its_number_along(site: &Site<'_>) -> Outcome {
+pub(super) async fn an_extension_carries_its_number(site: &Site<'_>) -> Outcome {
     let ours = site.claim(["a"]);
     let mut link = site.link();
     let number = link.numbered(ours.take_fenced(LONG, 1)).await?;
@@ -261,9 +261,7 @@ fn same_number(number: FencingToken, wanted: FencingToken) -> Outcome {
     problem(format!("the register stands at {number} and not at {wanted}"))
 }
 
-pub(super) async fn inspection_shows_what_the_register_of_each_lock_stands_at(
-    site: &Site<'_>,
-) -> Outcome {
+pub(super) async fn inspection_shows_the_register_of_each_lock(site: &Site<'_>) -> Outcome {
     let (first, last) = (site.claim(["a"]), site.claim(["c"]));
     let all = site.claim(["c", "b", "a"]);
     let mut link = site.link();

@@ -27,7 +27,7 @@ pub(super) async fn a_take_by_the_same_token_is_held_too(site: &Site<'_>) -> Out
 }
 
 /// A node need not report anything, but what it reports must be right.
-pub(super) async fn a_refusal_tells_the_truth_about_the_holder(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_refusal_is_right_about_the_holder(site: &Site<'_>) -> Outcome {
     let (ours, theirs) = (site.claim(["a"]), site.claim(["a"]));
     let mut link = site.link();
 
@@ -176,7 +176,7 @@ pub(super) async fn an_extended_lock_outlives_its_first_ttl(site: &Site<'_>) -> 
     link.owned(&ours).await.map(drop)
 }
 
-pub(super) async fn an_expired_lock_belongs_to_who_takes_it_next(site: &Site<'_>) -> Outcome {
+pub(super) async fn an_expired_lock_belongs_to_the_next_taker(site: &Site<'_>) -> Outcome {
     let (ours, theirs) = (site.claim(["a"]), site.claim(["a"]));
     let mut link = site.link();
 
@@ -343,7 +343,7 @@ fn part(site: &Site<'_>, claim: &Claim, name: &str) -> Claim {
 
 /// Checks that the remaining time fits a lock just set to live for `ttl`.
 fn is_about(remaining: Duration, ttl: Duration) -> Outcome {
-    // How long a command may be in progress before the node looks at the lock.
+    // How long a command may be in progress before the node reads the lock.
     const UNDER_WAY: Duration = Duration::from_secs(20);
     if remaining > ttl + drift(ttl) || remaining + UNDER_WAY < ttl {
         return problem(format!("a lock for {ttl:?} had {remaining:?} left shortly after"));

@@ -76,7 +76,7 @@ pub(super) async fn a_lease_is_planted_also_on_a_quarantined_node(site: &Site<'_
 }
 
 /// An attempt must be undone, whatever happened to the node meanwhile.
-pub(super) async fn a_quarantined_node_releases_all_the_same(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_quarantined_node_still_releases(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let ours = site.claim(["a", "b"]);
     link.admitted(&party).await?;
@@ -140,9 +140,7 @@ pub(super) async fn no_two_marks_are_alike(site: &Site<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_mark_tells_for_how_long_the_node_has_been_quarantined(
-    site: &Site<'_>,
-) -> Outcome {
+pub(super) async fn a_mark_says_how_long_the_node_has_been_quarantined(site: &Site<'_>) -> Outcome {
     const REST: Duration = Duration::from_millis(100);
     // How much the two may differ, including the error of both clocks.
     const LEEWAY: Duration = Duration::from_millis(5);
@@ -286,7 +284,7 @@ pub(super) async fn a_replaced_node_is_quarantined_and_reserved(site: &Site<'_>)
     votes(&mut link, &ours, |command| party.by(command)).await
 }
 
-pub(super) async fn an_examination_tells_what_a_watch_tells(site: &Site<'_>) -> Outcome {
+pub(super) async fn an_examination_reports_what_a_watch_reports(site: &Site<'_>) -> Outcome {
     let (party, next, mut link) = (Party::new(), Party::new(), site.link());
 
     link.admitted(&party).await?;
@@ -302,7 +300,7 @@ pub(super) async fn an_examination_tells_what_a_watch_tells(site: &Site<'_>) -> 
 }
 
 /// Clients without a restart guard rely on it.
-pub(super) async fn the_ledger_is_told_as_it_is_kept(site: &Site<'_>) -> Outcome {
+pub(super) async fn the_ledger_is_reported_as_kept(site: &Site<'_>) -> Outcome {
     let (party, next, mut link) = (Party::new(), Party::new(), site.link());
 
     link.admitted(&party).await?;
@@ -320,7 +318,7 @@ pub(super) async fn the_ledger_is_told_as_it_is_kept(site: &Site<'_>) -> Outcome
     Ok(())
 }
 
-pub(super) async fn the_greatest_number_that_was_given_is_told(site: &Site<'_>) -> Outcome {
+pub(super) async fn the_greatest_number_that_was_given_is_reported(site: &Site<'_>) -> Outcome {
     let (mut link, ours, other) = (site.link(), site.claim(["a"]), site.claim(["b"]));
     let lower = link.numbered(other.take_fenced(LONG, 1)).await?;
     let taken = link.numbered(ours.take_fenced(LONG, 1)).await?;

@@ -2,15 +2,10 @@
 
 use super::{
     site::{LONG, Outcome, Site, problem},
-    waiter::{PATIENT, WaitingClient},
+    waiter::{PATIENT, TRIES, WaitingClient},
 };
 use redlatch_core::{Vote, line::LARGEST_SKEW};
 use std::time::{Duration, Instant};
-
-/// Less than the largest skew, in microseconds.
-const NEARLY: i64 = 900_000;
-/// How often to try again what the machine was too slow for.
-const TRIES: u32 = 10;
 
 pub(super) async fn a_release_reserves_the_lock_for_the_first_and_wakes_it(
     site: &Site<'_>,
@@ -76,12 +71,7 @@ pub(super) async fn an_earlier_ticket_takes_what_is_reserved_for_a_later_one(
     site: &Site<'_>,
 ) -> Outcome {
     for number in 0..TRIES {
-        let name = number.to_string();
-        let [mut holder, mut early, mut late] = WaitingClient::line(site, &[&name]).await?;
-        early.earlier(NEARLY);
-        late.earlier(-NEARLY);
-        let start = Instant::now();
-        holder.holds().await?;
+        let ([mut holder, mut early, mut late], start) = WaitingClient::early(site, number).await?;
         late.waits_behind(0).await?;
         holder.granted(holder.release()).await?;
         late.is_woken().await?;
@@ -112,7 +102,7 @@ pub(super) async fn a_release_that_waits_is_in_line_before_the_next_is_served(
     first.waits_behind(0).await
 }
 
-pub(super) async fn only_who_holds_a_lock_waits_by_releasing_it(site: &Site<'_>) -> Outcome {
+pub(super) async fn only_the_holder_of_a_lock_can_wait_by_releasing_it(site: &Site<'_>) -> Outcome {
     let [mut holder, mut other, mut next] = WaitingClient::line(site, &["a"]).await?;
     holder.holds().await?;
 
@@ -123,7 +113,9 @@ pub(super) async fn only_who_holds_a_lock_waits_by_releasing_it(site: &Site<'_>)
     holder.link.owned(&holder.claim).await.map(drop)
 }
 
-pub(super) async fn a_release_that_passes_reserves_whoever_waits(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_release_that_passes_on_reserves_no_matter_who_waits(
+    site: &Site<'_>,
+) -> Outcome {
     let [mut holder, mut first] = WaitingClient::behind_a_holder(site).await?;
 
     holder.granted(holder.pass()).await?;
@@ -135,7 +127,7 @@ pub(super) async fn a_release_that_passes_reserves_whoever_waits(site: &Site<'_>
     holder.holds().await
 }
 
-pub(super) async fn who_leaves_passes_on_what_is_reserved(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_client_that_leaves_passes_on_what_is_reserved(site: &Site<'_>) -> Outcome {
     let [mut holder, mut first, mut second] = WaitingClient::behind_a_holder(site).await?;
     holder.granted(holder.release()).await?;
     first.is_woken().await?;

@@ -1,14 +1,21 @@
-//! A client that waits in line, with a link of its own.
+//! A client that waits in line, with its own link.
 //!
 //! In:  what the node answers and whom it wakes. Out: commands, and what is wrong.
 
 use super::site::{CheckedLink, Claim, LONG, Outcome, Site, problem, random};
 use crate::driver::clock::wall_micros;
 use redlatch_core::{Command, KeyState, Place, Reply, Then, Ticket, Vote, Waiter, Wake};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// The longest that a reservation can last.
 pub(super) const PATIENT: u16 = u16::MAX;
+/// How often to retry a check for which the machine was too slow.
+pub(super) const TRIES: u32 = 10;
+/// Less than the largest skew, in microseconds.
+const NEARLY: i64 = 900_000;
 
 /// A client that waits in line.
 pub(super) struct WaitingClient {
@@ -48,8 +55,20 @@ impl WaitingClient {
         Ok(clients)
     }
 
-    /// Makes it arrive so much earlier (or later, if negative), in microseconds.
-    pub(super) fn earlier(&mut self, by: i64) {
+    /// A holder, and two clients whose arrivals are as far apart as a node believes. Also
+    /// returns when they arrived: if that is too long ago, the node believes neither.
+    pub(super) async fn early(site: &Site<'_>, attempt: u32) -> Outcome<([Self; 3], Instant)> {
+        let [mut holder, mut early, mut late] =
+            WaitingClient::line(site, &[&attempt.to_string()]).await?;
+        early.arrive_earlier(NEARLY);
+        late.arrive_earlier(-NEARLY);
+        let start = Instant::now();
+        holder.holds().await?;
+        Ok(([holder, early, late], start))
+    }
+
+    /// Makes it arrive this much earlier (or later, if negative), in microseconds.
+    pub(super) fn arrive_earlier(&mut self, by: i64) {
         self.ticket.arrived = self.ticket.arrived.saturating_add_signed(-by);
     }
 

@@ -2,15 +2,10 @@
 
 use super::{
     site::{Outcome, Site, problem},
-    waiter::{WaitingClient, clock, without_line},
+    waiter::{TRIES, WaitingClient, clock, without_line},
 };
 use redlatch_core::{Command, KeyState, Reply, Waiting, line::LARGEST_SKEW};
-use std::time::{Duration, Instant};
-
-/// Less than the largest skew, in microseconds.
-const NEARLY: i64 = 900_000;
-/// How often to try again what the machine was too slow for.
-const TRIES: usize = 10;
+use std::time::Duration;
 
 pub(super) async fn a_refused_take_joins_the_line(site: &Site<'_>) -> Outcome {
     let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
@@ -36,12 +31,7 @@ pub(super) async fn a_take_without_ticket_joins_no_line(site: &Site<'_>) -> Outc
 /// The one that arrived last joins first.
 pub(super) async fn earlier_arrivals_are_ahead(site: &Site<'_>) -> Outcome {
     for number in 0..TRIES {
-        let name = number.to_string();
-        let [mut holder, mut early, mut late] = WaitingClient::line(site, &[&name]).await?;
-        early.earlier(NEARLY);
-        late.earlier(-NEARLY);
-        let start = Instant::now();
-        holder.holds().await?;
+        let ([_holder, mut early, mut late], start) = WaitingClient::early(site, number).await?;
 
         late.waits_behind(0).await?;
         match early.waits_behind(0).await {
@@ -64,7 +54,7 @@ pub(super) async fn a_waiter_is_in_a_line_once(site: &Site<'_>) -> Outcome {
     second.waits_behind(1).await
 }
 
-pub(super) async fn who_leaves_is_in_line_no_more(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_client_that_leaves_is_no_longer_in_line(site: &Site<'_>) -> Outcome {
     let [mut holder, mut first, mut second] = WaitingClient::behind_a_holder(site).await?;
 
     first.link.gone(first.leave()).await?;
@@ -104,7 +94,7 @@ pub(super) async fn a_take_of_several_joins_the_line_for_the_first_held(
     for_c.waits_behind(0).await
 }
 
-/// A client whose clock is wrong neither overtakes everybody nor waits for ever.
+/// A client whose clock is wrong neither overtakes everybody nor waits forever.
 pub(super) async fn a_ticket_far_from_the_clock_is_brought_near(site: &Site<'_>) -> Outcome {
     let skew = u64::try_from(LARGEST_SKEW.as_micros()).unwrap_or(u64::MAX);
     for (name, arrived) in [("past", 1), ("future", 1 << 62)] {
@@ -126,7 +116,7 @@ pub(super) async fn a_ticket_far_from_the_clock_is_brought_near(site: &Site<'_>)
     Ok(())
 }
 
-pub(super) async fn who_waits_is_told_in_order(site: &Site<'_>) -> Outcome {
+pub(super) async fn waiters_are_reported_in_order(site: &Site<'_>) -> Outcome {
     let [mut holder, mut first, mut second] = WaitingClient::line(site, &["a"]).await?;
     holder.holds().await?;
     holder.is_waited_for_by(&[]).await?;
@@ -140,7 +130,7 @@ pub(super) async fn who_waits_is_told_in_order(site: &Site<'_>) -> Outcome {
 }
 
 /// A list may come in pages, and a page may lack the lock.
-pub(super) async fn a_list_counts_who_waits(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_list_counts_the_waiters(site: &Site<'_>) -> Outcome {
     let [mut holder, _first] = WaitingClient::behind_a_holder(site).await?;
 
     let mut command = holder.claim.list();
@@ -162,7 +152,7 @@ pub(super) async fn a_list_counts_who_waits(site: &Site<'_>) -> Outcome {
     }
 }
 
-pub(super) async fn what_is_reserved_tells_for_whom(site: &Site<'_>) -> Outcome {
+pub(super) async fn a_reservation_says_for_whom_it_is(site: &Site<'_>) -> Outcome {
     let [mut holder, mut first] = WaitingClient::behind_a_holder(site).await?;
 
     holder.granted(holder.release()).await?;

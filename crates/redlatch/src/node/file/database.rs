@@ -3,8 +3,8 @@
 //! In:  commands, one at a time. Out: replies.
 //!
 //! Promise: each command is one transaction, and the time is read inside it,
-//! once nobody else can write. Expired rows count as free. Whoever a command wakes
-//! is told after the commit.
+//! once nobody else can write. Expired rows count as free. Clients that a command wakes
+//! are notified after the commit.
 //! Needs: a path that leads to the same file for all users. If the file was
 //! deleted or replaced, the next command notices and fails.
 
@@ -41,6 +41,10 @@ const SWEEP: usize = MAX_RESOURCES + 8;
 
 /// How many locks are listed at once.
 const PAGE: i64 = 200;
+
+/// How long to wait for another writer, who may fail just as well, to see whether the file
+/// can be written.
+const A_MOMENT: Duration = Duration::from_millis(50);
 
 /// Changes nothing, but writes every page that a lock is written to. No lock has an
 /// empty name.
@@ -92,7 +96,7 @@ impl Database {
         })
     }
 
-    /// Tells of keys that others reserve for our client, as long as the ear is open.
+    /// Reports keys that others reserve for our client, as long as the ear is open.
     pub(super) fn telling(mut self, told: UnboundedSender<Wake>, ear: Arc<Ear>) -> Self {
         self.wakes.tell(told);
         self.ear = ear;
@@ -341,7 +345,7 @@ impl Database {
             read += 1;
             last = Some(Arc::from(name));
         }
-        Ok(Page { locks: locks.into(), next: last.filter(|_| read == PAGE) })
+        Ok(Page { locks: locks.into(), denied: 0, next: last.filter(|_| read == PAGE) })
     }
 
     /// The locks survive any process, and end when the machine reboots.
@@ -360,10 +364,10 @@ impl Database {
         })
     }
 
-    /// Why no lock can be written, found out by writing as much as a lock is. It waits
-    /// for nobody: who can write proves that the file can be written.
+    /// Why no lock can be written, found out by writing as much as a lock needs. It does
+    /// not wait for long: if another process writes all that time, the file can be written.
     fn refusal(&mut self) -> Option<Refusal> {
-        self.connection.busy_timeout(Duration::ZERO).ok()?;
+        self.connection.busy_timeout(A_MOMENT).ok()?;
         let write = || self.connection.execute_batch(NO_CHANGE);
         let written = in_transaction(&self.connection, "BEGIN IMMEDIATE", write);
         let _ = opening::wait_patiently(&mut self.connection);
@@ -384,7 +388,7 @@ impl Database {
             .optional()
     }
 
-    /// Whether the client can be told of a key that is reserved for it. Our own
+    /// Whether the client can be notified of a key that is reserved for it. Our own
     /// client listens from now on.
     fn can_wake(&self, client: u64) -> bool {
         self.ear.hears(client, || self.wakes.listen(client)) || self.wakes.reach(client).is_some()

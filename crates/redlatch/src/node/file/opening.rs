@@ -22,8 +22,8 @@ use std::{
 /// How long to wait for other processes: their transactions take microseconds,
 /// but occasionally one has to wait for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Whoever opens a database that nobody uses reads its whole log, at 2 µs per page. A
-/// longer one is written back first: two or three syncs in some fifty locks.
+/// Opening a database that nobody uses reads its whole log, at 2 µs per page. A longer log
+/// is written back first: two or three syncs in about fifty locks.
 const LONG_LOG: u64 = 1024 * 1024;
 /// Identifies our files, so that we do not touch another program's: `RdLt`.
 const APPLICATION: i32 = 0x5264_4C74;
@@ -202,7 +202,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Obstacle>) -> Result<T, O
 
 /// Prepares the database and returns its id.
 fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
-    // Look before touching it, in one transaction, since others may be creating it.
+    // Inspect it before touching it, in one transaction, since others may be creating it.
     let ready = in_transaction(connection, "BEGIN", || match format(connection)? {
         VERSION => id_in(connection, boot),
         _ => Ok(None),
@@ -250,7 +250,7 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
 }
 
 /// Writes a long log back into the database. The next transaction begins a new one, in
-/// a file that is no longer than that. If that fails, whoever opens it next tries again.
+/// a file that is no longer than that. If this fails, the next process that opens it retries.
 fn shorten_log(connection: &Connection) {
     let log = connection.path().map(|path| beside(Path::new(path), "-wal"));
     if log.and_then(|log| fs::metadata(log).ok()).is_some_and(|log| log.len() > LONG_LOG) {
@@ -280,18 +280,18 @@ fn format(connection: &Connection) -> Result<i32, Obstacle> {
              update this program, or name another file"
         )),
         (APPLICATION, other) => Obstacle::unfit(format!(
-            "has a format that nobody writes ({other}): delete it, or name another file"
+            "has an unknown format ({other}): delete it, or name another file"
         )),
-        _ => Obstacle::unfit("is the database of another program: name a file of its own"),
+        _ => Obstacle::unfit("is the database of another program: name another file"),
     }
 }
 
 fn fresh_id() -> Result<String, Obstacle> {
     match getrandom::u64() {
         Ok(id) => Ok(format!("{id:016x}")),
-        Err(error) => {
-            Obstacle::unfit(format!("cannot be given an id, for want of chance: {error}"))
-        }
+        Err(error) => Obstacle::unfit(format!(
+            "cannot be given an id, because there is no randomness: {error}"
+        )),
     }
 }
 
@@ -361,16 +361,14 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
 
 /// Translates an `SQLite` error.
 pub(super) fn fault(path: &Path, error: &rusqlite::Error) -> Fault {
-    let beside = "SQLite needs to write there and to make two files beside it";
+    let beside = "SQLite has to write there, and to create two files next to it";
     match error.sqlite_error_code() {
         _ if is_busy(error) => {
             let path = path.display();
             let text = format!("{path} has been locked by another process for {PATIENCE:?}");
             Fault::Refused(text.into())
         }
-        Some(ErrorCode::NotADatabase) => {
-            unfit(path, "is not a SQLite database: name a file of its own")
-        }
+        Some(ErrorCode::NotADatabase) => unfit(path, "is not a SQLite database: name another file"),
         Some(ErrorCode::DatabaseCorrupt) => unfit(
             path,
             "is damaged: stop all who use it, then delete it and the files `-wal` and `-shm` \

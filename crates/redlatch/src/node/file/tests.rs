@@ -64,7 +64,7 @@ fn unfit_text(path: &Path) -> String {
 }
 
 #[test]
-fn whoever_opens_a_database_with_a_long_log_makes_it_short() {
+fn opening_a_database_with_a_long_log_shortens_it() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
     let log = || fs::metadata(scratch.file("locks.db-wal")).unwrap().len();
@@ -128,8 +128,8 @@ fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
         (PathBuf::from("/dev/null"), "is not a regular file: name one"),
         (PathBuf::from("/proc/redlatch/locks.db"), "cannot be reached"),
         (text.join("locks.db"), "cannot be reached"),
-        (text.clone(), "is not a SQLite database: name a file of its own"),
-        (foreign.clone(), "is the database of another program: name a file of its own"),
+        (text.clone(), "is not a SQLite database: name another file"),
+        (foreign.clone(), "is the database of another program: name another file"),
         (newer.clone(), "newer Redlatch (format 7, this one knows 5): update this program"),
     ];
     for (path, expected) in cases {
@@ -198,14 +198,19 @@ fn a_file_with_a_second_name_is_refused_under_both() {
     assert!(Database::open(&path).is_ok());
 }
 
-#[test]
-fn a_reboot_frees_every_lock() {
+/// A file in which the lock `a` was taken, and the run of its node.
+fn used() -> (Scratch, PathBuf, String) {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
     let mut database = Database::open(&path).unwrap();
     assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
     let run = run_of(&mut database);
-    drop(database);
+    (scratch, path, run)
+}
+
+#[test]
+fn a_reboot_frees_every_lock() {
+    let (_scratch, path, run) = used();
     // As if the machine had been rebooted since.
     Connection::open(&path).unwrap().execute("UPDATE node SET boot = 'earlier'", []).unwrap();
 
@@ -394,7 +399,7 @@ fn a_deleted_or_replaced_file_fails_the_command_and_closes_the_database() {
 
 /// Otherwise the holder would go on in the old file, and others in the new one.
 #[tokio::test]
-async fn who_holds_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
+async fn a_holder_of_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
     let node = File::new(&path);
@@ -502,7 +507,7 @@ fn processes_that_count_under_the_lock_lose_nothing() {
 }
 
 #[test]
-fn processes_killed_at_any_time_leave_a_sound_file_and_no_lock_for_ever() {
+fn processes_killed_at_any_time_leave_a_sound_file_and_no_lock_forever() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
     fs::write(scratch.file("counter"), "0").unwrap();

@@ -55,8 +55,8 @@ fn distrust(directory: u32, owner: Option<u32>, us: u32) -> Option<&'static str>
     )
 }
 
-/// Returns whether nobody but the users of a database can have put something of that
-/// owner beside it, or can replace it.
+/// Returns whether only the users of a database can have put a file with that owner next to
+/// it, or can replace it.
 pub(super) fn is_ours(path: &Path, owner: u32) -> bool {
     let us = rustix::process::geteuid().as_raw();
     let parent = path.parent().and_then(|parent| fs::metadata(parent).ok());

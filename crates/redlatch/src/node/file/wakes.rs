@@ -2,11 +2,11 @@
 //!
 //! In:  which client to wake, and for which key. Out: wakes for our own client.
 //!
-//! Each client that waits in line has a datagram socket in a directory beside the
-//! database (`…-wake`). A release looks whether the socket of the first in line is
+//! Each client that waits in line has a datagram socket in a directory next to the
+//! database (`…-wake`). A release checks whether the socket of the first in line is
 //! alive, and writes to it once the release is committed.
 //!
-//! Promise: no error, and nobody is blocked. Where no sockets can be made, nobody is
+//! Promise: no error, and nobody is blocked. If no sockets can be created, nobody is
 //! woken, and clients find out by asking again. The same users as those of the
 //! database can make, read and write the sockets. A forged wake costs time.
 //! Needs: `/proc`, like the rest of the embedded node.
@@ -49,12 +49,12 @@ impl Wakes {
     /// Listens for wakes of this client from now on. `None` if that is not possible,
     /// or if another of its links does so already.
     pub(super) fn listen(&self, client: u64) -> Option<Listening> {
-        // Whoever leaves last removes the directory, maybe right now.
+        // The last client to leave removes the directory, maybe right now.
         for _ in 0..3 {
             match self.try_listen(client) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    tracing::debug!("nobody can wake us: {error}");
+                    tracing::debug!("this client cannot be woken: {error}");
                     return None;
                 }
                 Ok(listening) => return listening,
@@ -88,7 +88,7 @@ impl Wakes {
 pub(super) struct Reached(UnixDatagram);
 
 impl Reached {
-    /// Tells it of a key. If too many wakes wait there already, this one is lost.
+    /// Notifies it of a key. If too many wakes wait there already, this one is lost.
     pub(super) fn tell(&self, wake: &Wake) {
         let message = [wake.ticket.to_string().as_bytes(), wake.resource.as_bytes()].concat();
         if let Err(error) = self.0.send(&message) {

@@ -2,7 +2,7 @@
 //!
 //! In:  wakes. Out: the same wakes, for each link of the client, in order.
 //!
-//! A client may have several links, such as one for a rescue: each is told.
+//! A client may have several links, such as one for a rescue; each gets the wake.
 
 use redlatch_core::Wake;
 use std::{

@@ -40,7 +40,7 @@ fn granted(number: u32) -> (Tag, Reply) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_lives_exactly_as_long_as_it_was_told_on_the_clock_of_the_link() {
+async fn a_key_lives_exactly_as_long_as_requested_on_the_clock_of_the_link() {
     let mut test = Fixture::new();
     test.take(0, "a", SECOND);
     assert_eq!(test.replies().await, [granted(0)]);

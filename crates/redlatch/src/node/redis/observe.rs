@@ -54,9 +54,9 @@ pub(super) fn line(parts: &[Value<'_>]) -> Option<LineState> {
     Some(LineState { first: first?, count: usize::try_from(*count).ok()? })
 }
 
-/// `{cursor, {{name, value, PTTL, how many wait}, …}}`.
+/// `{cursor, {{name, value, PTTL, how many wait}, …}, how many are denied}`.
 pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
-    let [Value::Text(cursor), Value::Array(found)] = parts else {
+    let [Value::Text(cursor), Value::Array(found), Value::Int(denied)] = parts else {
         return None;
     };
     let mut locks = Vec::new();
@@ -77,12 +77,14 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
         }
     }
     let next = (*cursor != b"0").then(|| Arc::from(*cursor));
-    Some(Page { locks: locks.into(), next })
+    Some(Page { locks: locks.into(), denied: usize::try_from(*denied).ok()?, next })
 }
 
-/// `{where to go on, {{name, PTTL}, …}}`.
+/// `{where to go on, {{name, PTTL}, …}, how many are denied}`.
 pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
-    let [Value::Text(next), Value::Array(found)] = parts else { return None };
+    let [Value::Text(next), Value::Array(found), Value::Int(denied)] = parts else {
+        return None;
+    };
     let mut keys = Vec::new();
     for key in found {
         let Value::Array(key) = key else { return None };
@@ -94,7 +96,7 @@ pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
         }
     }
     let next = (*next != b"0").then(|| Arc::from(*next));
-    Some(Page { locks: keys.into(), next })
+    Some(Page { locks: keys.into(), denied: usize::try_from(*denied).ok()?, next })
 }
 
 /// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}`
@@ -236,12 +238,12 @@ mod tests {
             [("x", &*ours), ("y", b"something else"), ("", &ours), ("z", reserved.as_bytes())];
         let found = found.into_iter().map(|(name, value)| lock(name.as_bytes(), value)).collect();
 
-        let page = page(&[Value::Text(b"17"), Value::Array(found)]).unwrap();
+        let page = page(&[Value::Text(b"17"), Value::Array(found), Value::Int(3)]).unwrap();
 
         let names: Vec<_> = page.locks.iter().map(|lock| lock.name.to_string()).collect();
         assert_eq!(names, ["x", "z"]);
         assert_eq!(page.locks[0].remaining, Some(Duration::from_millis(1500)));
-        assert_eq!(page.locks[0].waiters, 2);
+        assert_eq!((page.locks[0].waiters, page.denied), (2, 3));
         assert_eq!(page.next.as_deref(), Some(&b"17"[..]));
     }
 

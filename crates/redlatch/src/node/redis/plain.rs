@@ -7,10 +7,10 @@
 //! place in line yet; the link then sends it as a script.
 
 use super::{
-    resp::{Digits, write_command},
+    resp::{Digits, write_word},
     translate::millis,
 };
-use redlatch_core::{Command, Resource, fence};
+use redlatch_core::{Command, Resource};
 
 /// Which keys are named more than once, by a hash of their names. Two keys with the same
 /// hash count as one, which costs them nothing but the script.
@@ -23,7 +23,8 @@ pub(super) struct PlainTakes {
 impl PlainTakes {
     /// Looks at what is ready, and returns whether there may be such takes.
     pub(super) fn look<'a>(&mut self, commands: impl Iterator<Item = &'a Command>) -> bool {
-        *self = PlainTakes::default();
+        self.named.clear();
+        self.named_again.clear();
         let mut any = false;
         for command in commands {
             let (Command::Take { resources, .. }
@@ -47,8 +48,12 @@ impl PlainTakes {
         if self.named_again.contains(name) {
             return false;
         }
-        let mut digits = Digits::default();
-        write_command(out, &[b"SET", name.as_bytes(), token, b"NX", b"PX", digits.of(ttl)]);
+        // `SET name token NX PX ttl`.
+        out.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
+        write_word(out, name.as_bytes());
+        write_word(out, token);
+        out.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
+        write_word(out, Digits::default().of(ttl));
         true
     }
 }
@@ -67,13 +72,19 @@ fn plain(command: &Command) -> Option<(&Resource, &[u8], u64)> {
 
 /// A set of names, by their hashes.
 #[derive(Debug)]
-struct Names([u64; Names::WORDS]);
+struct Names {
+    bits: [u64; Names::WORDS],
+    is_empty: bool,
+}
 
 impl Default for Names {
     fn default() -> Self {
-        Names([0; Self::WORDS])
+        Names { bits: [0; Self::WORDS], is_empty: true }
     }
 }
+
+/// Multiplied by this, numbers that are near each other are far apart in their high bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Names {
     /// 4096 bits: with 256 names, one of 16 shares its hash with another.
@@ -82,18 +93,35 @@ impl Names {
     /// Returns whether it was there.
     fn insert(&mut self, name: &Resource) -> bool {
         let (word, bit) = Self::place(name);
-        let was_there = self.0[word] & bit != 0;
-        self.0[word] |= bit;
+        let was_there = self.bits[word] & bit != 0;
+        self.bits[word] |= bit;
+        self.is_empty = false;
         was_there
     }
 
     fn contains(&self, name: &Resource) -> bool {
+        if self.is_empty {
+            return false;
+        }
         let (word, bit) = Self::place(name);
-        self.0[word] & bit != 0
+        self.bits[word] & bit != 0
+    }
+
+    fn clear(&mut self) {
+        if !self.is_empty {
+            *self = Names::default();
+        }
     }
 
     fn place(name: &Resource) -> (usize, u64) {
-        let register = fence::register(name) as usize;
-        (register / 64 % Self::WORDS, 1 << (register % 64))
+        let mix = |hash: u64, word: u64| {
+            let hash = (hash ^ word).wrapping_mul(SPREAD);
+            hash ^ hash >> 32
+        };
+        let (words, rest) = name.as_bytes().as_chunks();
+        let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        let rest = rest.iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
+        let place = mix(hash, rest).wrapping_mul(SPREAD) >> 52;
+        ((place / 64) as usize % Self::WORDS, 1 << (place % 64))
     }
 }

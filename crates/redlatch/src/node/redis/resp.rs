@@ -58,6 +58,7 @@ pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
 }
 
 /// Appends one word of a command: any bytes.
+#[inline]
 pub(super) fn write_word(out: &mut Vec<u8>, word: &[u8]) {
     write_header(out, b'$', word.len());
     out.extend_from_slice(word);
@@ -66,6 +67,7 @@ pub(super) fn write_word(out: &mut Vec<u8>, word: &[u8]) {
 
 /// Appends the start of a command (`*`, how many words) or word (`$`, how many bytes),
 /// in one go.
+#[inline]
 pub(super) fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
     // The common case: a key, a token, a hash.
     if let Ok(short @ 0..100) = u8::try_from(length) {
@@ -170,6 +172,27 @@ struct Reader<'a> {
     at: usize,
 }
 
+/// What nearly all answers are made of, and its length: a number without a sign, so short
+/// that it cannot overflow, or `+OK`.
+fn short(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
+    let digits = match bytes {
+        [b'+', b'O', b'K', b'\r', b'\n', ..] => return Some((Value::Status(&bytes[1..3]), 5)),
+        [b':', digits @ ..] => digits,
+        _ => return None,
+    };
+    let (mut number, mut length) = (0, 0);
+    while length < 18
+        && let Some(digit @ b'0'..=b'9') = digits.get(length)
+    {
+        number = 10 * number + i64::from(digit - b'0');
+        length += 1;
+    }
+    match digits[length..] {
+        [b'\r', b'\n', ..] if length > 0 => Some((Value::Int(number), length + 3)),
+        _ => None,
+    }
+}
+
 /// A value, or the start of an array: how many values follow.
 enum Element<'a> {
     Value(Value<'a>),
@@ -179,13 +202,17 @@ enum Element<'a> {
 
 impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Option<Value<'a>>, Nonsense> {
+        if let Some((value, length)) = short(&self.bytes[self.at..]) {
+            self.at += length;
+            return Ok(Some(value));
+        }
         let (length, is_push) = match self.element(depth)? {
             None => return Ok(None),
             Some(Element::Value(value)) => return Ok(Some(value)),
             Some(Element::Array(length)) => (length, false),
             Some(Element::Push(length)) => (length, true),
         };
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(length);
         for _ in 0..length {
             match self.value(depth + 1)? {
                 Some(value) => values.push(value),
@@ -200,7 +227,22 @@ impl<'a> Reader<'a> {
             return Ok(None);
         };
         // No server we know sends attributes (`|`) or streams (`?`) unless asked to.
-        if !b"+-:$*_#,(=!%~>".contains(&kind) || (kind == b'>' && depth > 0) {
+        let is_known = matches!(
+            kind,
+            b'+' | b'-'
+                | b':'
+                | b'$'
+                | b'*'
+                | b'_'
+                | b'#'
+                | b','
+                | b'('
+                | b'='
+                | b'!'
+                | b'%'
+                | b'~'
+        );
+        if !is_known && (kind != b'>' || depth > 0) {
             return Err(Nonsense::Kind(kind));
         }
         let Some(line) = self.line()? else {
@@ -235,7 +277,8 @@ impl<'a> Reader<'a> {
     /// The rest of the line after the kind byte, without its end.
     fn line(&mut self) -> Result<Option<&'a [u8]>, Nonsense> {
         let rest = &self.bytes[self.at + 1..];
-        let Some(end) = rest.iter().take(LONGEST_LINE).position(|byte| *byte == b'\r') else {
+        let longest = &rest[..rest.len().min(LONGEST_LINE)];
+        let Some(end) = longest.iter().position(|byte| *byte == b'\r') else {
             return if rest.len() < LONGEST_LINE { Ok(None) } else { Err(Nonsense::Line) };
         };
         match rest.get(end + 1) {
@@ -282,6 +325,12 @@ fn length(line: &[u8], most: usize) -> Result<Option<usize>, Nonsense> {
 }
 
 fn number(line: &[u8]) -> Result<i64, Nonsense> {
+    // Nearly all of them: no sign, and so short that it cannot overflow.
+    if let 1..=18 = line.len()
+        && line.iter().all(u8::is_ascii_digit)
+    {
+        return Ok(line.iter().fold(0, |number, digit| 10 * number + i64::from(digit - b'0')));
+    }
     let text = str::from_utf8(line).map_err(|_| Nonsense::Number)?;
     text.parse().map_err(|_| Nonsense::Number)
 }

@@ -156,10 +156,10 @@ impl PlaceText {
     pub(super) fn of(place: Place) -> Self {
         let Ticket { arrived, waiter, patience } = place.ticket;
         let mut text = [b'+'; Ticket::LENGTH + 1];
-        write_hex(&mut text[..16], arrived);
-        write_hex(&mut text[16..28], waiter.client());
-        write_hex(&mut text[28..32], waiter.line().into());
-        write_hex(&mut text[32..36], patience.into());
+        write_hex(&mut text[..16], arrived.to_be_bytes());
+        let waiter = waiter.client() << 16 | u64::from(waiter.line());
+        write_hex(&mut text[16..32], waiter.to_be_bytes());
+        write_hex(&mut text[32..36], patience.to_be_bytes());
         PlaceText { text, length: Ticket::LENGTH + usize::from(place.known) }
     }
 
@@ -168,11 +168,12 @@ impl PlaceText {
     }
 }
 
-/// Fills `digits` with the last hex digits of a number.
-fn write_hex(digits: &mut [u8], mut number: u64) {
-    for digit in digits.iter_mut().rev() {
-        *digit = b"0123456789abcdef"[(number & 15) as usize];
-        number >>= 4;
+/// Fills `digits` with the bytes in hex.
+fn write_hex<const BYTES: usize>(digits: &mut [u8], bytes: [u8; BYTES]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
     }
 }
 

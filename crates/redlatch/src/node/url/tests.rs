@@ -39,7 +39,7 @@ fn an_ipv6_address_without_brackets_is_told_to_get_them() {
 }
 
 #[test]
-fn a_name_stands_in_the_place_of_the_address_and_the_address_stays() {
+fn a_name_replaces_the_address_and_the_address_stays() {
     for (url, name, address) in [
         ("redis://localhost?name=a", "a", "redis://localhost:6379"),
         ("redis://u:p@h:1?db=4&name=a-1_b.c", "a-1_b.c/4", "redis://h:1/4"),
@@ -108,7 +108,7 @@ fn bad_addresses_say_what_is_wrong() {
         ("redis://h:99999", "port is not a number"),
         ("redis://h:x", "port is not a number"),
         ("redis://[::1", "`]` is missing"),
-        ("redis://[::1]8410", "followed by something else"),
+        ("redis://[::1]8410", "followed by something other"),
         ("redis://h/x", "database is not a number"),
         ("redis://h?x=1", "option is not known"),
         ("redis://h?ca=/x", "needs TLS"),
@@ -152,7 +152,7 @@ fn a_host_is_the_same_in_upper_and_in_lower_case() {
 }
 
 #[test]
-fn several_addresses_in_one_text_and_white_space_around_one_are_told() {
+fn several_addresses_in_one_text_and_white_space_around_one_are_reported() {
     for url in [
         "redis://a:1,redis://b:1",
         "redis://a,redis://b",

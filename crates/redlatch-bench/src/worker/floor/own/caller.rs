@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub(super) struct Caller {
-    /// Of the command under way; replies with another ticket come too late.
+    /// Belongs to the command under way; replies with another ticket are late.
     ticket: Ticket,
     take: Template,
     release: Template,

@@ -11,7 +11,7 @@ use anyhow::bail;
 
 pub(super) struct One {
     order: Order,
-    /// Of the turn under way or waited for.
+    /// The number of the turn that is under way or awaited.
     number: u64,
     ticket: Ticket,
     yes: usize,
@@ -59,7 +59,7 @@ impl One {
         self.channel_of(self.number)
     }
 
-    /// Of the caller whose turn is next.
+    /// The number of the caller whose turn is next.
     pub(super) fn next_channel(&self) -> String {
         self.channel_of(self.number + 1)
     }

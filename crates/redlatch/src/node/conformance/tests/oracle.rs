@@ -157,7 +157,7 @@ enum Kinds {
     All,
     /// What a client has ready by the hundred: votes and releases of single names.
     Everyday,
-    /// Of those, what plain Redlock needs: what may be sent without a script.
+    /// Those that plain Redlock needs: they may be sent without a script.
     Plain,
 }
 

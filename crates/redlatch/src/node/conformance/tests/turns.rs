@@ -243,7 +243,7 @@ async fn a_server_that_forgot_the_script_gets_the_whole_turn_again() {
 
 /// The undo is in a later call, which the server knows.
 #[tokio::test]
-async fn of_a_turn_that_is_sent_again_what_was_released_since_is_left_out() {
+async fn a_turn_that_is_sent_again_leaves_out_what_was_released_since() {
     for server in every_flavour() {
         let node = node(&server);
         let (site, mut link) = (Site::new(&*node, PATIENCE), node.open(Clock::System));

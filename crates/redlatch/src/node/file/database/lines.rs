@@ -113,7 +113,7 @@ impl Database {
         Ok(was_there)
     }
 
-    /// Notes that a waiter did not hear that it is served: its ticket counts for a moment
+    /// Records that a waiter could not be notified: its ticket counts only for a moment
     /// longer, unless it asks again.
     pub(super) fn is_unheard(&self, now: i64, waiter: Waiter) -> Outcome<()> {
         let sooner = "UPDATE waiters SET deadline = min(deadline, ?2) WHERE waiter = ?1";

@@ -1,6 +1,6 @@
 //! Lines in a file, and how the clients of other processes are woken.
 
-use super::{super::*, LONG, inspect, release, run_of, take, watch};
+use super::{super::*, LONG, inspect, release, run_of, take, used, watch};
 use crate::{
     driver::clock::wall_micros,
     node::Store,
@@ -136,7 +136,7 @@ fn forget(path: &Path, client: &Client) {
 }
 
 #[tokio::test]
-async fn whoever_no_longer_asks_drops_out_and_is_passed_over() {
+async fn a_waiter_that_no_longer_asks_drops_out_and_is_passed_over() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
     let [mut holder, first, second, mut third] = line(&path).await;
@@ -300,12 +300,7 @@ async fn a_second_link_of_a_client_leaves_the_wakes_to_the_first_while_that_last
 
 #[test]
 fn a_file_of_the_last_format_keeps_what_it_has_and_can_have_lines() {
-    let scratch = Scratch::in_memory().unwrap();
-    let path = scratch.file("locks.db");
-    let mut database = Database::open(&path).unwrap();
-    assert_eq!(database.execute(&take("a", "1", LONG)), Ok(granted()));
-    let run = run_of(&mut database);
-    drop(database);
+    let (_scratch, path, run) = used();
     let older = "DROP TABLE lines; DROP TABLE waiters; PRAGMA user_version = 3; \
                  UPDATE node SET since = since - 3600000000000";
     Connection::open(&path).unwrap().execute_batch(older).unwrap();

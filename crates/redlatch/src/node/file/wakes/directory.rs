@@ -43,7 +43,7 @@ impl Directory {
         let opened = rustix::fs::open(&path, flags, Mode::empty())?;
         let (stat, like) = (rustix::fs::fstat(&opened)?, fs::metadata(database)?);
         let mode = like.mode() & 0o666;
-        // Others than the users of the database may write there.
+        // Users other than those of the database may write there.
         let too_open = stat.st_mode & 0o022 & !mode != 0;
         if too_open || !trust::is_ours(&path, stat.st_uid) {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -63,7 +63,7 @@ impl Directory {
                 for owner in [Some(new.owner), None] {
                     let _ = rustix::fs::fchown(&new.opened, owner, Some(new.group));
                 }
-                // Whoever may read may also search.
+                // Users who may read may also search.
                 let mode = new.mode | (new.mode & 0o444) >> 2;
                 rustix::fs::fchmod(&new.opened, Mode::from_raw_mode(mode))?;
                 Ok(new)

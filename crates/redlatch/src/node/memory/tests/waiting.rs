@@ -113,7 +113,7 @@ async fn all_links_of_a_client_are_woken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_no_longer_asks_is_passed_over_and_whoever_does_is_not() {
+async fn a_waiter_that_no_longer_asks_is_passed_over_and_one_that_does_is_not() {
     let node = Memory::new("memory:test");
     let [mut holder, mut silent, mut next] = line(&node).await;
 

@@ -50,22 +50,26 @@ pub(super) struct Ready {
     server: Server,
     wire: Wire,
     marker: MarkerText,
+    /// All that are to be sent or answered.
+    commands: Commands,
     /// Sent, but not yet among the bytes to be written.
-    queued: Commands,
+    queued: Queue,
     /// Takes that `SET` refused: to be sent as a script, which joins the line.
-    refused: Commands,
+    refused: Queue,
     /// To be sent again, in full: the server did not know the script.
-    again: Commands,
+    again: Queue,
     /// When the queue goes out at the latest, if it waits for company.
     held_until: Option<Pin<Box<Sleep>>>,
     plain: PlainTakes,
     turn: Turn,
     /// Written, not yet answered.
-    unanswered: Commands,
+    unanswered: Queue,
     /// What the server will answer next, and in which order.
     under_way: VecDeque<Sent>,
     /// How many takes are among all of them.
     takes: usize,
+    /// The most commands at a time since there last were none.
+    most: usize,
     /// When an answer last came, or there was none to wait for.
     quiet_since: Instant,
     /// When the server was greeted, or last re-checked.
@@ -103,6 +107,7 @@ impl Ready {
             server: Server::new(address, identity),
             wire: Wire::new(stream),
             marker: MarkerText::default(),
+            commands: Commands::default(),
             queued: VecDeque::new(),
             refused: VecDeque::new(),
             again: VecDeque::new(),
@@ -112,6 +117,7 @@ impl Ready {
             unanswered: VecDeque::new(),
             under_way: VecDeque::new(),
             takes: 0,
+            most: 0,
             quiet_since: now,
             looked_at: now,
             look: Look::default(),
@@ -141,7 +147,20 @@ impl Ready {
 
     pub(super) fn send(&mut self, tag: Tag, command: Command) {
         self.takes += usize::from(is_take(&command));
-        self.queued.push_back((tag, command));
+        self.queued.push_back(self.commands.add(tag, command));
+        self.most = self.most.max(self.commands());
+    }
+
+    /// Gives back the memory of an earlier crowd, once there are far fewer commands.
+    fn shrink(&mut self) {
+        let most = std::mem::take(&mut self.most).max(Turn::MOST);
+        if self.queued.capacity().max(self.unanswered.capacity()) > 4 * most {
+            self.commands.clear();
+            self.queued.shrink_to(most);
+            self.unanswered.shrink_to(most);
+            self.under_way.shrink_to(most);
+            self.wire.shrink();
+        }
     }
 
     /// Ready when the connection has ended, with the reason.
@@ -176,6 +195,9 @@ impl Ready {
             if let Err(fault) = self.understand(now, replies) {
                 return Poll::Ready(fault);
             }
+            if self.is_idle() {
+                self.shrink();
+            }
         }
         if !self.under_way.is_empty() && now - self.quiet_since > LONGEST_SILENCE {
             let reason = format!("no answer to anything for {LONGEST_SILENCE:?}");
@@ -186,9 +208,9 @@ impl Ready {
 
     /// Returns the commands that were not answered: the connection has ended.
     pub(super) fn unanswered(&mut self) -> impl Iterator<Item = Tag> + '_ {
-        let Ready { unanswered, refused, again, queued, .. } = self;
+        let Ready { unanswered, refused, again, queued, commands, .. } = self;
         let sent = unanswered.drain(..).chain(refused.drain(..)).chain(again.drain(..));
-        sent.chain(queued.drain(..)).map(|(tag, _)| tag)
+        sent.chain(queued.drain(..)).map(|at| commands.remove(at))
     }
 
     /// Whether the server was to wake us over this connection.
@@ -212,13 +234,13 @@ impl Ready {
         if self.under_way.is_empty() {
             self.quiet_since = now;
         }
-        let votes = self.queued.iter().any(|(_, command)| is_vote(command));
+        let votes = self.commands.of(&self.queued).any(is_vote);
         if votes && now - self.looked_at > LOOK_AGAIN {
             self.looked_at = now;
             Look::write(self.wire.out());
             self.under_way.extend((0..Look::PARTS).map(|_| Sent::Look));
         }
-        for (_, command) in &self.queued {
+        for command in self.commands.of(&self.queued) {
             if self.wakes.subscribe(command, self.wire.out()) {
                 self.under_way.push_back(Sent::Subscription);
             }
@@ -230,41 +252,41 @@ impl Ready {
     }
 
     /// Turns the plain takes into bytes, and leaves the rest.
-    fn write_plain(&mut self, commands: &mut Commands) {
-        if !self.plain.look(commands.iter().map(|(_, command)| command)) {
+    fn write_plain(&mut self, queue: &mut Queue) {
+        if !self.plain.look(self.commands.of(queue)) {
             return;
         }
-        for _ in 0..commands.len() {
-            let Some((tag, command)) = commands.pop_front() else { break };
-            if self.plain.write(self.wire.out(), &command) {
+        queue.retain(|at| {
+            let is_plain = self.plain.write(self.wire.out(), self.commands.at(*at));
+            if is_plain {
                 self.under_way.push_back(Sent::Call(1, Form::Plain));
-                self.unanswered.push_back((tag, command));
-            } else {
-                commands.push_back((tag, command));
+                self.unanswered.push_back(*at);
             }
-        }
+            !is_plain
+        });
     }
 
     /// Turns commands into bytes, as many into one call as possible.
-    fn write_all(&mut self, commands: &mut Commands, form: Form) {
+    fn write_all(&mut self, queue: &mut Queue, form: Form) {
         let naming = match form {
             Form::InFull => Naming::Source,
             _ => Naming::Hash,
         };
         let (out, run) = (self.wire.out(), &self.server.identity.run);
-        while !commands.is_empty() {
-            let together = self.turn.gather(commands.iter().map(|(_, command)| command));
+        while let Some(first) = queue.front() {
+            let together = self.turn.gather(self.commands.of(queue));
             if together > 1 {
-                let first = commands.iter().take(together).map(|(_, command)| command);
+                let called = self.commands.of(queue).take(together);
                 let marker = self.marker.of(self.turn.fingerprint(), run);
-                self.turn.write(out, first, marker, naming);
-            } else if let Some((_, command)) = commands.front() {
+                self.turn.write(out, called, marker, naming);
+            } else {
+                let command = self.commands.at(*first);
                 let marker = self.marker.of(command.fingerprint(), run);
                 let may_evict = self.server.address.allow_eviction;
                 translate::write(out, command, marker, naming, may_evict);
             }
             self.under_way.push_back(Sent::Call(together, form));
-            self.unanswered.extend(commands.drain(..together));
+            self.unanswered.extend(queue.drain(..together));
         }
     }
 
@@ -287,18 +309,19 @@ impl Ready {
                     self.send_again(commands, replies);
                 }
                 Some(Sent::Call(_, Form::Plain))
-                    if value == Value::Nil && joins_line(&self.unanswered, &self.queued) =>
+                    if value == Value::Nil
+                        && joins_line(&self.commands, &self.unanswered, &self.queued) =>
                 {
                     self.refused.extend(self.unanswered.pop_front());
                 }
                 Some(Sent::Call(commands, _)) => {
-                    let (answers, mut is_another) = (answers(&value, commands)?, false);
-                    let called = self.unanswered.drain(..commands);
-                    for ((tag, command), answer) in called.zip(answers) {
-                        let reply = self.server.reply(&command, answer);
+                    let (answers, mut is_another) = (Answers::of(&value, commands)?, false);
+                    for (number, at) in self.unanswered.drain(..commands).enumerate() {
+                        let (command, answer) = (self.commands.at(at), answers.to(number));
+                        let reply = self.server.reply(command, answer);
                         is_another |= is_read_only(answer) || self.server.is_another(&reply);
-                        self.takes -= usize::from(is_take(&command));
-                        replies.push((tag, reply));
+                        self.takes -= usize::from(is_take(command));
+                        replies.push((self.commands.remove(at), reply));
                     }
                     if is_another {
                         return Err(role_changed()); // re-check the server's identity
@@ -329,38 +352,89 @@ impl Ready {
     /// undo is already in progress are not sent again: they would come after it.
     fn send_again(&mut self, commands: usize, replies: &mut Vec<(Tag, Reply)>) {
         let forgotten: Vec<_> = self.unanswered.drain(..commands).collect();
-        for (tag, command) in forgotten {
-            if released_since(&command, &self.unanswered, &self.queued) {
-                self.takes -= usize::from(is_take(&command));
+        for at in forgotten {
+            let command = self.commands.at(at);
+            if released_since(command, &self.commands, &self.unanswered, &self.queued) {
+                self.takes -= usize::from(is_take(command));
                 let reason = "NOSCRIPT, and it is not sent again behind its own undo";
-                replies.push((tag, Reply::failed(Fault::Refused(reason.into()))));
+                let reply = Reply::failed(Fault::Refused(reason.into()));
+                replies.push((self.commands.remove(at), reply));
             } else {
-                self.again.push_back((tag, command));
+                self.again.push_back(at);
             }
         }
     }
 }
 
-/// What was sent or is to be sent, in order.
-type Commands = VecDeque<(Tag, Command)>;
+/// Commands that are to be sent or answered, by their places in [`Commands`], in order.
+type Queue = VecDeque<usize>;
+
+/// The commands, each in a place of its own, from which it is never moved.
+#[derive(Default)]
+struct Commands {
+    places: Vec<Option<(Tag, Command)>>,
+    free: Vec<usize>,
+}
+
+impl Commands {
+    fn add(&mut self, tag: Tag, command: Command) -> usize {
+        if let Some(at) = self.free.pop() {
+            self.places[at] = Some((tag, command));
+            return at;
+        }
+        self.places.push(Some((tag, command)));
+        self.places.len() - 1
+    }
+
+    /// The command at a place, which is in one of the queues.
+    fn at(&self, at: usize) -> &Command {
+        let Some((_, command)) = &self.places[at] else { unreachable!("{GONE}") };
+        command
+    }
+
+    fn of<'a>(&'a self, queue: &'a Queue) -> impl Iterator<Item = &'a Command> {
+        queue.iter().map(|at| self.at(*at))
+    }
+
+    fn remove(&mut self, at: usize) -> Tag {
+        let place = &mut self.places[at];
+        let Some((tag, _)) = *place else { unreachable!("{GONE}") };
+        // In place: taken out, it would be copied first.
+        *place = None;
+        self.free.push(at);
+        tag
+    }
+
+    /// Gives back the memory of all places. None of them may be in a queue.
+    fn clear(&mut self) {
+        *self = Commands::default();
+    }
+}
+
+const GONE: &str = "only what is answered is removed";
 
 /// Whether the next take, which `SET` refused, is to wait in line. Not if it was undone
 /// meanwhile: it would come after its undo.
-fn joins_line(unanswered: &Commands, queued: &Commands) -> bool {
-    unanswered.front().is_some_and(|(_, take)| {
+fn joins_line(commands: &Commands, unanswered: &Queue, queued: &Queue) -> bool {
+    commands.of(unanswered).next().is_some_and(|take| {
         matches!(take, Command::Take { place: Some(_), .. })
-            && !released_since(take, unanswered, queued)
+            && !released_since(take, commands, unanswered, queued)
     })
 }
 
 /// Whether the undo of this take or plant has been sent behind it.
-fn released_since(command: &Command, unanswered: &Commands, queued: &Commands) -> bool {
+fn released_since(
+    command: &Command,
+    commands: &Commands,
+    unanswered: &Queue,
+    queued: &Queue,
+) -> bool {
     let (Command::Take { token, resources, .. } | Command::Plant { token, resources, .. }) =
         command
     else {
         return false;
     };
-    unanswered.iter().chain(queued).any(|(_, later)| match later {
+    commands.of(unanswered).chain(commands.of(queued)).any(|later| match later {
         Command::Release { token: released, resources: names, .. } => {
             released == token && names == resources
         }
@@ -368,22 +442,33 @@ fn released_since(command: &Command, unanswered: &Commands, queued: &Commands) -
     })
 }
 
-/// The answer to each of so many commands of a call.
-fn answers<'a, 'b>(
-    value: &'a Value<'b>,
-    commands: usize,
-) -> Result<impl Iterator<Item = &'a Value<'b>>, Fault> {
-    let (all, each) = match value {
-        Value::Array(each) if commands > 1 && each.len() == commands => (None, each.as_slice()),
-        // Of one command, or of all: what they did is unknown.
-        _ if commands == 1 => (Some(value), &[][..]),
-        Value::Error(_) => (Some(value), &[][..]),
-        _ => {
-            let reason = format!("not {commands} answers to as many commands");
-            return Err(Fault::Nonsense(reason.into()));
+/// The answers to the commands of a call.
+enum Answers<'a, 'b> {
+    Each(&'a [Value<'b>]),
+    /// Of one command, or of all: what they did is unknown.
+    All(&'a Value<'b>),
+}
+
+impl<'a, 'b> Answers<'a, 'b> {
+    fn of(value: &'a Value<'b>, commands: usize) -> Result<Self, Fault> {
+        match value {
+            Value::Array(each) if commands > 1 && each.len() == commands => Ok(Answers::Each(each)),
+            Value::Error(_) => Ok(Answers::All(value)),
+            _ if commands == 1 => Ok(Answers::All(value)),
+            _ => {
+                let reason = format!("not {commands} answers to as many commands");
+                Err(Fault::Nonsense(reason.into()))
+            }
         }
-    };
-    Ok(all.into_iter().cycle().take(commands).chain(each))
+    }
+
+    /// The answer to the command at this place in the call.
+    fn to(&self, at: usize) -> &'a Value<'b> {
+        match self {
+            Answers::Each(each) => &each[at],
+            Answers::All(value) => value,
+        }
+    }
 }
 
 fn is_take(command: &Command) -> bool {

@@ -66,6 +66,13 @@ impl Wire {
         stream.poll_flush(cx)
     }
 
+    /// Gives back memory that is not in use.
+    pub(super) fn shrink(&mut self) {
+        self.out.shrink_to(READ);
+        self.read.truncate(self.end.max(READ));
+        self.read.shrink_to_fit();
+    }
+
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.end == self.read.len() {
             if self.start > 0 {

@@ -31,6 +31,8 @@ fn every_kind_of_reply_is_read() {
     assert_eq!(whole(b"+OK\r\n"), Value::Status(b"OK"));
     assert_eq!(whole(b"-ERR no\r\n"), Value::Error(b"ERR no"));
     assert_eq!(whole(b":-2\r\n"), Value::Int(-2));
+    assert_eq!(whole(b":1700000000000000\r\n"), Value::Int(1_700_000_000_000_000));
+    assert_eq!(whole(b":9223372036854775807\r\n"), Value::Int(i64::MAX));
     assert_eq!(whole(b"$2\r\n\r\n\r\n"), Value::Text(b"\r\n"));
     assert_eq!(whole(b"$-1\r\n"), Value::Nil);
     assert_eq!(whole(b"*-1\r\n"), Value::Nil);
@@ -154,12 +156,14 @@ fn nonsense_is_noticed_as_soon_as_it_is_there() {
 fn nonsense_is_refused_and_costs_no_memory() {
     let deep = b"%1\r\n".repeat(100);
     let endless = [b"+".to_vec(), b"x".repeat(LONGEST_LINE + 1)].concat();
-    let cases: [(&[u8], Nonsense); 16] = [
+    let cases: [(&[u8], Nonsense); 18] = [
         (b"HTTP/1.1 400\r\n", Nonsense::Kind(b'H')),
         (b"$9999999999999\r\n", Nonsense::TooLarge),
         (b"*1000000\r\n", Nonsense::TooLarge),
         (b"$-7\r\n", Nonsense::TooLarge),
         (b":1x\r\n", Nonsense::Number),
+        (b":\r\n", Nonsense::Number),
+        (b":9223372036854775808\r\n", Nonsense::Number),
         (b"$2\r\nabcd", Nonsense::NoEnd),
         (b"+a\rb", Nonsense::Line),
         (b"%513\r\n", Nonsense::TooLarge),

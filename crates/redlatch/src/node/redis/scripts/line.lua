@@ -1,5 +1,6 @@
 -- The line for a key: who waits for it, in order. Included by take, take_fenced and
--- release where they need `lines`: an uncontended lock pays nothing for it.
+-- release where they need `lines`: an uncontended lock pays nothing for it. Whoever joins at
+-- the end of a line and whoever is served from its front do without: see join and serve.
 -- A line is one string, `redlatch:line:<resource>`: tickets in order, each followed by
 -- a space. A ticket is 36 hex digits: 16 for the arrival in µs, 16 for the waiter (12
 -- for its client, 4 for its line), 4 for the patience in ms.
@@ -9,20 +10,15 @@
 -- for people. What is reserved for it carries that along.
 lines = {}
 
--- Anything but tickets is not ours: nobody waits.
 function lines.read(key)
-  local line = redis.pcall('GET', 'redlatch:line:' .. key)
-  return type(line) == 'string' and #line % 37 == 0 and line or ''
+  -- include read.lua
+  return line
 end
 
--- Keeps the line for 30 s from now (`LINE_LIFE`), or for so many ms.
-function lines.write(key, line, life)
-  if line == '' then
-    redis.call('DEL', 'redlatch:line:' .. key, 'redlatch:waits:' .. key)
-  else
-    redis.call('SET', 'redlatch:line:' .. key, line, 'PX', life or 30000)
-    redis.call('SET', 'redlatch:waits:' .. key, '', 'PX', life or 30000)
-  end
+-- Keeps the line for 30 s from now (`LINE_LIFE`).
+function lines.write(key, line)
+  local life = '30000'
+  -- include write.lua
 end
 
 -- How many are ahead of the waiter; nil if it is not in line.
@@ -51,7 +47,7 @@ end
 
 -- Remembers who waits with this ticket, which counts for 30 s from now (`TICKET_LIFE`).
 local function sign(ticket, owner)
-  redis.call('SET', owner_key(ticket), owner or '', 'PX', 30000)
+  redis.call('SET', owner_key(ticket), owner or '', 'PX', '30000')
 end
 
 -- Returns the line without the tickets that end at this byte and do not count, and where
@@ -141,18 +137,13 @@ local function is_same_waiter(ticket, other)
   return string.sub(ticket, 17, 32) == string.sub(other, 17, 32)
 end
 
-function lines.is_reserved_for(value, ticket)
-  local other = reserved(value)
-  return other and is_same_waiter(other, ticket)
-end
-
 -- Whether no key from `first` on stops the ticket: each is missing, reserved for its
 -- waiter or, if it may overtake, for a later ticket. Those are back in line then.
 local function makes_room(first, ticket, may_overtake)
   local later = {}
   for at = first, #KEYS - 1 do
     if redis.call('EXISTS', KEYS[at]) == 1 then
-      local other, owner = reserved(redis.pcall('GETRANGE', KEYS[at], 0, 511))
+      local other, owner = reserved(redis.pcall('GETRANGE', KEYS[at], '0', '511'))
       if not other then
         return false
       elseif not is_same_waiter(other, ticket) then
@@ -194,40 +185,4 @@ function lines.leave_all(ticket)
       lines.write(KEYS[at], rest)
     end
   end
-end
-
--- The value is cut to what is read of it.
-function lines.reserve(key, ticket, owner)
-  local patience = math.max(1, tonumber(string.sub(ticket, 33, 36), 16))
-  local value = 'redlatch:next:' .. ticket .. (owner and '@' .. owner or '')
-  redis.call('SET', key, string.sub(value, 1, 512), 'PX', patience)
-end
-
--- Reserves the key for the first in line whose ticket counts and who hears of it, or
--- deletes it. Nobody hears for a client that is gone, or whose connection has just broken:
--- it keeps its place, and counts for 3 s unless it asks again (`UNHEARD_LIFE`). If we may
--- not PUBLISH, we cannot know.
-function lines.serve_next(key, line)
-  local unheard = {}
-  for at = 1, #line, 37 do
-    local ticket = string.sub(line, at, at + 35)
-    local client, whose = string.sub(ticket, 17, 28), owner_key(ticket)
-    -- What is no ticket is not ours.
-    local owner = is_ticket(ticket) and redis.pcall('GET', whose)
-    if owner and redis.pcall('PUBLISH', 'redlatch:wake:' .. client, ticket .. key) ~= 0 then
-      redis.call('DEL', whose)
-      lines.reserve(key, ticket, type(owner) == 'string' and owner ~= '' and owner)
-      lines.write(key, table.concat(unheard) .. string.sub(line, at + 37))
-      return
-    elseif owner then
-      local left = redis.call('PTTL', whose)
-      if left < 0 or left > 3000 then
-        redis.call('PEXPIRE', whose, 3000)
-      end
-      unheard[#unheard + 1] = ticket .. ' '
-    end
-  end
-  redis.call('DEL', key)
-  -- None of them counts for longer, unless it asks again.
-  lines.write(key, table.concat(unheard), 3000)
 end

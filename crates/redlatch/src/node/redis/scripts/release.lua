@@ -19,33 +19,35 @@ for at = 1, #KEYS do
   elseif does == 'leave' then
     deleted = redis.call('DEL', 'redlatch:waits:' .. key) + 1
   end
-  -- A client that leaves has nothing to leave if nobody waits, unless the key is
-  -- reserved for it.
-  if ours and does == 'pass' and deleted == 1 then
-    -- Nobody else waits. As `lines.reserve` does it.
+  local waits = deleted == 2 or ours and does == 'wait'
+  if ours and does == 'pass' then
     local patience = math.max(1, tonumber(string.sub(ARGV[3], 33, 36), 16))
     redis.call('SET', key, 'redlatch:next:' .. string.sub(ARGV[3], 1, 36), 'PX', patience)
-    ours, does = false, nil
-  end
-  local waits = deleted == 2 or ours and (does == 'wait' or does == 'pass')
-    or does == 'leave' and not ours and value ~= false
-  if waits and not lines then
-    -- include line.lua
+  elseif does == 'leave' and not ours then
+    -- If nobody waits there is nothing to leave, unless the key is reserved for us.
+    waits = waits or value ~= false
   end
   if waits then
-    local line = lines.read(key)
-    if does == 'wait' then
-      line = lines.join(line, lines.at_node(ARGV[3]))
-    elseif does then
-      line = lines.leave(line, ARGV[3])
+    -- include read.lua
+    local waiter = does and string.sub(ARGV[3], 17, 32)
+    -- Whoever was served is no longer in line.
+    if does == 'wait' or does and string.find(line, waiter, 1, true) then
+      if not lines then
+        -- include line.lua
+      end
+      if does == 'wait' then
+        line = lines.join(line, lines.at_node(ARGV[3]))
+      else
+        line = lines.leave(line, ARGV[3])
+      end
     end
-    if does == 'pass' then
-      lines.reserve(key, ARGV[3])
-      lines.write(key, line)
-    elseif ours or lines.is_reserved_for(value, ARGV[3]) then
-      lines.serve_next(key, line)
+    local is_ours_to_pass_on = does == 'leave' and type(value) == 'string'
+      and string.sub(value, 1, 14) == 'redlatch:next:' and string.sub(value, 31, 46) == waiter
+    if ours and does ~= 'pass' or is_ours_to_pass_on then
+      -- include serve.lua
     else
-      lines.write(key, line)
+      local life = '30000'
+      -- include write.lua
     end
   end
 end

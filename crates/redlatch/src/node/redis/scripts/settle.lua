@@ -1,11 +1,13 @@
 -- The second part of a take: sets the keys, unless somebody else has one or it is reserved
 -- for somebody ahead of `place`. Then it joins the line and returns the refusal.
--- `place`: our ticket or ''. `plants`: whether a held lease is planted again.
-local value = held and redis.pcall('GETRANGE', KEYS[held], 0, 511)
-value = type(value) == 'string' and value
+-- `plants`: whether a held lease is planted again.
+value = held and type(value) == 'string' and value
 -- Most who wait in line find the key reserved for them, and are no longer in line.
-local served = single and value and place ~= '' and string.sub(value, 1, 14) == 'redlatch:next:'
-  and string.sub(value, 31, 46) == string.sub(place, 17, 32)
+local reserved = single and value and string.sub(value, 1, 14) == 'redlatch:next:'
+local served = reserved and place ~= '' and string.sub(value, 31, 46) == string.sub(place, 17, 32)
+if held and single and place ~= '' and not reserved and not plants and value ~= ARGV[2] then
+  -- include join.lua
+end
 local lines
 if place ~= '' and not served and (held or #place > 36) then
   -- include line.lua

@@ -22,7 +22,7 @@ if ARGV[1] ~= '' then
     return {'quarantined', unpack(kept)}
   end
 end
--- include held.lua
 local place = ARGV[4] or ''
+-- include held.lua
 -- include settle.lua
 return 1

@@ -19,8 +19,8 @@ end
 if ARGV[1] ~= '' and kept[1] ~= ARGV[1] then
   return {'quarantined', unpack(call('HMGET', node, 'admitted', 'agreement', 'reserved'))}
 end
--- include held.lua
 local place, plants = ARGV[6], false
+-- include held.lua
 -- include settle.lua
 local time = call('TIME')
 local clock, skew, floor = time[1] * 1000000 + time[2], ARGV[5] + 0, (kept[3] or -1) + 0

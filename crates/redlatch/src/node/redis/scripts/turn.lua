@@ -39,10 +39,14 @@ local function alone(kind, KEYS, ARGV)
   elseif kind == 'extend' then
     -- include extend.lua
   elseif kind == 'serve' then
-    local lines
-    -- include line.lua
-    local line = lines.read(KEYS[1])
-    lines.serve_next(KEYS[1], ARGV[1] and lines.leave(line, ARGV[1]) or line)
+    local key, leaves = KEYS[1], ARGV[1]
+    -- include read.lua
+    if leaves and string.find(line, string.sub(leaves, 17, 32), 1, true) then
+      local lines
+      -- include line.lua
+      line = lines.leave(line, leaves)
+    end
+    -- include serve.lua
     return 1
   else
     -- include release.lua

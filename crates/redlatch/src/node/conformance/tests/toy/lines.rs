@@ -1,4 +1,4 @@
-//! Bugs in lines, and who is told of wakes.
+//! Bugs in lines, and in who is woken.
 
 use super::{Bug, broken::Broken};
 use redlatch_core::{
