@@ -9,7 +9,7 @@ mod support;
 
 use redlatch_testbed::Servers;
 use std::fs;
-use support::{Sandbox, binary, browser::Browser, http::serve, kill_all, start, tmux::Tmux};
+use support::{Sandbox, binary, browser::Browser, http::serve, start, tmux::Tmux};
 
 const PAGE: (u32, u32) = (1100, 770);
 /// In columns and rows, and in pixels.
@@ -53,11 +53,11 @@ fn top_and_the_page_show_a_lock_taken_waited_for_and_lost_and_a_node_going_out()
     top.shows(&["waiting 1"]);
     pictures(&sandbox, &page, &top, "waited-for");
 
-    // Nobody is left to renew it.
-    let etl = sandbox.run("import --owner etl-3 --ttl 3s", "sleep 100");
+    // Nobody renews it.
+    let etl = ["acquire", "import", "--owner", "etl-3", "--ttl", "10s"];
+    start(sandbox.redlatch(etl)).end().exits_with(0);
     page.shows("#changes", "taken by etl-3");
     top.shows(&["import  etl-3"]);
-    kill_all(&etl);
     page.shows("#changes", "ended: etl-3 had not renewed it");
     page.shows("#numbers .bad", "1");
     top.shows(&["lost 1 since ", "ended: etl-3 had not renewed it"]);

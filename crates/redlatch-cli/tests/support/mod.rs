@@ -329,12 +329,17 @@ pub fn compile(sandbox: &Sandbox, name: &str, options: &str) -> PathBuf {
 /// anything any more.
 #[track_caller]
 pub fn kill_all(running: &Running) {
-    let all = with_descendants(running.pid());
-    for signal in ["STOP", "KILL"] {
-        for pid in &all {
-            send(signal, *pid);
+    let mut all = Vec::new();
+    // One that was not stopped yet may have started another one meanwhile.
+    loop {
+        let found = with_descendants(running.pid());
+        if found == all {
+            break;
         }
+        found.iter().for_each(|pid| send("STOP", *pid));
+        all = found;
     }
+    all.iter().for_each(|pid| send("KILL", *pid));
     // Nobody has reaped the last one yet.
     all[..all.len() - 1].iter().copied().for_each(dies);
 }
