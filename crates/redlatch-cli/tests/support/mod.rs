@@ -336,10 +336,14 @@ pub fn kill_all(running: &Running) {
         if found == all {
             break;
         }
-        found.iter().for_each(|pid| send("STOP", *pid));
+        for pid in &found {
+            send("STOP", *pid);
+        }
         all = found;
     }
-    all.iter().for_each(|pid| send("KILL", *pid));
+    for pid in &all {
+        send("KILL", *pid);
+    }
     // Nobody has reaped the last one yet.
     all[..all.len() - 1].iter().copied().for_each(dies);
 }
