@@ -2,11 +2,11 @@
 //! answer.
 //!
 //! In:  requests, node replies and the time ([`Input`]).
-//! Out: commands, answers and lease changes ([`Output`]), and the time at which it
-//!      must be called again.
+//! Out: commands, answers and lease changes ([`Output`]), and when it must be called
+//!      again.
 //!
-//! Callers wait for their turn while the nodes have all the attempts they can
-//! handle (see [`crate::pace`]). Releases and undos never wait.
+//! Callers wait for their turn while the nodes have as many attempts as they can handle
+//! (see [`crate::pace`]). Releases and undos never wait.
 //!
 //! Promise: every attempt that is lost, cancelled or cut off, and every lease
 //! that is released or lost, ends in an undo on every node it may have reached.
@@ -50,8 +50,8 @@ pub use interface::{Adopted, Grant, Input, Kept, OpId, Order, Output, Tag, Vouch
 use lines::Lines;
 use undoing::Undoing;
 
-/// The state of all operations. Equal machines have the same future, which an
-/// exhaustive explorer of histories relies on.
+/// The state of all operations. Equal machines have the same future; the exhaustive model
+/// checker relies on that.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine<E> {
     /// Boxed because the map moves its entries around.
@@ -66,13 +66,13 @@ struct Entry {
     op: Op,
     /// When its timer fires; never later than the operation's own `due`.
     armed: Moment,
-    /// The load that it was last counted with.
+    /// The load it is currently counted as.
     load: Load,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Op {
-    /// Boxed because locks are mostly held, not asked for.
+    /// Boxed to keep the enum small: most locks are being held, not acquired.
     Acquiring(Box<Acquiring>),
     Holding(Holding),
     /// Boxed for the same reason.
@@ -87,8 +87,7 @@ struct World<E> {
     nodes: usize,
     entropy: E,
     admission: Option<Admission>,
-    /// Counts the admission rounds, so that replies to an earlier round are
-    /// recognised and ignored.
+    /// Numbers the admission rounds, so that replies to an earlier round can be ignored.
     admission_round: u32,
     intake: Intake,
     lines: Lines,
@@ -200,14 +199,13 @@ impl<E: Entropy> Machine<E> {
         self.world.outbox.pop_front()
     }
 
-    /// Returns the latest moment at which to pass in [`Input::Tick`], even if
-    /// nothing else happens.
+    /// Returns the latest time at which to pass in [`Input::Tick`] if nothing else happens.
     #[must_use]
     pub fn due(&self) -> Option<Moment> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Returns whether nothing is in progress: no lock held, nothing left to undo.
+    /// Returns whether nothing is in progress: no lock is held and nothing is left to undo.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.ops.keys().all(|id| *id == OpId::ADMISSION)
@@ -219,8 +217,8 @@ impl<E: Entropy> Machine<E> {
         self.world.intake.undos()
     }
 
-    /// Returns the keys that would stay on the nodes if the machine stopped now,
-    /// for someone else to remove.
+    /// Returns the keys that would remain on the nodes if the machine stopped now and that
+    /// someone else would have to remove.
     pub fn left_behind(&self) -> impl Iterator<Item = (&Resources, &Token)> {
         self.ops.values().flat_map(|entry| {
             let (acquiring, other) = match &entry.op {
@@ -233,7 +231,7 @@ impl<E: Entropy> Machine<E> {
         })
     }
 
-    /// Extends a lease. Answers even if the lease is over, whoever ended it.
+    /// Extends a lease. Answers even if the lease is already over.
     fn extend(&mut self, now: Moment, id: OpId, ttl: Duration) {
         let over = Output::Extended(id, Err(extend::ExtendError::Over));
         if !self.ops.contains_key(&id) {
@@ -249,7 +247,7 @@ impl<E: Entropy> Machine<E> {
         });
     }
 
-    /// Releases a lease. Answers even if the lease is over, whoever ended it.
+    /// Releases a lease. Answers even if the lease is already over.
     fn release(&mut self, now: Now, id: OpId) {
         if !self.ops.contains_key(&id) {
             let gone = Output::Released(id, Ok(release::Released::AlreadyGone));
@@ -279,7 +277,7 @@ impl<E: Entropy> Machine<E> {
                 Op::Surveying(survey) => finish(id, survey.tick(now), world),
                 Op::Admitting(op) => op.tick(time, id, world),
             });
-            // Now, not later: a retry without a pause would overtake the previous undo.
+            // Not after the loop: a retry without a pause would overtake the previous undo.
             self.adopt_spawned(now);
             self.pass_on_news(time);
         }
@@ -360,7 +358,7 @@ impl<E: Entropy> Machine<E> {
         }
     }
 
-    /// Tells callers in line what has happened to them.
+    /// Tells waiting callers what has happened to them.
     fn pass_on_news(&mut self, time: Now) {
         while let Some((id, news)) = self.world.lines.news() {
             self.step(id, |id, op, world| match op {
@@ -381,7 +379,7 @@ impl<E: Entropy> Machine<E> {
             Some(known) => known,
             None => (None, self.waiting_as(waiter.line())),
         };
-        // Where the holder's own key is missing, the wake was for its take.
+        // If the holder's own key is missing on this node, the wake was meant for its take.
         let mut is_used = false;
         if let Some(holder) = holder {
             self.step(holder, |id, op, world| {
@@ -400,7 +398,7 @@ impl<E: Entropy> Machine<E> {
                 _ => Next::Same,
             });
         }
-        // Nobody wants it any more: let the next in line have it.
+        // Nobody here wants it any more: pass it to the next in line.
         let command = Command::Release {
             resources: wake.resource.clone().into(),
             token: Token::from_bytes(wake.ticket.reservation().as_bytes()),
@@ -409,7 +407,7 @@ impl<E: Entropy> Machine<E> {
         self.world.send(node, Tag::WAKE, command);
     }
 
-    /// A node can no longer wake us: whoever speaks for a line asks again.
+    /// A node can no longer wake us: the head of each line asks it again.
     fn deaf(&mut self, now: Moment, node: usize) {
         if mutant::on(Mutant::DeafAndPatient) {
             return;
@@ -422,7 +420,7 @@ impl<E: Entropy> Machine<E> {
         }
     }
 
-    /// Returns the request that waits under this number without being in line yet.
+    /// Returns the request with this line number that is not in a line yet.
     fn waiting_as(&self, number: u16) -> Option<OpId> {
         let (last, _) = self.ops.range(..OpId(OpId::INTERNAL)).next_back()?;
         let ids = (0..=last.0 >> 16).rev().map(|high| OpId(high << 16 | u64::from(number)));

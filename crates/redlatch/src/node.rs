@@ -1,10 +1,10 @@
 //! The servers that vote.
 //!
-//! A node translates commands for its server, and the server's answers into
-//! replies. It keeps commands that concern the same resource in order and answers each
-//! exactly once. It never decides and never retries: that is the core's job. There is one
-//! file per kind of node, and every kind passes the same suite, `conformance`. To run it on
-//! your own node, enable the feature of that name and call `conformance::check` in a test.
+//! A node translates commands for its server, and the server's answers into replies. It
+//! keeps commands that concern the same resource in order and answers each exactly once. It
+//! never decides and never retries: that is the core's job. There is one file per kind of
+//! node, and every kind passes the same suite, `conformance`. To run it on your own node,
+//! enable the feature of that name and call `conformance::check` in a test.
 //!
 //! Commands and replies, and everything they consist of, are in [`core`].
 //!
@@ -84,10 +84,10 @@ pub use url::{UrlError, parse};
 /// A way to reach one server.
 ///
 /// A node may keep a *line* for each lock: a take that finds the lock held leaves a
-/// [`Ticket`](redlatch_core::Ticket), and a release reserves the lock for the first
-/// in line and wakes that client. A node that keeps none is as safe: it ignores the
-/// tickets, answers [`Held`](redlatch_core::Vote::Held) without `ahead`, and deletes
-/// the key on release. Clients then find out by asking again.
+/// [`Ticket`](redlatch_core::Ticket), and a release reserves the lock for the first in line
+/// and wakes that client. A node without lines is just as safe: it ignores the tickets,
+/// answers [`Held`](redlatch_core::Vote::Held) without `ahead`, and deletes the key on
+/// release. Clients then find out by asking again.
 pub trait Node: Debug + Send + Sync {
     /// Returns the node's name. All clients must use the same name for a node,
     /// because they compare their lists of nodes by name. Errors show it, so it
@@ -101,15 +101,14 @@ pub trait Node: Debug + Send + Sync {
     }
 
     /// Returns the URL that [`parse`] reads as this node: its address, name and options,
-    /// but no user and no password. Commands that errors advise contain it. Default:
+    /// but no user and no password. Errors that suggest a command include it. Default:
     /// `None`, for a node that has no such URL.
     fn url(&self) -> Option<String> {
         None
     }
 
-    /// Returns whether the node's address has a user or a password that
-    /// [`url`](Self::url) leaves out. Errors that advise a command then ask for it.
-    /// Default: `false`.
+    /// Returns whether the node's address has a user or a password that [`url`](Self::url)
+    /// leaves out. Errors that suggest a command then ask for it. Default: `false`.
     fn has_login(&self) -> bool {
         false
     }
@@ -126,8 +125,8 @@ pub trait Node: Debug + Send + Sync {
         None
     }
 
-    /// Returns whether the node's links need tokio's I/O driver (`enable_io`). Connecting in
-    /// a runtime without it is then refused. Default: `false`.
+    /// Returns whether the node's links need tokio's I/O driver (`enable_io`). If they do,
+    /// connecting in a runtime without it is refused. Default: `false`.
     fn needs_io(&self) -> bool {
         false
     }
@@ -136,13 +135,12 @@ pub trait Node: Debug + Send + Sync {
     /// command. The caller is inside a tokio runtime.
     fn open(&self, clock: Clock) -> Box<dyn Link>;
 
-    /// Stops listening for wakes on every link, at once. This process is about to exit
-    /// and may not drop its links, so this removes what would outlive it. Default: does
-    /// nothing.
+    /// Stops listening for wakes on every link, at once. Called when the process is about to exit
+    /// and may not get to drop its links, to remove what would outlive it. Default: does nothing.
     fn hang_up(&self) {}
 }
 
-/// Adds what the connection to the node waits for to a missing answer, if that is known.
+/// Adds to a missing answer what the connection to the node is waiting for, if known.
 pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
     match (fault, node.hint()) {
         (Fault::TimedOut(waited), Some(hint)) => Fault::Connecting { waited, hint },
@@ -157,24 +155,23 @@ pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
 ///
 /// On a node that keeps lines, the first command with a
 /// [ticket](redlatch_core::Command::ticket) also says whose link it is: from then on
-/// [`poll`](Link::poll) reports every key that the node reserves for that client.
-/// A wake is a hint. It may be lost or repeated, because clients ask again by
-/// themselves if it does not come. Once a client has no link left, its tickets
-/// are passed over.
+/// [`poll`](Link::poll) reports every key that the node reserves for that client. A wake is
+/// only a hint. It may be lost or repeated: clients that get none ask again by themselves.
+/// Once a client has no link left, its tickets are skipped.
 pub trait Link: Send {
     /// Queues a command. It runs after all earlier ones that concern any of the same
     /// resources, and [`poll`](Link::poll) returns its reply with the same tag, exactly
     /// once.
     fn send(&mut self, tag: Tag, command: Command);
 
-    /// Makes progress without blocking: sends queued commands and appends the replies
-    /// that have arrived, in the order in which the commands ran. Registers the waker for
-    /// further progress: after that, a link is polled again when it was woken or sent a
-    /// command, and need not be in between.
+    /// Makes progress without blocking: sends queued commands and appends the replies that
+    /// have arrived, in the order in which the commands ran. Registers the waker for
+    /// further progress: after that, a link is polled again when it has been woken or sent
+    /// a command, and need not be polled in between.
     ///
-    /// Wakes are appended too, as [`Woken`](redlatch_core::Reply::Woken) with
-    /// [`Tag::WAKE`], whether or not a command is under way. So is
-    /// [`Deaf`](redlatch_core::Reply::Deaf), after the replies that fail with their
-    /// connection, when the node can no longer wake the client until it is asked again.
+    /// Also appends wakes, as [`Woken`](redlatch_core::Reply::Woken) with [`Tag::WAKE`],
+    /// whether or not a command is in progress. When a connection breaks and the node can no
+    /// longer wake the client until it is asked again, appends
+    /// [`Deaf`](redlatch_core::Reply::Deaf), after the replies that fail with the connection.
     fn poll(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>);
 }

@@ -1,6 +1,6 @@
-//! Acquires one lock: waits for a turn, makes attempts, each with a fresh token,
-//! and waits between them: in line if it may (see [`lines`](super::lines)),
-//! otherwise for random pauses.
+//! Acquires one lock. Waits for a turn, then makes attempts, each with a fresh token.
+//! Between attempts it waits in line if it may (see [`lines`](super::lines)), otherwise for
+//! a random pause.
 
 use super::{
     Holding, Load, Next, Op, OpId, Order, Output, Tag, Undoing, World,
@@ -23,10 +23,10 @@ use crate::{
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// How long to wait for more nodes to wake us, if those that have not might grant the
-/// lock.
+/// How long to wait for more wakes, if the nodes that have not woken us might still grant
+/// the lock.
 const GRACE: Duration = Duration::from_millis(2);
-/// The part of the node timeout after which nodes are asked that have not woken us.
+/// Nodes that have not woken us are asked after this fraction of the node timeout.
 const REST: u32 = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,26 +35,26 @@ pub(super) struct Acquiring {
     backoff: Backoff,
     round: u32,
     state: State,
-    /// Our place in line, if we wait in one and speak to the nodes ourselves.
+    /// Our place in line, if we are in line and talk to the nodes ourselves.
     place: Option<Place>,
-    /// Whether an attempt before this one may have put us in line.
+    /// Whether an earlier attempt may have put us in line.
     was_in_line: bool,
-    /// Which nodes have woken us since the last attempt.
+    /// The nodes that have woken us since the last attempt.
     woken: NodeSet,
-    /// Which nodes refused the last attempt.
+    /// The nodes that refused the last attempt.
     refused: NodeSet,
-    /// An attempt that was lost before every node had answered it, while we wait in line.
+    /// A lost attempt that some nodes have not answered, while we wait in line.
     late: Option<Late>,
-    /// When another library was last found to hold the lock, and until when.
+    /// When we last saw another library hold the lock, and when its lock expires.
     stranger: Option<(Moment, Moment)>,
-    /// Why the last attempt failed, if others were waiting then. Reported if no
+    /// Why the last attempt failed, if others were waiting at the time. Reported if no
     /// further turn comes. Boxed because it is rarely set.
     last: Option<Box<AcquireError>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
-    /// Holds the number of the last attempt, if it may keep it.
+    /// Keeps the number of the last attempt, if it may.
     Pausing {
         until: Moment,
         number: Option<u64>,
@@ -64,18 +64,18 @@ enum State {
         until: Moment,
         number: u64,
     },
-    /// Behind other callers of this machine, which is all it needs to know.
+    /// Behind other callers of this machine; it needs no state of its own.
     Behind,
     Taking(Taking),
 }
 
-/// Most nodes that are late refuse the take and put us in line, too. Only if one does
-/// not is there anything to undo, so that waits for their answers.
+/// Most late nodes refuse the take, too, and put us in line. Only a node that does not
+/// needs an undo, so we wait for their answers first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Late {
     round: u32,
     token: Token,
-    /// Which nodes have not answered.
+    /// The nodes that have not answered.
     nodes: NodeSet,
     /// How long to wait for them.
     until: Moment,
@@ -142,7 +142,7 @@ impl Acquiring {
         }
     }
 
-    /// Returns what the attempts that are not undone may have put on the nodes.
+    /// Returns what attempts that have not been undone may have left on the nodes.
     pub(super) fn at_stake(&self) -> impl Iterator<Item = (&Resources, &Token)> {
         let taking = match &self.state {
             State::Taking(taking) => Some(&taking.token),
@@ -152,7 +152,7 @@ impl Acquiring {
         taking.into_iter().chain(late).map(|token| (&self.order.resources, token))
     }
 
-    /// Returns whether nodes may know it as somebody who waits.
+    /// Returns whether the nodes may know this caller as a waiter.
     pub(super) fn is_in_line(&self) -> bool {
         self.place.is_some()
     }
@@ -167,7 +167,7 @@ impl Acquiring {
             State::Pausing { .. } => self.queue(now, id, world),
             State::Behind if now < self.order.wait_until => Next::Same,
             State::Behind => {
-                // One attempt of its own, so that it can say who has the lock.
+                // Make one attempt of its own, so that the error can name the holder.
                 world.lines.leave(id, &self.order.resources, None, now);
                 self.state = State::Pausing { until: now, number: None };
                 self.queue(now, id, world)
@@ -199,7 +199,7 @@ impl Acquiring {
         world: &mut World<E>,
     ) -> Next {
         match &mut self.state {
-            // Woken since the take was refused, but before we heard that it was.
+            // The node refused the take and then woke us; the wake arrived first.
             State::Taking(_)
                 if tag.round == self.round
                     && vote.holder().is_some()
@@ -213,7 +213,7 @@ impl Acquiring {
                 let decision = taking.attempt.vote(now.lease, node, vote);
                 self.proceed(now, id, decision, world)
             }
-            // A vote on an earlier attempt: that one is lost.
+            // A vote on an earlier, lost attempt.
             _ => {
                 self.late_vote(now, tag, node, &vote, world);
                 Next::Same
@@ -221,8 +221,8 @@ impl Acquiring {
         }
     }
 
-    /// Learns how a node answers an attempt that is lost, and undoes it there if it has
-    /// not put us in line.
+    /// Handles a node's answer to a lost attempt, and undoes the attempt there unless the
+    /// node has put us in line.
     fn late_vote<E>(&mut self, now: Now, tag: Tag, node: usize, vote: &Vote, world: &mut World<E>) {
         let Some(late) = self.late.as_mut().filter(|late| late.round == tag.round) else { return };
         if !late.nodes.contains(node) {
@@ -241,8 +241,7 @@ impl Acquiring {
         }
     }
 
-    /// Undoes an attempt that was lost earlier on nodes of which we do not know that they
-    /// refused it.
+    /// Undoes an earlier, lost attempt on nodes that are not known to have refused it.
     fn undo_late<E>(
         &self,
         now: Now,
@@ -256,8 +255,8 @@ impl Acquiring {
         self.spawn_undo(token, undo, then, world);
     }
 
-    /// Undoes what an attempt that was lost earlier may have put on nodes that have not
-    /// answered it: nobody waits for their answers any more.
+    /// Stops waiting for the nodes that have not answered an earlier, lost attempt, and
+    /// undoes it there.
     fn end_late<E>(&mut self, now: Now, then: Option<Then>, world: &mut World<E>) {
         if let Some(Late { token, nodes, .. }) = self.late.take() {
             self.undo_late(now, token, nodes, then, world);
@@ -273,7 +272,7 @@ impl Acquiring {
         Next::Over
     }
 
-    /// Learns what has happened to it in line.
+    /// Handles news from the line.
     pub(super) fn hear<E: Entropy>(
         &mut self,
         time: Now,
@@ -310,7 +309,7 @@ impl Acquiring {
         Next::Same
     }
 
-    /// Speaks to the nodes from now on for all who wait here.
+    /// Becomes the head: talks to the nodes for all who wait here.
     fn lead<E>(&mut self, id: OpId, place: Place, look: Moment, world: &mut World<E>) {
         self.place = Some(place);
         self.refused = NodeSet::all(world.nodes);
@@ -333,8 +332,8 @@ impl Acquiring {
                 if refused || !taking.asked.contains(node) {
                     self.ask(id, NodeSet::one(node), world);
                 } else if !mutant::on(Mutant::EarlyWakeIgnored) {
-                    // A take that is unanswered finds the reservation by itself, unless
-                    // its answer is on its way already.
+                    // An unanswered take finds the reservation by itself, unless its answer is
+                    // already on the way.
                     self.woken = self.woken.with(node);
                 }
                 return Next::Same;
@@ -350,7 +349,7 @@ impl Acquiring {
             }
             return self.take(now, id, self.woken, world);
         }
-        // The others may have nothing to wake us for.
+        // The other nodes may have no reason to wake us.
         let against = self.refused.without(self.woken).count();
         if let State::Pausing { until, .. } = &mut self.state
             && world.nodes - against >= majority
@@ -360,8 +359,8 @@ impl Acquiring {
         Next::Same
     }
 
-    /// A node can no longer wake us. Asks again soon, so that it can: it knows our ticket,
-    /// and connections often break together.
+    /// A node can no longer wake us. It still has our ticket, so ask again soon: that
+    /// restores its wakes. Connections often break together, so wait briefly for others.
     pub(super) fn deaf<E>(
         &mut self,
         now: Moment,
@@ -376,7 +375,7 @@ impl Acquiring {
             {
                 self.ask(id, NodeSet::one(node), world);
             }
-            // About to be asked, or asked and not answered.
+            // Will be asked soon, or has been asked and has not answered.
             State::Queueing { .. } | State::Taking(_) | State::Behind => {}
         }
         Next::Same
@@ -421,7 +420,7 @@ impl Acquiring {
         };
         let attempt = Attempt::new(now, world.nodes, &self.order.terms);
         let attempt = if self.order.fencing.is_some() { attempt.fenced() } else { attempt };
-        // Callers that did not have to wait are ahead of all that do.
+        // Callers that did not have to wait come before all that do.
         let number = self.number().unwrap_or_default();
         let is_all = nodes == NodeSet::all(world.nodes);
         let rest = now.after(self.order.terms.node_timeout / REST);
@@ -439,7 +438,7 @@ impl Acquiring {
         Next::Same
     }
 
-    /// Only ever called in a mutant build: counts nodes that have woken us as votes.
+    /// Only ever called in a mutant build: counts wakes as votes.
     fn believe<E>(&mut self, now: Moment, id: OpId, nodes: NodeSet, world: &mut World<E>) -> Next {
         for node in (0..world.nodes).filter(|node| nodes.contains(*node)) {
             let State::Taking(taking) = &mut self.state else { return Next::Same };
@@ -453,7 +452,7 @@ impl Acquiring {
     /// Asks these nodes for the lock.
     fn ask<E>(&mut self, id: OpId, nodes: NodeSet, world: &mut World<E>) {
         let State::Taking(taking) = &mut self.state else { return };
-        // One proposal for all nodes, whenever they are asked, so that they agree.
+        // One proposal for all nodes, whenever each is asked, so that they agree.
         let began = taking.attempt.started();
         for node in (0..world.nodes).filter(|node| nodes.contains(*node)) {
             if taking.asked.contains(node) {
@@ -506,7 +505,7 @@ impl Acquiring {
         }
     }
 
-    /// Asks the nodes that have not woken us once those that have do not suffice.
+    /// Asks the nodes that have not woken us, once those that have are not enough.
     fn ask_rest<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
         let State::Taking(taking) = &mut self.state else { return };
         let answered = |node: usize| *taking.attempt.ballot().vote(node) != Vote::Pending;
@@ -521,7 +520,7 @@ impl Acquiring {
         }
     }
 
-    /// Asks nodes that answered with a lower number to raise it to the greatest.
+    /// Asks nodes that answered with a lower number to raise it to the highest.
     fn raise<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) {
         let State::Taking(taking) = &mut self.state else { return };
         let Taking { attempt, token, .. } = taking;
@@ -594,8 +593,8 @@ impl Acquiring {
         self.undo(time, None, world);
         let is_crowded = world.intake.is_crowded();
         self.last = is_crowded.then(|| Box::new(error.clone()));
-        // If nodes failed, keep the place in the queue. If the lock is held, give
-        // it up: retries would keep others waiting.
+        // If nodes failed, keep the place in the queue. If the lock is held, give it up: retries
+        // would delay other callers.
         let number = self.number().filter(|_| is_crowded && !is_held);
         world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
         self.state = State::Pausing { until, number };
@@ -603,8 +602,8 @@ impl Acquiring {
     }
 
     /// Returns the pause before the next look at a lock that another library holds until
-    /// then: as short as if nobody waited in line, since that library asks at any time too,
-    /// and growing for as long as the lock does not change hands.
+    /// `until`. It is as short as without a line, since that library may ask at any time,
+    /// and grows as long as the lock does not change hands.
     fn pause_beside<E: Entropy>(
         &mut self,
         now: Moment,
@@ -612,8 +611,7 @@ impl Acquiring {
         elapsed: Duration,
         world: &mut World<E>,
     ) -> Duration {
-        // If it is the same lock as before, it ends at the same time, give or take how long
-        // answers take.
+        // The same lock as before expires at the same time, give or take the answers' delay.
         let is_another = |(seen, ends): (Moment, Moment)| until.since(ends) > now.since(seen) / 2;
         if self.stranger.replace((now, until)).is_none_or(is_another) {
             self.backoff = Backoff::new(self.order.terms.ttl);
@@ -621,7 +619,7 @@ impl Acquiring {
         self.backoff.pause(elapsed, &mut world.entropy)
     }
 
-    /// Waits until a node wakes us, or for so long.
+    /// Waits until a node wakes us, at most for `pause`.
     fn wait_in_line<E>(
         &mut self,
         time: Now,
@@ -647,8 +645,8 @@ impl Acquiring {
         Next::Same
     }
 
-    /// Undoes the attempt in progress on nodes that have answered it without putting us in
-    /// line. Those that have not answered are left for later.
+    /// Undoes the current attempt on nodes that answered without putting us in line. Nodes
+    /// that have not answered yet are handled later.
     fn undo_answered<E>(&mut self, now: Now, place: Place, world: &mut World<E>) {
         let wait = Some(Then::Wait(place.ticket));
         self.end_late(now, wait, world);
@@ -666,7 +664,7 @@ impl Acquiring {
         }
     }
 
-    /// Leaves the nodes to the caller that speaks for all who wait here.
+    /// Waits behind the head, which talks to the nodes for all who wait here.
     fn wait_behind<E>(
         &mut self,
         time: Now,
@@ -683,7 +681,7 @@ impl Acquiring {
         Next::Same
     }
 
-    /// Gives up: undoes the attempt in progress and leaves the line. Whoever inherits
+    /// Gives up: undoes the current attempt and leaves the line. The caller that inherits
     /// the place looks at the nodes at `look`.
     fn leave<E>(&mut self, now: Now, id: OpId, look: Moment, world: &mut World<E>) {
         let has_heir = world.lines.leave(id, &self.order.resources, self.place, look);
@@ -701,9 +699,8 @@ impl Acquiring {
         }
     }
 
-    /// Removes what the attempt in progress may have put on the nodes. That
-    /// includes nodes that refused it: a take that the network repeats is refused
-    /// because of our own key.
+    /// Removes what the current attempt may have left on the nodes. That includes nodes
+    /// that refused it: a take that the network repeats is refused because of our own key.
     fn undo<E>(&self, now: Now, then: Option<Then>, world: &mut World<E>) {
         if let State::Taking(taking) = &self.state {
             let ballot = taking.attempt.ballot();
@@ -727,8 +724,8 @@ impl Acquiring {
         });
     }
 
-    /// Returns how it waits in line, if it does. A request for several resources waits
-    /// in none: what is reserved for it would be idle while the others are held.
+    /// Returns how it waits in line, if it does. A request for several resources never
+    /// does: a reservation for one would lie idle while the others are held.
     fn line(&self, now: Moment) -> Option<InLine> {
         let one = self.order.resources.single().is_some();
         self.order.line.filter(|_| one && now < self.order.wait_until)
@@ -744,8 +741,8 @@ impl Acquiring {
     }
 }
 
-/// Returns whether a node refused a take because of another owner's key, and put us in
-/// line: it has no key of ours.
+/// Returns whether a node refused a take because of another owner's key and put us in line.
+/// Such a node has no key of ours.
 fn has_joined(vote: &Vote) -> bool {
     vote.holder().is_some_and(|holder| holder.ahead.is_some())
 }

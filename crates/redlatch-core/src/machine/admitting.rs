@@ -1,13 +1,13 @@
 //! Watches the nodes that may not vote, and admits them when they may.
 //!
-//! Works in phases: look at all nodes, which changes nothing; leave a mark on
-//! those in quarantine; admit those whose time has come; look again. If a node
-//! refuses this client because it serves another agreement, the client marks and
-//! admits nothing: otherwise one misconfigured client would take over every node
-//! that restarts. Nor does it if two addresses lead to the same server.
+//! Works in phases: look at all nodes, which changes nothing; leave a mark on quarantined
+//! ones; admit those whose time has come; look again. If a node refuses this client because
+//! it serves another agreement, the client marks and admits nothing: otherwise one
+//! misconfigured client would take over every node that restarts. The same goes if two
+//! addresses lead to one server.
 //!
-//! The least number that an admitted node may give comes from a look that began
-//! after its window, never before: it must cover everything granted in the meantime.
+//! The lowest number that an admitted node may give comes from a look that began after its
+//! window, never before: it must cover everything granted in the meantime.
 
 mod node;
 
@@ -26,7 +26,7 @@ use alloc::{boxed::Box, string::ToString, sync::Arc, vec, vec::Vec};
 use core::time::Duration;
 use node::{Node, Word};
 
-/// How long the nodes may take in each phase.
+/// How long the nodes may take to answer in each phase.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause between two looks.
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -43,9 +43,9 @@ pub(super) struct Admitting {
     looked_at: Steady,
     /// Callers waiting to hear which nodes may vote.
     callers: Vec<(OpId, Patience)>,
-    /// Someone asked in the middle of a phase: look again afterwards.
+    /// Someone asked in the middle of a phase: look again after it.
     asked: bool,
-    /// Someone vouched for the nodes, provided that no client ever admitted one of them.
+    /// Someone vouched for the nodes, provided that no client ever admitted any of them.
     vouched_new: bool,
 }
 
@@ -57,10 +57,10 @@ enum Phase {
     Admitting,
 }
 
-/// How long a caller waits after asking which nodes may vote.
+/// How long a caller that asks which nodes may vote waits for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Patience {
-    /// Until a majority may.
+    /// Until a majority may vote.
     Little,
     /// Until everything that can be done at once is done.
     Much,
@@ -86,7 +86,7 @@ impl Admitting {
     }
 
     /// Returns how much longer the node stays quarantined, if known. A client that any node
-    /// refuses admits none, so there is no telling how long that takes.
+    /// refuses admits none, so it cannot tell.
     pub(super) fn remaining(
         &self,
         now: Steady,
@@ -101,7 +101,7 @@ impl Admitting {
         self.nodes[node].remaining(now)
     }
 
-    /// Takes in a caller that asks which nodes may vote.
+    /// Registers a caller that asks which nodes may vote.
     pub(super) fn ask<E: Entropy>(
         &mut self,
         now: Now,
@@ -138,7 +138,7 @@ impl Admitting {
         }
         let looking = world.admission.as_ref().filter(|_| self.phase == Phase::Looking);
         if let (Some(admission), Reply::Facts(facts)) = (looking, &reply) {
-            // The mark is known to be there from now on.
+            // From now on the mark is known to be there.
             let outlook = self.nodes[node].watch.look(now.steady, facts, admission, node);
             self.nodes[node].outlook = Some(outlook);
         }
@@ -189,7 +189,7 @@ impl Admitting {
         }
     }
 
-    /// Takes in what the nodes answered in this phase.
+    /// Processes what the nodes answered in this phase.
     fn take_in(&mut self, now: Now, admission: &Admission) {
         let looking = self.phase == Phase::Looking;
         for node in &mut self.nodes {
@@ -212,9 +212,9 @@ impl Admitting {
         }
     }
 
-    /// Applies a caller's word that all nodes are new, if they are.
+    /// Applies a caller's word that all nodes are new, if it is true.
     fn take_in_new(&mut self) {
-        // A caller that asks during a look means the next one.
+        // A word given during a look applies to the next look.
         if self.vouched_new && !self.asked {
             self.vouched_new = false;
             if self.nodes.iter().all(|node| node.facts().is_some_and(Facts::is_new)) {
@@ -228,8 +228,8 @@ impl Admitting {
         Told::new(admission, self.nodes.iter().map(Node::facts))
     }
 
-    /// Leaves a mark on the quarantined nodes, unless this client is the one at
-    /// fault. Returns whether there were any.
+    /// Leaves a mark on quarantined nodes, unless this client is the one at fault. Returns
+    /// whether there were any to mark.
     fn mark<E: Entropy>(
         &mut self,
         now: Now,
@@ -286,8 +286,8 @@ impl Admitting {
         Next::Same
     }
 
-    /// Returns whether this client may admit the node once its time has come. Unless
-    /// an operator vouched for it, a majority must have answered, so that we cannot
+    /// Returns whether this client may admit the node once its time has come. Unless an
+    /// operator vouched for the node, a majority must have answered; otherwise we could
     /// miss that the nodes serve another agreement.
     fn may_admit(&self, node: usize, admission: &Admission) -> bool {
         let candidate = &self.nodes[node];
@@ -325,7 +325,7 @@ impl Admitting {
         Next::Same
     }
 
-    /// Reports the nodes just admitted and returns whether there were any.
+    /// Reports the nodes that were just admitted. Returns whether there were any.
     fn tell_admitted<E>(&self, world: &mut World<E>) -> bool {
         let granted = |node: &&Node| node.answer == Some(Reply::Vote(Vote::Granted));
         for (node, _) in self.nodes.iter().enumerate().filter(|(_, node)| granted(node)) {
@@ -348,8 +348,8 @@ impl Admitting {
         });
     }
 
-    /// Returns a node's standing as of its last answer. The time left is this
-    /// client's to tell, since it has watched the node.
+    /// Returns a node's standing as of its last answer. This client fills in the time left,
+    /// since it has watched the node.
     fn standing(&self, now: Steady, admission: &Admission, node: usize) -> Standing {
         let Node { answer, look, .. } = &self.nodes[node];
         let answer = answer.as_ref().filter(|_| self.phase == Phase::Looking);
@@ -377,7 +377,7 @@ impl Admitting {
         }
     }
 
-    /// Marks all other nodes as answered: only these are asked in this phase.
+    /// Waits for these nodes only: all others count as having answered.
     fn wait_for(&mut self, asked: &[usize]) {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             node.answer = (!asked.contains(&at)).then_some(Reply::Vote(Vote::Pending));

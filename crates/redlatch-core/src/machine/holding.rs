@@ -22,8 +22,8 @@ use crate::{
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// The least time that a caller waits for the outcome of a release. The lease
-/// does not depend on it, and the last of thousands of releases is answered late.
+/// The least time that a caller waits for the outcome of a release. The lease does not
+/// depend on it, and the last of thousands of releases is answered late.
 const RELEASE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,41 +34,41 @@ pub(super) struct Holding {
     terms: Terms,
     ends_at: Moment,
     hold_until: Moment,
-    /// The last extension, while it matters. Boxed because there usually is none.
+    /// The last extension, as long as it matters. Boxed because there usually is none.
     extension: Option<Box<Extension>>,
-    /// Boxed because a lease that just goes on has none of it.
+    /// Boxed because most leases have none of it.
     extra: Option<Box<Extra>>,
     /// Whether the extension in progress is the one that the caller asked for.
     answering: bool,
     lost: bool,
-    /// Whether this machine renews the lease and puts its key back; otherwise
-    /// another does.
+    /// Whether this machine renews the lease and puts its key back; if not, another one
+    /// does.
     keeps: bool,
     /// Carried by every extension.
     fence: Option<FencingToken>,
-    /// Whether the take would join the line where it was refused.
+    /// Whether the take asked to join the line on nodes that refuse it.
     in_line: bool,
-    /// Whether it was: our ticket is there, even once our key has been planted.
+    /// Whether some node put us in line. Our ticket is there even once our key has been
+    /// planted.
     has_joined: bool,
     round: u32,
-    /// Late grants of this round still belong to the lease.
+    /// The round of the take and of planting: its late grants still belong to the lease.
     planted_in: u32,
 }
 
-/// What few leases have, or only for a moment.
+/// State that few leases have, or have only for a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Extra {
-    /// Votes on the take and on planting the key again, showing which nodes may
-    /// have it. `None` if any node may, which is usual once all have answered.
+    /// Votes on the take and on planting the key again: they show which nodes may have it.
+    /// `None` if any node may, which is the usual case once all have answered.
     planted: Option<Ballot>,
     /// The ticket, if the take joined the line.
     ticket: Option<Ticket>,
     /// A caller is waiting for an extension by this TTL.
     asked: Option<Duration>,
-    /// The longest TTL that a command gave the keys, if it was longer than that of the
-    /// terms.
+    /// The longest TTL that any command gave the keys, if longer than the terms' TTL.
     longer_ttl: Option<Duration>,
-    /// When to renew, since the last extension failed.
+    /// When to renew again after a failed extension.
     retry_at: Option<Moment>,
 }
 
@@ -129,7 +129,7 @@ impl Holding {
         }
     }
 
-    /// Returns what the holder needs to know, the votes of the attempt included.
+    /// Returns what the holder needs to know, including the votes of the attempt.
     pub(super) fn grant(&self, attempt: &mut Attempt) -> Grant {
         Grant {
             resources: self.resources.clone(),
@@ -177,7 +177,7 @@ impl Holding {
             self.lose(id, self.loss(now), world);
         }
         if self.lost {
-            // The holder may still be acting on the lease until it ends.
+            // The holder may keep working until the lease ends.
             let over = now >= self.ends_at;
             return if over { self.release(time, id, false, world) } else { Next::Same };
         }
@@ -224,8 +224,8 @@ impl Holding {
         Next::Same
     }
 
-    /// Gives the lease up: extending it further would keep alive a lock that its
-    /// holder believes lost.
+    /// Gives up the lease: extending it further would keep alive a lock that its holder
+    /// believes to be lost.
     pub(super) fn give_up<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
         self.lose(id, self.loss(now), world);
         Next::Same
@@ -257,8 +257,9 @@ impl Holding {
         next
     }
 
-    /// A node has reserved the key for a ticket of our line. Returns whether that was
-    /// for us: it is our ticket, or our key was missing there. It is planted then.
+    /// A node has reserved the key for a ticket of our line. Returns whether that was for
+    /// us: either it is our ticket, or our key was missing there, in which case it is
+    /// planted.
     pub(super) fn woken<E>(
         &mut self,
         id: OpId,
@@ -275,7 +276,7 @@ impl Holding {
         missing || self.ticket().is_some_and(|ours| ours.arrived == ticket.arrived)
     }
 
-    /// Records a late vote on the take, or one on planting the key again.
+    /// Records a late vote on the take, or a vote on planting the key again.
     fn planted_vote(&mut self, node: usize, vote: Vote) {
         let Some(planted) = self.extra.as_mut().and_then(|extra| extra.planted.as_mut()) else {
             return;
@@ -289,8 +290,8 @@ impl Holding {
         self.forget_planted();
     }
 
-    /// Drops the votes once they rule out no node and none of them may have put us in
-    /// line: the undo then goes to all of them.
+    /// Drops the votes once they rule out no node and cannot have put us in line: the undo
+    /// then goes to all nodes.
     fn forget_planted(&mut self) {
         if self.has_joined {
             return;
@@ -300,7 +301,7 @@ impl Holding {
             planted.casts().iter().all(|cast| match &cast.vote {
                 Vote::Pending | Vote::Held(_) => false,
                 Vote::Failed(fault) => !fault.never_sent() && !self.in_line,
-                // It votes for nobody, and lets nobody leave by that.
+                // It granted nothing, so it has not taken our ticket out of its line either.
                 Vote::Quarantined(_) => ticket.is_none(),
                 _ => true,
             })
@@ -312,7 +313,7 @@ impl Holding {
         self.extra.take_if(|extra| **extra == Extra::default());
     }
 
-    /// Returns what a caller asked for and was not sent yet, once.
+    /// Takes the extension that a caller asked for and that has not been sent yet.
     fn take_asked(&mut self) -> Option<Duration> {
         let asked = self.extra.as_mut()?.asked.take();
         self.tidy();
@@ -334,8 +335,8 @@ impl Holding {
         let has_waited = self.ticket().is_some();
         let left = self.left_in_line(id, world);
         let then = world.lines.released(now, id, &self.resources);
-        // The lock goes to another line of this client: both began at the same time,
-        // each with a ticket of its own.
+        // The lock goes to another line of this client: both lines began at the same time, each
+        // with its own ticket.
         if let (Some(Then::Leave(next) | Then::Wait(next) | Then::Pass(next)), Some(ticket)) =
             (then, left)
             && next.waiter != ticket.waiter
@@ -361,7 +362,7 @@ impl Holding {
         Next::Becomes(Op::Undoing(Box::new(undoing)))
     }
 
-    /// Returns the ticket that the take left where it was refused, or will be.
+    /// Returns the ticket that the take has left, or will leave, on nodes that refuse it.
     fn left_in_line<E>(&self, id: OpId, world: &World<E>) -> Option<Ticket> {
         self.planted().filter(|_| self.in_line)?;
         let own =
@@ -369,8 +370,8 @@ impl Holding {
         self.ticket().or_else(own)
     }
 
-    /// Lets go of a lease that others manage from now on, and leaves the line, unless
-    /// another caller waits in our place.
+    /// Hands a lease over to others, and leaves the line unless another caller waits in our
+    /// place.
     pub(super) fn forget<E>(&mut self, time: Now, id: OpId, world: &mut World<E>) -> Next {
         let left = self.left_in_line(id, world);
         let heir = world.lines.forgotten(id);
@@ -381,7 +382,7 @@ impl Holding {
         Next::Over
     }
 
-    /// Takes our ticket out of line, and touches nothing else.
+    /// Removes our ticket from the line, and nothing else.
     fn leave_line<E>(&self, time: Now, ticket: Ticket, world: &mut World<E>) {
         world.spawned.push(Undoing {
             resources: self.resources.clone(),
@@ -393,7 +394,7 @@ impl Holding {
         });
     }
 
-    /// Returns how the lease is lost, if it is lost now.
+    /// Returns how the lease was lost if it is lost now.
     fn loss(&self, now: Moment) -> Loss {
         self.deadlines().loss(self.extension.as_ref().and_then(|extension| extension.failure(now)))
     }
@@ -412,9 +413,9 @@ impl Holding {
         }
     }
 
-    /// Returns how long a renewal waits for the nodes before it asks again. Nodes
-    /// with thousands of renewals to answer are slow, and asking again makes them
-    /// slower; near the end of the lease there is less time to wait.
+    /// Returns how long a renewal waits for the nodes before it asks again. Nodes with
+    /// thousands of renewals to answer are slow, and asking again makes them slower. Near
+    /// the end of the lease there is less time to wait.
     fn patience(&self, now: Moment) -> Duration {
         let every = self.terms.renewal.as_ref().map_or(Duration::ZERO, |renewal| renewal.every);
         let left = self.ends_at.since(now);
@@ -489,8 +490,8 @@ impl Holding {
         Next::Same
     }
 
-    /// Moves the end of the lease, unless its loss was signalled: its holder no
-    /// longer relies on it, and its keys are about to be removed.
+    /// Moves the end of the lease, unless its loss has been signalled: by then the holder
+    /// no longer relies on it, and its keys are about to be removed.
     fn prolong(&mut self, until: Moment) -> Result<Kept, ExtendError> {
         match &self.extension {
             Some(extension) if !self.lost => {
@@ -503,7 +504,7 @@ impl Holding {
         }
     }
 
-    /// Returns when to renew: never, if the lease is not (or no longer) renewed here.
+    /// Returns when to renew: never if the lease is not, or no longer, renewed here.
     fn next_renewal(&self) -> Moment {
         let renew_at = self.deadlines().renew_at(&self.terms);
         if !self.keeps || renew_at == Moment::NEVER {
@@ -519,9 +520,9 @@ impl Holding {
         }
     }
 
-    /// Puts the key back on a node that lost it, once the vote is won without that
-    /// node. A restarted node thus rejoins a lease that is being renewed, and has
-    /// its key before it votes again.
+    /// Puts the key back on a node that lost it, once the vote is won without that node. A
+    /// restarted node thus rejoins a lease that is being renewed, and has its key before it
+    /// votes again.
     fn replant<E>(&mut self, id: OpId, node: usize, world: &mut World<E>) {
         let Some(extension) = &self.extension else { return };
         let missing = match extension.ballot().vote(node) {

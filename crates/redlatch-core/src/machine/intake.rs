@@ -1,8 +1,8 @@
 //! Queues callers until the nodes can take another attempt.
 //!
-//! Only attempts and undos that a majority has not yet answered count: waiting
-//! for a minority holds up nobody. Undos, releases and extensions never wait;
-//! when they keep the nodes busy, new attempts do.
+//! Only attempts and undos that a majority has not yet answered count: waiting for a
+//! minority delays nobody. Undos, releases and extensions never wait; when they keep the
+//! nodes busy, new attempts wait.
 
 use super::OpId;
 use crate::{
@@ -18,7 +18,7 @@ use core::time::Duration;
 /// The load that an operation puts on the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Load {
-    /// None that counts here.
+    /// None that counts towards the limit.
     None,
     /// An attempt that a majority has not answered.
     Attempt,
@@ -46,13 +46,12 @@ impl Intake {
         !self.is_crowded() && self.has_room()
     }
 
-    /// Returns whether anyone is waiting. Nothing is learnt otherwise: with no
-    /// queue, the past makes no difference.
+    /// Returns whether anyone is waiting. Without a queue there is nothing to learn from.
     pub(super) fn is_crowded(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Joins the queue, with an earlier number or at the end.
+    /// Joins the queue under an earlier number, or at the end.
     pub(super) fn enter(&mut self, id: OpId, number: Option<u64>) -> u64 {
         let last = || self.waiting.last().map_or(0, |(last, _)| last + 1);
         let number = number.unwrap_or_else(last);
@@ -64,7 +63,7 @@ impl Intake {
         self.waiting.remove(&(number, id));
     }
 
-    /// Takes the next operation that may start out of the queue, if there is room.
+    /// Removes and returns the next operation that may start, if there is room.
     pub(super) fn next(&mut self) -> Option<OpId> {
         if !self.has_room() {
             return None;
@@ -151,7 +150,7 @@ fn majority_answered_after(ballot: &Ballot) -> Option<Duration> {
         _ => cast.after,
     };
     let answers = || ballot.casts().iter().filter_map(answer);
-    // The usual case: the last of them has just decided.
+    // The usual case: the last of them has just completed the majority.
     if answers().count() == majority {
         return answers().max();
     }

@@ -24,9 +24,9 @@ use core::time::Duration;
 pub struct OpId(pub(super) u64);
 
 impl OpId {
-    /// Marks the ids of undos that the machine starts itself, for lost attempts.
+    /// Ids from here on belong to undos that the machine starts itself, for lost attempts.
     pub(super) const INTERNAL: u64 = 1 << 63;
-    /// A single operation watches over all quarantined nodes.
+    /// The one operation that watches over all quarantined nodes.
     pub(super) const ADMISSION: OpId = OpId(u64::MAX);
 
     /// Returns the id with this number, which must be below 2^63.
@@ -44,14 +44,14 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// Returns a tag for a command that the driver sends on its own account,
-    /// numbered by the driver. No machine uses these tags.
+    /// Returns a tag for a command that the driver sends for its own purposes. The driver
+    /// chooses the number; no machine uses these tags.
     #[must_use]
     pub const fn of_driver(number: u32) -> Self {
         Tag { op: OpId(u64::MAX - 1), round: number }
     }
 
-    /// The tag of what a node reports unasked ([`Reply::Woken`], [`Reply::Deaf`]).
+    /// The tag of unsolicited replies ([`Reply::Woken`], [`Reply::Deaf`]).
     pub const WAKE: Tag = Tag { op: OpId(u64::MAX - 2), round: 0 };
 }
 
@@ -60,8 +60,8 @@ impl Tag {
 pub enum Input {
     /// Acquire a lock.
     Acquire(OpId, Order),
-    /// Take charge of a lease that was acquired elsewhere. Its
-    /// [deadlines](Adopted::deadlines) are all that is known of it until it is extended.
+    /// Take over a lease that was acquired elsewhere. Until it is extended, nothing but its
+    /// [deadlines](Adopted::deadlines) is known about it.
     Adopt(OpId, Adopted),
     /// Extend the lease now, by this TTL.
     Extend(OpId, Duration),
@@ -77,8 +77,8 @@ pub enum Input {
     GivenUp(OpId),
     /// Send the same command to every node and answer with all replies.
     Survey(OpId, Command, Duration),
-    /// Check which nodes may vote and admit those that are ready. Answers once a
-    /// majority may vote, or once nothing is left to do but wait.
+    /// Check which nodes may vote and admit those that are ready. Answers once a majority
+    /// may vote, or once there is nothing left to do but wait.
     Admit(OpId, Vouch),
     /// A node answered.
     Reply {
@@ -102,13 +102,12 @@ pub struct Order {
     pub terms: Terms,
     /// The owner's name, which becomes part of the lock token.
     pub owner: Owner,
-    /// How long to retry, or to wait for a turn. At least one attempt is made, unless
-    /// no turn comes up by then or within the node timeout, whichever is later.
+    /// How long to retry or to wait for a turn. At least one attempt is made, unless no
+    /// turn comes up by then or within the node timeout, whichever is later.
     pub wait_until: Moment,
-    /// With fencing: the wall clock from which numbers are proposed.
+    /// The wall clock from which fencing numbers are proposed; `None` without fencing.
     pub fencing: Option<WallClock>,
-    /// Waits in line, first come first served. Otherwise it tries again after random
-    /// pauses.
+    /// How to wait in line, first come first served; `None` to retry after random pauses.
     pub line: Option<InLine>,
 }
 
@@ -125,16 +124,16 @@ pub struct Adopted {
     pub usable_until: Moment,
     /// When `max_hold` ends it: see [`hold_until`](crate::lease::hold_until).
     pub hold_until: Moment,
-    /// Whether this machine keeps the lease from now on: renews it, and puts its
-    /// key back on nodes that lost it. Only one machine may, or a key could be
-    /// planted after its release. Any other acts only on request.
+    /// Whether this machine renews the lease from now on and puts its key back on nodes
+    /// that lost it. Only one machine may do that, or a key could be planted after its
+    /// release. The others act only on request.
     pub keeps: bool,
     /// Its fencing token, which every extension carries.
     pub fence: Option<FencingToken>,
 }
 
 impl Adopted {
-    /// Returns the moments at which something must happen to the lease.
+    /// Returns the times at which something must happen to the lease.
     #[must_use]
     pub fn deadlines(&self) -> Deadlines {
         Deadlines::of(&self.terms, self.usable_until, self.hold_until)
@@ -149,11 +148,11 @@ pub struct Vouch {
     /// Take these nodes over from clients with another agreement, and admit them
     /// once all locks of those clients have expired.
     pub replace: Box<[usize]>,
-    /// All nodes are new: admit them at once, provided that all answer and none was
-    /// ever admitted by a client. If even one was, the servers are not new.
+    /// All nodes are new: admit them at once, provided that all of them answer and no
+    /// client ever admitted any of them. If even one was admitted, the servers are not new.
     pub new: bool,
-    /// Answer only after checking all nodes, even if a majority may already vote.
-    /// Callers that vouch always get this answer.
+    /// Answer only after checking all nodes, even if a majority may already vote. Always
+    /// the case for callers that vouch.
     pub patient: bool,
 }
 
@@ -183,7 +182,7 @@ pub enum Output {
     Admitted(usize),
     /// The lease was extended.
     Kept(OpId, Kept),
-    /// These votes did not extend the lease. It keeps its old end; if it is
+    /// This ballot did not extend the lease. Its end does not change; if the lease is
     /// renewed, another attempt follows.
     NotKept(OpId, Ballot),
     /// An attempt failed; the next one follows after this pause.
@@ -205,10 +204,10 @@ pub struct Grant {
     pub deadlines: Deadlines,
     /// The votes at the moment a majority was complete.
     pub ballot: Ballot,
-    /// Its fencing token, with fencing.
+    /// Its fencing token, if fencing is on.
     pub fence: Option<FencingToken>,
-    /// Whether agreeing on one number took a second round trip, because the nodes
-    /// first answered with different ones.
+    /// Whether the nodes first answered with different numbers, so that agreeing on one
+    /// took a second round trip.
     pub second_round: bool,
 }
 

@@ -1,13 +1,11 @@
-//! The lines in which this machine's own callers wait, one for each lock they
-//! contend for.
+//! The lines in which this machine's own callers wait, one per contended lock.
 //!
 //! In:  callers that found a lock held, won it, released it or gave up.
-//! Out: who of them speaks to the nodes, and what a release does about the line.
+//! Out: which of them talks to the nodes, and what a release does about the line.
 //!
-//! Of all callers in a line only the *head* speaks to the nodes; the others wait
-//! behind it. A lock that nobody contends for has no line and costs nothing here.
-//! Callers are served in the order of their [`OpId`]s, which is that of their
-//! arrival.
+//! In each line only the *head* talks to the nodes; the others wait behind it. A lock that
+//! nobody contends for has no line and costs nothing here. Callers are served in the order
+//! of their [`OpId`]s, which is the order of arrival.
 
 use super::OpId;
 use crate::{
@@ -24,38 +22,37 @@ use alloc::{
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lines {
-    /// 48 random bits that nodes know this machine by; `None` before anyone waits.
+    /// 48 random bits that identify this machine to the nodes; `None` until someone waits.
     client: Option<u64>,
     all: BTreeMap<Resources, Line>,
-    /// What the callers are told once the present one has been dealt with.
+    /// What to tell callers once the current event has been handled.
     news: Vec<(OpId, News)>,
 }
 
-/// One line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Line {
-    /// Its number for the nodes.
+    /// How the nodes identify it.
     waiter: Waiter,
-    /// The caller who speaks to the nodes for all of them.
+    /// The caller that talks to the nodes for all of them.
     head: Option<Head>,
-    /// Those behind it, in order.
+    /// The callers behind it, in order.
     behind: BTreeSet<OpId>,
-    /// The caller who won the lock from this line and holds it.
+    /// The caller that won the lock from this line and holds it.
     holder: Option<OpId>,
-    /// How often the lock was passed on among our own callers in a row.
+    /// How many times in a row the lock was passed on among our own callers.
     passes: u32,
-    /// When to leave it free for a moment; `None` before it was first passed on.
+    /// When to leave the lock free for a moment; `None` until it is first passed on.
     opens_at: Option<Moment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Head {
     id: OpId,
-    /// `None` until it has heard that it is the head.
+    /// `None` until it has been told that it is the head.
     claim: Option<Claim>,
 }
 
-/// How the head is served.
+/// How the head waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Claim {
     pub(super) ticket: Ticket,
@@ -63,28 +60,27 @@ pub(super) struct Claim {
     pub(super) local_batch: u32,
 }
 
-/// What a caller in line learns.
+/// News for a caller in line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum News {
     /// It is the head now. One of our own callers holds the lock.
     Leads(Waiter),
-    /// It is the head now, in the place of the one before it, which was to look at the
-    /// nodes at that moment.
+    /// It is the head now, in place of a caller that would have looked at the nodes then.
     Inherits(Place, Moment),
     /// The lock is being released for it: take it.
     Served,
-    /// The lock is being released for anybody, until that moment.
+    /// The lock is being released for anyone to take until this time.
     GivesWay(Moment),
 }
 
-/// Where a caller stands that found the lock held.
+/// Where a caller that found the lock held now stands.
 pub(super) enum Stand {
     Head,
     Behind,
 }
 
 impl Lines {
-    /// Returns the number under which the nodes know a line that `id` starts.
+    /// Returns the number by which the nodes know a line started by `id`.
     pub(super) fn waiter(&mut self, id: OpId, entropy: &mut impl Entropy) -> Waiter {
         let client = *self.client.get_or_insert_with(|| {
             let mut random = [0; 8];
@@ -94,7 +90,7 @@ impl Lines {
         number(client, id)
     }
 
-    /// Returns the number of the line that `id` started or would have, if there is any.
+    /// Returns the number of a line started by `id`, if this machine has any numbers yet.
     pub(super) fn own_waiter(&self, id: OpId) -> Option<Waiter> {
         self.client.map(|client| number(client, id))
     }
@@ -104,8 +100,7 @@ impl Lines {
         self.client == Some(waiter.client())
     }
 
-    /// Lets a new caller wait behind others, if any of ours wait or hold the lock in a
-    /// line.
+    /// Lets a new caller wait behind others, if this lock has a line here.
     pub(super) fn wait_behind(&mut self, id: OpId, resources: &Resources) -> bool {
         let Some(line) = self.all.get_mut(resources) else { return false };
         line.behind.insert(id);
@@ -113,7 +108,7 @@ impl Lines {
         true
     }
 
-    /// Puts a caller into line that found the lock held and has left this ticket.
+    /// Adds a caller that found the lock held and left this ticket on the nodes.
     pub(super) fn join(&mut self, id: OpId, resources: &Resources, claim: Claim) -> Stand {
         let line = self.all.entry(resources.clone()).or_insert_with(|| Line {
             waiter: claim.ticket.waiter,
@@ -129,7 +124,7 @@ impl Lines {
                 Stand::Behind
             }
             _ if line.waiter != claim.ticket.waiter => {
-                // The line has a number already, and this ticket another.
+                // The line already has a number, and this ticket has another one.
                 line.behind.insert(id);
                 self.advance(resources);
                 Stand::Behind
@@ -141,19 +136,19 @@ impl Lines {
         }
     }
 
-    /// Returns whether the line for this lock has that place.
+    /// Returns whether the line for this lock has this place's number.
     pub(super) fn has(&self, resources: &Resources, place: &Place) -> bool {
         self.all.get(resources).is_some_and(|line| line.waiter == place.ticket.waiter)
     }
 
-    /// Records how a caller is served that has become the head.
+    /// Records how a caller that has become the head waits.
     pub(super) fn leads(&mut self, id: OpId, resources: &Resources, claim: Claim) {
         if let Some(line) = self.all.get_mut(resources) {
             line.head = Some(Head { id, claim: Some(claim) });
         }
     }
 
-    /// Records that a caller has won the lock. The next one leads.
+    /// Records that a caller has won the lock. The next caller becomes the head.
     pub(super) fn won(&mut self, id: OpId, resources: &Resources) {
         let Some(line) = self.all.get_mut(resources) else { return };
         line.behind.remove(&id);
@@ -164,9 +159,9 @@ impl Lines {
         }
     }
 
-    /// Takes a caller out of line that has not got the lock. If it was the head, the
-    /// next one inherits its place and looks at the nodes at `look`; returns whether
-    /// there is one.
+    /// Removes a caller that did not get the lock. If it was the head, the next caller
+    /// inherits its place and looks at the nodes at `look`. Returns whether there is such a
+    /// caller.
     pub(super) fn leave(
         &mut self,
         id: OpId,
@@ -193,8 +188,8 @@ impl Lines {
         false
     }
 
-    /// Records that a lock is released. Returns whom the nodes should serve, if one of
-    /// our own callers waits for it.
+    /// Records that a lock is released. Returns what the nodes should do about our line, if
+    /// one of our own callers waits for the lock.
     pub(super) fn released(
         &mut self,
         now: Moment,
@@ -223,8 +218,8 @@ impl Lines {
         then
     }
 
-    /// Records that a lease is no longer ours to manage. The head looks for itself;
-    /// returns under which number, if there is one.
+    /// Records that a lease is no longer ours to manage. The head then looks for itself.
+    /// Returns its number, if there is a head.
     pub(super) fn forgotten(&mut self, id: OpId) -> Option<Waiter> {
         let mut lines = self.all.iter_mut();
         let (resources, line) = lines.find(|(_, line)| line.holder == Some(id))?;
@@ -236,24 +231,24 @@ impl Lines {
         waiter
     }
 
-    /// Returns who may use what a node has reserved for this waiter: the holder, whose
-    /// key may be missing there, and the head.
+    /// Returns who may use what a node has reserved for this waiter: the holder, whose key
+    /// may be missing there, and the head.
     pub(super) fn served(&self, waiter: Waiter) -> Option<(Option<OpId>, Option<OpId>)> {
         let line = self.all.values().find(|line| line.waiter == waiter)?;
         Some((line.holder, line.head.as_ref().map(|head| head.id)))
     }
 
-    /// Returns who speaks to the nodes, of each line.
+    /// Returns the head of each line.
     pub(super) fn heads(&self) -> Vec<OpId> {
         self.all.values().filter_map(|line| Some(line.head.as_ref()?.id)).collect()
     }
 
-    /// Returns the next caller that something has happened to.
+    /// Returns the next caller with news, and the news.
     pub(super) fn news(&mut self) -> Option<(OpId, News)> {
         self.news.pop()
     }
 
-    /// Makes the first of those who wait behind the head, if there is none.
+    /// Makes the first caller in the queue the head, if there is no head.
     fn advance(&mut self, resources: &Resources) {
         let Some(line) = self.all.get_mut(resources) else { return };
         if line.head.is_some() {
@@ -266,7 +261,7 @@ impl Lines {
         self.tidy(resources);
     }
 
-    /// Forgets a line that nobody uses.
+    /// Removes a line that nobody uses.
     fn tidy(&mut self, resources: &Resources) {
         let is_over =
             |line: &Line| line.head.is_none() && line.holder.is_none() && line.behind.is_empty();
@@ -277,7 +272,7 @@ impl Lines {
 }
 
 impl Line {
-    /// Takes out whoever is next behind the head.
+    /// Removes and returns the next caller behind the head.
     fn next(&mut self) -> Option<OpId> {
         let youngest = mutant::on(Mutant::ServesTheYoungest);
         if youngest { self.behind.pop_last() } else { self.behind.pop_first() }

@@ -1,8 +1,8 @@
-//! Sets of nodes, small enough to be copied.
+//! Sets of nodes, cheap to copy.
 
 use crate::vote::Ballot;
 
-/// A set of nodes. The 64th stands for all behind it, too.
+/// A set of nodes. All nodes from the 64th on share its last bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NodeSet(u64);
 

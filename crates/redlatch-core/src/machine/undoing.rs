@@ -17,12 +17,12 @@ use core::time::Duration;
 pub(super) struct Undoing {
     pub(super) resources: Resources,
     pub(super) token: Token,
-    /// What becomes of our place in line.
+    /// What to do about our place in line.
     pub(super) then: Option<Then>,
     pub(super) undo: Undo,
     /// How long a caller that asks for the outcome waits for it.
     pub(super) patience: Duration,
-    /// Replies to earlier rounds belong to other commands.
+    /// Replies to other rounds answer other commands.
     pub(super) round: u32,
 }
 
@@ -39,7 +39,7 @@ impl Undoing {
         if is_settled(self.undo.ballot()) { Load::Tail } else { Load::Undo }
     }
 
-    /// Reports the outcome to a caller that asks after the undo began.
+    /// Reports the outcome to a caller that asked only after the undo began.
     pub(super) fn answer<E>(&mut self, now: Now, id: OpId, world: &mut World<E>) -> Next {
         let decision = self.undo.answer(now, now.lease.after(self.patience));
         self.proceed(now, id, decision, world)
@@ -54,9 +54,8 @@ impl Undoing {
             let (resources, token, then) = (self.resources.clone(), self.token.clone(), self.then);
             world.send(node, tag, Command::Release { resources, token, then });
         }
-        // Whoever has left stays away, so that is repeated until a node has answered.
-        // The lock may be somebody else's by the time a node is asked again: we look
-        // for ourselves then.
+        // Leaving is final, so a leave is repeated until each node has answered. Nothing else
+        // is: somebody else may hold the lock by then, and our own waiters look for themselves.
         let leaves =
             |then: &Then| matches!(then, Then::Leave(_)) && !mutant::on(Mutant::LeavesOnce);
         self.then = self.then.filter(leaves);

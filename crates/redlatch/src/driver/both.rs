@@ -1,4 +1,4 @@
-//! Awaits two futures concurrently: all of `join` that we need.
+//! Awaits two futures concurrently: the only part of `join` that we need.
 
 use std::{
     future::{Future, poll_fn},

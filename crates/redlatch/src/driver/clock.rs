@@ -1,13 +1,13 @@
 //! The clocks.
 //!
-//! [`Clock::now`] is the clock of leases, for time that may be *left*: the time
-//! elapsed is the greater of what the boot clock and the wall clock say. The boot
-//! clock keeps running while the machine sleeps (`CLOCK_MONOTONIC`, and so `Instant`,
-//! stops); the wall clock notices when a virtual machine was frozen. A wall clock
-//! stepping back has no effect, and stepping forward can only shorten a lease.
+//! [`Clock::now`] is the clock of leases, for time that may be *left*: it counts the time
+//! elapsed on the boot clock or the wall clock, whichever is greater. The boot clock keeps
+//! running while the machine sleeps (`CLOCK_MONOTONIC`, and so `Instant`, stops); the wall
+//! clock shows that a virtual machine was frozen. Stepping the wall clock back has no
+//! effect, and stepping it forward can only shorten a lease.
 //!
-//! [`Clock::steady`] is for time that must have *passed*: the slowest clock
-//! there is. Setting the wall clock does not move it, and it stops during sleep.
+//! [`Clock::steady`] is for time that must have *passed*: it reads the slowest clock there
+//! is. Setting the wall clock does not move it, and it stops during sleep.
 
 mod skips;
 
@@ -30,8 +30,8 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Returns the current time, for time that may be left: no clock of the
-    /// machine says that more has passed.
+    /// Returns the current time, for time that may be left: no other clock of the machine
+    /// has advanced further.
     #[must_use]
     pub fn now(self) -> Moment {
         match self {
@@ -46,9 +46,8 @@ impl Clock {
         }
     }
 
-    /// Returns the current time on the slowest clock there is, for time that
-    /// must have passed: `CLOCK_MONOTONIC`, which cannot be set and stops while
-    /// the machine sleeps.
+    /// Returns the current time on the slowest clock there is, for time that must have
+    /// passed: `CLOCK_MONOTONIC`, which cannot be set and stops while the machine sleeps.
     #[must_use]
     pub fn steady(self) -> Steady {
         match self {
@@ -83,14 +82,14 @@ fn tokio_origin() -> (std::time::Instant, Duration) {
     *ORIGIN.get_or_init(|| (std::time::Instant::now(), Clock::System.wall()))
 }
 
-/// The wall clock in microseconds since 1970, for fencing tokens, which do not
-/// depend on its accuracy: before 1970 it shows zero.
+/// The wall clock in microseconds since 1970; zero before 1970. Used for fencing tokens,
+/// which do not depend on its accuracy.
 pub(crate) fn wall_micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The wall clock's jumps seen by this process.
+/// The wall clock's jumps that this process has seen.
 static SKIPS: Skips = Skips::new();
 
 /// The machine's clocks.
@@ -156,7 +155,7 @@ mod tests {
         assert!(passed > Duration::ZERO);
     }
 
-    /// Threads that ask all the time lose the CPU between any two readings. If
+    /// Threads that read the clock all the time are preempted between any two readings. If
     /// somebody sets this machine's clock forward meanwhile, that counts.
     #[test]
     fn fault_45_threads_that_are_pre_empted_do_not_make_leases_shorter() {

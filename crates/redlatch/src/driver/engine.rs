@@ -3,9 +3,8 @@
 //! In:  requests from callers, replies from nodes, the time.
 //! Out: commands to nodes, answers to callers, changes to leases.
 //!
-//! All commands that are ready in one turn go to a node in one write, and all
-//! answers come back in one read. The engine decides nothing: the core's
-//! [`Machine`] does.
+//! All commands that are ready in one turn go to a node in one write, and all answers come
+//! back in one read. The engine decides nothing; the core's [`Machine`] does.
 
 mod bells;
 mod cell;
@@ -46,11 +45,11 @@ pub(crate) use cell::{LeaseCell, LeaseEnd};
 pub(crate) use entropy::SystemEntropy;
 pub(crate) use handle::{Acquire, Ask, Handle, News, NotGranted, Shared, spawn_here, spawn_thread};
 
-/// The most requests to accept before moving bytes, so that the first one's
-/// commands do not wait for a whole crowd.
+/// The most requests to accept before moving bytes, so that the first request's commands do
+/// not wait for a whole crowd.
 const ASKS_AT_ONCE: usize = 256;
-/// After this many rounds in one turn, callers go first: those that have their
-/// locks by now want to use them.
+/// After this many rounds in one turn, callers go first: those that have won their locks by
+/// now want to use them.
 const ROUNDS_OF_A_TURN: usize = 8;
 
 /// The loop itself: a future that completes when every handle is dropped and
@@ -65,17 +64,17 @@ pub(crate) struct Engine {
     /// The callers waiting, per operation.
     callers: IdMap<OpId, Callers>,
     leases: IdSet<ByOp>,
-    /// Callers waiting to learn which nodes may vote. Kept apart from the
-    /// others, of which there may be very many.
+    /// Callers waiting to learn which nodes may vote. Kept apart from the others, which may
+    /// be very many.
     looking: BTreeMap<OpId, oneshot::Sender<Box<[Standing]>>>,
     settling: Vec<oneshot::Sender<()>>,
     timer: Pin<Box<Sleep>>,
-    /// When it fires; never, if it is not set.
+    /// When it fires; `NEVER` if it is not set.
     timer_at: Moment,
-    /// The time as it was last read.
+    /// The time when it was last read.
     seen: Moment,
     closed: bool,
-    /// Several callers asked in the last turn.
+    /// Whether several callers asked in the last turn.
     crowded: bool,
     yielded: bool,
     on_the_way: meter::OnTheWay,
@@ -119,7 +118,7 @@ struct Callers {
 struct Extenders {
     /// Callers waiting for the extension in progress.
     now: Vec<Extender>,
-    /// Callers that asked meanwhile, with their TTLs: theirs comes next.
+    /// Callers that asked meanwhile, with their TTLs: their extension comes next.
     next: Vec<(Duration, Extender)>,
 }
 
@@ -133,8 +132,8 @@ struct Acquirer {
 }
 
 impl Extenders {
-    /// Starts the next extension if one is wanted and none is in progress: one
-    /// for all who asked, with the longest TTL among them.
+    /// Starts the next extension if one is wanted and none is in progress: one for all
+    /// callers, with the longest TTL among theirs.
     fn start(&mut self) -> Option<Duration> {
         if !self.now.is_empty() {
             return None;
@@ -192,7 +191,7 @@ impl Engine {
                 self.closed = true;
                 break;
             };
-            // Those who ask together propose the same number: nodes then read it once.
+            // Requests that arrive together propose the same number, so nodes read it only once.
             if let Ask::Acquire { order, .. } = &mut ask
                 && let Some(clock) = order.fencing
             {
@@ -271,7 +270,7 @@ impl Engine {
         self.carry_out();
     }
 
-    /// Moves bytes where there are some to move. Returns whether replies came.
+    /// Moves bytes where there are any. Returns whether replies came in.
     fn take_replies(&mut self) -> bool {
         let mut moved = false;
         for node in 0..self.links.len() {
@@ -294,7 +293,7 @@ impl Engine {
             self.replies = replies;
         }
         if self.callers.is_empty() {
-            self.callers.shrink_to(ASKS_AT_ONCE); // gives back the memory of a crowd
+            self.callers.shrink_to(ASKS_AT_ONCE); // frees the memory that a crowd needed
         }
         moved
     }
@@ -383,9 +382,9 @@ impl Engine {
         }
     }
 
-    /// Applies what the keeper did while this thread was blocked: before the
-    /// time, so that no extended lease counts as expired, and before the
-    /// replies, so that none of them extends a lease whose loss was signalled.
+    /// Applies what the keeper did while this thread was blocked. Before the time, so that
+    /// no extended lease counts as expired; before the replies, so that none of them
+    /// extends a lease whose loss was signalled.
     fn take_news(&mut self) {
         for news in self.shared.news().into_values() {
             let now = self.now();
@@ -402,8 +401,7 @@ impl Engine {
         self.callers.insert(op, callers);
     }
 
-    /// The callers waiting on a lease; `None` if the lease is gone, and with it
-    /// their answer.
+    /// The callers waiting on a lease; `None` if the lease is gone and nobody waits on it.
     fn callers_of(&mut self, op: OpId) -> Option<&mut Callers> {
         if self.leases.contains(&op) {
             return Some(self.callers.entry(op).or_default());
@@ -441,15 +439,15 @@ impl Engine {
         ended.then_some(cell)
     }
 
-    /// Sets the timer. Returns whether it has already fired.
+    /// Sets the timer. Returns whether it has already expired.
     fn timer_is_up(&mut self, cx: &mut Context<'_>) -> bool {
         let due = self.machine.due().unwrap_or(Moment::NEVER);
         self.shared.due.store(due.as_nanos(), Ordering::Release);
         if due == Moment::NEVER {
             return false;
         }
-        // A timer set too early does no harm: the next turn sets it again. Nor does one
-        // that runs by a slower clock, as long as nothing is read that shows it.
+        // A timer set too early does no harm: the next turn sets it again. Nor does one that
+        // runs on a slower clock, as long as no clock reading shows the difference.
         if due < self.timer_at || self.timer_at <= self.seen {
             let now = self.now().lease;
             self.timer_at = due;
@@ -466,7 +464,7 @@ impl Engine {
         let now = self.now();
         self.machine.handle(now, Input::Tick);
         self.carry_out();
-        // Links have no timers of their own for servers that stay silent.
+        // Links have no timers of their own for servers that do not answer.
         self.bells.ring_all();
     }
 
@@ -515,14 +513,13 @@ impl Future for Engine {
 }
 
 impl Drop for Engine {
-    /// A runtime that shuts down drops the engine in the middle of its work.
-    /// The keeper has its own thread and finishes the rest.
+    /// A runtime that shuts down drops the engine in the middle of its work. The keeper,
+    /// which has its own thread, finishes the rest.
     fn drop(&mut self) {
         if self.shared.is_forked() {
             return; // a copy: the locks are the parent's
         }
-        // The callers' last requests still count: a lease that was handed over
-        // is not ours to take away.
+        // The callers' last requests still count: we must not release a lease that was handed over.
         let now = self.now();
         while let Ok(ask) = self.asks.try_recv() {
             self.take_ask(now, ask);

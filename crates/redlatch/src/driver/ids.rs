@@ -1,5 +1,5 @@
-//! Maps and sets by ids that this process counts up: nobody can choose them so that they collide,
-//! and a multiplication spreads them well enough.
+//! Maps and sets keyed by ids that this process counts up. Nobody can choose colliding ids,
+//! so a multiplication is a good enough hash.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,14 +1,12 @@
 //! One sleeping thread per process that knows when each lease ends.
 //!
-//! It signals the loss of a lease in time, whatever the caller's runtime is
-//! doing. When an engine is late with a renewal because its thread is blocked,
-//! it [rescues](rescue) the engine's leases, and releases those that were dropped
-//! meanwhile. When a runtime shuts down with locks still on the nodes, it releases
-//! them.
+//! It signals the loss of a lease in time, whatever the caller's runtime is doing. If an
+//! engine is late with a renewal because its thread is blocked, the keeper
+//! [rescues](rescue) the engine's leases, and releases those that were dropped meanwhile.
+//! If a runtime shuts down with locks still on the nodes, the keeper releases them.
 //!
-//! A process forked without `exec` has its parent's memory and none of its
-//! threads. It gets its own keeper with its first lease; the parent's leases
-//! stay with the parent.
+//! A process forked without `exec` has its parent's memory but none of its threads. It gets
+//! its own keeper with its first lease; the parent's leases stay with the parent.
 
 mod rescue;
 
@@ -38,17 +36,17 @@ use std::{
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 
-/// The longest sleep while any lease is held: how soon a suspended machine or a
+/// The longest sleep while any lease is held: bounds how late a suspended machine or a
 /// changed wall clock is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 /// How long a runtime that shuts down waits for its locks to be released.
 const LAST_WILL: Duration = Duration::from_millis(500);
 /// An engine this far behind its own timer is blocked.
 const LATE: Duration = Duration::from_millis(10);
-/// Leases that come due one after the other are rescued in batches this far
-/// apart, because each check goes through all of them.
+/// Leases that come due one after the other are rescued in batches, this far apart, because
+/// each check goes through all of them.
 const PACE: Duration = Duration::from_millis(5);
-/// How long an engine may go without a turn before we release what was dropped.
+/// How long an engine may go without a turn before we release its dropped leases.
 const UNHEARD: Duration = Duration::from_millis(250);
 
 /// Watches a lease until [`unwatch`] or its end.
@@ -76,15 +74,15 @@ pub(crate) fn unwatch(cell: &Arc<LeaseCell>) {
     }
 }
 
-/// Whether a client of the same nodes in this process holds a lock that was refused. Its
-/// label alone does not tell: processes in two containers may share host name and pid.
+/// Returns whether a client of the same nodes in this process holds a lock that was refused.
+/// The label alone does not tell: processes in two containers may share host name and pid.
 pub(crate) fn holds(shared: &Shared, resources: &Resources, error: &AcquireError) -> bool {
     let AcquireError::Held(ballot) = error else { return false };
     let ours = label_of_this_process();
     let is_ours =
         |cast: &Cast| cast.vote.holder().and_then(|holder| holder.owner.as_deref()) == Some(&*ours);
     if !ballot.casts().iter().any(is_ours) {
-        return false; // most locks are not: spare the look at all leases
+        return false; // the usual case: no need to go through all leases
     }
     if let Some(leases) = &shared.leases {
         return resources.iter().any(|name| leases.of(name).is_some());
@@ -98,8 +96,8 @@ pub(crate) fn holds(shared: &Shared, resources: &Resources, error: &AcquireError
     keeper().is_some_and(|keeper| keeper.leases().iter().any(is_it))
 }
 
-/// Releases what an engine that is being dropped still has on its nodes, and
-/// briefly waits for that: the process may be about to exit.
+/// Releases what a dropped engine still has on its nodes, and waits briefly for that: the
+/// process may be about to exit.
 pub(crate) fn carry_out_will(shared: &Arc<Shared>, left: Vec<(Resources, Token)>) {
     let Some(keeper) = keeper() else { return };
     let (done, waiting) = answers::channel();
@@ -110,16 +108,16 @@ pub(crate) fn carry_out_will(shared: &Arc<Shared>, left: Vec<(Resources, Token)>
 }
 
 struct Keeper {
-    /// The process its thread belongs to.
+    /// The process that its thread belongs to.
     process: u32,
     /// The keeper of a process forked from this one.
     forked: OnceLock<Box<Keeper>>,
     leases: Mutex<HashSet<Arc<LeaseCell>>>,
-    /// Leases that were dropped and whose engine has not learned of it: when we saw that,
-    /// and how many turns the engine had had.
+    /// Dropped leases whose engine has not learned of it: when we saw that, and how many
+    /// turns the engine had had by then.
     dropped: Mutex<HashMap<usize, (Moment, u64)>>,
     jobs: mpsc::UnboundedSender<Job>,
-    /// When the thread next wakes by itself, in ns.
+    /// When the thread next wakes up by itself, in ns.
     wakes_at: AtomicU64,
 }
 
@@ -133,14 +131,14 @@ enum Job {
     },
 }
 
-/// The keeper, started with the first lease. `None` if no thread can be
-/// started: then only the engine's own timers work, until the next lease.
+/// The keeper, started with the first lease. `None` if no thread can be started: until the
+/// next lease, only the engine's own timers work.
 fn keeper() -> Option<&'static Keeper> {
     keeper_in(std::process::id())
 }
 
-/// The same for an engine, which runs in one process only. Asking the system for that
-/// would cost as much as everything else here.
+/// The same for an engine, which runs in one process only. Asking the system for our
+/// process id would cost as much as everything else here.
 fn keeper_of(engine: &Shared) -> Option<&'static Keeper> {
     keeper_in(engine.process)
 }
@@ -154,7 +152,7 @@ fn keeper_in(process: u32) -> Option<&'static Keeper> {
     Some(keeper)
 }
 
-/// Returns the existing keeper, or starts one. If two start at once, one ends again.
+/// Returns the existing keeper, or starts one. If two start at once, one of them ends again.
 fn started(keeper: &'static OnceLock<Box<Keeper>>, process: u32) -> Option<&'static Keeper> {
     if keeper.get().is_none() {
         let _ = keeper.set(start(process)?);
@@ -177,8 +175,8 @@ fn start(process: u32) -> Option<Box<Keeper>> {
     }))
 }
 
-/// The keeper's runtime. Retries, since a process that has run out of file
-/// descriptors may soon have some again, and its leases need a keeper then.
+/// The keeper's runtime. Retries, since a process that has run out of file descriptors may
+/// soon have some again, and its leases need a keeper then.
 fn runtime() -> Runtime {
     loop {
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -202,9 +200,8 @@ impl Keeper {
         Moment::from_nanos(self.wakes_at.load(Ordering::Acquire))
     }
 
-    /// Signals the loss of leases whose notice has begun, rescues late ones, and
-    /// releases those that were dropped if their engine does not. Returns when to look
-    /// again.
+    /// Signals the loss of leases whose notice has begun, rescues late ones, and releases
+    /// dropped ones if their engine does not. Returns when to look again.
     fn look(&self) -> Moment {
         let now = Clock::System.now();
         let mut leases = self.leases();
@@ -215,7 +212,7 @@ impl Keeper {
         leases.retain(|cell| {
             if cell.is_released() {
                 let turns = cell.shared.turns.load(Ordering::Relaxed);
-                // If it has had a turn, it runs, and will learn of it.
+                // An engine that has had a turn is running, and will learn of it.
                 let seen = before.get(&key(cell)).copied().filter(|(_, then)| *then == turns);
                 let seen = seen.unwrap_or((now, turns));
                 dropped.insert(key(cell), seen);
@@ -238,7 +235,7 @@ impl Keeper {
             next = next.min(next_look(&deadlines, now));
             true
         });
-        // Still under the lock: a lease added now sees when we wake.
+        // Still under the lock, so that a lease added now sees when we wake up.
         self.wakes_at.store(next.as_nanos(), Ordering::Release);
         drop((leases, dropped));
         end(&over);
@@ -248,7 +245,7 @@ impl Keeper {
     }
 }
 
-/// Ends leases that were not extended in time: all of them before any is logged.
+/// Ends leases that were not extended in time; logs only after all of them have ended.
 fn end(over: &[Arc<LeaseCell>]) {
     let ended = |cell: &&Arc<LeaseCell>| {
         let ended = cell.run_out();
@@ -271,7 +268,7 @@ fn next_look(deadlines: &Deadlines, now: Moment) -> Moment {
 }
 
 async fn keep(mut jobs: mpsc::UnboundedReceiver<Job>) {
-    // If another keeper was set first, ours was dropped: `jobs` is closed and we end.
+    // If another keeper was installed first, ours was dropped: `jobs` is closed and we end.
     while let Some(job) = wait(&mut jobs).await {
         if let Job::Will { shared, left, done } = job {
             tokio::spawn(carry_out(shared, left, done));
@@ -279,7 +276,7 @@ async fn keep(mut jobs: mpsc::UnboundedReceiver<Job>) {
     }
 }
 
-/// Returns the next job; watches the leases while there is none.
+/// Returns the next job; watches the leases until there is one.
 async fn wait(jobs: &mut mpsc::UnboundedReceiver<Job>) -> Option<Job> {
     loop {
         let keeper = keeper()?;
@@ -311,7 +308,7 @@ async fn carry_out(shared: Arc<Shared>, left: Vec<(Resources, Token)>, done: ans
     let _ = done.send(());
 }
 
-/// Has an engine release a lock that another one has left.
+/// Has an engine release a lock that another one left behind.
 fn release(engine: &Handle, resources: Resources, token: Token, terms: Terms) {
     let op: OpId = engine.next_op();
     let usable_until = Clock::System.now();
@@ -322,8 +319,8 @@ fn release(engine: &Handle, resources: Resources, token: Token, terms: Terms) {
     engine.tell(Ask::Cancel(op));
 }
 
-/// The same in a test's virtual time: in-memory nodes answer immediately, or
-/// are broken on purpose, and then no test waits for them.
+/// The same in a test's virtual time. In-memory nodes answer immediately unless they are
+/// broken on purpose, and then no test waits for them.
 fn release_in_memory(shared: &Shared, left: &[(Resources, Token)]) {
     let mut cx = Context::from_waker(Waker::noop());
     for mut link in shared.links() {

@@ -6,11 +6,10 @@
 //! names, and releases them. It takes about two seconds of real time: tokio's
 //! clock must not be paused.
 //!
-//! While it runs, the node does not vote for clients with a restart guard: the
-//! suite takes the node over, and afterwards restores it. A node that had no
-//! clients before is left with the suite's made-up clients; the next real
-//! clients have to replace them, as they would any others. For the same reason,
-//! do not run two suites on one node at the same time.
+//! While it runs, the node does not vote for clients with a restart guard: the suite takes
+//! the node over, and restores it afterwards. A node that had no clients before is left with
+//! the suite's made-up clients; the next real clients have to replace them, as they would
+//! any others. For the same reason, do not run two suites on one node at the same time.
 //!
 //! A node need not keep lines in which clients wait: see [`Suite::without_lines`].
 //!
@@ -89,9 +88,9 @@ impl Default for Suite {
 }
 
 impl Suite {
-    /// Checks a node that keeps no lines. Such a node is as safe as others, but its
-    /// clients are not served in the order of their arrival. It has to ignore
-    /// tickets: a refusal says nothing about a line, and a release deletes the key.
+    /// Checks a node that keeps no lines. Such a node is just as safe, but its clients are
+    /// not served in order of arrival. It has to ignore tickets: a refusal says nothing
+    /// about a line, and a release deletes the key.
     #[must_use]
     pub fn without_lines(self) -> Self {
         Suite { lines: false }
@@ -115,9 +114,9 @@ impl Suite {
     ///
     /// # Cancel safety
     ///
-    /// If dropped before it completes, it leaves behind locks with random names,
-    /// for at most a minute or so, and a node that votes for no client with a restart
-    /// guard until one replaces the suite's made-up clients.
+    /// If dropped before it completes, it leaves behind locks with random names, for a
+    /// minute or so, and a node that votes for no client with a restart guard until one
+    /// replaces the suite's made-up clients.
     pub async fn run(self, node: &dyn Node) -> Report {
         let mut findings = Vec::new();
         let before = Before::look(&Site::new(node, PATIENCE)).await;
@@ -202,7 +201,7 @@ pub(crate) fn take(name: &str, token: &[u8], ttl: std::time::Duration) -> redlat
     redlatch_core::Command::Take { resources, token, ttl, fence, fingerprint, place }
 }
 
-/// The next replies of a link, at least this many; fewer if no more come in time.
+/// The next replies of a link, at least this many; fewer if no more arrive in time.
 #[cfg(test)]
 pub(crate) async fn replies(
     link: &mut dyn super::Link,

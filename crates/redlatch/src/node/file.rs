@@ -30,19 +30,19 @@ use wakes::Ear;
 
 /// The embedded node: a file shared by the processes of one machine.
 ///
-/// Nothing has to be installed or started. The file and its directories are
-/// created on first use, accessible to their owner only. (The command `redlatch`, where
-/// paths are typed and may be mistyped, refuses a file whose directory does not exist.)
-/// Two more files belong to it, `…-wal` and `…-shm`: to start afresh, stop all processes
-/// that use the file and delete all three. While clients wait in line, there is also a
-/// directory `…-wake`, with a socket for each of them over which it is woken; if sockets
-/// cannot be created, clients find out by asking again.
+/// Nothing has to be installed or started. The file and its directories are created on
+/// first use, accessible to their owner only. (The command `redlatch`, where paths are
+/// typed and may be mistyped, refuses a file whose directory does not exist.) Two more
+/// files belong to it, `…-wal` and `…-shm`: to start afresh, stop all processes that use
+/// the file and delete all three. While clients wait in line, there is also a directory
+/// `…-wake`, with one socket per waiting client for its wakes; if sockets cannot be
+/// created, clients find out by asking again.
 ///
 /// In a world-writable directory such as `/tmp`, only the file's owner can use
 /// it; if others could replace it, it is refused.
 ///
-/// Locks expire by the machine's boot clock, whichever [`Clock`] the engine
-/// uses, because all processes have to agree on it.
+/// Locks expire by the machine's boot clock, whichever [`Clock`] the engine uses, because
+/// all processes have to agree on it.
 ///
 /// # Example
 ///
@@ -123,8 +123,8 @@ struct FileLink {
 }
 
 impl Drop for FileLink {
-    /// Closes the socket at once: a process that is about to exit does not wait until its
-    /// database is closed.
+    /// Closes the socket at once: a process that is about to exit does not wait for its
+    /// database to be closed.
     fn drop(&mut self) {
         self.ear.close();
     }

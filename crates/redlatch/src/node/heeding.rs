@@ -1,13 +1,13 @@
-//! The link of a client without a restart guard, which respects clients that have one.
+//! The link of a client without a restart guard, which respects guarded clients.
 //!
 //! In:  commands, this client's list of nodes, and which of them this is.
-//! Out: replies. A vote counts only if the server is no other node of the list,
-//! and the guarded clients use the same list and the same name for it.
+//! Out: replies. A vote counts only if the server is not another node of the list, and
+//! the guarded clients use the same list and the same name for it.
 //!
-//! Promise: no vote is sent before the node has reported its identity and its
-//! clients' list, and none counts on an answer older than [`LOOK_AGAIN`]: the
-//! question then goes ahead of the vote, in the same write. No answer, no vote.
-//! The core decides which answer forbids the vote ([`Ledger::other_nodes`]).
+//! Promise: no vote is sent before the node has reported its identity and its clients'
+//! list, and none counts on an answer older than [`LOOK_AGAIN`]: the question is then sent
+//! ahead of the vote, in the same write. No answer, no vote. The core decides which answer
+//! forbids the vote ([`Ledger::other_nodes`]).
 
 use super::{Link, servers::Servers};
 use redlatch_core::{Agreement, Command, Fault, Ledger, Quarantine, Reply, Tag, Vote};
@@ -29,14 +29,14 @@ pub(crate) struct Heeding {
     /// Which node this is.
     node: usize,
     identity: Known,
-    /// When the first vote since the last poll was sent. Those that follow go out with it.
+    /// When the first vote since the last poll was sent. Later votes go out with it.
     now: Option<Instant>,
     asked_at: Option<Instant>,
     /// Our own questions not yet answered, in order.
     asking: VecDeque<Question>,
     /// Waiting for the first answer: a vote and everything sent after it.
     held: VecDeque<(Tag, Command)>,
-    /// Votes in progress, in order, and all other commands: votes may overtake those.
+    /// The votes in progress, in order. They may overtake other commands, which are kept apart.
     votes: VecDeque<Tag>,
     others: VecDeque<Tag>,
     /// Replies made without asking the node.
@@ -46,9 +46,9 @@ pub(crate) struct Heeding {
 /// What we know of the server's identity.
 enum Known {
     Nothing,
-    /// It is no other node of the list.
+    /// It is not another node of the list.
     Itself,
-    /// It is another node of the list, or would not say.
+    /// It is another node of the list, or did not say.
     Refused(Fault),
 }
 
@@ -67,7 +67,7 @@ enum Heard {
     Same,
     /// They have, or may have, another list.
     Otherwise(Quarantine),
-    /// It would not say.
+    /// It did not say.
     Refused(Fault),
 }
 
@@ -140,7 +140,7 @@ impl Heeding {
             return; // what it serves comes next
         }
         self.heard = match (&self.identity, reply) {
-            // Naming the clients it serves says more than that it is another node.
+            // Naming the clients that it serves says more than that it is another node.
             (Known::Refused(fault), Reply::Ledger(ledger)) => match self.judge(&ledger) {
                 Heard::Otherwise(quarantine) => Heard::Otherwise(quarantine),
                 _ => Heard::Refused(fault.clone()),
@@ -204,7 +204,7 @@ impl Heeding {
 
     /// Returns whether this was the tag of a vote, and forgets the command.
     fn is_to_vote(&mut self, tag: Tag) -> bool {
-        // The oldest of its kind, unless a command was refused without asking the node.
+        // Usually the oldest of its kind, unless a command was refused without asking the node.
         if self.others.front() == Some(&tag) {
             self.others.pop_front();
             return false;
@@ -217,7 +217,8 @@ impl Heeding {
         false
     }
 
-    /// Returns what replaces a vote that does not count, by the question sent ahead of it.
+    /// Returns what replaces a vote that does not count, according to the question sent
+    /// ahead of it.
     fn instead_of(&self, reply: &Reply) -> Option<Reply> {
         if matches!(reply, Reply::Vote(Vote::Failed(_))) {
             return None;
@@ -227,7 +228,7 @@ impl Heeding {
             Heard::Otherwise(quarantine) => {
                 Some(Reply::Vote(Vote::Quarantined(quarantine.clone())))
             }
-            // The vote was sent: its fault must not say otherwise.
+            // The vote was sent, so its fault must not say otherwise.
             Heard::Refused(fault) => Some(Reply::failed(Fault::Refused(fault.to_string().into()))),
         }
     }
@@ -262,7 +263,7 @@ impl Link for Heeding {
                     at += 1;
                 }
             }
-            // Held commands are sent now, and need polling too.
+            // Held commands are sent now, and need polling, too.
             if !again {
                 break;
             }

@@ -1,7 +1,7 @@
 //! The name of a node, as opposed to its address.
 //!
-//! Clients agree on names: two that reach one server by different addresses
-//! must use the same name for it. The name is the address unless one is given.
+//! Clients agree on names: clients that reach one server by different addresses must use
+//! the same name for it. The name is the address unless one is given.
 
 use super::{Node, url::encode};
 use crate::client::advice::quoted;
@@ -10,8 +10,8 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 /// The longest name. Addresses can be names, and host names are long.
 const LONGEST: usize = 255;
-/// What a name may contain besides letters and digits: anything that occurs in
-/// a server's address. No `@`: what precedes it may be a password.
+/// What a name may contain besides letters and digits: anything that occurs in a server's
+/// address. Not `@`, because the text before it may be a password.
 const SIGNS: &str = "-._:/+[]?=%";
 
 /// Checks the value of `name=`. Errors do not quote it: it may be part of a password.
@@ -33,7 +33,7 @@ pub(crate) fn label<'a>(name: &'a str, address: &str) -> Cow<'a, str> {
     if name == address { name.into() } else { format!("{name} ({address})").into() }
 }
 
-/// This URL with another name.
+/// The same URL with another name.
 fn renamed(url: &str, name: &str) -> String {
     let (place, options) = url.split_once('?').unwrap_or((url, ""));
     let kept = options.split('&').filter(|option| !option.is_empty());
@@ -53,7 +53,7 @@ pub struct OtherName {
     pub address: Arc<str>,
     /// The name its clients use.
     pub is: Arc<str>,
-    /// The URL that we have, without its login.
+    /// Our URL, without its login.
     url: Arc<str>,
     has_login: bool,
 }
@@ -92,7 +92,7 @@ impl fmt::Display for OtherName {
     }
 }
 
-/// Addresses to paste. In a shell, an `&` would end the command.
+/// Addresses, quoted for pasting: in a shell, an `&` would end the command.
 fn pasted(urls: &str) -> Cow<'_, str> {
     if urls.contains('&') { quoted(urls) } else { urls.into() }
 }

@@ -102,9 +102,9 @@ pub(super) struct Address {
     pub(super) allow_eviction: bool,
     /// The node's name; its address if `None`.
     pub(super) name: Option<String>,
-    /// The servers that have answered at this address.
+    /// The runs of servers that have answered at this address.
     runs: runs::Runs,
-    /// Whether the last TLS handshake was begun and never ended.
+    /// Whether the last TLS handshake was started but not completed.
     handshaking: AtomicBool,
 }
 
@@ -114,7 +114,7 @@ pub(super) enum Transport {
     Unix(PathBuf),
 }
 
-/// The files for a TLS connection; the system's roots if there is no `ca`.
+/// The files for a TLS connection; without `ca`, the system's roots are used.
 #[derive(Debug, Default)]
 pub(super) struct TlsFiles {
     pub(super) ca: Option<PathBuf>,
@@ -137,18 +137,17 @@ impl Address {
         }
     }
 
-    /// A name stands for one database of a server: what is locked in another is another
-    /// lock, and a client that got the number wrong must not be taken for one of the
-    /// others.
+    /// A name stands for one database of a server: locks in another database are other
+    /// locks, and a client that got the number wrong must not pass for one of the others.
     pub(super) fn name(&self) -> String {
         let Some(name) = &self.name else { return self.to_string() };
-        // As the address of a server, or of a socket, ends.
+        // How the address of a server, or of a socket, ends.
         let endings = [format!("/{}", self.database), format!("?db={}", self.database)];
         let says_so = self.database == 0 || endings.iter().any(|end| name.ends_with(end));
         if says_so { name.clone() } else { name.clone() + &endings[0] }
     }
 
-    /// Notes whether a TLS handshake is under way.
+    /// Records whether a TLS handshake is in progress.
     fn note_handshake(&self, under_way: bool) {
         self.handshaking.store(under_way, Ordering::Relaxed);
     }
@@ -183,7 +182,7 @@ impl Address {
         ];
         for (option, file) in files {
             let Some(file) = file else { continue };
-            // The command may be typed in another directory.
+            // The command may be run in another directory.
             let file = path::absolute(file).unwrap_or_else(|_| file.into());
             add(option, &file.to_string_lossy());
         }

@@ -38,9 +38,9 @@ pub struct Threaded {
     work: Arc<Work>,
     /// `None` before the first command, and after a thread has died.
     thread: Option<Ends>,
-    /// Handed to the thread and not answered, oldest first.
+    /// Handed to the thread and not yet answered, oldest first.
     waiting: VecDeque<Tag>,
-    /// Replies we made ourselves; older than anything still to come from the thread.
+    /// Replies that we made ourselves; older than anything still to come from the thread.
     ready: Vec<(Tag, Reply)>,
 }
 
@@ -100,7 +100,7 @@ impl Threaded {
     fn hand_over(&mut self, started: io::Result<Ends>, (tag, command): (Tag, Command)) {
         match started {
             Ok(ends) => {
-                // If the thread has died already, `poll` will notice.
+                // If the thread has already died, `poll` will notice.
                 let _ = ends.commands.send((tag, command));
                 self.waiting.push_back(tag);
                 self.thread = Some(ends);
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(replies[1], (tag(1), Reply::Vote(Vote::Granted)));
     }
 
-    /// Counts how often a task would be polled again.
+    /// Counts how many times a task would be polled again.
     #[derive(Default)]
     struct Wakes(AtomicUsize);
 

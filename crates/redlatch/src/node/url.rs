@@ -25,32 +25,30 @@ use std::{
 /// | `file:/path/to/file` | the embedded node: a file on this machine |
 /// | `memory:`, `memory:NAME` | inside this process, for tests |
 ///
-/// Each time it is parsed, an address in memory is a new node, whatever its name: two
-/// [`Locks`](crate::Locks) that were both connected to `memory:a` do not exclude each other.
-/// Clone one, or use [`testing::Nodes`](crate::testing::Nodes).
+/// An address in memory is a new node each time it is parsed, whatever its name: two
+/// [`Locks`](crate::Locks) that were both connected to `memory:a` do not exclude each
+/// other. Clone one of them, or use [`testing::Nodes`](crate::testing::Nodes).
 ///
 /// The options `db`, `user` and `password` also work over TCP and TLS. Giving a value twice,
 /// before the host and as an option or as two options, is an error.
 ///
-/// User, password and query values may be percent-encoded; `%` itself, and `&`
-/// in a query value, must be. Schemes and host names are case-insensitive, and are read as
-/// lower case.
+/// User, password and query values may be percent-encoded; `%` itself, and `&` in a query
+/// value, must be. Schemes and host names are case-insensitive, and are read as lower case.
 ///
-/// The option `password_file=FILE` takes the password from a file instead, which must
-/// exist when the address is parsed. It is read again whenever the server refuses
-/// the password, so a change of password needs no restart, whichever changes first,
-/// file or server. If the file is missing or empty at that time, the last password
-/// is kept, and tried on each new connection. Open connections stay open.
+/// The option `password_file=FILE` takes the password from a file, which must exist when
+/// the address is parsed. It is read again whenever the server refuses the password, so a
+/// change of password needs no restart, whether the file or the server changes first. If
+/// the file is missing or empty at that time, the last password is kept, and tried on each
+/// new connection. Open connections stay open.
 ///
 /// # Names
 ///
-/// Every form accepts `?name=NAME` (`&name=NAME` after another option): the
-/// node's name, in errors and for all of its clients. Clients compare their
-/// lists of nodes by these names, so clients that reach one server by different
-/// addresses (a host name here, a port forward there) must give it the same
-/// name. The name defaults to the address, without user, password and options.
-/// A database other than 0 is part of the name: it ends in `/2`, and is given that
-/// ending if it does not.
+/// Every form accepts `?name=NAME` (`&name=NAME` after another option): the node's name, in
+/// errors and for all of its clients. Clients compare their lists of nodes by these names,
+/// so clients that reach one server by different addresses (a host name here, a port
+/// forward there) must give it the same name. The name defaults to the address, without
+/// user, password and options. A database other than 0 is part of the name: `/2`, say, is
+/// appended unless the name already ends in it.
 ///
 /// A name is 1 to 255 ASCII letters, digits and `-._:/+[]?=%`, and starts with
 /// a letter or digit. It may be the address by which others know the node. In
@@ -96,7 +94,7 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
         "file" => file(rest).map_err(fail),
         #[cfg(not(feature = "file"))]
         "file" => Err(fail("the embedded node is not built in; enable the feature `file`".into())),
-        // `localhost:6379`: what precedes the colon is a host.
+        // `localhost:6379`: the part before the colon is a host.
         _ if !rest.starts_with("//") && !url.contains('@') => {
             Err(fail("it has no scheme; it could be redis://HOST:PORT".into()))
         }
@@ -188,7 +186,7 @@ fn file(rest: &str) -> Result<Arc<dyn Node>, String> {
     if path.is_empty() {
         return Err("a path is missing; it could be file:/var/lib/redlatch/locks.db".into());
     }
-    // A login that a file cannot have: its path would show it.
+    // A file has no login: it would show up in the path.
     if !path.starts_with('/') && path.contains('@') {
         return Err("a file has no login; in a relative path, write an `@` as %40".into());
     }
@@ -349,7 +347,7 @@ fn apply_query(address: &mut Address, given: &Given, query: &str) -> Result<(), 
 const OPTIONS: [&str; 9] =
     ["db", "user", "password", "password_file", "ca", "cert", "key", "allow_eviction", "name"];
 
-/// Refuses options that repeat what the address says. It runs before any of them is read, and
+/// Refuses options that repeat what the address says. Runs before any of them is read, and
 /// does not show their values, which may be secrets.
 fn refuse_contradictions(query: &str, given: &Given) -> Result<(), String> {
     let is_password = |key: &str| key == "password" || key == "password_file";
@@ -396,7 +394,8 @@ fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the decoded text is not UTF-8".into())
 }
 
-/// Percent-encodes what could mean something else in an address or in a list of them.
+/// Percent-encodes everything that could mean something else in an address or in a list of
+/// addresses.
 pub(super) fn encode(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:+=[]".contains(&byte);
     let mut encoded = String::with_capacity(text.len());
@@ -410,11 +409,11 @@ pub(super) fn encode(text: &str) -> String {
     encoded
 }
 
-/// The schemes that exist.
+/// The schemes that we know.
 const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "unix", "file", "memory"];
 
-/// The part of the text that may be shown: nothing of a text that is not an address, since
-/// any part of it may be a password; also the host or the path if only an option is wrong.
+/// The part of the text that may be shown. Nothing of text that is not an address, since
+/// any part of it may be a password; the host or the path, too, if only an option is wrong.
 fn without_secrets(url: &str) -> String {
     let known = url.split_once(':').filter(|(scheme, _)| SCHEMES.contains(scheme));
     let Some((scheme, rest)) = known else { return without_scheme(url) };
@@ -424,7 +423,7 @@ fn without_secrets(url: &str) -> String {
     };
     let (place, _) = split_query(rest);
     let shown = match scheme {
-        // There is no telling where a password ends.
+        // We cannot tell where a password ends.
         _ if url.matches('@').count() > 1 => None,
         "redis" | "rediss" if !slashes.is_empty() => host_in(place),
         "redis+unix" | "unix" | "file" if !url.contains('@') => {
@@ -437,8 +436,8 @@ fn without_secrets(url: &str) -> String {
     format!("{scheme}:{slashes}{shown}{more}")
 }
 
-/// What may be shown of text without a scheme of ours: a well-known scheme or host, which is
-/// not a secret.
+/// What may be shown of text without one of our schemes: a well-known scheme or host, which
+/// is not a secret.
 fn without_scheme(url: &str) -> String {
     let (start, rest) = url.split_once(':').unwrap_or_default();
     let scheme = start.to_ascii_lowercase();
@@ -451,11 +450,11 @@ fn without_scheme(url: &str) -> String {
     "…".into()
 }
 
-/// Schemes that people try and that we do not have.
+/// Schemes that people try but we do not support.
 const OTHER_SCHEMES: [&str; 9] =
     ["http", "https", "tcp", "tls", "valkey", "valkeys", "redis-sentinel", "sentinel", "etcd"];
 
-/// The host and port in `[login@]host[:port][/database]`, if all of that is in order.
+/// The host and port in `[login@]host[:port][/database]`, if all of that is valid.
 fn host_in(place: &str) -> Option<&str> {
     let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
     let (host_port, database) = place.split_once('/').unwrap_or((place, ""));
@@ -468,19 +467,19 @@ fn host_in(place: &str) -> Option<&str> {
 pub struct UrlError {
     url: String,
     reason: String,
-    /// Which one of how many addresses it is, counted from 1.
+    /// Its position among how many addresses, counted from 1.
     place: Option<(usize, usize)>,
 }
 
 impl UrlError {
-    /// Returns as much of the address as may be shown: its scheme, if that is known,
-    /// and its host or path if only an option is wrong.
+    /// Returns as much of the address as may be shown: its scheme, if we know it, and its
+    /// host or path if only an option is wrong.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.url
     }
 
-    /// Says which one of how many addresses it is, unless there is only one.
+    /// Adds its position among the addresses, unless there is only one.
     pub(crate) fn at(self, at: usize, of: usize) -> Self {
         UrlError { place: (of > 1).then_some((at + 1, of)), ..self }
     }

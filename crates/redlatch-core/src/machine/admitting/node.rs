@@ -21,19 +21,19 @@ pub(super) struct Node {
     /// How much longer than its window it stays quarantined because nobody knows which
     /// numbers it gave. `Duration::MAX` if only an operator can decide.
     pub(super) extra: Duration,
-    /// Its answer in this turn.
+    /// Its answer in this phase.
     pub(super) answer: Option<Reply>,
     /// Its last answer to a look.
     pub(super) look: Option<Reply>,
 }
 
-/// An operator's word that a node remembers every lock. It covers the node as it
-/// is now: if the node forgets again, the word is void.
+/// An operator's word that a node remembers every lock. It covers the node in its present
+/// state: if the node forgets again, the word is void.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) enum Word {
     #[default]
     None,
-    /// Given, but not yet tied to a run or mark: the next look does that.
+    /// Given, but not yet tied to a run or mark; the next look does that.
     Given,
     /// Valid for this run, which has no mark yet.
     Run(Arc<str>),
@@ -42,7 +42,7 @@ pub(super) enum Word {
 }
 
 impl Node {
-    /// Returns the mark by which the node may be admitted at `now`, if it may.
+    /// Returns the mark by which the node may be admitted at `now`, if it may be.
     pub(super) fn ripe(&self, now: Steady) -> Option<&Arc<str>> {
         match &self.outlook {
             Some(Outlook::Quarantined { mark, from })
@@ -62,19 +62,19 @@ impl Node {
         matches!(self.answer, Some(Reply::Facts(_)))
     }
 
-    /// Returns what it said at the last look.
+    /// Returns what the node said at the last look.
     pub(super) fn facts(&self) -> Option<&Facts> {
         self.look.as_ref().and_then(Reply::facts)
     }
 
-    /// Returns whether an operator had it taken over for us.
+    /// Returns whether an operator has reserved it for our agreement.
     pub(super) fn is_reserved(&self, fingerprint: Fingerprint) -> bool {
         self.facts().is_some_and(|facts| facts.reserved == Some(fingerprint))
     }
 
-    /// Draws conclusions from the node's last answer. Silence leaves its state open
-    /// and voids an operator's word, unless the node is looked at `again` before
-    /// answering the caller.
+    /// Draws conclusions from the node's last answer. No answer leaves its state open and
+    /// voids an operator's word, unless the node will be looked at `again` before the
+    /// caller is answered.
     pub(super) fn conclude(
         &mut self,
         now: Steady,

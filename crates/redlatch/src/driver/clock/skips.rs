@@ -3,14 +3,13 @@
 //! In:  readings of both clocks.
 //! Out: a moment: the boot clock plus every jump so far.
 //!
-//! Only a *proven* jump counts. Two clocks cannot be read at once, and a thread
-//! that loses the CPU in between finds the wall clock "ahead" by as long as it
-//! was away. So the quick reading (boot, wall) may only confirm the known
-//! distance. If it does not, the clocks are read boot, wall, boot: the true
-//! distance then lies between the two differences, however long the reading
-//! took, and only a bound beyond the known distance moves it.
+//! Only a *proven* jump counts. Two clocks cannot be read at the same instant, and a thread
+//! that is preempted in between finds the wall clock "ahead" by as long as it was away. So
+//! the quick reading (boot, wall) may only confirm the known distance. If it does not, the
+//! clocks are read boot, wall, boot: however long that took, the true distance lies between
+//! the two differences, and only a bound beyond the known distance moves it.
 //!
-//! Nothing else adds up either:
+//! Other errors do not add up either:
 //!
 //! - A reading taken before another thread saw the wall clock jump must not
 //!   undo what that thread found, or the jump would be counted twice. So the
@@ -21,10 +20,10 @@
 //!   followed without being counted, as long as such rises stay below a
 //!   thousandth of the time.
 //!
-//! A step back does not count, and a later step forward counts in full: a lease
-//! taken between the two cannot tell a corrected clock from a machine that was
-//! frozen, and only one of these mistakes is safe. So a wall clock that is set
-//! back and forth shortens leases with each step forward.
+//! A step back does not count, and a later step forward counts in full: a lease taken
+//! between the two cannot tell a corrected clock from a machine that was frozen, and only
+//! one of these mistakes is safe. So a wall clock that is set back and forth shortens
+//! leases with each step forward.
 //!
 //! Compared with the wall clock, at most twice [`NOISE`] and a thousandth may be
 //! missing. The drift allowance of a lease, 2 ms and one percent, covers that.
@@ -41,7 +40,7 @@ pub(super) trait Clocks {
     fn wall(&self) -> u64;
 }
 
-/// Distances that differ by at most this are the same, in ns.
+/// Distances that differ by no more than this, in ns, count as the same.
 const NOISE: i64 = 500_000;
 /// The greatest rise of the distance that slewing can explain, in ns.
 const SLIVER: u64 = 1_000_000;
@@ -51,7 +50,7 @@ const SLEWING: u64 = 1_000;
 const TORN: u64 = 50_000;
 /// … but at most this often: what a torn reading proves is still true.
 const READINGS: usize = 8;
-/// No distance yet. Clocks that far apart differ by 292 years.
+/// No distance known yet. Clocks that far apart would differ by 292 years.
 const UNKNOWN: i64 = i64::MIN;
 
 /// The known jumps of the wall clock.
@@ -74,7 +73,6 @@ impl Skips {
         }
     }
 
-    /// The time now.
     pub(super) fn now(&self, clocks: &impl Clocks) -> Moment {
         let boot = clocks.boot();
         let distance = minus(clocks.wall(), boot);
@@ -119,7 +117,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The sharpest of a few readings; usually the first is sharp enough.
+    /// The most precise of a few readings; usually the first is precise enough.
     fn take(clocks: &impl Clocks) -> Self {
         let mut sharpest = Reading::once(clocks);
         for _ in 1..READINGS {

@@ -1,10 +1,10 @@
 //! Tells the engine which links have something to do.
 //!
-//! In:  wakes of the links, each with a bell of its own, and commands sent to them.
+//! In:  wakes from the links, each with its own bell, and commands sent to them.
 //! Out: whether to poll a link.
 //!
-//! Promise: a link is polled after every wake, and after every command sent to it.
-//! Whoever rings wakes the engine; the engine need not wake itself.
+//! Promise: a link is polled after every wake, and after every command sent to it. Ringing
+//! a bell wakes the engine; the engine need not wake itself.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use std::{
 /// The bells of all links.
 pub(super) struct Bells {
     engine: Arc<Engine>,
-    /// The waker that `engine` has, to compare it without a lock.
+    /// A copy of the waker in `engine`, to compare without a lock.
     known: Waker,
     links: Box<[Link]>,
 }
@@ -27,7 +27,7 @@ struct Link {
     waker: Waker,
 }
 
-/// Whoever runs the engine.
+/// The task that runs the engine.
 struct Engine(Mutex<Waker>);
 
 struct Bell {
@@ -36,7 +36,7 @@ struct Bell {
 }
 
 impl Bells {
-    /// Creates one for each of so many links. All of them ring.
+    /// Creates one bell per link. All of them ring.
     pub(super) fn new(links: usize) -> Self {
         let engine = Arc::new(Engine(Mutex::new(Waker::noop().clone())));
         let link = |_| {
@@ -47,7 +47,7 @@ impl Bells {
         Bells { engine, known: Waker::noop().clone(), links }
     }
 
-    /// Wakes that task from now on.
+    /// Wakes this task from now on.
     pub(super) fn wake(&mut self, waker: &Waker) {
         if !self.known.will_wake(waker) {
             self.known.clone_from(waker);
@@ -58,7 +58,7 @@ impl Bells {
     /// A command was sent over a link.
     pub(super) fn ring(&self, link: usize) {
         let rings = &self.links[link].bell.rings;
-        // No plain store: it could hide from us what the link's waker knows.
+        // Not a plain store: it could hide from us what the link's waker knows.
         if !rings.load(Ordering::Relaxed) {
             rings.swap(true, Ordering::Relaxed);
         }
@@ -68,7 +68,7 @@ impl Bells {
         (0..self.links.len()).for_each(|link| self.ring(link));
     }
 
-    /// With what to poll a link, if its bell rings. It is silent from now on.
+    /// Returns the context to poll a link with, if its bell rings, and silences the bell.
     pub(super) fn answer(&self, link: usize) -> Option<Context<'_>> {
         let Link { bell, waker } = &self.links[link];
         let rings = bell.rings.load(Ordering::Relaxed) && bell.rings.swap(false, Ordering::AcqRel);
@@ -88,7 +88,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // If it rings already, the engine has been woken, or rang it itself and comes by.
+        // If it already rings, the engine was woken, or rang it itself and will come by.
         if !self.rings.swap(true, Ordering::AcqRel) {
             self.engine.lock().wake_by_ref();
         }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    /// Counts how often the engine is woken.
+    /// Counts how many times the engine is woken.
     #[derive(Default)]
     struct Task(AtomicUsize);
 
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// Bells that were all answered, and the task that they wake.
+    /// Bells that have all been answered, and the task that they wake.
     fn bells() -> (Bells, Arc<Task>) {
         let (mut bells, task) = (Bells::new(2), Arc::<Task>::default());
         bells.wake(&task.clone().into());

@@ -35,30 +35,30 @@ pub(crate) struct LeaseCell {
     ends_at: AtomicU64,
     hold_until: Moment,
     ended: AtomicBool,
-    /// The last votes were on an extension, and did not suffice. Changes only while `state`
+    /// Whether the last votes were on an extension that failed. Changes only while `state`
     /// is locked.
     is_not_kept: AtomicBool,
     state: Mutex<State>,
-    /// The keeper is extending it right now.
+    /// Whether the keeper is extending it right now.
     being_rescued: AtomicBool,
     holding: Holding,
 }
 
 #[derive(Debug)]
 struct State {
-    /// On the take, later on the latest extension.
+    /// The votes on the take, later on the latest extension.
     votes: LastVotes,
-    /// Boxed: of very many leases few are over or waited for.
+    /// Boxed: among very many leases, few are over or waited for.
     ending: Option<Box<Ending>>,
 }
 
 #[derive(Debug, Default)]
 struct Ending {
-    /// Once it is over.
+    /// Set once it is over.
     end: Option<LeaseEnd>,
-    /// Once somebody waits for that.
+    /// Set once somebody waits for that.
     on_end: Option<Arc<Notify>>,
-    /// Once somebody has asked for it.
+    /// Set once somebody has asked for it.
     #[cfg(feature = "tokio-util")]
     cancelled: Option<CancellationToken>,
 }
@@ -129,7 +129,7 @@ impl LeaseCell {
         Deadlines::of(&self.terms, self.ends_at(), self.hold_until)
     }
 
-    /// The loss, if it is lost now.
+    /// How it was lost, if it is lost now.
     fn loss(&self, state: &State) -> Loss {
         self.deadlines().loss(self.is_not_kept().then(|| state.votes.ballot()))
     }
@@ -143,7 +143,7 @@ impl LeaseCell {
         self.being_rescued.store(false, Ordering::Release);
     }
 
-    /// How much of it was left at this time; nothing once it is over.
+    /// How much of it was left at this time; zero once it is over.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
         let is_over = self.ended.load(Ordering::Acquire);
         if is_over { Duration::ZERO } else { self.ends_at().since(now) }
@@ -171,7 +171,7 @@ impl LeaseCell {
         self.state().votes.ballot()
     }
 
-    /// Records an extension. The end never moves back, nor once the lease is over.
+    /// Records an extension. The end never moves back, and not at all once the lease is over.
     pub(crate) fn keep(&self, kept: Kept) {
         let mut state = self.state();
         let Kept { deadlines: Deadlines { ends_at, .. }, ballot } = kept;
@@ -196,8 +196,8 @@ impl LeaseCell {
         }
     }
 
-    /// Ends the lease, once, and wakes everyone waiting for its end. Returns
-    /// whether it was not over before.
+    /// Ends the lease, once, and wakes everyone waiting for its end. Returns whether this
+    /// call ended it.
     pub(crate) fn end(&self, end: LeaseEnd) -> bool {
         self.end_as(|_| end)
     }

@@ -36,19 +36,19 @@ use tokio::{
 pub(crate) struct Shared {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) clock: Clock,
-    /// The process the engine runs in: a fork does not copy its thread.
+    /// The process that the engine runs in: a fork does not copy its thread.
     pub(crate) process: u32,
     /// The restart guard, if there is one.
     pub(crate) admission: Option<Admission>,
     /// Without a restart guard: our list of nodes, which guarded clients must share.
     pub(crate) counted: Option<Arc<Agreement>>,
-    /// Whether this client could vouch for new servers: errors advise it.
+    /// Whether this client could vouch for new servers, which errors then suggest.
     vouching: Vouching,
-    /// A node was seen that has been admitted before: its servers are not new.
+    /// Whether any node has been admitted before: then the servers are not new.
     known: AtomicBool,
     /// In tests: the list of all leases.
     pub(crate) leases: Option<Arc<Leases>>,
-    /// What was logged about the nodes, by any engine of this client.
+    /// What any engine of this client has logged about the nodes.
     pub(super) node_log: Arc<NodeLog>,
     pub(super) meter: Meter,
     /// When the engine wants its next turn, in ns of its clock. If this is in
@@ -56,19 +56,19 @@ pub(crate) struct Shared {
     pub(crate) due: AtomicU64,
     /// How many turns the engine has had.
     pub(crate) turns: AtomicU64,
-    /// What the keeper did: the latest for each lease.
+    /// What the keeper did: the latest news for each lease.
     news: Mutex<BTreeMap<OpId, News>>,
     has_news: AtomicBool,
-    /// The keeper's own engine, while this one is blocked.
+    /// The keeper's own engine, as long as this one is blocked.
     pub(crate) rescue: Mutex<Weak<Rescue>>,
-    /// A task is on its way that [makes room](make_room) for the engine.
+    /// Whether a task that [makes room](make_room) for the engine is already spawned.
     makes_room: AtomicBool,
 }
 
 /// What the keeper did to a lease.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// It is extended until then.
+    /// It was extended until this time.
     Extended(OpId, Moment),
     /// Its loss was signalled.
     Lost(OpId),
@@ -110,8 +110,7 @@ impl Shared {
         self
     }
 
-    /// Whether this client could vouch for new servers: not if one of them was ever
-    /// admitted.
+    /// Whether this client could vouch for new servers: not if any of them was ever admitted.
     pub(super) fn vouching(&self) -> Vouching {
         match self.vouching {
             Vouching::Possible if self.known.load(Ordering::Relaxed) => Vouching::Impossible,
@@ -119,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// A node answered. Remembers whether it was ever admitted.
+    /// Remembers from a node's answer whether the node was ever admitted.
     pub(super) fn note_facts(&self, reply: &Reply) {
         if let Reply::Facts(facts) = reply
             && (facts.marker.is_some() || facts.agreement.is_some())
@@ -155,7 +154,7 @@ impl Shared {
         Shared { counted: self.counted.clone(), node_log: self.node_log.clone(), ..shared }
     }
 
-    /// The standings of the nodes, by their replies to [`Command::Examine`].
+    /// The standings of the nodes, judged by their replies to [`Command::Examine`].
     pub(crate) fn standings(&self, replies: &[Reply]) -> Vec<Standing> {
         if let Some(admission) = &self.admission {
             return admission.standings(replies).into();
@@ -185,8 +184,8 @@ impl Shared {
         self.nodes.iter().enumerate().map(open).collect()
     }
 
-    /// Reports to the engine what was done to a lease elsewhere. An engine
-    /// blocked for hours finds one report per lease, not one per extension.
+    /// Tells the engine what was done to a lease elsewhere. An engine blocked for hours
+    /// finds one report per lease, not one per extension.
     pub(crate) fn leave_news(&self, news: News) {
         let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         match news {
@@ -249,7 +248,7 @@ pub(crate) struct Asking {
     pub(crate) shared: Arc<Shared>,
     asks: mpsc::UnboundedSender<Ask>,
     next_op: AtomicU64,
-    /// Dropped after `asks`: the thread ends when nobody can ask any more.
+    /// Dropped after `asks`: the thread ends once nobody can ask any more.
     thread: OnceLock<Dedicated>,
 }
 
@@ -278,12 +277,12 @@ impl Handle {
 
     /// Sends a request that has no answer.
     pub(crate) fn tell(&self, ask: Ask) {
-        // An engine that is gone has undone everything, or left it to the keeper.
+        // An engine that is gone has undone everything, or has left it to the keeper.
         let _ = self.asks.send(ask);
     }
 
-    /// Releases a lease in the background. It is over at once, whenever the engine learns
-    /// of it.
+    /// Releases a lease in the background. The lease ends at once, even if the engine
+    /// learns of it later.
     pub(crate) fn abandon(&self, cell: &LeaseCell) {
         cell.end(LeaseEnd::Released);
         self.tell(Ask::Cancel(cell.op));
@@ -306,8 +305,8 @@ impl Handle {
 
     /// Takes a lock. Dropping the future undoes it.
     ///
-    /// A hand-written future that sends its request immediately: there may be very
-    /// many of them, and this way they do not store the order while they wait.
+    /// A hand-written future that sends its request immediately: there may be very many of
+    /// them, and this way they do not store the order while they wait.
     pub(crate) fn acquire(&self, order: Order) -> Acquire {
         let op = self.next_op();
         let answered = self.put(|answer| Ask::Acquire { op, order, answer });
@@ -355,8 +354,8 @@ impl Handle {
     }
 }
 
-/// An engine's own thread. Dropping it, with the last handle, briefly waits for
-/// the engine to undo the rest: the process may be about to exit.
+/// An engine's own thread. Dropping it, with the last handle, waits briefly for the engine
+/// to undo the rest: the process may be about to exit.
 #[derive(Debug)]
 struct Dedicated {
     process: u32,
@@ -381,13 +380,13 @@ pub(crate) fn spawn_here(shared: Shared) -> io::Result<Handle> {
     let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
     check_drivers(shared.nodes.iter().any(|node| node.needs_io())).map_err(io::Error::other)?;
     let (engine, handle) = Engine::new(shared);
-    // The engine yields by itself; a budget would only cut its turns short.
+    // The engine yields by itself; tokio's budget would only cut its turns short.
     runtime.spawn(tokio::task::unconstrained(engine));
     Ok(handle)
 }
 
-/// Checks that the runtime has what an engine needs. Tokio does not tell; it panics when a
-/// driver is used that is missing, so we use each once.
+/// Checks that the runtime has what an engine needs. Tokio offers no way to ask, and panics
+/// if a missing driver is used, so we use each one once.
 fn check_drivers(needs_io: bool) -> Result<(), String> {
     let works = |driver: fn()| std::panic::catch_unwind(driver).is_ok();
     let missing = |what, setting| {
@@ -423,10 +422,10 @@ pub(crate) fn spawn_thread(shared: Shared) -> io::Result<Handle> {
     Ok(handle)
 }
 
-/// Lets idle workers of a multi-threaded runtime run the engine, if it was just woken by
-/// one that does not wait for it. A task that a worker wakes stays with that worker until
-/// its present task yields, which may be never; the next one it wakes pushes the first
-/// out to where the others look.
+/// Lets idle workers of a multi-threaded runtime run the engine, if a worker that does not
+/// wait for it has just woken it. A woken task stays with that worker until the worker's
+/// current task yields, which may be never; the next task it wakes pushes the first one out
+/// to where other workers look.
 fn make_room(shared: &Arc<Shared>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     if runtime.runtime_flavor() == RuntimeFlavor::MultiThread

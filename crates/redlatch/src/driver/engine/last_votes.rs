@@ -3,12 +3,12 @@
 use redlatch_core::{Ballot, Cast, FencingToken, Vote};
 use std::time::Duration;
 
-/// Instead of a time: the node was not waited for.
+/// In place of a time: the node was not waited for.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) enum LastVotes {
-    /// Those who voted granted, with this number. So it nearly always is.
+    /// All nodes that voted granted, with this number. Nearly always the case.
     Granted {
         number: Option<FencingToken>,
         /// After how many nanoseconds each node answered, or [`NEVER`].
@@ -46,7 +46,7 @@ fn granted(number: Option<FencingToken>) -> Vote {
     number.map_or(Vote::Granted, Vote::Numbered)
 }
 
-/// The time of a vote that is as expected, or missing; `None` for any other.
+/// The time of a vote that is as expected or missing; `None` for any other vote.
 fn nanos(cast: &Cast, expected: &Vote) -> Option<u64> {
     match (&cast.vote, cast.after) {
         (Vote::Pending, None) => Some(NEVER),

@@ -1,4 +1,4 @@
-//! Counts for the `metrics` facade what [`telemetry`](crate::telemetry) documents.
+//! Reports to the `metrics` facade what [`telemetry`](crate::telemetry) documents.
 //!
 //! In:  outcomes, votes and times, from the places that also log them.
 //! Out: counters, gauges and histograms of whatever recorder the process has.
@@ -15,7 +15,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 const METADATA: Metadata<'_> = Metadata::new("redlatch", Level::INFO, Some("redlatch"));
 
-/// The keys of each node, which every vote needs, made once.
+/// The keys of each node, created once because every vote needs them.
 #[derive(Debug)]
 pub(crate) struct Meter {
     nodes: Box<[NodeKeys]>,
@@ -65,7 +65,7 @@ impl Meter {
     }
 }
 
-/// When each command was sent that no node has answered yet.
+/// When each command that has not been answered yet was sent.
 #[derive(Debug, Default)]
 pub(super) struct OnTheWay(HashMap<(usize, Tag), Moment>);
 
@@ -84,7 +84,7 @@ impl OnTheWay {
     ) {
         let sent = self.0.remove(&(node, tag));
         if self.0.is_empty() {
-            self.0.shrink_to(ASKS_AT_ONCE); // gives back the memory of a crowd
+            self.0.shrink_to(ASKS_AT_ONCE); // frees the memory that a crowd needed
         }
         let outcome = outcome_of(reply);
         if let Some(sent) = sent
@@ -98,7 +98,7 @@ impl OnTheWay {
     }
 }
 
-/// Its place in [`VOTES`].
+/// Its index in [`VOTES`].
 fn outcome_of(reply: &Reply) -> Option<usize> {
     let Reply::Vote(vote) = reply else { return None };
     Some(match vote {
@@ -152,7 +152,7 @@ impl Holding {
     }
 }
 
-/// A request that is waiting. Counted when it is over, even if it is dropped before.
+/// A waiting request. Counted when it is over, even if it is dropped before that.
 pub(crate) struct Waiting {
     since: Moment,
     clock: Clock,
@@ -176,7 +176,7 @@ impl Drop for Waiting {
     }
 }
 
-/// One client more, or less, for which a node does not vote.
+/// Counts one more, or one fewer, client for which a node does not vote.
 pub(super) fn not_voting(node: &Arc<str>, why: &'static str, change: f64) {
     gauge!(name::NODE_NOT_VOTING, "node" => node.clone(), "why" => why).increment(change);
 }

@@ -1,5 +1,5 @@
-//! Stands in for `meter` without the feature `metrics`: the same calls, which do
-//! nothing, read no clock and take no memory.
+//! Replaces `meter` without the feature `metrics`: the same calls, which do nothing, read
+//! no clock and use no memory.
 #![expect(clippy::unused_self, reason = "the same calls")]
 
 use super::LeaseEnd;

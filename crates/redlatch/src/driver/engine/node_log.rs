@@ -3,8 +3,8 @@
 //! In:  what nodes answer, or fail to answer, to any command.
 //! Out: one warning per change, not per attempt.
 //!
-//! A node that flaps is logged at most every [`CALM`]. What changes meanwhile is logged
-//! afterwards, if it still holds.
+//! A flapping node is logged at most every [`CALM`]. Changes meanwhile are logged
+//! afterwards, if they still hold.
 
 use super::meter;
 use crate::driver::clock::Clock;
@@ -25,7 +25,7 @@ const CALM: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct NodeLog {
     nodes: Mutex<Box<[Said]>>,
-    /// No node was logged as down or quarantined: the common case costs nothing.
+    /// Whether no node was logged as down or quarantined. The common case costs nothing.
     all_vote: AtomicBool,
     /// Whether a node that answers may still be one that may not vote.
     guarded: AtomicBool,
@@ -35,7 +35,7 @@ pub(crate) struct NodeLog {
 struct Said {
     node: Arc<str>,
     is: State,
-    /// Why it does not vote, until that is logged.
+    /// Why it does not vote, until that has been logged.
     why: String,
     /// What was last logged, and when.
     logged: State,
@@ -45,7 +45,7 @@ struct Said {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Votes,
-    /// It was down and answers again. Whether it may vote is not known yet.
+    /// It was down and answers again. Whether it may vote is not yet known.
     Answers,
     Down,
     Quarantined,
@@ -54,7 +54,7 @@ enum State {
 /// What an answer shows about a node.
 enum Shown<'a> {
     Votes,
-    /// It answers something that a node which may not vote answers too.
+    /// It gives an answer that nodes which may not vote give, too.
     Answers,
     Down(&'a Fault),
     Quarantined(&'a Quarantine),
@@ -96,8 +96,8 @@ impl NodeLog {
         );
     }
 
-    /// A round of an attempt is over, or of an extension; nodes that timed out did not
-    /// answer. Nodes that may not vote also grant extensions.
+    /// A round of an attempt or an extension is over; nodes that timed out did not answer.
+    /// Nodes that may not vote grant extensions, too.
     pub(super) fn round(&self, clock: Clock, ballot: &Ballot, extends: bool) {
         let is_silent = |cast: &Cast| matches!(cast.vote, Vote::Failed(Fault::TimedOut(_)));
         if self.all_vote.load(Ordering::Relaxed) && !ballot.casts().iter().any(is_silent) {
@@ -168,7 +168,7 @@ impl Said {
         };
     }
 
-    /// Logs what it is now, if that is new and the last time is long enough ago.
+    /// Logs its current state, if that is new and the last message is old enough.
     fn log(&mut self, now: Moment) {
         if self.is == self.logged || self.since.is_some_and(|since| now < since.after(CALM)) {
             return;
@@ -185,7 +185,7 @@ impl Said {
 }
 
 impl State {
-    /// Counts one client more, or less, for which a node does not vote.
+    /// Counts one more, or one fewer, client for which a node does not vote.
     fn count(self, node: &Arc<str>, change: f64) {
         match self {
             State::Votes | State::Answers => {}
@@ -209,7 +209,7 @@ fn shown_by(vote: &Vote) -> Option<Shown<'_>> {
         Vote::Failed(fault) => Some(Shown::Down(fault)),
         Vote::Quarantined(quarantine) => Some(Shown::Quarantined(quarantine)),
         Vote::Numbered(_) | Vote::Held(_) => Some(Shown::Votes),
-        // Also the answer to a release, which a node that may not vote gives too.
+        // Includes the answer to a release, which nodes that may not vote give, too.
         _ => Some(Shown::Answers),
     }
 }

@@ -25,7 +25,7 @@ impl Shared {
         }
     }
 
-    /// Logs which nodes may not vote, by a look at all of them.
+    /// Logs which nodes may not vote, as seen in a look at all of them.
     pub(crate) fn log_standings(&self, standings: &[Standing]) {
         let now = self.clock.now();
         for (node, standing) in standings.iter().enumerate() {
@@ -100,8 +100,7 @@ impl Shared {
         }
     }
 
-    /// A warning for the first failure; until the lease is extended again, those that
-    /// follow are details.
+    /// The first failure is a warning; until the lease is extended again, further ones are details.
     pub(crate) fn trace_not_kept(&self, lease: &LeaseCell, ballot: &Ballot) {
         meter::renewal(false);
         self.meter.round(ballot);

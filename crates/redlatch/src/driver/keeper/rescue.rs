@@ -1,15 +1,15 @@
 //! Looks after the leases of a blocked engine.
 //!
 //! In:  leases that are due, the most urgent first, and leases that were dropped.
-//! Out: leases that end later, or a signalled loss; locks that are released.
+//! Out: extended leases or signalled losses; released locks.
 //!
-//! One engine serves all leases of a [`Shared`], so a node has only one extra
-//! connection however many there are. It opens with the first lease, closes
-//! when none has needed it for a while, never plants a key, so that it cannot
-//! race a release, and admits no node.
+//! One engine serves all leases of a [`Shared`], so a node has only one extra connection,
+//! however many leases there are. The engine starts with the first lease and ends when none
+//! has needed it for a while. It never plants a key, so that it cannot race a release, and
+//! it admits no node.
 //!
-//! The number of extensions in progress is limited, so that a node's queue
-//! never gets so long that the last answer in it comes too late.
+//! The number of extensions in progress is limited, so that a node's queue never gets so
+//! long that its last answer comes too late.
 
 use crate::driver::{
     clock::Clock,
@@ -22,15 +22,14 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// The most extensions in progress. A server carries out that many in some tens
-/// of milliseconds, and with a round trip of 100 ms this still makes ten
-/// thousand a second.
+/// The most extensions in progress. A server carries out that many within some tens of
+/// milliseconds, and even with a round trip of 100 ms this allows ten thousand a second.
 const AT_ONCE: usize = 1000;
-/// How long connections are kept after the last lease that needed them: the
-/// leases of a blocked engine come due one after the other.
+/// How long to keep the connections after the last lease that needed them: the leases of a
+/// blocked engine come due one after the other.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The keeper's own engine, in place of one that is blocked.
+/// The keeper's own engine, which stands in for a blocked one.
 #[derive(Debug)]
 pub(crate) struct Rescue {
     handle: Handle,
@@ -59,8 +58,7 @@ pub(super) fn release(dropped: &[Arc<LeaseCell>]) {
 }
 
 impl Rescue {
-    /// Returns the one for `shared`, started if there is none. Call it on the
-    /// keeper's thread.
+    /// Returns the rescue of `shared`; starts it if there is none. Call it on the keeper's thread.
     fn of(shared: &Shared) -> Arc<Self> {
         let mut slot = shared.rescue.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = slot.upgrade() {
@@ -80,7 +78,7 @@ impl Rescue {
 
     async fn extend_in_turn(&self, cell: &LeaseCell) {
         let Ok(_turn) = self.turns.acquire().await else { return };
-        // Meanwhile the engine may have woken up, or the lease may have expired.
+        // The engine may have woken up meanwhile, or the lease may have expired.
         let now = Clock::System.now();
         if cell.why().is_none()
             && let Some(patience) = cell.deadlines().rescue_patience(now)
@@ -116,7 +114,7 @@ impl Rescue {
                 }
                 cell.shared.leave_news(News::Lost(cell.op));
             }
-            // It will be checked again before the lease ends.
+            // It is checked again before the lease ends.
             Ok(Err(ExtendError::Unknown(ballot))) => {
                 cell.shared.trace_not_kept(cell, &ballot);
                 cell.not_kept(ballot);
@@ -127,8 +125,8 @@ impl Rescue {
     }
 }
 
-/// Keeps a rescue until nobody has needed it for a while. The engine ends when
-/// the last reference is dropped.
+/// Keeps a rescue until nobody has needed it for a while. The engine ends when the last
+/// reference is dropped.
 async fn linger(rescue: Arc<Rescue>) {
     let mut begun = 0;
     loop {

@@ -42,7 +42,7 @@ pub(super) async fn a_proposal_far_from_the_clock_is_clamped(site: &Site<'_>) ->
     Ok(())
 }
 
-/// A proposal within the skew is accepted; one beyond it is cut to the skew.
+/// A proposal within the skew is accepted; one beyond it is capped at the skew.
 pub(super) async fn a_proposal_is_no_further_ahead_than_the_skew(site: &Site<'_>) -> Outcome {
     let ours = site.claim(["a"]);
     let mut link = site.link();
@@ -216,7 +216,7 @@ pub(super) async fn an_extension_moves_the_registers_of_all(site: &Site<'_>) -> 
     all_stand_at(&mut link, &ours, higher).await
 }
 
-/// Checks that the register of each resource is at that number.
+/// Checks that the register of each resource has this number.
 async fn all_stand_at(link: &mut CheckedLink, ours: &Claim, wanted: FencingToken) -> Outcome {
     for state in link.states(ours).await? {
         match state {

@@ -59,7 +59,7 @@ pub(super) async fn every_command_is_answered_once(site: &Site<'_>) -> Outcome {
         link.send(claim.release());
     }
     link.answers().await?;
-    // A surplus answer would come in place of this one.
+    // A surplus answer would arrive in place of this one.
     link.identity().await?;
     link.identity().await.map(drop)
 }
@@ -92,8 +92,8 @@ pub(super) async fn all_links_name_the_same_run(site: &Site<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether the commands of a dropped link are carried out is unspecified; what
-/// they leave behind must be consistent.
+/// It is unspecified whether the commands of a dropped link are carried out, but they must
+/// leave a consistent state.
 pub(super) async fn a_dropped_link_does_no_harm(site: &Site<'_>) -> Outcome {
     let (kept, dropped, next) = (site.claim(["a"]), site.claim(["b"]), site.claim(["b"]));
     let mut link = site.link();
@@ -110,7 +110,7 @@ pub(super) async fn a_dropped_link_does_no_harm(site: &Site<'_>) -> Outcome {
     link.owned(&kept).await?;
     link.expired(&dropped).await?;
     let start = Instant::now();
-    // A take still in progress may yet come in between.
+    // A take still in progress may be carried out in between.
     while let Err(held) = link.granted(next.take(LONG)).await {
         if start.elapsed() > LONG / 6 {
             return Err(held);

@@ -1,6 +1,6 @@
-//! The clients that the restart guard checks play, which agree with nobody else.
+//! The clients that the checks of the restart guard play; they agree with nobody else.
 //!
-//! In:  what the node says of its admission. Out: commands, and what is wrong.
+//! In:  what the node says about its admission. Out: commands, and what is wrong.
 
 use super::site::{OWNER, Outcome, Site, problem, random};
 use redlatch_core::{Agreement, Command, Facts, FencingToken, Fingerprint, Mark};
@@ -101,7 +101,7 @@ impl Before {
         Some(Before { party: Party { fingerprint, agreement }, admitted })
     }
 
-    /// Nothing was forgotten meanwhile: no need to wait.
+    /// Nothing was forgotten meanwhile, so there is no need to wait.
     pub(super) async fn put_back(self, site: &Site<'_>) -> Outcome {
         let mut link = site.link();
         let mark = link.out(&self.party).await?;

@@ -1,7 +1,7 @@
 //! Checks of the restart guard.
 //!
-//! A node in use cannot show what a new one does. But a node taken from other
-//! clients is also out: that is how each check begins.
+//! A node in use cannot show what a new one does. But a node taken from other clients is
+//! quarantined, too: that is how each check begins.
 
 use super::{
     party::Party,
@@ -39,7 +39,7 @@ pub(super) async fn a_quarantined_node_raises_no_register(site: &Site<'_>) -> Ou
     same(standing(&mut link, &ours).await?, Some(number))
 }
 
-/// It has not forgotten them: a restart with its data must not cost a lease.
+/// It has not forgotten them: a restart that keeps its data must not cost a lease.
 pub(super) async fn a_quarantined_node_extends_the_locks_it_has(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let (ours, lost) = (site.claim(["a"]), site.claim(["b"]));
@@ -61,7 +61,7 @@ pub(super) async fn a_quarantined_node_extends_the_locks_it_has(site: &Site<'_>)
     Ok(())
 }
 
-/// A lease held elsewhere is there before the node votes again.
+/// A lease held elsewhere must be there before the node votes again.
 pub(super) async fn a_lease_is_planted_also_on_a_quarantined_node(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let (ours, others) = (site.claim(["a"]), site.claim(["a", "b"]));
@@ -75,7 +75,7 @@ pub(super) async fn a_lease_is_planted_also_on_a_quarantined_node(site: &Site<'_
     link.free(&site.claim(["b"])).await
 }
 
-/// An attempt must be undone, whatever happened to the node meanwhile.
+/// An attempt must be undone, whatever has happened to the node meanwhile.
 pub(super) async fn a_quarantined_node_still_releases(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let ours = site.claim(["a", "b"]);
@@ -249,7 +249,7 @@ pub(super) async fn a_node_of_others_does_not_vote(site: &Site<'_>) -> Outcome {
     link.granted(others.by(theirs.extend(LONG))).await
 }
 
-/// Only an operator knows which of the two is right.
+/// Only an operator knows which agreement is right.
 pub(super) async fn a_watch_leaves_a_node_of_others_alone(site: &Site<'_>) -> Outcome {
     let (others, party, mut link) = (Party::new(), Party::new(), site.link());
     link.admitted(&others).await?;

@@ -66,7 +66,7 @@ pub(super) async fn what_is_reserved_lapses(site: &Site<'_>) -> Outcome {
     holder.link.granted(other.take(LONG)).await
 }
 
-/// The later one is back in line.
+/// The waiter with the later ticket goes back into line.
 pub(super) async fn an_earlier_ticket_takes_what_is_reserved_for_a_later_one(
     site: &Site<'_>,
 ) -> Outcome {
@@ -199,8 +199,8 @@ pub(super) async fn a_release_of_what_is_not_ours_serves_nobody(site: &Site<'_>)
     first.waits_behind(0).await
 }
 
-/// A node may take a moment to notice that a link was dropped. The client may be back in a
-/// moment, so it keeps its place.
+/// A node may take a moment to notice that a link was dropped. The client may soon be back,
+/// so it keeps its place.
 pub(super) async fn clients_that_are_gone_are_passed_over(site: &Site<'_>) -> Outcome {
     for number in 0..TRIES {
         let name = number.to_string();

@@ -35,7 +35,7 @@ pub(super) struct Site<'a> {
     prefix: String,
     patience: Duration,
     claims: Mutex<Vec<Claim>>,
-    /// The waiters that may be in line, and for what.
+    /// The clients that may be in line, and their tickets.
     waiting: Mutex<Vec<(Claim, Ticket)>>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Site<'a> {
         claim
     }
 
-    /// The register that an as yet unclaimed name would have here.
+    /// The register that a name not yet claimed would have here.
     pub(super) fn unclaimed(&self, name: &str) -> (String, u32) {
         let full = [self.prefix.as_bytes(), name.as_bytes()].concat();
         let resource = Resource::new(full).expect("a good name");
@@ -148,7 +148,7 @@ impl Claim {
         Command::Take { resources, token, ttl, fence: None, fingerprint: None, place }
     }
 
-    /// Plants a lease also where the lock is reserved for this ticket.
+    /// Plants a lease, even where the lock is reserved for this ticket.
     pub(super) fn plant_with(&self, ttl: Duration, ticket: Ticket) -> Command {
         let Claim { resources, token } = self.clone();
         Command::Plant { resources, token, ttl, fingerprint: None, ticket: Some(ticket) }
@@ -217,11 +217,11 @@ pub(super) struct CheckedLink {
     asked: u32,
     /// How many of them were answered, or given up on.
     done: u32,
-    /// The commands in words, in case one is not answered.
+    /// The commands in words, for the report if one is not answered.
     told: Vec<String>,
-    /// What each of them is about.
+    /// The resources that each of them concerns.
     about: Vec<Vec<Resource>>,
-    /// The wakes that came in between.
+    /// The wakes that arrived in between.
     woken: VecDeque<Wake>,
 }
 
@@ -268,7 +268,7 @@ impl CheckedLink {
         answers.map_or_else(|| problem("one command was answered twice, another never"), Ok)
     }
 
-    /// Waits for a wake; `None` if none comes.
+    /// Waits for a wake; `None` if none arrives.
     pub(super) async fn wake(&mut self) -> Outcome<Option<Wake>> {
         let mut replies = Vec::new();
         let any = poll_fn(|cx| {
@@ -283,7 +283,7 @@ impl CheckedLink {
         }
     }
 
-    /// Takes the oldest wake that has come.
+    /// Takes the oldest wake that has arrived.
     pub(super) fn woken(&mut self) -> Option<Wake> {
         self.woken.pop_front()
     }
@@ -376,7 +376,7 @@ impl CheckedLink {
         self.granted(party.admit(&mark, None)).await
     }
 
-    /// The greatest number the node says it has granted.
+    /// The highest number that the node says it has granted.
     pub(super) async fn highest(&mut self) -> Outcome<Option<FencingToken>> {
         Ok(self.facts(Command::Examine).await?.highest)
     }
@@ -405,7 +405,7 @@ impl CheckedLink {
         }
     }
 
-    /// Checks that the claim holds all its resources, and returns for how long at least.
+    /// Checks that the claim holds all its resources. Returns for how much longer, at least.
     pub(super) async fn owned(&mut self, claim: &Claim) -> Outcome<Duration> {
         let mut shortest = Duration::MAX;
         for state in self.states(claim).await? {
@@ -455,7 +455,7 @@ impl CheckedLink {
     }
 }
 
-/// Polls the link, and sets wakes apart from answers.
+/// Polls the link, and separates wakes from answers.
 fn poll(
     link: &mut dyn Link,
     woken: &mut VecDeque<Wake>,
@@ -481,7 +481,7 @@ fn names(claim: &Claim) -> String {
     abridged(&claim.resources)
 }
 
-/// The resources that a command is about.
+/// The resources that a command concerns.
 fn concerned(command: &Command) -> Vec<Resource> {
     match command {
         Command::Take { resources, .. }

@@ -1,5 +1,5 @@
-//! Planted bugs prove the suite: each check catches a node that breaks its
-//! sentence, and passes one that does not.
+//! Planted bugs prove the suite: each check catches a node that breaks its sentence, and
+//! passes one that does not.
 
 mod oracle;
 mod servers;
@@ -13,7 +13,7 @@ use redlatch_core::{Command, Facts};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Which check must catch which bug; others may too.
+/// Which check must catch which bug; other checks may catch it, too.
 const CAUGHT: &[(Bug, &str)] = &[
     (Bug::GrantsAlways, "a_free_lock_is_granted_and_then_held"),
     (Bug::GrantsItsOwnTokenAgain, "a_take_by_the_same_token_is_held_too"),
@@ -137,7 +137,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::AnyoneServes, "a_release_of_what_is_not_ours_serves_nobody"),
     (Bug::ServesTheGone, "clients_that_are_gone_are_passed_over"),
     (Bug::DropsTheUnheard, "clients_that_are_gone_are_passed_over"),
-    // It keeps lines, and should not.
+    // It keeps lines, but should not.
     (Bug::None, "tickets_change_nothing"),
 ];
 
@@ -225,8 +225,8 @@ fn all() -> impl Iterator<Item = &'static (&'static str, checks::Check)> {
     Suite::default().checks().chain(checks::WITHOUT_LINES)
 }
 
-/// What the check says about the bug. On a busy machine a lock that expires
-/// early may be looked at too late to tell, so each gets several chances.
+/// What the check says about the bug. On a busy machine, a lock that expires early may be
+/// looked at too late to tell, so each check gets several chances.
 async fn problem_of(bug: Bug, name: &str) -> Option<Problem> {
     const CHANCES: usize = 20;
     let (_, check) = all().find(|(known, _)| *known == name).expect("a known check");

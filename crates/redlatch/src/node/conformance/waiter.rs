@@ -12,7 +12,7 @@ use std::{
 
 /// The longest that a reservation can last.
 pub(super) const PATIENT: u16 = u16::MAX;
-/// How often to retry a check for which the machine was too slow.
+/// How many times to retry a check for which the machine was too slow.
 pub(super) const TRIES: u32 = 10;
 /// Less than the largest skew, in microseconds.
 const NEARLY: i64 = 900_000;
@@ -25,13 +25,13 @@ pub(super) struct WaitingClient {
 }
 
 impl WaitingClient {
-    /// Creates clients that want the same, and arrived in this order.
+    /// Creates clients that want the same resource and arrived in this order.
     pub(super) async fn line<const N: usize>(
         site: &Site<'_>,
         names: &[&str],
     ) -> Outcome<[Self; N]> {
         let arrived = clock(&mut site.link()).await?;
-        // Whatever the node makes of their arrivals, their numbers are in order too.
+        // Whatever the node makes of their arrivals, their numbers are in order, too.
         let first = random() >> 24;
         Ok(std::array::from_fn(|number| {
             let number = number as u64;
@@ -43,7 +43,7 @@ impl WaitingClient {
         }))
     }
 
-    /// The same, of whom the first holds the lock `a` and the others wait for it.
+    /// The same; the first holds the lock `a`, and the others wait for it.
     pub(super) async fn behind_a_holder<const N: usize>(site: &Site<'_>) -> Outcome<[Self; N]> {
         let mut clients: [Self; N] = WaitingClient::line(site, &["a"]).await?;
         for (at, client) in clients.iter_mut().enumerate() {
@@ -55,8 +55,8 @@ impl WaitingClient {
         Ok(clients)
     }
 
-    /// A holder, and two clients whose arrivals are as far apart as a node believes. Also
-    /// returns when they arrived: if that is too long ago, the node believes neither.
+    /// A holder, and two clients whose arrivals are as far apart as a node will believe.
+    /// Also returns when they arrived: if that is too long ago, the node believes neither.
     pub(super) async fn early(site: &Site<'_>, attempt: u32) -> Outcome<([Self; 3], Instant)> {
         let [mut holder, mut early, mut late] =
             WaitingClient::line(site, &[&attempt.to_string()]).await?;
@@ -119,12 +119,12 @@ impl WaitingClient {
         }
     }
 
-    /// What a node should tell of it.
+    /// What a node should report about it.
     pub(super) fn as_told(&self) -> (Waiter, Option<Arc<str>>) {
         (self.ticket.waiter, self.claim.owner())
     }
 
-    /// Checks that these wait for the first of its names, in this order.
+    /// Checks that these clients wait for the first of its names, in this order.
     pub(super) async fn is_waited_for_by(
         &mut self,
         right: &[(Waiter, Option<Arc<str>>)],
@@ -153,7 +153,7 @@ impl WaitingClient {
         }
     }
 
-    /// Checks that it was not woken up to now.
+    /// Checks that it has not been woken so far.
     pub(super) async fn sleeps(&mut self) -> Outcome {
         self.link.identity().await?;
         match self.link.woken() {

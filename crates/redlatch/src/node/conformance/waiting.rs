@@ -28,7 +28,7 @@ pub(super) async fn a_take_without_ticket_joins_no_line(site: &Site<'_>) -> Outc
     first.waits_behind(0).await
 }
 
-/// The one that arrived last joins first.
+/// The client that arrived last joins first.
 pub(super) async fn earlier_arrivals_are_ahead(site: &Site<'_>) -> Outcome {
     for number in 0..TRIES {
         let ([_holder, mut early, mut late], start) = WaitingClient::early(site, number).await?;
@@ -64,7 +64,7 @@ pub(super) async fn a_client_that_leaves_is_no_longer_in_line(site: &Site<'_>) -
     second.is_woken().await.map(drop)
 }
 
-/// What is reserved for the first lapses, and the second takes it out of turn.
+/// The reservation for the first waiter lapses, and the second takes the lock out of turn.
 pub(super) async fn a_grant_ends_a_place_that_is_known(site: &Site<'_>) -> Outcome {
     let [mut holder, mut first, mut second, mut third] = WaitingClient::line(site, &["a"]).await?;
     first.ticket.patience = 1;
@@ -94,7 +94,7 @@ pub(super) async fn a_take_of_several_joins_the_line_for_the_first_held(
     for_c.waits_behind(0).await
 }
 
-/// A client whose clock is wrong neither overtakes everybody nor waits forever.
+/// A client with a wrong clock neither overtakes everybody nor waits forever.
 pub(super) async fn a_ticket_far_from_the_clock_is_brought_near(site: &Site<'_>) -> Outcome {
     let skew = u64::try_from(LARGEST_SKEW.as_micros()).unwrap_or(u64::MAX);
     for (name, arrived) in [("past", 1), ("future", 1 << 62)] {

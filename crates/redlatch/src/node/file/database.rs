@@ -2,11 +2,11 @@
 //!
 //! In:  commands, one at a time. Out: replies.
 //!
-//! Promise: each command is one transaction, and the time is read inside it,
-//! once nobody else can write. Expired rows count as free. Clients that a command wakes
-//! are notified after the commit.
-//! Needs: a path that leads to the same file for all users. If the file was
-//! deleted or replaced, the next command notices and fails.
+//! Promise: each command is one transaction, and the time is read inside it, once nobody
+//! else can write. Expired rows count as free. Clients that a command wakes are notified
+//! after the commit.
+//! Needs: a path that leads to the same file for all users. If the file was deleted or
+//! replaced, the next command notices and fails.
 
 mod lines;
 mod releasing;
@@ -42,12 +42,11 @@ const SWEEP: usize = MAX_RESOURCES + 8;
 /// How many locks are listed at once.
 const PAGE: i64 = 200;
 
-/// How long to wait for another writer, who may fail just as well, to see whether the file
-/// can be written.
+/// How long to wait for another writer, who may fail as well, when checking whether the
+/// file can be written.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// Changes nothing, but writes every page that a lock is written to. No lock has an
-/// empty name.
+/// Changes nothing, but writes every page that a lock would write. No lock has an empty name.
 const NO_CHANGE: &str = "
     UPDATE node SET floor = floor;
     UPDATE fences SET number = number WHERE register = (SELECT max(register) FROM fences);
@@ -64,7 +63,7 @@ pub(super) struct Database {
     boot: Boot,
     identity: Identity,
     wakes: Wakes,
-    /// Where wakes arrive, since its client first joined a line.
+    /// Where wakes arrive, once its client has joined a line.
     ear: Arc<Ear>,
     /// The messages to send once the transaction is committed.
     outgoing: RefCell<Vec<(Reached, Wake)>>,
@@ -217,7 +216,7 @@ impl Database {
         Ok(())
     }
 
-    /// The number that a take with this proposal gets, if one is left.
+    /// The number that a take with this proposal gets, if any is left.
     fn settle(&self, resources: &Resources, by: Proposal) -> Outcome<Option<FencingToken>> {
         Ok(by.settle(wall_micros(), self.greatest(resources)?))
     }
@@ -238,7 +237,7 @@ impl Database {
         Ok(Vote::Numbered(number))
     }
 
-    /// The greatest number in the registers of these resources.
+    /// The highest number in the registers of these resources.
     fn greatest(&self, resources: &Resources) -> Outcome<u64> {
         let mut select = self.statement("SELECT number FROM fences WHERE register = ?1")?;
         let mut greatest = self.number("SELECT floor FROM node")?;
@@ -249,7 +248,7 @@ impl Database {
         Ok(greatest)
     }
 
-    /// The greatest number ever granted here.
+    /// The highest number ever granted here.
     fn highest(&self) -> Outcome<u64> {
         let greatest = self.number("SELECT coalesce(max(number), 0) FROM fences")?;
         Ok(greatest.max(self.number("SELECT floor FROM node")?))
@@ -268,7 +267,7 @@ impl Database {
         Ok(())
     }
 
-    /// Moves the registers below the number, and no others.
+    /// Moves only the registers below the number.
     fn move_those_behind(&self, resources: &Resources, to: FencingToken) -> Outcome<()> {
         let raise = "INSERT INTO fences VALUES (?1, ?2) \
             ON CONFLICT (register) DO UPDATE SET number = max(number, excluded.number)";
@@ -279,7 +278,7 @@ impl Database {
         Ok(())
     }
 
-    /// Makes every register count from the floor on.
+    /// Makes every register count from the floor upwards.
     fn raise_floor(&self, floor: Option<FencingToken>) -> Outcome<()> {
         let floor = floor.map_or(0, FencingToken::get).cast_signed();
         self.statement("UPDATE node SET floor = max(floor, ?1)")?.execute([floor])?;
@@ -348,7 +347,7 @@ impl Database {
         Ok(Page { locks: locks.into(), denied: 0, next: last.filter(|_| read == PAGE) })
     }
 
-    /// The locks survive any process, and end when the machine reboots.
+    /// Locks survive the death of any process, and end when the machine reboots.
     fn facts(&self, now: i64) -> Outcome<Facts> {
         let since: i64 =
             self.statement("SELECT since FROM node")?.query_row([], |row| row.get(0))?;
@@ -357,15 +356,15 @@ impl Database {
             clock: Some(Duration::from_micros(wall_micros())),
             uptime: Some(Duration::from_secs(uptime.as_secs())), // whole seconds, like servers
             journal: Some(true),
-            // Only a new file empties it, and that is another run.
+            // Only a new file is empty, and that is another run.
             intact: true,
             highest: FencingToken::new(self.highest()?),
             ..Facts::of(self.identity.clone())
         })
     }
 
-    /// Why no lock can be written, found out by writing as much as a lock needs. It does
-    /// not wait for long: if another process writes all that time, the file can be written.
+    /// Why no lock can be written, if so: tries to write as much as a lock needs. Does not
+    /// wait for long: if another process writes all that time, the file can be written.
     fn refusal(&mut self) -> Option<Refusal> {
         self.connection.busy_timeout(A_MOMENT).ok()?;
         let write = || self.connection.execute_batch(NO_CHANGE);
@@ -378,7 +377,7 @@ impl Database {
         }
     }
 
-    /// The lock of that name, unless it has expired.
+    /// The lock with this name, unless it has expired.
     fn find(&self, now: i64, resource: &Resource) -> Outcome<Option<Row>> {
         let live = "SELECT value, deadline FROM locks WHERE name = ?1 AND deadline > ?2";
         self.statement(live)?
@@ -424,13 +423,13 @@ impl Store for Database {
         if let (Command::Examine, Ok(Reply::Facts(facts))) = (command, &mut outcome) {
             facts.refuses = self.refusal();
         }
-        // If we die here, what is reserved lapses: that costs time, and nothing else.
+        // If we die here, the reservations lapse, which only costs time.
         for (reached, wake) in self.outgoing.get_mut().drain(..) {
             if outcome.is_ok() {
                 reached.tell(&wake);
             }
         }
-        // Afterwards, so that what we wrote is in the file that others see.
+        // Last, so that what we wrote is in the file that others see.
         self.files.iter().try_for_each(Watched::check)?;
         match outcome {
             Ok(reply) => Ok(reply),

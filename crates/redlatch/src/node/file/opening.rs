@@ -249,8 +249,9 @@ fn prepare(connection: &Connection, boot: &Boot) -> Result<String, Obstacle> {
     })
 }
 
-/// Writes a long log back into the database. The next transaction begins a new one, in
-/// a file that is no longer than that. If this fails, the next process that opens it retries.
+/// Writes a long log back into the database. The next transaction starts a new log in the
+/// same file, which does not grow beyond that. If this fails, the next process that opens
+/// the database retries.
 fn shorten_log(connection: &Connection) {
     let log = connection.path().map(|path| beside(Path::new(path), "-wal"));
     if log.and_then(|log| fs::metadata(log).ok()).is_some_and(|log| log.len() > LONG_LOG) {
@@ -259,7 +260,7 @@ fn shorten_log(connection: &Connection) {
     }
 }
 
-/// The database's id, if its locks are of this boot.
+/// The database's id, if its locks are from this boot.
 fn id_in(connection: &Connection, boot: &Boot) -> Result<Option<String>, Obstacle> {
     let id = "SELECT id FROM node WHERE boot = ?1";
     Ok(connection.query_row(id, [&*boot.id], |row| row.get(0)).optional()?)

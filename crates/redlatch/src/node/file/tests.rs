@@ -144,7 +144,7 @@ fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
     assert_eq!(mode, "delete", "what is not ours stays as it is");
 }
 
-/// Runs in a thread of another user if this one is root, who may write anything.
+/// If this user is root, who may write anything, runs in a thread of another user.
 #[test]
 fn a_file_that_may_not_be_written_is_refused_in_words_that_help() {
     const NOBODY: u32 = 65534;
@@ -538,7 +538,7 @@ fn processes_killed_at_any_time_leave_a_sound_file_and_no_lock_forever() {
     assert_eq!(verdict, "ok");
 }
 
-/// Tells this program that it is a worker, and how much to count, with which TTL, where.
+/// Tells this program that it is a worker: how much to count, with which TTL, and where.
 const WORK: &str = "REDLATCH_TEST_FILE_WORKER";
 
 fn worker(scratch: &Scratch, count: usize, ttl: Duration) -> Child {

@@ -55,7 +55,7 @@ fn distrust(directory: u32, owner: Option<u32>, us: u32) -> Option<&'static str>
     )
 }
 
-/// Returns whether only the users of a database can have put a file with that owner next to
+/// Returns whether only users of the database can have put a file with this owner next to
 /// it, or can replace it.
 pub(super) fn is_ours(path: &Path, owner: u32) -> bool {
     let us = rustix::process::geteuid().as_raw();

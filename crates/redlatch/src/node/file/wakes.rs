@@ -6,9 +6,9 @@
 //! database (`…-wake`). A release checks whether the socket of the first in line is
 //! alive, and writes to it once the release is committed.
 //!
-//! Promise: no error, and nobody is blocked. If no sockets can be created, nobody is
-//! woken, and clients find out by asking again. The same users as those of the
-//! database can make, read and write the sockets. A forged wake costs time.
+//! Promise: there are no errors, and nobody is blocked. If no sockets can be created,
+//! nobody is woken, and clients find out by asking again. Only users of the database can
+//! create, read and write the sockets. A forged wake only costs time.
 //! Needs: `/proc`, like the rest of the embedded node.
 
 mod directory;
@@ -29,27 +29,27 @@ pub(super) use listening::Ear;
 /// The sockets of one database's clients.
 #[derive(Debug)]
 pub(super) struct Wakes {
-    /// The database, whose users and rights the sockets have.
+    /// The database; the sockets get its owner, group and permissions.
     database: PathBuf,
     told: UnboundedSender<Wake>,
 }
 
 impl Wakes {
-    /// Creates nothing yet. Wakes for our client are dropped.
+    /// Creates nothing yet. Until `tell`, wakes for our client are dropped.
     pub(super) fn beside(database: &Path) -> Self {
         let database = database.canonicalize().unwrap_or_else(|_| database.into());
         Wakes { database, told: unbounded_channel().0 }
     }
 
-    /// Sends the wakes for our client there.
+    /// Sends the wakes for our client to this channel.
     pub(super) fn tell(&mut self, told: UnboundedSender<Wake>) {
         self.told = told;
     }
 
-    /// Listens for wakes of this client from now on. `None` if that is not possible,
-    /// or if another of its links does so already.
+    /// Listens for wakes of this client from now on. `None` if that is not possible, or if
+    /// another of its links already does.
     pub(super) fn listen(&self, client: u64) -> Option<Listening> {
-        // The last client to leave removes the directory, maybe right now.
+        // The last client to leave removes the directory, perhaps right now.
         for _ in 0..3 {
             match self.try_listen(client) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -77,18 +77,18 @@ impl Wakes {
         Listening::start(client, directory, socket, self.told.clone()).map(Some)
     }
 
-    /// Returns the way to a client, if it lives. Removes what a dead one left.
+    /// Returns the way to a client that is alive. Removes what a dead one left behind.
     pub(super) fn reach(&self, client: u64) -> Option<Reached> {
         Directory::open(&self.database).ok()?.connect(client).map(Reached)
     }
 }
 
-/// The way to a client that lives.
+/// The way to a client that is alive.
 #[derive(Debug)]
 pub(super) struct Reached(UnixDatagram);
 
 impl Reached {
-    /// Notifies it of a key. If too many wakes wait there already, this one is lost.
+    /// Notifies it of a key. If too many wakes are already waiting there, this one is lost.
     pub(super) fn tell(&self, wake: &Wake) {
         let message = [wake.ticket.to_string().as_bytes(), wake.resource.as_bytes()].concat();
         if let Err(error) = self.0.send(&message) {

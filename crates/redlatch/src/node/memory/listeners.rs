@@ -11,11 +11,11 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Identifies a link that listens.
+/// Identifies a listening link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Listener(u64);
 
-/// All links that listen, in the order in which they began to.
+/// All listening links, in the order in which they began to listen.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     mailboxes: BTreeMap<Listener, Mailbox>,
@@ -25,7 +25,7 @@ pub(super) struct Listeners {
 #[derive(Debug)]
 struct Mailbox {
     client: u64,
-    /// Wakes that were not delivered yet, and when each was sent.
+    /// Wakes not yet delivered, and when each was sent.
     wakes: VecDeque<(Instant, Wake)>,
     waker: Option<Waker>,
 }

@@ -22,13 +22,13 @@ pub(super) struct Server {
     node: ReferenceNode<Timestamp>,
     /// The number of keys at which to drop expired ones.
     sweep_at: usize,
-    /// When its current run began, on either clock; `None` for the first run,
-    /// before which it can have forgotten nothing.
+    /// When its current run began, on either clock; `None` for the first run: it can have
+    /// forgotten nothing before that.
     restarted: Option<[(Clock, Steady); 2]>,
     pub(super) paused: bool,
     pub(super) failing: bool,
     pub(super) delay: Duration,
-    /// Links with something to do, but not now.
+    /// Links that have something to do, but not yet.
     pub(super) waiting: Vec<Waker>,
     /// The links whose clients can be woken.
     pub(super) listeners: Listeners,
@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Loses all state, and becomes another run.
+    /// Loses all state, and begins another run.
     pub(super) fn restart(&mut self) {
         self.node.flush();
         self.node.restart(fresh_run());
@@ -164,7 +164,7 @@ impl Server {
         let began = self.restarted.iter().flatten().find(|(other, _)| *other == clock);
         let uptime = began.map_or(AGES, |(_, began)| clock.steady().since(*began));
         let wall = match command {
-            // Whichever clock a client waits on, its numbers and tickets are of the system's.
+            // Whatever clock a client uses, its numbers and tickets come from the system clock.
             Command::Take { .. } | Command::Release { .. } => Duration::from_micros(wall_micros()),
             _ => clock.wall(),
         };

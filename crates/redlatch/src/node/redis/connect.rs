@@ -27,23 +27,23 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// A connection whose bytes are not even acknowledged is dead after this, in
-/// ms. A server that is merely frozen still acknowledges: its connection is
-/// kept, and with it the order of its commands.
+/// A connection whose bytes are not even acknowledged is dead after this, in ms. A server
+/// that is merely frozen still acknowledges: its connection, and with it the order of its
+/// commands, is kept.
 const UNACKNOWLEDGED: u32 = 10_000;
 /// How long a server may take to identify itself a second time.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How much to read at once: a whole `INFO`, and what else a server answers.
+/// How much to read at once: a whole `INFO`, and the other answers.
 const READ: usize = 16 * 1024;
-/// How much a server may say unasked while it is greeted. Ours say nothing.
+/// How many unsolicited bytes a server may send while we greet it. Ours send none.
 const MOST_UNASKED: usize = 1 << 20;
 
 /// A server that is ready to vote.
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) identity: Identity,
-    /// Whether it speaks RESP3, and so can tell us something unasked.
+    /// Whether it speaks RESP3, and so can send us pushes.
     pub(super) is_resp3: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Stream {
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
     match tokio::time::timeout(CONNECT_TIMEOUT, log_in(&address)).await {
         Ok(Ok(connection)) => {
-            address.note_handshake(false); // that of a second look may never have ended
+            address.note_handshake(false); // the second look may have left one unfinished
             Ok(connection)
         }
         Ok(Err(fault)) => Err(for_user(&address, fault)),
@@ -70,7 +70,7 @@ pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> 
     }
 }
 
-/// Greets the server. If it refuses the password, looks for another one, and tries again.
+/// Greets the server. If it refuses the password, looks for another one and tries again.
 async fn log_in(address: &Address) -> Result<Connection, Fault> {
     let tried = address.password.as_ref().map(|password| (password, password.reveal()));
     let met = meet(address).await;
@@ -96,8 +96,8 @@ fn of_file(fault: Fault, password: &Password) -> Fault {
     }
 }
 
-/// Puts the name of the user into a command that grants permissions. Whoever lacks one
-/// has logged in, so the name is no mistyped password.
+/// Puts the user's name into a command that grants permissions. A user that lacks
+/// permissions has logged in, so the name is not a mistyped password.
 fn for_user(address: &Address, fault: Fault) -> Fault {
     let user = address.user.as_deref().unwrap_or("default");
     match &fault {
@@ -108,10 +108,10 @@ fn for_user(address: &Address, fault: Fault) -> Fault {
     }
 }
 
-/// How a command that grants permissions starts, before the user is known.
+/// How a command that grants permissions starts, until the user is known.
 const ANY_USER: &str = "ACL SETUSER … ";
 
-/// Greets the server, the first time on two connections: both must lead to the
+/// Greets the server. The first time, does so on two connections: both must lead to the
 /// same server.
 async fn meet(address: &Address) -> Result<Connection, Fault> {
     let connection = if address.runs.is_empty() {
@@ -119,7 +119,7 @@ async fn meet(address: &Address) -> Result<Connection, Fault> {
         let (connection, again) = both(greet(address), again).await;
         let connection = connection?;
         address.runs.note(&connection.identity.run)?;
-        // If the second connection fails, say for lack of connections, skip the check.
+        // If the second connection fails, perhaps because there are too many, skip the check.
         if let Ok(Ok(other)) = again
             && other.run != connection.identity.run
         {
@@ -169,12 +169,12 @@ async fn greet(address: &Address) -> Result<Connection, Fault> {
     Ok(Connection { stream, identity, is_resp3 })
 }
 
-/// What to send, and which of the answers (the first ones) are about logging in.
+/// What to send, and which login step each of the first answers belongs to.
 fn greeting(address: &Address) -> (Vec<u8>, Vec<Login>) {
     let (mut out, logins) = login(address);
     write_command(&mut out, &[b"HELLO", b"3"]);
     write_command(&mut out, &[b"INFO"]);
-    // The shortest one, to see whether that is allowed.
+    // The shortest script, to see whether loading is allowed.
     write_load(&mut out, &Script::Inspect.source());
     write_command(&mut out, &[b"EVAL", PERMISSIONS, b"0"]);
     write_command(&mut out, &[b"EVALSHA", scripts::LAST, b"0"]);
@@ -186,8 +186,8 @@ fn write_load(out: &mut Vec<u8>, source: &str) {
     write_command(out, &[b"SCRIPT", b"LOAD", source.as_bytes()]);
 }
 
-/// Loads all scripts. Once for each server and version: all of them together are 45 kB,
-/// which takes client and server longer than a lock.
+/// Loads all scripts, once per server and version: together they are 45 kB, which takes
+/// client and server longer than a lock does.
 async fn load(stream: &mut Stream) -> Result<(), Fault> {
     let mut out = Vec::new();
     let sources = Script::ALL.map(Script::source).into_iter().chain([scripts::last()]);
@@ -207,15 +207,14 @@ enum Login {
     Database,
 }
 
-/// The commands to log in, and the steps that are answered.
+/// The commands to log in, and the steps that they answer.
 fn login(address: &Address) -> (Vec<u8>, Vec<Login>) {
     let (mut out, mut logins) = (Vec::new(), Vec::new());
     let password = address.password.as_ref().map(Password::reveal);
     match (&address.user, password) {
         (None, None) => {}
         (None, Some(password)) => write_command(&mut out, &[b"AUTH", password.as_bytes()]),
-        // A user without a password also logs in: otherwise we would be the
-        // default user.
+        // A user without a password also has to log in: otherwise we would be the default user.
         (Some(user), password) => {
             let password = password.as_deref().unwrap_or_default();
             write_command(&mut out, &[b"AUTH", user.as_bytes(), password.as_bytes()]);
@@ -241,8 +240,8 @@ impl Login {
     }
 }
 
-/// Why a login failed, in our own words: a server may echo what it does not
-/// understand, and that is the password.
+/// Why a login failed, in our own words: a server may echo what it does not understand, and
+/// that may be the password.
 fn login_refused(text: &[u8]) -> Fault {
     let lower = String::from_utf8_lossy(text).to_ascii_lowercase();
     let says = |words: &str| lower.starts_with(words);
@@ -302,9 +301,8 @@ async fn reach(host: &str, port: u16) -> Result<TcpStream, Fault> {
     TcpStream::connect(found.as_slice()).await.map_err(|error| unreachable(&error))
 }
 
-/// Rejects a name that leads to several servers: when one of them dies, another
-/// would vote in its place, without its locks. One address of each family is
-/// assumed to be one server.
+/// Rejects a name that leads to several servers: if one of them died, another would vote in
+/// its place, without its locks. One address of each family is assumed to be the same server.
 fn one_server(found: &[SocketAddr]) -> Result<(), Fault> {
     let other = |one: &SocketAddr, other: &SocketAddr| {
         one.is_ipv4() == other.is_ipv4() && one.ip() != other.ip()
@@ -361,7 +359,7 @@ impl<'a> Replies<'a> {
                     if !matches!(value, Value::Push(_)) {
                         return understand(&value);
                     }
-                    // It says this to everybody, and not in answer to us.
+                    // Sent to everybody, not in answer to us.
                     self.unasked += length;
                     if self.unasked > MOST_UNASKED {
                         return Err(unfit("not a Redis server: it talks, and does not answer"));
@@ -392,7 +390,7 @@ impl<'a> Replies<'a> {
 const CLOSED: &str = "the server closed the connection";
 
 impl Stream {
-    /// Sends the first words.
+    /// Sends the first bytes.
     async fn say(&mut self, words: &[u8]) -> Result<(), Fault> {
         let Err(error) = self.write_all(words).await else { return Ok(()) };
         // A server that hung up may have said why.
@@ -406,7 +404,7 @@ impl Stream {
         !matches!(self, Stream::Tcp(_) | Stream::Unix(_))
     }
 
-    /// Why a connection broke before the server said anything.
+    /// Why a connection broke before the server sent anything.
     fn broken(&self, error: &io::Error) -> Fault {
         #[cfg(feature = "tls")]
         if let Some(fault) = super::tls::refusal(error) {
@@ -415,7 +413,7 @@ impl Stream {
         self.turned_away(error)
     }
 
-    /// Why a server broke the connection off before it said anything. It may want TLS.
+    /// Why a server closed the connection before it sent anything. It may expect TLS.
     fn turned_away(&self, why: impl fmt::Display) -> Fault {
         let is_plain = matches!(self, Stream::Tcp(_));
         let hint = if is_plain { "; if it wants TLS, write rediss://" } else { "" };
@@ -423,7 +421,7 @@ impl Stream {
     }
 }
 
-/// Whether these bytes are how a TLS server says that it was not spoken to in TLS.
+/// Whether these bytes are a TLS server's alert at receiving something other than TLS.
 fn is_tls_alert(bytes: &[u8]) -> bool {
     bytes.starts_with(&[21, 3])
 }
@@ -449,19 +447,19 @@ fn refusal(value: &Value<'_>) -> Option<Fault> {
     })
 }
 
-/// The command that grants all that we run. It takes nothing away, and names no keys and
-/// channels: a server refuses patterns for a user who has all of them.
+/// The command that grants everything we need. It takes nothing away, and names no keys or
+/// channels: a server refuses patterns for a user who already has all of them.
 fn acl_hint() -> String {
     let commands = REDIS_PERMISSIONS.split(' ').filter(|rule| rule.starts_with('+'));
     grant(&commands.collect::<Vec<_>>().join(" "))
 }
 
-/// The command that adds these rules to those of the user.
+/// The command that adds these rules to the user's.
 fn grant(rules: &str) -> String {
     format!("grant it: {ANY_USER}{rules}")
 }
 
-/// Asks the server which of the commands we need this user may not run.
+/// Asks the server which of the commands that we need this user may not run.
 const PERMISSIONS: &[u8] = include_bytes!("scripts/permissions.lua");
 
 fn permissions(value: &Value<'_>) -> Result<(), Fault> {
@@ -486,14 +484,14 @@ fn permissions(value: &Value<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Whether the connection is in RESP3 from here on. A server or proxy that does not
-/// know `HELLO`, or denies it, goes on in RESP2.
+/// Whether the connection uses RESP3 from here on. A server or proxy that does not know
+/// `HELLO`, or denies it, stays with RESP2.
 fn speaks_resp3(value: &Value<'_>) -> bool {
     let Value::Array(parts) = value else { return false };
     parts.chunks(2).any(|pair| *pair == [Value::Text(b"proto"), Value::Int(3)])
 }
 
-/// Fails if an answer is not what it should be, with the reason.
+/// Fails, with the reason, if an answer is not as expected.
 fn expected(value: &Value<'_>, is_so: bool) -> Result<(), Fault> {
     if is_so {
         return Ok(());

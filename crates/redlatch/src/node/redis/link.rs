@@ -1,15 +1,14 @@
 //! One connection to a server, made on demand.
 //!
-//! Promise: commands go out in order and each is answered once. A connection is
-//! kept after a timeout, so that an undo stays behind its take; a command in
-//! progress when the connection breaks is *not* sent again: it fails, with an
-//! unknown outcome. After a failed connect, commands fail immediately for a
-//! backoff that grows to a second. A vote is cast by the server that was
-//! greeted, as fit as it was then: if it was a replica in between, has evicted
-//! keys, or may evict them now, that is detected.
-//! When a server turns us away because it is another node or serves other
-//! clients, the link reconnects, at most once a second and with nothing in
-//! progress: by then the address may lead to the right server.
+//! Promise: commands go out in order and each is answered once. A connection is kept after
+//! a timeout, so that an undo stays behind its take. A command in progress when the
+//! connection breaks is *not* sent again: it fails, with an unknown outcome. After a failed
+//! connect, commands fail immediately for a backoff that grows to a second. A vote is cast
+//! by the server that was greeted, and that server is as fit as it was then: if it was a
+//! replica in between, has evicted keys, or may evict them now, that is detected. If a
+//! server turns us away because it is another node or serves other clients, the link
+//! reconnects, at most once a second and with nothing in progress: by then the address may
+//! lead to the right server.
 
 mod ready;
 mod server;
@@ -31,13 +30,12 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The most takes that are unanswered, or wait for a connection, so that a
-/// frozen server does not exhaust our memory. Beyond that it gets no more
-/// takes, so there is nothing more to undo there either. Far more than the core
-/// has in progress on nodes that answer.
+/// The most takes that are unanswered or wait for a connection, so that a frozen server
+/// does not exhaust our memory. Beyond that it gets no more takes, so there is nothing more
+/// to undo there either. Far more than the core has in progress on nodes that answer.
 const MOST_TAKES: usize = 16_384;
-/// The most commands of any kind. A release is never refused: it frees a lock,
-/// and there are no more of them than takes that were accepted.
+/// The most commands of any kind. A release is never refused: it frees a lock, and there
+/// are no more releases than takes that were accepted.
 const MOST_UNDER_WAY: usize = 65_536;
 pub(super) struct RedisLink {
     address: Arc<Address>,
@@ -53,7 +51,7 @@ enum State {
     Idle,
     Connecting(Pin<Box<dyn Future<Output = Result<Connection, Fault>> + Send>>),
     Ready(Box<Ready>),
-    /// The last connect failed: so does every command until then.
+    /// The last connect failed; until then, so does every command.
     Resting {
         until: Instant,
         fault: Fault,
@@ -92,7 +90,7 @@ impl RedisLink {
         self.refused.push((tag, Reply::failed(fault)));
     }
 
-    /// Polls the connection, and answers for one that has ended.
+    /// Polls the connection, and fails the commands of one that has ended.
     fn poll_ready(&mut self, cx: &mut Context<'_>, replies: &mut Vec<(Tag, Reply)>) {
         if let State::Ready(ready) = &mut self.state
             && let Poll::Ready(fault) = ready.poll(cx, replies)
@@ -103,7 +101,7 @@ impl RedisLink {
         }
     }
 
-    /// Connects if a command waits, but not while the old connection owes answers.
+    /// Connects if a command is waiting, but not while the old connection still owes answers.
     fn dial_if_needed(&mut self) {
         let is_free = match &self.state {
             State::Idle | State::Resting { .. } => true,
@@ -120,7 +118,7 @@ impl RedisLink {
         }
     }
 
-    /// The connect has finished: write what waits, or fail it.
+    /// The connect has finished: write the waiting commands, or fail them.
     fn connected(&mut self, result: Result<Connection, Fault>) {
         match result {
             Ok(connection) => {

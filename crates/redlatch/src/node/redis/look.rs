@@ -4,8 +4,8 @@
 //! each.
 //! Out: whether the server is still the one that was greeted, and still fit.
 //!
-//! Promise: the fault of a re-check never says that a command was not sent:
-//! what followed the questions may have been carried out.
+//! Promise: the fault of a re-check never says that a command was not sent: commands sent
+//! after the questions may have been carried out.
 
 use super::{
     Address,
@@ -15,13 +15,13 @@ use super::{
 };
 use redlatch_core::Fault;
 
-/// All that [`identify`] reads, at half the server's cost of a whole `INFO`.
-/// Redis 6.2 accepts one section at a time.
+/// Covers everything that [`identify`] reads, at half the cost to the server of a whole
+/// `INFO`. Redis 6.2 accepts only one section at a time.
 const SECTIONS: [&[u8]; 4] = [b"server", b"replication", b"memory", b"stats"];
 
-/// The fields that [`identify`] reads; the rest of an answer, 3 kB or more, is not even
-/// kept: searching it for each field takes ten times as long. (`cluster_enabled` is in none
-/// of these sections: no server changes it while it runs.)
+/// The fields that [`identify`] reads. The rest of an answer, 3 kB or more, is discarded:
+/// searching it for each field takes ten times as long. (`cluster_enabled` is in none of
+/// these sections: no server changes it while running.)
 const FIELDS: [&[u8]; 10] = [
     b"redis_mode:",
     b"redis_version:",
@@ -35,7 +35,7 @@ const FIELDS: [&[u8]; 10] = [
     b"cluster_enabled:",
 ];
 
-/// The answers so far of the re-check in progress.
+/// The answers to the re-check in progress, so far.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     parts: usize,
@@ -52,7 +52,7 @@ impl Look {
         }
     }
 
-    /// Handles one answer of a server that was greeted as that run.
+    /// Handles one answer of a server that was greeted as this run.
     pub(super) fn hear(
         &mut self,
         value: &Value<'_>,
@@ -80,10 +80,10 @@ impl Look {
     }
 }
 
-/// Keeps the lines of an answer that matter.
+/// Keeps the relevant lines of an answer.
 pub(super) fn keep(text: &mut Vec<u8>, part: &[u8]) {
     for line in part.split_inclusive(|byte| *byte == b'\n') {
-        // Most lines differ in the first letter.
+        // Cheap: most lines differ in the first letter.
         if FIELDS.iter().any(|field| line.starts_with(field)) {
             text.extend_from_slice(line);
         }
@@ -107,7 +107,7 @@ fn under_way(fault: Fault) -> Fault {
 mod tests {
     use super::{super::Transport, *};
 
-    /// Re-checks a server that was greeted as `run` and says this now.
+    /// Re-checks a server that was greeted as `run` and now answers this.
     fn look(run: &str, said: [&str; 4]) -> Result<(), Fault> {
         let address = Address::new(Transport::Unix("/nowhere".into()));
         let mut look = Look::default();

@@ -7,9 +7,9 @@ use redlatch_core::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The permissions that a user of a Redis or Valkey server needs, as in
-/// `ACL SETUSER ada ` … ` ~deploy:*`: all that locks need and nothing more. The
-/// keys are the names of the locks, exactly as given.
+/// The permissions that a user of a Redis or Valkey server needs, as in `ACL SETUSER ada `
+/// … ` ~deploy:*`: everything that locks need and nothing more. The keys are the names of
+/// the locks, exactly as given.
 pub const REDIS_PERMISSIONS: &str = "resetchannels -@all +eval +evalsha +script|load +get \
     +getrange +set +del +exists +pexpire +pttl +hmget +hset +ping +info +time +select +scan \
     +hello +publish +subscribe &redlatch:*";
@@ -67,8 +67,7 @@ pub(super) fn page(parts: &[Value<'_>]) -> Option<Page> {
         else {
             return None;
         };
-        // The server has already left out keys that are not ours, as far as it
-        // could tell.
+        // The server has already left out keys that are not ours, as far as it could tell.
         let is_ours = owner_of(value).is_some() || Ticket::reserved_in(value).is_some();
         if let (Ok(name), true) = (Resource::new(name), is_ours) {
             let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
@@ -89,7 +88,7 @@ pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
     for key in found {
         let Value::Array(key) = key else { return None };
         let [Value::Text(name), Value::Int(pttl)] = key.as_slice() else { return None };
-        // What cannot be locked here is in nobody's way.
+        // A name that cannot be locked here is in nobody's way.
         if let Ok(name) = Resource::new(name) {
             let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
             keys.push(HeldKey { name, value: Arc::from([]), remaining, waiters: 0 });
@@ -136,15 +135,15 @@ fn rules(lacks: &Value<'_>) -> Option<Arc<str>> {
     str::from_utf8(lacks).ok().filter(|lacks| !lacks.is_empty()).map(Arc::from)
 }
 
-/// Why a write was refused. That this user may not write says nothing about the server.
+/// Why a write was refused. If only this user may not write, that says nothing about the server.
 fn refusal(error: &Value<'_>) -> Option<Refusal> {
     let Value::Text(error) = error else { return None };
     refusal_in(&String::from_utf8_lossy(error))
 }
 
-/// The same, of an error as text.
+/// The same for an error as text.
 pub(crate) fn refusal_in(error: &str) -> Option<Refusal> {
-    // Servers before 7 put the place in the script first.
+    // Before version 7, servers put the location in the script first.
     let begins = |code: &str| error.split([' ', '-']).any(|word| word == code);
     [
         ("OOM", Refusal::MemoryFull),
@@ -192,7 +191,7 @@ pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Half of an id is enough.
+/// Half of an id is enough to tell servers apart.
 fn half(id: &str) -> &str {
     id.get(..20).unwrap_or(id)
 }

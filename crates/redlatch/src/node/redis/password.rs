@@ -3,12 +3,12 @@
 //! In:  what the address says. Out: the password to log in with.
 //!
 //! A file is read when its address is parsed, and again whenever a server refuses the
-//! password. So file and server may change in either order, and a connection whose
-//! password still works reads nothing.
+//! password. So file and server may change in either order, and connections whose password
+//! still works read nothing.
 //!
-//! Promise: a file that is missing, empty or unreadable while it is being replaced costs
-//! nothing: the password known so far is kept. No error shows what is in the file. Only a
-//! regular file is read: a pipe could keep us waiting, and has nothing to read a second time.
+//! Promise: a file that is missing, empty or unreadable while it is being replaced does no
+//! harm: the last known password is kept. No error shows what is in the file. Only a
+//! regular file is read: a pipe could block us, and cannot be read a second time.
 
 use std::{
     fmt,
@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A longer file is no password file.
+/// A longer file is not a password file.
 const LARGEST: u64 = 64 * 1024;
 
 /// A password, which never appears in logs or errors.
@@ -32,12 +32,12 @@ pub(in crate::node) struct Password {
 
 struct PasswordFile {
     path: PathBuf,
-    /// Where the thread that reads it tells what it says: one at a time, however long a
-    /// file system hangs.
+    /// Where the thread that reads the file reports its contents. At most one such thread
+    /// at a time, however long a file system hangs.
     reading: Mutex<Option<watch::Receiver<Said>>>,
 }
 
-/// What a file says, once that is known.
+/// What the file says, once known.
 type Said = Option<Result<String, String>>;
 
 impl Password {
@@ -49,18 +49,18 @@ impl Password {
         Ok(Password { known: Mutex::new(known.into()), file: Some(Arc::new(file)) })
     }
 
-    /// The file it is in, if it is in one.
+    /// The file that it is in, if any.
     pub(super) fn file(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| &*file.path)
     }
 
-    /// The password as it was read last.
+    /// The password as last read.
     pub(in crate::node) fn reveal(&self) -> Arc<str> {
         Arc::clone(&self.known())
     }
 
-    /// Looks for another password than the one that a server refused. Returns whether
-    /// there is one; an error says why the file does not tell.
+    /// Looks for another password than the one that a server refused. Returns whether there
+    /// is one; an error says why the file could not be read.
     pub(super) async fn look_again(&self, refused: &str) -> Result<bool, String> {
         // Another connection may have read the file meanwhile.
         if **self.known() != *refused {
@@ -91,18 +91,18 @@ impl fmt::Debug for Password {
 }
 
 impl PasswordFile {
-    /// Reads it. Whoever finds that another one does waits for the same answer.
+    /// Reads the file. Concurrent callers wait for the same answer.
     async fn read_aside(file: &Arc<Self>) -> Result<String, String> {
         let mut reading = PasswordFile::reading(file)?;
         let said = reading.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
         said.unwrap_or_else(|| Err(unreadable(&file.path, &"its reader panicked")))
     }
 
-    /// The answer of a thread of its own: a file system that hangs must neither hold up the
-    /// locks nor the end of a runtime.
+    /// Reads the file on its own thread: a hanging file system must delay neither the locks
+    /// nor the shutdown of a runtime.
     fn reading(file: &Arc<Self>) -> Result<watch::Receiver<Said>, String> {
         let mut reading = file.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        // What has been answered may be older than the question.
+        // A finished answer may be older than the question.
         let is_open = |answer: &&watch::Receiver<Said>| {
             answer.borrow().is_none() && answer.has_changed().is_ok()
         };
@@ -140,7 +140,7 @@ fn read(path: &Path) -> Result<String, String> {
     }
 }
 
-/// What it is if it is no regular file.
+/// What kind of file it is, if not a regular one.
 fn kind(found: FileType) -> Option<&'static str> {
     match found {
         found if found.is_file() => None,

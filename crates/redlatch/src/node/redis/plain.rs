@@ -1,9 +1,9 @@
 //! Takes that need no script: plain Redlock, to the letter.
 //!
 //! In:  what is ready for a server, in order.
-//! Out: those takes that are sent as `SET NX PX`, ahead of all the rest.
+//! Out: the takes that are sent as `SET NX PX`, ahead of all the rest.
 //!
-//! Promise: no command overtakes another on the same key. What `SET` refuses has no
+//! Promise: no command overtakes another on the same key. A take that `SET` refuses has no
 //! place in line yet; the link then sends it as a script.
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 use redlatch_core::{Command, Resource};
 
 /// Which keys are named more than once, by a hash of their names. Two keys with the same
-/// hash count as one, which costs them nothing but the script.
+/// hash count as one, which only means that the script is used for them.
 #[derive(Debug, Default)]
 pub(super) struct PlainTakes {
     named: Names,
@@ -21,7 +21,7 @@ pub(super) struct PlainTakes {
 }
 
 impl PlainTakes {
-    /// Looks at what is ready, and returns whether there may be such takes.
+    /// Examines what is ready, and returns whether there may be such takes.
     pub(super) fn look<'a>(&mut self, commands: impl Iterator<Item = &'a Command>) -> bool {
         self.named.clear();
         self.named_again.clear();
@@ -58,8 +58,7 @@ impl PlainTakes {
     }
 }
 
-/// The parts of a take that asks for no number and needs no marker, and that is not in
-/// line yet.
+/// The parts of a take that is not in line yet, wants no number and needs no marker.
 fn plain(command: &Command) -> Option<(&Resource, &[u8], u64)> {
     let Command::Take { resources, token, ttl, fence: None, fingerprint: None, place } = command
     else {
@@ -83,14 +82,14 @@ impl Default for Names {
     }
 }
 
-/// Multiplied by this, numbers that are near each other are far apart in their high bits.
+/// Multiplying by this spreads numbers that are close together far apart in their high bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Names {
-    /// 4096 bits: with 256 names, one of 16 shares its hash with another.
+    /// 4096 bits: with 256 names, one in 16 shares its hash with another.
     const WORDS: usize = 64;
 
-    /// Returns whether it was there.
+    /// Returns whether it was already there.
     fn insert(&mut self, name: &Resource) -> bool {
         let (word, bit) = Self::place(name);
         let was_there = self.bits[word] & bit != 0;

@@ -1,11 +1,10 @@
-//! The wire format of Redis (RESP2 and RESP3), as much of it as a lock needs.
+//! The wire format of Redis (RESP2 and RESP3), as far as locks need it.
 //!
 //! In:  bytes as they arrive, including partial replies and garbage.
 //! Out: one reply at a time, borrowed from the buffer.
 //!
-//! Promise: memory, depth and work are bounded whatever a server sends: a
-//! partial reply is not parsed again from the start with every byte that
-//! arrives ([`Progress`]).
+//! Promise: memory, depth and work are bounded, whatever a server sends. A partial reply is
+//! not parsed again from the start with every byte that arrives ([`Progress`]).
 
 /// The longest text in a reply: all fencing registers together take 1.5 MB.
 const LONGEST: usize = 2 << 20;
@@ -25,9 +24,9 @@ pub(super) enum Value<'a> {
     Error(&'a [u8]),
     Int(i64),
     Text(&'a [u8]),
-    /// Also a set, and the keys and values of a map, one after the other.
+    /// Also a set, and a map's keys and values in turn.
     Array(Vec<Value<'a>>),
-    /// Not a reply: what the server says unasked, between replies.
+    /// Not a reply: an unsolicited message between replies.
     Push(Vec<Value<'a>>),
     Nil,
 }
@@ -47,7 +46,7 @@ pub(super) enum Nonsense {
     NoEnd,
 }
 
-/// Appends a command: its words, each any bytes.
+/// Appends a command; its words may be any bytes.
 pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     // Reserve for all at once: kind, at most 20 digits and two line ends per word.
     out.reserve(24 + words.iter().map(|word| word.len() + 25).sum::<usize>());
@@ -57,7 +56,7 @@ pub(super) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// Appends one word of a command: any bytes.
+/// Appends one word of a command, which may be any bytes.
 #[inline]
 pub(super) fn write_word(out: &mut Vec<u8>, word: &[u8]) {
     write_header(out, b'$', word.len());
@@ -148,7 +147,7 @@ impl Progress {
         }
     }
 
-    /// Counts a complete element, and with it perhaps the arrays around it.
+    /// Counts a complete element, and any array that it completes.
     fn count(&mut self) {
         while let Some(missing) = self.open.last_mut() {
             *missing -= 1;
@@ -172,8 +171,8 @@ struct Reader<'a> {
     at: usize,
 }
 
-/// What nearly all answers are made of, and its length: a number without a sign, so short
-/// that it cannot overflow, or `+OK`.
+/// Nearly all answers consist of this: an unsigned number too short to overflow, or `+OK`.
+/// Returns its length, too.
 fn short(bytes: &[u8]) -> Option<(Value<'_>, usize)> {
     let digits = match bytes {
         [b'+', b'O', b'K', b'\r', b'\n', ..] => return Some((Value::Status(&bytes[1..3]), 5)),
@@ -325,7 +324,7 @@ fn length(line: &[u8], most: usize) -> Result<Option<usize>, Nonsense> {
 }
 
 fn number(line: &[u8]) -> Result<i64, Nonsense> {
-    // Nearly all of them: no sign, and so short that it cannot overflow.
+    // Nearly always: no sign, and too short to overflow.
     if let 1..=18 = line.len()
         && line.iter().all(u8::is_ascii_digit)
     {

@@ -1,12 +1,12 @@
 //! Checks that one address leads to one server.
 //!
-//! Behind a load balancer it leads to several in turn, and each would vote as if
-//! it were the node. A restarted server never comes back as its earlier run;
-//! behind a balancer the first one does. So does a server after a failover and
-//! failback: it may vote again once no other has answered for [`QUIET`], which
-//! is longer than locks granted meanwhile are likely to be held. A server that
-//! never voted here, because it is another node, does not count: the address was
-//! wrong for a while. How many keys a server has evicted does not matter here.
+//! Behind a load balancer it leads to several in turn, and each would vote as if it were
+//! the node. A restarted server never comes back as its earlier run; behind a balancer, the
+//! first server does. So does a server after a failover and failback: it may vote again
+//! once no other has answered for [`QUIET`], which is longer than locks granted meanwhile
+//! are likely to be held. A server that never voted here, because it is another node, does
+//! not count: the address was wrong for a while. How many keys a server has evicted does
+//! not matter here.
 
 use super::observe::server_of;
 use redlatch_core::Fault;
@@ -16,9 +16,9 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How many servers are remembered.
+/// How many servers to remember.
 const MOST: usize = 16;
-/// How long only one server must have answered, once several have in turn.
+/// How long only one server must have answered, after several have in turn.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// The servers that have answered at one address so far.
@@ -27,9 +27,9 @@ pub(super) struct Runs(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Those that could be one server, the latest last, and whether they have voted.
+    /// The runs that could be those of one server, the latest last, and whether each has voted.
     runs: Vec<(Box<str>, bool)>,
-    /// Once one has come back: which answered last, and since when only that one has.
+    /// Set once one has come back: which run answered last, and since when only that one has.
     in_turn: Option<(Box<str>, Instant)>,
 }
 
@@ -43,7 +43,7 @@ impl Runs {
         seen.runs.is_empty()
     }
 
-    /// Records which server answers now. Fails if several do in turn.
+    /// Records which server answers now. Fails if several answer in turn.
     pub(super) fn note(&self, run: &str) -> Result<(), Fault> {
         let run = server_of(run);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Records that it has voted as this node.
+    /// Records that it voted as this node.
     pub(super) fn voted(&self, run: &str) {
         let run = server_of(run);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,8 +76,8 @@ impl Runs {
         }
     }
 
-    /// Records that it refuses to be this node. If it has never voted as this
-    /// node, the one that answered before it may come back.
+    /// Records that it refuses to be this node. If it never voted as this node, the one
+    /// that answered before it may come back.
     pub(super) fn refused(&self, run: &str) {
         let run = server_of(run);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);

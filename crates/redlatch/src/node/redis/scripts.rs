@@ -1,4 +1,4 @@
-//! Our scripts, and how a command names them.
+//! Our scripts, and how commands refer to them.
 
 use super::resp::{Digits, write_command};
 use redlatch_core::{Resource, Resources, fence};
@@ -28,14 +28,14 @@ impl Script {
         Script::Turn,
     ];
 
-    /// The whole script, with all that it includes and without comments.
+    /// The whole script, with everything it includes and without comments.
     pub(super) fn source(self) -> String {
         let mut source = String::new();
         append(&mut source, self.file());
         source
     }
 
-    /// What servers call it.
+    /// The hash by which servers know it.
     pub(super) fn hash(self) -> &'static [u8] {
         HASHES[self as usize].as_bytes()
     }
@@ -58,7 +58,7 @@ impl Script {
     }
 }
 
-/// Appends the lines of a file, and of those that it includes.
+/// Appends the lines of a file, and of the files that it includes.
 fn append(source: &mut String, file: &str) {
     for line in file.lines().map(str::trim_start) {
         let included = line.strip_prefix("-- include ").and_then(included);
@@ -75,7 +75,7 @@ fn included(name: &str) -> Option<&'static str> {
     found.map(|(_, file)| *file)
 }
 
-/// What scripts include.
+/// The files that scripts include.
 const INCLUDED: [(&str, &str); 11] = [
     ("take", include_str!("scripts/take.lua")),
     ("extend", include_str!("scripts/extend.lua")),
@@ -90,10 +90,10 @@ const INCLUDED: [(&str, &str); 11] = [
     ("number", include_str!("scripts/number.lua")),
 ];
 
-/// Holds everything of ours on a server except the locks.
+/// The key of everything that we keep on a server except the locks.
 pub(super) const NODE_KEY: &[u8] = b"redlatch:node";
 
-/// The SHA-1 of each script. Whoever changes one is told by a test what it is.
+/// The SHA-1 of each script. If a script changes, a test fails and shows the new hash.
 const HASHES: [&str; Script::ALL.len()] = [
     "9eaa5b3c5de6f36dbbff52d5099b299cd58f6f52",
     "1e147e271b7f25f6acec8fefeab70f27d3028262",
@@ -103,17 +103,17 @@ const HASHES: [&str; Script::ALL.len()] = [
     "08e582d9c99c91302944a9169f0acb6732ca4782",
     "3ebf2de9df4f179795a4948530d27f52c6a3e96f",
 ];
-/// That of [`last`].
+/// The hash of [`last`].
 pub(super) const LAST: &[u8] = b"32dbf1dbdf8b54c515240fc333402953f0589c92";
 
-/// A script that is loaded after all others: a server that knows it knows them all, and
-/// they need not be sent with every connection.
+/// A script that is loaded after all others: a server that knows it knows them all, so they
+/// need not be sent on every connection.
 pub(super) fn last() -> String {
     format!("return 1 -- {}", HASHES.join(" "))
 }
 
-/// Whether a script is named by its hash, or sent in full because the server
-/// has forgotten it.
+/// Whether a script is referred to by its hash, or sent in full because the server has
+/// forgotten it.
 #[derive(Clone, Copy)]
 pub(super) enum Naming {
     Hash,
@@ -121,7 +121,7 @@ pub(super) enum Naming {
 }
 
 impl Naming {
-    /// The verb of the command, and what it calls the script.
+    /// The command's verb, and how it refers to the script.
     pub(super) fn of(self, script: Script) -> (&'static [u8], Cow<'static, [u8]>) {
         match self {
             Naming::Hash => (b"EVALSHA", Cow::Borrowed(script.hash())),
@@ -133,7 +133,7 @@ impl Naming {
 /// Examines a server, and marks it if it is quarantined.
 pub(super) const WATCH: &[u8] =
     concat!(include_str!("scripts/disown.lua"), include_str!("scripts/watch.lua")).as_bytes();
-/// Admits a server that is marked.
+/// Admits a marked server.
 pub(super) const ADMIT: &[u8] =
     concat!(include_str!("scripts/disown.lua"), include_str!("scripts/admit.lua")).as_bytes();
 
@@ -156,7 +156,7 @@ pub(super) fn write_script(
     let node = script.needs_node();
     let mut digits = Digits::default();
     let count = digits.of((resources.count() + usize::from(node)) as u64);
-    // Nearly every take and release: avoid a heap allocation.
+    // Nearly every take and release; avoids a heap allocation.
     match (resources.single(), script, arguments) {
         (Some(only), Script::Release, [token]) => {
             return write_command(out, &[verb, body, count, only.as_bytes(), token]);

@@ -30,14 +30,14 @@ pub(super) async fn handshake(
         }
         match error.kind() {
             _ if is_not_tls(&error) => unfit(format!("TLS: {error}; is this a TLS port?")),
-            // The handshake itself: a wrong name, an expired certificate.
+            // The handshake itself failed: a wrong name, an expired certificate.
             io::ErrorKind::InvalidData => unfit(format!("TLS: {error}")),
             _ => Fault::Unreachable(format!("TLS: {error}; is this a TLS port?").into()),
         }
     })
 }
 
-/// What rustls says is wrong, if it was rustls.
+/// What rustls says is wrong, if the error comes from rustls.
 fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
@@ -47,7 +47,7 @@ fn is_not_tls(error: &io::Error) -> bool {
     matches!(cause(error), Some(rustls::Error::InvalidMessage(_)))
 }
 
-/// Why we do not trust the server's certificate, and what to do, where that is known.
+/// Why we do not trust the server's certificate and, where known, what to do about it.
 fn distrust(error: &io::Error, files: &TlsFiles) -> Option<String> {
     let Some(rustls::Error::InvalidCertificate(why)) = cause(error) else { return None };
     match (why, &files.ca) {
@@ -59,7 +59,7 @@ fn distrust(error: &io::Error, files: &TlsFiles) -> Option<String> {
              authority that signed it: ?ca=FILE"
                 .into(),
         ),
-        // The only sign of it: its type belongs to a crate that rustls does not show.
+        // There is no other sign: the error's type belongs to a crate that rustls does not expose.
         (CertificateError::Other(other), _) if other.to_string().contains("CaUsedAsEndEntity") => {
             Some(
                 "its certificate is that of an authority (CA:TRUE), not of a server; give the \
@@ -71,8 +71,8 @@ fn distrust(error: &io::Error, files: &TlsFiles) -> Option<String> {
     }
 }
 
-/// Why the server refuses our certificate, or that we have none. It says so during the
-/// handshake or, since TLS 1.3, in answer to what we send first.
+/// Why the server refuses our certificate, or the lack of one. It says so during the
+/// handshake or, since TLS 1.3, in answer to the first bytes that we send.
 pub(super) fn refusal(error: &io::Error) -> Option<Fault> {
     let Some(rustls::Error::AlertReceived(alert)) = cause(error) else { return None };
     let words = match alert {

@@ -19,8 +19,8 @@ pub(super) struct MarkerText {
 }
 
 impl MarkerText {
-    /// The marker of that run by that agreement; empty if there is no restart
-    /// guard. Cached, since the next command will need the same.
+    /// The marker of this run by this agreement; empty without a restart guard. Cached,
+    /// since the next command will need the same.
     pub(super) fn of(&mut self, fingerprint: Option<Fingerprint>, run: &Arc<str>) -> &[u8] {
         if self.of != fingerprint {
             self.of = fingerprint;
@@ -32,8 +32,8 @@ impl MarkerText {
     }
 }
 
-/// Appends `command` in the wire format; votes carry the `marker`. With
-/// `may_evict`, evicted keys do not make it another run of the server.
+/// Appends `command` in the wire format; votes carry the `marker`. With `may_evict`,
+/// evicting keys does not begin another run of the server.
 pub(super) fn write(
     out: &mut Vec<u8>,
     command: &Command,
@@ -145,8 +145,8 @@ fn write_release(
     write_script(out, naming, Script::Release, resources, &[token, does, ticket.as_bytes()]);
 }
 
-/// A place as the scripts read it: the ticket, and `+` if it may be in line already.
-/// Every take carries one, so this is quicker than formatting.
+/// A place as the scripts read it: the ticket, followed by `+` if it may already be in
+/// line. Every take carries one, and this is quicker than formatting.
 pub(super) struct PlaceText {
     text: [u8; Ticket::LENGTH + 1],
     length: usize,
@@ -267,8 +267,8 @@ pub(super) fn read(
     Reply::Vote(vote)
 }
 
-/// Whether a server is there. One that cannot save says so even to a `PING`: it refuses
-/// writes, and what it has can be read.
+/// Whether a server is there. One that cannot save refuses even a `PING`, as it refuses
+/// writes, but can still be read.
 pub(super) fn is_pong(value: &Value<'_>) -> bool {
     match value {
         Value::Error(text) => text.starts_with(b"MISCONF"),
@@ -281,8 +281,8 @@ fn count(value: &Value<'_>) -> Option<usize> {
     usize::try_from(*count).ok()
 }
 
-/// `{value or nil, PTTL}`, perhaps followed by a register's number or nil, or by how
-/// many are ahead in line; or nil for a key that is free.
+/// `{value or nil, PTTL}`, perhaps followed by a register's number or nil, or by how many
+/// are ahead in line; nil for a free key.
 fn held(value: &Value<'_>) -> Option<KeyState> {
     let parts = match value {
         Value::Nil => return Some(KeyState::Free),

@@ -1,10 +1,10 @@
-//! Puts what is ready for a server into one call.
+//! Combines what is ready for a server into one call.
 //!
 //! In:  commands, in order.
 //! Out: how many of them, from the first on, go out together, and that call.
 //!
 //! Promise: a call is short ([`Turn::MOST`]), and carries out its commands in the order in
-//! which they were sent. What `turn.lua` does not do goes out by itself.
+//! which they were sent. Commands that `turn.lua` does not support go out by themselves.
 
 use super::{
     resp::{Digits, write_header, write_word},
@@ -20,12 +20,12 @@ use redlatch_core::{
 pub(super) struct Turn {
     commands: usize,
     runs: Vec<Run>,
-    /// The register of each fenced command, each once.
+    /// The registers of the fenced commands, without duplicates.
     registers: Vec<u32>,
     /// Whether there are votes, which all carry the same agreement.
     votes: bool,
     fingerprint: Option<Fingerprint>,
-    /// The skew of all proposals, in microseconds, once there is one.
+    /// The skew of all proposals, in microseconds, once there are any.
     skew: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// As the script calls it.
+    /// Its name in the script.
     const fn name(self) -> &'static [u8] {
         match self {
             Kind::Take => b"take",
@@ -92,9 +92,9 @@ struct Entry<'a> {
     token: &'a Token,
     /// The place of a take, or the ticket of a release.
     place: Option<Place>,
-    /// What a take proposes.
+    /// The number that a take proposes.
     proposed: Option<u64>,
-    /// What an extension carries along.
+    /// The number that an extension carries.
     number: Option<u64>,
     skew: Option<u64>,
     is_vote: bool,
@@ -159,13 +159,12 @@ impl<'a> Entry<'a> {
 }
 
 impl Turn {
-    /// The most commands in one call, so that it keeps a server from its other clients
-    /// for less than a millisecond.
+    /// The most commands in one call, so that the call keeps the server from its other
+    /// clients for less than a millisecond.
     pub(super) const MOST: usize = 64;
 
-    /// Returns how many of these commands, from the first on, go out in one call; at
-    /// least one, if there are any. [`write`](Self::write) writes them if there are
-    /// several.
+    /// Returns how many of these commands, from the first on, go out in one call: at least
+    /// one, if there are any. [`write`](Self::write) writes them if there are several.
     pub(super) fn gather<'a>(&mut self, commands: impl Iterator<Item = &'a Command>) -> usize {
         self.commands = 0;
         self.runs.clear();
@@ -205,12 +204,12 @@ impl Turn {
         }
     }
 
-    /// The agreement that its votes carry.
+    /// The agreement that the votes carry.
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
         self.fingerprint
     }
 
-    /// Appends the call for the commands that were gathered.
+    /// Appends the call for the gathered commands.
     pub(super) fn write<'a>(
         &self,
         out: &mut Vec<u8>,

@@ -1,24 +1,24 @@
-//! Hears which keys a server has reserved for our client.
+//! Learns which keys a server has reserved for our client.
 //!
-//! In:  commands about to be sent, and what the server says unasked.
+//! In:  commands about to be sent, and the server's pushes.
 //! Out: a subscription ahead of the first command that carries a ticket, and wakes.
 //!
 //! Promise: a client that never waits subscribes to nothing. A server that denies the
-//! subscription, or speaks only RESP2, wakes nobody and votes all the same. Whatever
-//! else it says unasked is ignored.
+//! subscription, or speaks only RESP2, wakes nobody but votes all the same. All other
+//! pushes are ignored.
 
 use super::resp::{Value, write_command};
 use redlatch_core::{Command, Place, Resource, Then, Ticket, Wake};
 
-/// What the name of a client's channel starts with: 12 hex digits of the client follow.
+/// The prefix of a client's channel; the client follows, in 12 hex digits.
 const CHANNEL: &str = "redlatch:wake:";
 
 /// The subscription of one connection.
 #[derive(Debug)]
 pub(super) struct Wakes {
-    /// On a RESP2 connection a subscription would allow no other commands.
+    /// Not on a RESP2 connection: there, a subscription would allow no other commands.
     is_possible: bool,
-    /// The client whose channel was last subscribed to, or denied us.
+    /// The client whose channel we last subscribed to, or were denied.
     client: Option<u64>,
 }
 
@@ -27,13 +27,13 @@ impl Wakes {
         Wakes { is_possible, client: None }
     }
 
-    /// Whether a server was to wake us over this connection.
+    /// Whether we expect a server to wake us over this connection.
     pub(super) fn is_expected(&self) -> bool {
         self.client.is_some()
     }
 
-    /// Appends a subscription, if the command is the first with a ticket. Returns
-    /// whether there is one to be answered.
+    /// Appends a subscription if the command is the first with a ticket. Returns whether a
+    /// subscription was appended and will be answered.
     pub(super) fn subscribe(&mut self, command: &Command, out: &mut Vec<u8>) -> bool {
         let client = match command {
             Command::Take { place: Some(Place { ticket, .. }), .. }
@@ -51,10 +51,10 @@ impl Wakes {
     }
 }
 
-/// What a server said unasked.
+/// A push from a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// It has taken note of a subscription. This comes in order with the replies.
+    /// It has accepted a subscription. This arrives in order with the replies.
     Subscribed,
     Wake(Wake),
     /// Not for us, or malformed.
@@ -62,7 +62,7 @@ pub(super) enum Heard {
 }
 
 impl Heard {
-    /// Understands a push: `{'message', channel, ticket and resource}`.
+    /// Parses a push: `{'message', channel, ticket and resource}`.
     pub(super) fn of(parts: &[Value<'_>]) -> Self {
         match parts {
             [Value::Text(b"subscribe"), ..] => Heard::Subscribed,

@@ -186,7 +186,7 @@ fn what_is_refused_is_shown_as_far_as_it_helps() {
         ("redis://me:sesame@db.example/2?x=1", "`redis://db.example…`"),
         ("redis://[::1]:8410?x=1", "`redis://[::1]:8410…`"),
         ("redis+unix:///run/r.sock?x=1", "`redis+unix:///run/r.sock…`"),
-        // What is no address may be anything.
+        // Text that is not an address may be anything.
         ("redis://localhost:port", "`redis://…`"),
         ("redis://[::1]8410", "`redis://…`"),
         ("redis:localhost", "`redis:…`"),
@@ -261,8 +261,8 @@ fn encoded(text: &str) -> String {
     bytes.concat()
 }
 
-/// Passwords of all kinds of characters, above all those that are special
-/// in a URL. The same ones every time.
+/// Passwords made of all kinds of characters, above all those that are special in a URL.
+/// The same ones every time.
 fn passwords() -> impl Iterator<Item = String> {
     const SIGNS: [&str; 26] = [
         "@",

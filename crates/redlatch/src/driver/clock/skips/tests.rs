@@ -11,11 +11,11 @@ const WALL: u64 = 1_700_000_000 * S;
 
 type Meanwhile<'a> = Box<dyn FnOnce(&Moved) + 'a>;
 
-/// Two clocks that a test moves.
+/// Two clocks that a test sets.
 struct Moved<'a> {
     boot: Cell<u64>,
     wall: Cell<u64>,
-    /// How long the thread loses the CPU right after each of the next readings.
+    /// How long the thread is preempted right after each of the next readings.
     away: RefCell<VecDeque<u64>>,
     /// What other threads do right after the wall clock is read next.
     meanwhile: RefCell<Option<Meanwhile<'a>>>,
@@ -151,7 +151,7 @@ fn a_thread_that_is_away_between_two_readings_counts_for_nothing() {
     let begin = begin(&skips, &clocks);
 
     for _ in 0..10_000 {
-        clocks.away_after_readings([4 * MS]); // preempted after the boot clock
+        clocks.away_after_readings([4 * MS]); // preempted after reading the boot clock
         skips.now(&clocks);
     }
 
@@ -196,8 +196,8 @@ fn a_reading_from_before_a_jump_does_not_make_it_count_again() {
     let begin = begin(&skips, &clocks);
 
     for _ in 0..10 {
-        // Preempted after reading both clocks, while the wall clock jumps and
-        // others see it.
+        // Preempted after reading both clocks; meanwhile the wall clock jumps and other threads
+        // see it.
         clocks.meanwhile(|clocks| {
             clocks.step_wall(S.cast_signed());
             skips.now(clocks);

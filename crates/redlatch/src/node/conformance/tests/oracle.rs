@@ -1,5 +1,5 @@
-//! Every kind of node answers all commands as the reference node does, whether they
-//! come one by one or many in one turn.
+//! Every kind of node answers all commands as the reference node does, whether they are
+//! sent one by one or many in one turn.
 
 use super::super::site::{OWNER, PATIENCE, Site};
 use crate::{
@@ -21,7 +21,7 @@ use std::{
 };
 
 const COMMANDS: usize = 8000;
-/// How many commands are about the same names: few, because reservations lapse.
+/// How many commands use the same names: few, because reservations lapse.
 const CHAPTER: usize = 100;
 const HOUR: Duration = Duration::from_secs(3600);
 /// Ten minutes, in microseconds.
@@ -67,8 +67,8 @@ async fn answers_as_the_reference_node_does(node: &dyn Node, lines: bool) {
 
         let known = own_mark.clone();
         for (command, answer) in turn.iter().zip(answers) {
-            // Time stands still for the reference node, so nothing expires; but by its
-            // wall clock every ticket is later than the one before.
+            // Time stands still for the reference node, so nothing expires; but on its wall
+            // clock, every ticket is later than the one before.
             let (now, wall) = (Moment::START, Duration::from_micros(draw.wall()));
             let at = Reading { now, wall, uptime: None };
             let right = reference.carry_out(at, &marked(command, known.as_ref()));
@@ -155,9 +155,9 @@ fn timeless(mut reply: Reply) -> String {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kinds {
     All,
-    /// What a client has ready by the hundred: votes and releases of single names.
+    /// What a client has ready by the hundred: votes on and releases of single names.
     Everyday,
-    /// Those that plain Redlock needs: they may be sent without a script.
+    /// The commands that plain Redlock needs: they may be sent without a script.
     Plain,
 }
 
@@ -167,10 +167,10 @@ struct Draw {
     tokens: [Token; 3],
     agreements: [Agreement; 2],
     lines: bool,
-    /// Makes names different from those before.
+    /// Gives each chapter different names.
     chapter: usize,
     kinds: Kinds,
-    /// By which agreement, and whether with the restart guard.
+    /// Which agreement, and whether with the restart guard.
     agreed: usize,
     guarded: bool,
     /// How many there are in this turn.
@@ -203,7 +203,7 @@ impl Draw {
         }
     }
 
-    /// What is sent at once: one command, a few, or more than go into one call.
+    /// Commands to send at once: one, a few, or more than fit into one call.
     fn turn(&mut self) -> Vec<Command> {
         self.commands = self.dice.pick(&[1, 1, 5, 20, 90]);
         self.kinds = self.dice.pick(&[
@@ -280,15 +280,15 @@ impl Draw {
         }
     }
 
-    /// Ahead of every clock, and within the skew: both settle on the same number.
+    /// Ahead of every clock, and within the skew, so that both nodes settle on the same number.
     fn number(&mut self) -> u64 {
         let drawn = self.begin + self.dice.between(MINUTES, 2 * MINUTES);
         self.proposed.unwrap_or(drawn)
     }
 
-    /// A ticket of one of a few waiters, all of one client. One that comes by itself came
-    /// long ago or will come in ages: nodes make that a second before or after they see
-    /// it. Those that come at once, which a node may see at the same time, came in turn.
+    /// A ticket of one of a few waiters, all of one client. A ticket sent by itself arrived
+    /// long ago or will arrive in ages; nodes turn that into a second before or after they
+    /// see it. Tickets sent together, which a node may see at the same time, arrived in turn.
     fn ticket(&mut self) -> Option<Ticket> {
         let arrived = match self.commands {
             1 if self.dice.percent(50) => 0,

@@ -1,4 +1,4 @@
-//! What the suite cannot do to a server in use: restart it, or fill its registers.
+//! What the suite cannot do to a server in use: restart it, or fill up its registers.
 
 use super::{
     super::site::{Claim, LONG, PATIENCE, Site},
@@ -13,7 +13,7 @@ fn node(server: &Server) -> Arc<dyn Node> {
     node::parse(&server.url()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The mark survives a restart with all data, but belongs to the earlier run.
+/// The mark survives a restart that keeps all data, but belongs to the earlier run.
 #[tokio::test]
 async fn a_mark_of_an_earlier_run_admits_nothing() {
     for flavour in Flavour::ALL {
@@ -60,8 +60,8 @@ pub(super) fn release_script() -> String {
     release.replace("-- include line.lua", included)
 }
 
-/// A server may have forgotten one script and not the other, because another
-/// client has just sent it.
+/// A server may have forgotten one script but not the other, because another client has
+/// just sent that one.
 #[tokio::test]
 async fn what_a_server_does_not_know_is_not_sent_again_behind_its_own_undo() {
     let release = release_script();

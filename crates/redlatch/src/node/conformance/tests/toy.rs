@@ -1,7 +1,7 @@
 //! The reference node with planted bugs.
 //!
-//! Each bug is added around a node that gets it right: it changes the command
-//! before it is carried out, or the node and its reply afterwards.
+//! Each bug is added around a correct node: it changes the command before it is carried
+//! out, or the node and its reply afterwards.
 
 mod broken;
 mod lines;

@@ -1,5 +1,5 @@
 //! What a client has ready for a server in one turn is one call, and each command in it
-//! is answered for itself.
+//! gets its own answer.
 
 use super::{
     super::{
@@ -50,7 +50,7 @@ fn fault(reply: &Reply) -> String {
     }
 }
 
-/// How often our script was called by its hash so far.
+/// How many times our script has been called by its hash so far.
 fn calls(server: &Server) -> usize {
     let stats = server.run(&["INFO", "commandstats"]).text().unwrap();
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
@@ -163,7 +163,7 @@ async fn a_take_for_which_no_number_is_left_fails_alone_and_leaves_no_key() {
     }
 }
 
-/// As alone: what has to read the hash fails, what does not works.
+/// As when sent alone: commands that have to read the hash fail, the others work.
 #[tokio::test]
 async fn a_node_whose_hash_is_something_else_grants_no_numbers_and_releases_all_the_same() {
     for server in every_flavour() {
@@ -241,7 +241,7 @@ async fn a_server_that_forgot_the_script_gets_the_whole_turn_again() {
     }
 }
 
-/// The undo is in a later call, which the server knows.
+/// The undo is in a later call, whose script the server knows.
 #[tokio::test]
 async fn a_turn_that_is_sent_again_leaves_out_what_was_released_since() {
     for server in every_flavour() {

@@ -1,8 +1,7 @@
 //! The lines of waiters, by lock: one row for each line, and one for each waiter.
 //!
-//! The core's [`Line`] decides the order; the row holds its tickets as text. A line
-//! past its deadline counts as empty, and a ticket without a waiter that is within its
-//! own does not count.
+//! The core's [`Line`] decides the order; the row holds its tickets as text. A line past its
+//! deadline counts as empty, and a ticket counts only while its waiter is within its own deadline.
 
 use super::{Database, Outcome, after};
 use redlatch_core::{
@@ -12,8 +11,8 @@ use redlatch_core::{
 use rusqlite::{OptionalExtension, params};
 use std::sync::Arc;
 
-/// How many lapsed lines and waiters joining one cleans up: more than it can create, so
-/// that they cannot pile up.
+/// How many lapsed lines and waiters each join cleans up: more than it can create, so that
+/// they cannot pile up.
 const SWEEP: i64 = 4;
 
 impl Database {
@@ -42,7 +41,7 @@ impl Database {
         Ok(LineState { first: living.into(), count })
     }
 
-    /// Keeps the line for a while from now on, or deletes it if nobody waits.
+    /// Keeps the line for a while longer, or deletes it if nobody waits.
     pub(super) fn keep_line(&self, now: i64, name: &Resource, line: &Line) -> Outcome<()> {
         if line.is_empty() {
             self.statement("DELETE FROM lines WHERE name = ?1")?.execute([name.as_bytes()])?;
@@ -79,8 +78,8 @@ impl Database {
         Ok(ahead)
     }
 
-    /// Puts a ticket into a line, and drops those of the dead that it finds. Returns how
-    /// many are ahead.
+    /// Puts a ticket into a line, and drops tickets of dead waiters that it finds. Returns
+    /// how many are ahead.
     pub(super) fn put_in(
         &self,
         now: i64,
@@ -113,8 +112,8 @@ impl Database {
         Ok(was_there)
     }
 
-    /// Records that a waiter could not be notified: its ticket counts only for a moment
-    /// longer, unless it asks again.
+    /// Records that a waiter could not be notified: its ticket counts only a moment longer,
+    /// unless it asks again.
     pub(super) fn is_unheard(&self, now: i64, waiter: Waiter) -> Outcome<()> {
         let sooner = "UPDATE waiters SET deadline = min(deadline, ?2) WHERE waiter = ?1";
         let deadline = after(now, UNHEARD_LIFE);
@@ -139,5 +138,5 @@ impl Database {
     }
 }
 
-/// `None` if the waiter did not say who it is.
+/// `None` if the waiter did not identify itself.
 type OwnerText = Option<Arc<str>>;

@@ -1,4 +1,4 @@
-//! How a lock is released: to the next in line, or to everybody.
+//! How a lock is released: to the next in line, or to anyone.
 
 use super::{Database, Outcome, after};
 use crate::driver::clock::wall_micros;
@@ -39,7 +39,7 @@ impl Database {
         Ok(deleted > 0)
     }
 
-    /// Releases a key that has a line, or whose client says what to do about it.
+    /// Releases a key that has a line, or whose client says what to do about the line.
     /// Returns whether the key held the token.
     fn hand_over(
         &self,

@@ -1,4 +1,4 @@
-//! How a lock is taken: free, reserved for the taker, or not at all.
+//! How a lock is taken: if it is free, or reserved for the taker.
 
 use super::{Database, Outcome, Row, SWEEP, after};
 use crate::{driver::clock::wall_micros, node::file::opening::unfit};
@@ -16,7 +16,7 @@ pub(super) enum Room {
     None,
     /// Those of this ticket's waiter.
     Own(Ticket),
-    /// Those too of tickets that are later than this one.
+    /// Also those of tickets later than this one.
     OwnAndLater(Ticket),
 }
 
@@ -44,7 +44,7 @@ impl Database {
         let ticket = place.map(|place| place.ticket.at_node(wall_micros()));
         let room = ticket.map_or(Room::None, Room::OwnAndLater);
         if let Some((name, row)) = self.set(now, resources, token, ttl, room)? {
-            // A take that was repeated is refused because of our own key.
+            // A repeated take is refused because of our own key.
             let joins = |ticket: &Ticket| {
                 *row.value != *token.as_bytes() && self.can_wake(ticket.waiter.client())
             };
@@ -78,7 +78,7 @@ impl Database {
         Ok(stopped.map_or(Vote::Granted, |(_, row)| Vote::Held(row.holder(now))))
     }
 
-    /// Sets every key, unless one that is in the way exists: then returns the first.
+    /// Sets every key, unless one is in the way: then returns the first such key.
     fn set<'a>(
         &self,
         now: i64,
@@ -107,7 +107,7 @@ impl Database {
 
     /// Deletes expired locks, the oldest first.
     fn sweep(&self, now: i64) -> Outcome<()> {
-        // Mostly there are none, and SQLite would make a table of none.
+        // Usually there are none, and SQLite would still build a table.
         if !self.statement("SELECT 1 FROM locks WHERE deadline <= ?1")?.exists([now])? {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl Room {
         }
     }
 
-    /// Returns another waiter whose reservation is overtaken: it is back in line.
+    /// Returns the other waiter whose reservation is overtaken: it goes back into line.
     fn later(self, row: &Row) -> Option<Waiting> {
         let Room::OwnAndLater(ticket) = self else { return None };
         let reserved = Waiting::reserved_in(&row.value);

@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// A client with a link of its own.
+/// A client with its own link.
 struct Client {
     link: Box<dyn Link>,
     ticket: Ticket,
@@ -73,7 +73,7 @@ fn ahead(reply: &Reply) -> Option<usize> {
     }
 }
 
-/// The first of them holds the lock, and the others wait for it in this order.
+/// The first client holds the lock, and the others wait for it in this order.
 async fn line<const N: usize>(path: &Path) -> [Client; N] {
     let mut clients = std::array::from_fn(|at| Client::of(path, at as u64 + 1));
     for (at, client) in clients.iter_mut().enumerate() {
@@ -222,7 +222,7 @@ async fn where_sockets_cannot_be_made_or_trusted_locks_work_without_lines() {
     }
 }
 
-/// Root may trust anyone's files in a directory of root's own, so this needs one for all.
+/// Root trusts anyone's files in a directory of its own, so this needs a world-writable one.
 #[test]
 fn a_directory_that_another_user_made_in_one_for_all_is_not_trusted() {
     let scratch = Scratch::in_memory().unwrap();

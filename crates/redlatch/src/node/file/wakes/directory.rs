@@ -1,10 +1,10 @@
-//! The directory in which the sockets of a database's clients are.
+//! The directory that holds the sockets of a database's clients.
 //!
-//! It gets the database's owner, group and rights, as `SQLite`'s own files do, and is
-//! left alone if others may have put it there or can write to it.
+//! It gets the database's owner, group and permissions, as `SQLite`'s own files do. It is
+//! not used if others may have put it there or can write to it.
 //!
-//! Sockets are reached through the open directory (`/proc/self/fd/…`): a path of any
-//! length is short enough, and nobody can exchange the directory meanwhile.
+//! Sockets are reached through the open directory (`/proc/self/fd/…`): that way a path of
+//! any length is short enough, and nobody can swap the directory meanwhile.
 
 use super::super::trust;
 use rustix::{
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A socket younger than this may be about to be opened.
+/// A younger socket may be about to be opened.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// An open directory that only users of the database can write to.
@@ -63,7 +63,7 @@ impl Directory {
                 for owner in [Some(new.owner), None] {
                     let _ = rustix::fs::fchown(&new.opened, owner, Some(new.group));
                 }
-                // Users who may read may also search.
+                // Users who may read files may also search the directory.
                 let mode = new.mode | (new.mode & 0o444) >> 2;
                 rustix::fs::fchmod(&new.opened, Mode::from_raw_mode(mode))?;
                 Ok(new)
@@ -79,13 +79,13 @@ impl Directory {
             let follow = AtFlags::SYMLINK_NOFOLLOW;
             let _ = rustix::fs::chownat(&self.opened, &name, owner, Some(self.group), follow);
         }
-        // The directory keeps strangers out until this is done.
+        // Until this is done, the directory keeps strangers out.
         let mode = Mode::from_raw_mode(self.mode);
         rustix::fs::chmodat(&self.opened, &name, mode, AtFlags::empty())?;
         Ok(socket)
     }
 
-    /// Opens the way to a client, if it lives. Removes what a dead one left.
+    /// Opens the way to a client that is alive. Removes what a dead one left behind.
     pub(super) fn connect(&self, client: u64) -> Option<UnixDatagram> {
         let name = name(client);
         let socket = UnixDatagram::unbound().ok()?;

@@ -1,6 +1,6 @@
 //! A client's socket, and the thread that reads it.
 //!
-//! A thread, because the runtime that the link is polled in may have no I/O.
+//! A thread, because the runtime that polls the link may have no I/O driver.
 
 use super::{Directory, parse};
 use redlatch_core::{Ticket, Wake, resource::MAX_NAME};
@@ -32,7 +32,7 @@ enum State {
 }
 
 impl Ear {
-    /// Returns whether it hears wakes of this client. Opens it if it is unused.
+    /// Returns whether it hears wakes of this client. Opens it if it is not in use.
     pub(in super::super) fn hears(
         &self,
         client: u64,

@@ -7,7 +7,7 @@ use crate::{
 };
 use redlatch_core::{Place, Then, Ticket, Vote, Waiter, Wake, line::TICKET_LIFE};
 
-/// A client of a node, with a link of its own.
+/// A client of a node, with its own link.
 struct Client {
     link: Box<dyn Link>,
     ticket: Ticket,
@@ -53,7 +53,7 @@ fn granted(number: u32) -> (Tag, Reply) {
     (tag(number), Reply::Vote(Vote::Granted))
 }
 
-/// The first of them holds the lock, and the others wait for it in this order.
+/// The first client holds the lock, and the others wait for it in this order.
 async fn line<const N: usize>(node: &Memory) -> [Client; N] {
     let mut clients = std::array::from_fn(|number| Client::of(node, number as u64));
     for (number, client) in clients.iter_mut().enumerate() {

@@ -1,9 +1,8 @@
-//! A connection that is up.
+//! An established connection.
 //!
 //! In:  commands. Out: replies, for each resource in the order of its commands.
 //!
-//! What is sent before the next write goes out in as few calls as possible: see
-//! [`Turn`].
+//! Commands sent before the next write go out in as few calls as possible: see [`Turn`].
 
 use super::{
     super::{
@@ -32,55 +31,55 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A vote re-checks the server's identity and fitness if the last check is older
-/// than this. The server may have been a replica in between (its marker is the old
-/// one if it followed its own copy), or an operator may have let it evict keys
-/// (locks go first, since they expire; the marker stays).
+/// A vote re-checks the server's identity and fitness if the last check is older than this.
+/// The server may have been a replica in between (its marker is the old one if it followed
+/// its own copy), or an operator may have let it evict keys (locks go first, since they
+/// expire; the marker stays).
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How often to read in one turn, so that a server that sends endlessly does
-/// not keep the engine from the other nodes.
+/// How many times to read in one turn, so that a server that sends endlessly does not keep
+/// the engine from the other nodes.
 const MOST_READS: usize = 16;
 
-/// With so many commands unanswered, the next wait for company.
+/// With this many commands unanswered, the next ones wait for company.
 const MANY: usize = 16;
-/// The longest that they wait if no answer comes.
+/// How long they wait at most, if no answer arrives.
 const COMPANY: Duration = Duration::from_millis(1);
 
 pub(super) struct Ready {
     server: Server,
     wire: Wire,
     marker: MarkerText,
-    /// All that are to be sent or answered.
+    /// All commands that are still to be sent or answered.
     commands: Commands,
-    /// Sent, but not yet among the bytes to be written.
+    /// Sent by the core, but not yet turned into bytes.
     queued: Queue,
-    /// Takes that `SET` refused: to be sent as a script, which joins the line.
+    /// Takes that `SET` refused: to be sent again as a script, which joins the line.
     refused: Queue,
-    /// To be sent again, in full: the server did not know the script.
+    /// To be sent again, with the script in full: the server did not know it.
     again: Queue,
-    /// When the queue goes out at the latest, if it waits for company.
+    /// When the queue goes out at the latest, while it waits for company.
     held_until: Option<Pin<Box<Sleep>>>,
     plain: PlainTakes,
     turn: Turn,
-    /// Written, not yet answered.
+    /// Written, but not yet answered.
     unanswered: Queue,
-    /// What the server will answer next, and in which order.
+    /// What the server will answer next, in order.
     under_way: VecDeque<Sent>,
-    /// How many takes are among all of them.
+    /// How many of all these commands are takes.
     takes: usize,
-    /// The most commands at a time since there last were none.
+    /// The most commands at any time since there were last none.
     most: usize,
-    /// When an answer last came, or there was none to wait for.
+    /// When an answer last arrived, or there was none to wait for.
     quiet_since: Instant,
-    /// When the server was greeted, or last re-checked.
+    /// When the server was greeted or last re-checked.
     looked_at: Instant,
     look: Look,
     wakes: Wakes,
 }
 
-/// What was sent and awaits one answer.
+/// Something that was sent and awaits one answer.
 enum Sent {
-    /// The next so many commands.
+    /// The next commands, this many.
     Call(usize, Form),
     /// One question of a re-check.
     Look,
@@ -135,12 +134,12 @@ impl Ready {
         self.queued.len() + self.refused.len() + self.again.len() + self.unanswered.len()
     }
 
-    /// Whether nothing is to be sent, and nothing to be answered.
+    /// Whether nothing is waiting to be sent or answered.
     pub(super) fn is_idle(&self) -> bool {
         self.commands() == 0 && self.under_way.is_empty()
     }
 
-    /// Whether the next command should go out on a new connection.
+    /// Whether to use a new connection for the next command.
     pub(super) fn is_to_be_left(&self) -> bool {
         self.server.is_to_be_left()
     }
@@ -151,7 +150,7 @@ impl Ready {
         self.most = self.most.max(self.commands());
     }
 
-    /// Gives back the memory of an earlier crowd, once there are far fewer commands.
+    /// Frees the memory of an earlier crowd, once there are far fewer commands.
     fn shrink(&mut self) {
         let most = std::mem::take(&mut self.most).max(Turn::MOST);
         if self.queued.capacity().max(self.unanswered.capacity()) > 4 * most {
@@ -163,7 +162,7 @@ impl Ready {
         }
     }
 
-    /// Ready when the connection has ended, with the reason.
+    /// Ready, with the reason, when the connection has ended.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -173,7 +172,7 @@ impl Ready {
         let now = if self.is_idle() { self.quiet_since } else { Instant::now() };
         let mut reads = 0;
         loop {
-            // What is sent while the server does not read goes out together later.
+            // Commands sent while the server does not read go out together later.
             if self.wire.is_written() && !self.queued.is_empty() && !self.waits(cx, reads > 0) {
                 self.held_until = None;
                 self.write_queued(now);
@@ -213,14 +212,14 @@ impl Ready {
         sent.chain(queued.drain(..)).map(|at| commands.remove(at))
     }
 
-    /// Whether the server was to wake us over this connection.
+    /// Whether we expected the server to wake us over this connection.
     pub(super) fn could_be_woken(&self) -> bool {
         self.wakes.is_expected()
     }
 
-    /// Whether the queue waits for company: the server has much to do, has not answered
-    /// just now, and there is room for more in one call. Otherwise every request that
-    /// comes in on another thread would be a call of its own.
+    /// Whether the queue waits for company: the server is busy, has not answered just now,
+    /// and there is room for more in one call. Otherwise every request that comes in from
+    /// another thread would be a call of its own.
     fn waits(&mut self, cx: &mut Context<'_>, answered: bool) -> bool {
         if answered || self.unanswered.len() < MANY || self.queued.len() >= Turn::MOST {
             return false;
@@ -251,7 +250,7 @@ impl Ready {
         self.queued = queued;
     }
 
-    /// Turns the plain takes into bytes, and leaves the rest.
+    /// Turns the plain takes into bytes, and leaves the rest queued.
     fn write_plain(&mut self, queue: &mut Queue) {
         if !self.plain.look(self.commands.of(queue)) {
             return;
@@ -266,7 +265,7 @@ impl Ready {
         });
     }
 
-    /// Turns commands into bytes, as many into one call as possible.
+    /// Turns commands into bytes, as many per call as possible.
     fn write_all(&mut self, queue: &mut Queue, form: Form) {
         let naming = match form {
             Form::InFull => Naming::Source,
@@ -293,7 +292,7 @@ impl Ready {
     /// Parses what was read into replies.
     fn understand(&mut self, now: Instant, replies: &mut Vec<(Tag, Reply)>) -> Result<(), Fault> {
         while let Some(value) = self.wire.next()? {
-            // A whole answer: bytes of one that never ends don't count.
+            // Only whole answers count, not the bytes of one that never ends.
             self.quiet_since = now;
             if let Value::Push(parts) = &value {
                 let awaited = matches!(self.under_way.front(), Some(Sent::Subscription));
@@ -331,7 +330,7 @@ impl Ready {
                     let Server { address, identity, .. } = &self.server;
                     self.look.hear(&value, address, &identity.run)?;
                 }
-                // Denied: nobody wakes us.
+                // Denied: the server will not wake us.
                 Some(Sent::Subscription) => {}
                 None => return Err(Fault::Nonsense("an answer to nothing".into())),
             }
@@ -348,8 +347,8 @@ impl Ready {
         Ok(())
     }
 
-    /// The server forgot the script (SCRIPT FLUSH), so it did nothing. Commands whose
-    /// undo is already in progress are not sent again: they would come after it.
+    /// The server has forgotten the script (SCRIPT FLUSH), so it did nothing. Commands
+    /// whose undo is already in progress are not sent again: they would arrive after it.
     fn send_again(&mut self, commands: usize, replies: &mut Vec<(Tag, Reply)>) {
         let forgotten: Vec<_> = self.unanswered.drain(..commands).collect();
         for at in forgotten {
@@ -366,10 +365,10 @@ impl Ready {
     }
 }
 
-/// Commands that are to be sent or answered, by their places in [`Commands`], in order.
+/// Commands to be sent or answered, by their places in [`Commands`], in order.
 type Queue = VecDeque<usize>;
 
-/// The commands, each in a place of its own, from which it is never moved.
+/// The commands, each in its own place, from which it is never moved.
 #[derive(Default)]
 struct Commands {
     places: Vec<Option<(Tag, Command)>>,
@@ -386,7 +385,7 @@ impl Commands {
         self.places.len() - 1
     }
 
-    /// The command at a place, which is in one of the queues.
+    /// The command at a place that is in one of the queues.
     fn at(&self, at: usize) -> &Command {
         let Some((_, command)) = &self.places[at] else { unreachable!("{GONE}") };
         command
@@ -399,13 +398,13 @@ impl Commands {
     fn remove(&mut self, at: usize) -> Tag {
         let place = &mut self.places[at];
         let Some((tag, _)) = *place else { unreachable!("{GONE}") };
-        // In place: taken out, it would be copied first.
+        // In place: taking it out would copy it first.
         *place = None;
         self.free.push(at);
         tag
     }
 
-    /// Gives back the memory of all places. None of them may be in a queue.
+    /// Frees the memory of all places. None of them may be in a queue.
     fn clear(&mut self) {
         *self = Commands::default();
     }
@@ -413,8 +412,8 @@ impl Commands {
 
 const GONE: &str = "only what is answered is removed";
 
-/// Whether the next take, which `SET` refused, is to wait in line. Not if it was undone
-/// meanwhile: it would come after its undo.
+/// Whether the next take, which `SET` refused, should wait in line. Not if it has been
+/// undone meanwhile: it would arrive after its undo.
 fn joins_line(commands: &Commands, unanswered: &Queue, queued: &Queue) -> bool {
     commands.of(unanswered).next().is_some_and(|take| {
         matches!(take, Command::Take { place: Some(_), .. })
@@ -422,7 +421,7 @@ fn joins_line(commands: &Commands, unanswered: &Queue, queued: &Queue) -> bool {
     })
 }
 
-/// Whether the undo of this take or plant has been sent behind it.
+/// Whether the undo of this take or plant has been sent after it.
 fn released_since(
     command: &Command,
     commands: &Commands,
@@ -445,7 +444,8 @@ fn released_since(
 /// The answers to the commands of a call.
 enum Answers<'a, 'b> {
     Each(&'a [Value<'b>]),
-    /// Of one command, or of all: what they did is unknown.
+    /// One answer for all commands (or the only one). If it is an error, what several did
+    /// is unknown.
     All(&'a Value<'b>),
 }
 
@@ -462,7 +462,7 @@ impl<'a, 'b> Answers<'a, 'b> {
         }
     }
 
-    /// The answer to the command at this place in the call.
+    /// The answer to the command at this position in the call.
     fn to(&self, at: usize) -> &'a Value<'b> {
         match self {
             Answers::Each(each) => &each[at],
@@ -475,7 +475,7 @@ fn is_take(command: &Command) -> bool {
     matches!(command, Command::Take { .. })
 }
 
-/// Only a replica says so.
+/// Only a replica answers this.
 fn is_read_only(value: &Value<'_>) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(b"READONLY"))
 }

@@ -1,4 +1,4 @@
-//! What one connection has shown of its server.
+//! What one connection has learned about its server.
 
 use super::super::{Address, resp::Value, translate};
 use crate::node::heeding::is_vote;
@@ -11,10 +11,10 @@ const REDIAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Server {
     pub(super) address: Arc<Address>,
-    /// As it was greeted.
+    /// Its identity when greeted.
     pub(super) identity: Identity,
     connected_at: Instant,
-    /// By its last reply it is not this node, or not for us.
+    /// Whether, by its last reply, it is not this node or does not serve us.
     turns_us_away: bool,
     /// Whether it has voted on this connection.
     voted: bool,
@@ -26,15 +26,15 @@ impl Server {
         Server { address, identity, connected_at, turns_us_away: false, voted: false }
     }
 
-    /// Whether the next command should go out on a new connection.
+    /// Whether to use a new connection for the next command.
     pub(super) fn is_to_be_left(&self) -> bool {
         self.turns_us_away && self.connected_at.elapsed() >= REDIAL
     }
 
-    /// Understands its answer to a command.
+    /// Interprets its answer to a command.
     pub(super) fn reply(&mut self, command: &Command, answer: &Value<'_>) -> Reply {
         if is_no_script(answer) {
-            // The script was sent in full: a server that answers like this runs none.
+            // The script was sent in full: a server that answers this runs no scripts.
             let reason = "NOSCRIPT in answer to a script that was sent in full";
             return Reply::failed(Fault::Nonsense(reason.into()));
         }
@@ -44,7 +44,7 @@ impl Server {
         reply
     }
 
-    /// Notes whether the server votes as this node or turns us away.
+    /// Records whether the server votes as this node or turns us away.
     fn heed(&mut self, command: &Command, reply: &Reply) {
         let turns_us_away = match reply {
             Reply::Vote(Vote::Quarantined(quarantine)) => quarantine.cause.is_conflict(),
@@ -74,8 +74,7 @@ impl Server {
         agreement.is_some_and(|agreement| agreement.is_of_another(&self.address.name()))
     }
 
-    /// Whether the server is no longer the one we connected to: it was a
-    /// replica in between.
+    /// Whether the server is no longer the one we connected to: it has been a replica in between.
     pub(super) fn is_another(&self, reply: &Reply) -> bool {
         matches!(reply, Reply::Facts(facts) if facts.identity.run != self.identity.run)
     }

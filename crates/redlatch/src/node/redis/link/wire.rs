@@ -1,4 +1,4 @@
-//! The bytes of one connection: those to be written, and those read.
+//! The bytes of one connection: those to write, and those read.
 
 use super::super::{
     connect::Stream,
@@ -40,7 +40,7 @@ impl Wire {
         }
     }
 
-    /// Where to append what is to be written.
+    /// The buffer for bytes to be written.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -66,7 +66,7 @@ impl Wire {
         stream.poll_flush(cx)
     }
 
-    /// Gives back memory that is not in use.
+    /// Frees unused memory.
     pub(super) fn shrink(&mut self) {
         self.out.shrink_to(READ);
         self.read.truncate(self.end.max(READ));
@@ -90,7 +90,7 @@ impl Wire {
         Poll::Ready(Ok(got))
     }
 
-    /// The next of the values that were read, if it is there whole.
+    /// The next value that was read, if it is complete.
     pub(super) fn next(&mut self) -> Result<Option<Value<'_>>, Fault> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

@@ -137,7 +137,7 @@ impl Broken {
         asked
     }
 
-    /// Whom it believes a command to be from.
+    /// Which client it takes a command to be from.
     fn misread_guard(&self, asked: &mut Command) {
         let for_everybody = match self.bug {
             Bug::ComparesTooLate => true,
@@ -192,7 +192,7 @@ impl Broken {
         Resources::new(names).expect("names that are good still")
     }
 
-    /// Each by itself: names that it confuses get the same answer.
+    /// Asks for each name by itself: names that it confuses get the same answer.
     fn inspect(&mut self, now: Reading, resources: &Resources) -> Reply {
         let mut names: Vec<Resource> = resources.iter().cloned().collect();
         if self.bug == Bug::InspectsSorted {

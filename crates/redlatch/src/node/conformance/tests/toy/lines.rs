@@ -1,4 +1,4 @@
-//! Bugs in lines, and in who is woken.
+//! Bugs in lines, and in waking clients.
 
 use super::{Bug, broken::Broken};
 use redlatch_core::{
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 pub(super) type Listeners = BTreeMap<usize, (u64, UnboundedSender<Wake>)>;
 
 impl Broken {
-    /// Notes whose link it is, with its first ticket.
+    /// Records whose link it is, with its first ticket.
     pub(super) fn listen(&mut self, link: usize, client: u64, wakes: &UnboundedSender<Wake>) {
         self.listeners.entry(link).or_insert_with(|| (client, wakes.clone()));
         self.count_listeners();
