@@ -3,7 +3,7 @@
 
 mod support;
 
-use redlatch_testbed::Servers;
+use redlatch_testbed::{Server, Servers};
 use rustix::{
     fs::{OFlags, fcntl_setfl},
     net::sockopt::set_socket_send_buffer_size,
@@ -383,8 +383,17 @@ fn nodes_that_are_no_longer_a_majority_are_not_reported_as_degraded() {
     let script = "exec redlatch run x --json --ttl 3s -- sh -c 'echo > up; sleep 100' 2> told";
     let running = start(sandbox.shell(script));
     eventually(PATIENCE, || sandbox.path("up").exists());
+    let has_answered = |server: &Server| server.run(&["EXISTS", "x"]).int() == Some(1);
+    eventually(PATIENCE, || servers.iter().all(has_answered));
 
+    // All at once: a look that only the first to freeze does not answer finds a majority.
+    let holder = child_of(running.pid());
+    send("STOP", holder);
+    for server in servers.iter() {
+        server.run(&["PING"]); // what it was asked before is answered
+    }
     servers.freeze(&[0, 1, 2]);
+    send("CONT", holder);
 
     running.end().exits_with(123);
     let told = fs::read_to_string(sandbox.path("told")).unwrap();
