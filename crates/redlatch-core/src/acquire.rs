@@ -3,9 +3,9 @@
 //! In:  votes and the time, both passed in.
 //! Out: exactly one result, as soon as the votes allow.
 //!
-//! Promise: a grant is usable. Validity is checked when the majority is complete,
-//! not when the attempt began. The caller undoes a lost attempt on every node
-//! (see [`crate::machine`]).
+//! Promise: a grant is usable. Validity is checked when the majority is complete, not when
+//! the attempt began. The caller undoes a lost attempt on every node (see
+//! [`crate::machine`]).
 
 use crate::{
     config::Terms,
@@ -95,12 +95,12 @@ impl Attempt {
         raises
     }
 
-    /// Records that a node is asked again: its earlier vote no longer counts.
+    /// Records that a node is asked again, so its earlier vote no longer counts.
     pub(crate) fn ask_again(&mut self, node: usize) {
         self.ballot.reopen(node);
     }
 
-    /// Returns when it began: nothing was sent earlier.
+    /// Returns when it began. Nothing was sent earlier.
     #[must_use]
     pub(crate) fn started(&self) -> Moment {
         self.started
@@ -147,8 +147,8 @@ impl Attempt {
         self.decide(now)
     }
 
-    /// Corrects the vote of a node that fails while raising its register: it had
-    /// granted the take, so its key is there even if it can no longer be reached.
+    /// Corrects the vote of a node that failed while raising its register: it had granted
+    /// the take, so its key is there even if the node can no longer be reached.
     fn as_taken(&self, node: usize, vote: Vote) -> Vote {
         let raised = self.raising.as_ref().is_some_and(|raising| raising[node].is_some());
         match vote {
@@ -159,8 +159,8 @@ impl Attempt {
         }
     }
 
-    /// Takes back the votes of nodes that were asked to raise their registers and
-    /// have not answered: they did not confirm the number.
+    /// Withdraws the votes of nodes that were asked to raise their registers and have not
+    /// answered: they did not confirm the number.
     fn give_up_raising(&mut self, waited: Duration) {
         let Some(raising) = &self.raising else { return };
         for (node, asked) in raising.iter().enumerate() {
@@ -195,8 +195,8 @@ impl Attempt {
             Verdict::Open => return None,
             // Granted, but the numbers differ: the registers are being raised.
             Verdict::Won if !self.agrees_on_a_number() && now < self.usable_until => return None,
-            // Lost, but wait until the reason is clear: one dead node must not make
-            // a held lock, or new nodes, look like an outage.
+            // Lost, but wait until the reason is clear: one dead node must not make a held
+            // lock, or new nodes, look like an outage.
             Verdict::Lost if !is_plain(tally) => return None,
             Verdict::Won if lease::is_of_use(left, self.min_validity) || self.skips_validity() => {
                 Ok(self.usable_until)
@@ -224,8 +224,8 @@ fn is_plain(tally: Tally) -> bool {
 /// The end of the lease, or why there is none.
 pub type Decision = Result<Moment, AcquireError>;
 
-/// Why a lock was not acquired. Whatever the attempt left on the nodes has been,
-/// or is being, undone.
+/// Why a lock was not acquired. Whatever the attempt left on the nodes has been, or is
+/// being, undone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -253,8 +253,8 @@ pub enum AcquireError {
         /// The votes.
         ballot: Ballot,
     },
-    /// No node was asked: this process has so many requests ahead of this one that
-    /// its turn never came. Make fewer at once, or wait longer.
+    /// No node was asked: so many other requests of this process were ahead that its turn
+    /// never came. Make fewer at once, or wait longer.
     #[error("busy: waited {waited:?} in this process for its turn, {waiting} others still wait")]
     Busy {
         /// How long it waited.
@@ -265,7 +265,7 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// Returns the error for a vote that other owners' locks did not decide.
+    /// Returns the error for a vote that was not decided by other owners' locks.
     pub(crate) fn no_majority(ballot: Ballot) -> Self {
         if ballot.quarantine_decides() {
             AcquireError::Quarantined { remaining: ballot.quarantine_ends_in(), ballot }
@@ -274,8 +274,8 @@ impl AcquireError {
         }
     }
 
-    /// Returns whether the condition is known to last longer than `wait`: nodes that failed
-    /// may be back before that.
+    /// Returns whether the condition is known to last longer than `wait`. Failed nodes may
+    /// be back before that.
     pub(crate) fn outlasts(&self, wait: Duration) -> bool {
         let AcquireError::Quarantined { remaining: Some(left), ballot } = self else {
             return false;
@@ -408,8 +408,8 @@ mod tests {
         assert!(matches!(decision, Some(Err(AcquireError::Held(_)))), "{decision:?}");
     }
 
-    /// All votes of up to six nodes, in every order: only the votes, not their
-    /// order, decide whether an attempt is won, held by others or without a majority.
+    /// All votes of up to six nodes, in every order: only the votes, not their order,
+    /// decide whether an attempt is won, held by others or without a majority.
     #[test]
     fn the_result_depends_on_the_votes_and_not_on_their_order() {
         for nodes in 1..=6_usize {

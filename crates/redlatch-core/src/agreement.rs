@@ -22,12 +22,12 @@ pub struct Agreement {
     nodes: Vec<Arc<str>>,
     max_ttl: Duration,
     skew: Duration,
-    /// Which of the nodes this one is, by the name its clients use.
+    /// Which of the nodes this is, by the name that its clients use.
     here: Option<Arc<str>>,
 }
 
-/// The hash of an [`Agreement`], short enough to send with every vote. Its last
-/// six digits are for the one node, the others for all nodes.
+/// The hash of an [`Agreement`], short enough to send with every vote. Its last six digits
+/// depend on the node, the others are the same for all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u64);
 
@@ -45,8 +45,8 @@ impl Agreement {
         Agreement { nodes, max_ttl: whole(max_ttl), skew: whole(skew), here: None }
     }
 
-    /// Returns the agreement as this node of the list keeps it. A server admitted
-    /// under one name does not vote under another: it would count as two nodes.
+    /// Returns the agreement as this node of the list keeps it. A server admitted under one
+    /// name does not vote under another: otherwise it would count as two nodes.
     #[must_use]
     pub fn at(&self, node: &str) -> Self {
         let here = Some(node.into()).filter(|_| !mutant::on(Mutant::NodeNotNamed));
@@ -68,8 +68,7 @@ impl Agreement {
         Some(Agreement { here: here.map(Arc::from), ..agreement })
     }
 
-    /// Formats the written `text` in one line for people, who know which node they
-    /// asked.
+    /// Formats the written `text` in one line, for people, who know which node they asked.
     #[must_use]
     pub fn in_one_line(text: &str) -> String {
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(HERE)).collect();
@@ -95,7 +94,7 @@ impl Agreement {
         &self.nodes
     }
 
-    /// Returns whether another node of the list keeps it, not this one.
+    /// Returns whether it is kept by another node of the list, not by this one.
     #[must_use]
     pub fn is_of_another(&self, node: &str) -> bool {
         let is_other = self.here.as_deref().is_some_and(|here| here != node);
@@ -120,7 +119,7 @@ impl Agreement {
     }
 
     /// Returns how long a node must have been quarantined: by then every lock it forgot has
-    /// expired, and every fencing number that a clock proposed has passed.
+    /// expired, and every fencing number that a clock proposed is in the past.
     #[must_use]
     pub fn window(&self) -> Duration {
         if mutant::on(Mutant::QuarantineTooShort) {
@@ -165,7 +164,7 @@ impl Agreement {
         if parts.is_empty() { "other settings".into() } else { parts.join(", ") }
     }
 
-    /// Which nodes only one of two lists has, in brackets.
+    /// The nodes that only one of the two lists has, in brackets.
     fn other_nodes_of(&self, theirs: &Agreement) -> String {
         let only = |word: &str, one: &Agreement, other: &Agreement| {
             let only = one.nodes.iter().filter(|node| !other.nodes.contains(node));
@@ -178,8 +177,8 @@ impl Agreement {
     }
 
     /// Returns whether every majority under this agreement shares a node with every
-    /// majority under the other, so that nodes can change over one by one: the
-    /// lists are the same, or differ by one node more or less.
+    /// majority under the other, so that nodes can change over one by one: the lists are
+    /// the same, or one has one more node.
     #[must_use]
     pub fn may_follow(&self, other: &Agreement) -> bool {
         // Each of their nodes matches at most one of ours.
@@ -193,9 +192,9 @@ impl Agreement {
         added + theirs.len() <= 1
     }
 
-    /// Translates the list into others' names: a node that now votes for them, and
-    /// says under which name, gets that name. `told` holds what our nodes reported,
-    /// each under the name that we use for it.
+    /// Translates the list into others' names: a node that now votes for them, and says
+    /// under which name, gets that name. `told` holds what our nodes reported, each under
+    /// the name that we use for it.
     ///
     /// Two lists that name the same servers differently are one list.
     #[must_use]
@@ -243,7 +242,7 @@ impl Fingerprint {
     /// The bits that identify the node; scripts use them as the last six digits.
     const NODE: u64 = 0xff_ffff;
 
-    /// Returns whether both belong to the same agreement, whichever their nodes.
+    /// Returns whether both belong to the same agreement, whichever node each is for.
     #[must_use]
     pub(crate) fn agrees_with(self, other: Fingerprint) -> bool {
         self.0 & !Self::NODE == other.0 & !Self::NODE
@@ -294,6 +293,7 @@ impl Admission {
     }
 
     /// Returns the fingerprint that this node's votes carry.
+    ///
     /// # Panics
     ///
     /// If there is no such node.
@@ -307,14 +307,15 @@ impl Admission {
         &self.places[node].0
     }
 
-    /// Returns whether our node may be on that list. Lists of the same length are
-    /// taken to have the same nodes, perhaps under other names.
+    /// Returns whether our node may be on this list. Lists of the same length are assumed
+    /// to have the same nodes, perhaps under other names.
     #[must_use]
     pub fn may_be_of(&self, node: &str, list: &Agreement) -> bool {
         list.nodes.len() == self.places.len() || list.nodes.iter().any(|name| **name == *node)
     }
 
     /// Returns the agreement as this node keeps it.
+    ///
     /// # Panics
     ///
     /// If there is no such node.

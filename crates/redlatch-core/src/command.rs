@@ -1,4 +1,4 @@
-//! The commands a node executes, and its answers.
+//! The commands that a node executes, and its answers.
 //!
 //! A node executes one command at a time, atomically, and answers each once. It
 //! never decides and never retries.
@@ -22,7 +22,7 @@ use core::{fmt, time::Duration};
 pub enum Command {
     /// Sets every key to the token, for `ttl`, if none of them exists. Answer:
     /// [`Vote::Granted`] or [`Vote::Held`]. A key that is reserved for the ticket of
-    /// `place`, or for a later one, does not count; the later one is back in line.
+    /// `place`, or for a later one, counts as free; the later ticket goes back into line.
     Take {
         /// What to lock.
         resources: Resources,
@@ -33,15 +33,15 @@ pub enum Command {
         /// With fencing: moves the resources' registers to one number (see
         /// [`Proposal::settle`]) and answers with it as [`Vote::Numbered`].
         fence: Option<Proposal>,
-        /// With the restart guard: votes only if admitted by this agreement, and
-        /// otherwise answers [`Vote::Quarantined`].
+        /// With the restart guard: votes only if admitted by this agreement, and otherwise
+        /// answers [`Vote::Quarantined`].
         fingerprint: Option<Fingerprint>,
-        /// Joins the line for the first key that exists, if it is not granted and the
-        /// key does not hold the token. The answer then says how many are ahead.
+        /// Joins the line for the first key that exists, if the take is not granted and the key
+        /// does not hold the token. The answer then says how many are ahead.
         place: Option<Place>,
     },
     /// If every key holds the token, moves the resources' registers to at least `to`.
-    /// Answer: [`Vote::Numbered`] with the greatest of them, or [`Vote::Gone`].
+    /// Answer: [`Vote::Numbered`] with the highest of them, or [`Vote::Gone`].
     Raise {
         /// What is locked.
         resources: Resources,
@@ -52,10 +52,10 @@ pub enum Command {
         /// As for a take.
         fingerprint: Option<Fingerprint>,
     },
-    /// Sets every key to the token, for `ttl`, if none of them exists: puts a lease
-    /// just proved held back on a node that lost it. A quarantined node does so
-    /// too, if it has a mark of this agreement. Answer: [`Vote::Granted`],
-    /// [`Vote::Held`] or [`Vote::Quarantined`].
+    /// Sets every key to the token, for `ttl`, if none of them exists: puts a lease that
+    /// was just proved held back on a node that lost it. A quarantined node does so, too,
+    /// if it has a mark of this agreement. Answer: [`Vote::Granted`], [`Vote::Held`] or
+    /// [`Vote::Quarantined`].
     Plant {
         /// What is locked.
         resources: Resources,
@@ -65,13 +65,13 @@ pub enum Command {
         ttl: Duration,
         /// The restart guard's agreement.
         fingerprint: Option<Fingerprint>,
-        /// A key that is reserved for this ticket does not count.
+        /// A key that is reserved for this ticket counts as free.
         ticket: Option<Ticket>,
     },
-    /// If every key holds the token, lets each live for at least `ttl` from now;
-    /// never shortens one. Answer: [`Vote::Granted`] or [`Vote::Gone`]. A
-    /// quarantined node also grants it if it has the keys and a mark of this agreement,
-    /// because it has not forgotten this lock; otherwise it answers [`Vote::Quarantined`].
+    /// If every key holds the token, lets each live for at least `ttl` from now; never
+    /// shortens its life. Answer: [`Vote::Granted`] or [`Vote::Gone`]. A quarantined node
+    /// grants it, too, if it has the keys and a mark of this agreement, because it has not
+    /// forgotten this lock; otherwise it answers [`Vote::Quarantined`].
     Extend {
         /// What is locked.
         resources: Resources,
@@ -79,20 +79,20 @@ pub enum Command {
         token: Token,
         /// How long the keys must live, in whole milliseconds.
         ttl: Duration,
-        /// With fencing: the least that the resources' registers must be at.
+        /// With fencing: the lowest number that the resources' registers may have.
         fence: Option<FencingToken>,
         /// As for a take.
         fingerprint: Option<Fingerprint>,
     },
-    /// Deletes each key that holds the token, and no other. If somebody waits in
-    /// line, reserves it for the first of them instead, and wakes that client.
-    /// Answer: [`Vote::Granted`] if every key was ours, otherwise [`Vote::Gone`].
+    /// Deletes each key that holds the token, and no other. If somebody waits in line,
+    /// reserves the key for the first waiter instead, and wakes that client. Answer:
+    /// [`Vote::Granted`] if every key was ours, otherwise [`Vote::Gone`].
     Release {
         /// What to unlock.
         resources: Resources,
         /// The value the keys must have.
         token: Token,
-        /// What becomes of our own place in line.
+        /// What to do about our own place in line.
         then: Option<Then>,
     },
     /// Reads each key. Answer: [`Reply::Keys`].
@@ -124,10 +124,10 @@ pub enum Command {
     },
     /// Reports everything that matters to locks. Answer: [`Reply::Facts`].
     Examine,
-    /// Does the same and, if the node is quarantined, leaves a [`Mark`] unless there is one
-    /// of its current run. A node is quarantined if it has no marker, or one of another
-    /// run. The marker of another agreement stays unless it is replaced; then the
-    /// node is quarantined from now on, and reserved for this agreement.
+    /// Does the same and, if the node is quarantined, leaves a [`Mark`] unless its current
+    /// run already has one. A node is quarantined if it has no marker, or one of another
+    /// run. The marker of another agreement stays unless `replace` is set; then the node is
+    /// quarantined from now on, and reserved for this agreement.
     Watch {
         /// The agreement of the client.
         fingerprint: Fingerprint,
@@ -136,21 +136,21 @@ pub enum Command {
         /// Whether to take the node over from clients of another agreement.
         replace: bool,
     },
-    /// Reports what the node keeps for the restart guard, and nothing else, because
-    /// clients without one ask often. Answer: [`Reply::Ledger`].
+    /// Reports only what the node keeps for the restart guard, because clients without the
+    /// guard ask often. Answer: [`Reply::Ledger`].
     Ledger,
-    /// If the mark is still there, and of the current run: raises every register to
-    /// at least `floor` and replaces the mark by the marker, atomically. Answer:
-    /// [`Vote::Granted`] or [`Vote::Gone`].
+    /// If the mark is still there and of the current run, raises every register to at least
+    /// `floor` and replaces the mark with the marker, atomically. Answer: [`Vote::Granted`]
+    /// or [`Vote::Gone`].
     Admit {
         /// The agreement of the client.
         fingerprint: Fingerprint,
-        /// The agreement as text, for clients that have another.
+        /// The agreement as text, for clients that have another one.
         agreement: Arc<str>,
         /// The mark that must be there.
         mark: Arc<str>,
-        /// The greatest number that the other nodes that answered have given: none
-        /// of this node's registers is below it from now on.
+        /// The highest number that the other nodes that answered have given: from now on none
+        /// of this node's registers is below it.
         floor: Option<FencingToken>,
     },
 }
@@ -168,8 +168,8 @@ impl Command {
         }
     }
 
-    /// Returns the ticket that the command carries. Its client is the one to wake
-    /// over the link that sent it.
+    /// Returns the ticket that the command carries. Its client is woken over the link that
+    /// sent the command.
     #[must_use]
     pub fn ticket(&self) -> Option<Ticket> {
         match self {
@@ -187,7 +187,7 @@ impl Command {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reply {
-    /// To a command that changes something; a fault, to any command.
+    /// To a command that changes something. A fault is the answer to any command.
     Vote(Vote),
     /// To [`Command::Inspect`]: one state per resource, in order.
     Keys(Box<[KeyState]>),
@@ -201,10 +201,10 @@ pub enum Reply {
     Facts(Box<Facts>),
     /// To [`Command::Ledger`].
     Ledger(Box<Ledger>),
-    /// To nothing ([`Tag::WAKE`](crate::Tag::WAKE)): a key is reserved for us.
+    /// Unsolicited ([`Tag::WAKE`](crate::Tag::WAKE)): a key is reserved for us.
     Woken(Wake),
-    /// To nothing, like a wake: the connection over which the node would have woken us is
-    /// gone. It passes us over until it is asked again.
+    /// Unsolicited, like a wake: the connection over which the node would have woken us is
+    /// gone. The node skips us until it is asked again.
     Deaf,
 }
 
@@ -215,7 +215,7 @@ impl Reply {
         Reply::Vote(Vote::Failed(fault))
     }
 
-    /// Returns what the node said of itself, if it was asked that.
+    /// Returns what the node said about itself, if it was asked.
     pub(crate) fn facts(&self) -> Option<&Facts> {
         match self {
             Reply::Facts(facts) => Some(facts),
@@ -253,7 +253,7 @@ pub struct Identity {
     pub version: Arc<str>,
 }
 
-/// Some of the locks that a node holds, or has reserved for the next in line. Other
+/// Some of the locks that a node holds or has reserved for the next in line. Other
 /// libraries' locks are left out, since their values look like any other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Page {
@@ -270,7 +270,7 @@ pub struct Page {
 pub struct HeldKey {
     /// What is locked.
     pub name: Resource,
-    /// Its lock token; or for whom it is reserved
+    /// Its lock token, or for whom it is reserved
     /// ([`Waiting::reserved_in`](crate::line::Waiting::reserved_in)).
     pub value: Arc<[u8]>,
     /// How long until the key expires; `None` if it never does.
@@ -294,32 +294,31 @@ pub struct Facts {
     pub evicted: Option<u64>,
     /// Why it would refuse to grant a lock to anyone now.
     pub refuses: Option<Refusal>,
-    /// The ACL rules that its user lacks to wake waiters and to be woken, as in
-    /// `ACL SETUSER`.
+    /// The ACL rules that its user lacks to wake waiters and to be woken, as in `ACL SETUSER`.
     pub unwoken: Option<Arc<str>>,
     /// Whether every change is written to disk.
     pub journal: Option<bool>,
-    /// How many replicas it has. They are not asked.
+    /// How many replicas it has. They never vote.
     pub replicas: Option<u32>,
     /// How many clients are connected to it.
     pub clients: Option<u64>,
     /// How many clients it accepts.
     pub max_clients: Option<u64>,
-    /// Whether it was a replica of another server, and so lacks whatever that
-    /// server did not replicate in time.
+    /// Whether it was once a replica of another server, and so lacks whatever that server
+    /// did not replicate in time.
     pub promoted: bool,
-    /// Whether it can prove that nothing was flushed, swapped or evicted since it
-    /// started: a key that is missing was not there in this run.
+    /// Whether it can prove that nothing was flushed, swapped or evicted since it started:
+    /// a missing key was never there in this run.
     pub intact: bool,
-    /// The greatest number that any of its fencing registers has reached.
+    /// The highest number that any of its fencing registers has reached.
     pub highest: Option<FencingToken>,
     /// Which run of it was admitted to vote, and by which agreement.
     pub marker: Option<Marker>,
     /// The last agreement by which it was admitted.
     pub agreement: Option<Arc<str>>,
-    /// It is quarantined, and only clients of this agreement may admit it.
+    /// Set if it is quarantined and only clients of this agreement may admit it.
     pub reserved: Option<Fingerprint>,
-    /// It is quarantined, and a client has marked it so.
+    /// Set if it is quarantined and a client has marked it.
     pub mark: Option<Mark>,
 }
 
@@ -333,7 +332,7 @@ pub enum Refusal {
     CannotSave,
     /// The disk with its file is full.
     DiskFull,
-    /// Fewer replicas follow it than it insists on.
+    /// Fewer replicas follow it than it requires.
     TooFewReplicas,
 }
 
@@ -349,7 +348,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Facts {
-    /// Creates the facts of a node that reports nothing else.
+    /// Creates the facts of a node that reports only its identity.
     #[must_use]
     pub fn of(identity: Identity) -> Self {
         Facts {

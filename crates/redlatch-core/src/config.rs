@@ -30,7 +30,7 @@ pub struct Wanted {
     /// How long before the end its loss is signalled. Default: a tenth of the
     /// usable time, at most 500 ms.
     pub notice: Option<Duration>,
-    /// Whether and how the lease is renewed; `None` is no renewal.
+    /// Whether and how the lease is renewed; `None` for no renewal.
     pub renewal: Option<WantedRenewal>,
 }
 
@@ -39,7 +39,7 @@ pub struct Wanted {
 pub struct WantedRenewal {
     /// How often to renew. Default: a third of the TTL, at most half of its usable time.
     pub every: Option<Duration>,
-    /// The longest time the lock may be held; `Duration::MAX` is no limit.
+    /// The longest time the lock may be held; `Duration::MAX` for no limit.
     pub max_hold: Duration,
 }
 
@@ -66,7 +66,7 @@ pub struct Terms(Arc<Times>);
 pub struct Times {
     /// How long a key lives without renewal, in whole milliseconds.
     pub ttl: Duration,
-    /// The limit on `ttl`, and on that of every extension.
+    /// The limit on `ttl`, and on the TTL of every extension.
     pub max_ttl: Duration,
     /// How long one node may take to answer.
     pub node_timeout: Duration,
@@ -161,8 +161,8 @@ impl Times {
     }
 }
 
-/// Checks one TTL and truncates it to the whole milliseconds that servers count
-/// in: a lease must not rely on time that its keys do not have.
+/// Checks one TTL and truncates it to the whole milliseconds that servers count in: a lease
+/// must not rely on time that its keys do not have.
 ///
 /// # Errors
 ///
@@ -198,7 +198,7 @@ pub enum TermsError {
     TtlTooShort {
         /// The TTL asked for, in whole milliseconds.
         ttl: Duration,
-        /// How much of it drift takes.
+        /// How much of it drift uses up.
         drift: Duration,
     },
     /// The TTL is above the limit that all clients agreed on.
@@ -253,25 +253,25 @@ pub enum TermsError {
     /// The limit is zero.
     #[error("max_hold is zero; to turn renewal off, use `LockRequest::no_renewal`")]
     MaxHold,
-    /// No extension can ensure that much time.
+    /// No extension can ensure this much time.
     #[error(
         "{least:?} cannot be ensured: that takes a TTL of {ttl:.1?}, with the notice of loss and \
          clock drift, which is above max_ttl, {max_ttl:?}; do the work in shorter steps"
     )]
     EnsureTooLong {
-        /// The time that was to be ensured.
+        /// The time to be ensured.
         least: Duration,
-        /// The TTL that it takes.
+        /// The TTL that this would take.
         ttl: Duration,
         /// The limit.
         max_ttl: Duration,
     },
-    /// The lock ends earlier, whatever extends it.
+    /// The lock ends earlier, however it is extended.
     #[error(
         "{least:?} cannot be ensured: loss is signalled in {left:.1?}, by max_hold; raise max_hold"
     )]
     EnsureMaxHold {
-        /// The time that was to be ensured.
+        /// The time to be ensured.
         least: Duration,
         /// The time until loss is signalled.
         left: Duration,

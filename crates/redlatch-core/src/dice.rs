@@ -2,7 +2,7 @@
 //!
 //! In:  a seed, and what the dice are for.
 //! Out: numbers. Dice for different purposes are independent, so that removing one
-//!      thing from a schedule does not change the luck of the others.
+//!      thing from a schedule does not affect the others.
 
 use crate::token::Entropy;
 use core::time::Duration;

@@ -3,9 +3,9 @@
 //! In:  votes and the time.
 //! Out: kept (with the new end), lost, or unknown.
 //!
-//! Promise: kept only if a majority of *all* nodes still had our key and answered
-//! before the *old* end; a later answer proves nothing about the time in between.
-//! Keys are never created to win the vote.
+//! Promise: kept only if a majority of *all* nodes still had our key and answered before
+//! the *old* end; a later answer proves nothing about the time in between. Keys are never
+//! created to win the vote.
 
 use crate::{
     lease::{self, Deadlines, Loss},
@@ -90,15 +90,15 @@ impl Extension {
         &self.ballot
     }
 
-    /// Returns whether it was kept and every node has voted, so nothing more will come.
+    /// Returns whether it was kept and every node has voted, so that no more votes will come.
     #[must_use]
     pub(crate) fn is_over(&self) -> bool {
         self.kept && self.ballot.tally().pending == 0
     }
 
-    /// Returns the votes to report if the lease is lost now, with silent nodes as
-    /// timed out; `None` if it was kept. While nobody has answered this attempt,
-    /// the votes on a failed attempt before it say more.
+    /// Returns the votes to report if the lease is lost now, with silent nodes as timed
+    /// out; `None` if it was kept. Until a node has answered this attempt, the votes on a
+    /// failed attempt before it say more.
     #[must_use]
     pub(crate) fn failure(&self, now: Moment) -> Option<Ballot> {
         if self.kept {
@@ -132,8 +132,8 @@ impl Extension {
         let tally = self.ballot.tally();
         let decision = match tally.verdict() {
             Verdict::Open => return None,
-            // Lost, but wait until the reason is clear: one dead node must not make
-            // a lease that is gone look like an outage.
+            // Lost, but wait until the reason is clear: one dead node must not make a lease
+            // that is gone look like an outage.
             Verdict::Lost if !tally.refusals_decide() && tally.refusals_may_decide() => {
                 return None;
             }
@@ -168,7 +168,7 @@ pub enum ExtendError {
     /// The lease was already over: released, or its loss signalled.
     #[error("the lease had already ended")]
     Over,
-    /// No majority answered. The lease keeps its old end; try again.
+    /// No majority answered. The end of the lease does not change; try again.
     #[error("not known: {}", .0.tally())]
     Unknown(Ballot),
 }

@@ -1,9 +1,9 @@
-//! Makes a number that grows with every grant.
+//! Produces a number that grows with every grant.
 //!
-//! Each node keeps registers. Granting a take moves the register of its resource
-//! to `max(register + 1, proposed)`, which the node answers with. The greatest
-//! answer of the granting majority is the fencing token, once a majority of the
-//! nodes has exactly that number.
+//! Each node keeps registers. When it grants a take, a node moves the register of the
+//! resource to `max(register + 1, proposed)` and answers with that number. The highest
+//! answer of the granting majority becomes the fencing token, once a majority of the nodes
+//! has exactly that number.
 
 mod rule;
 
@@ -53,7 +53,7 @@ pub enum FencingTokenError {
 }
 
 impl FencingToken {
-    /// The greatest number: the greatest integer that a double holds exactly.
+    /// The highest number: the largest integer that a double represents exactly.
     pub const MAX: u64 = (1 << 53) - 1;
 
     /// Creates the token with this number: 1 to [`MAX`](Self::MAX).
@@ -84,18 +84,17 @@ impl FencingToken {
     }
 }
 
-/// How far a proposal may be ahead of a node's clock by default, so that one
-/// wrong clock cannot poison a register.
+/// How far a proposal may be ahead of a node's clock by default, so that one wrong clock
+/// cannot poison a register.
 pub const DEFAULT_SKEW: Duration = Duration::from_secs(30);
 
-/// How many registers a node has, to bound its memory however many locks there were.
+/// How many registers a node has: this bounds its memory, however many locks there have been.
 pub const REGISTERS: u32 = 1 << 16;
 
 /// A wall clock for fencing: what it showed at some moment.
 ///
-/// It need not be right. It keeps a register that was forgotten from starting
-/// again at one, and clocks that agree to within half of `skew` make all nodes
-/// answer with the same number.
+/// It need not be right. It keeps a forgotten register from starting again at one, and
+/// clocks that agree to within half of `skew` make all nodes answer with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WallClock {
     /// When it was read.
@@ -107,10 +106,10 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Returns the number to propose to this many nodes for a take sent now: ahead
-    /// of every clock that is less than half of `skew` ahead of ours. A single node
-    /// always agrees with itself and uses its own clock, so that clients' differing
-    /// clocks cannot reverse the order when it forgets.
+    /// Returns the number to propose to this many nodes for a take sent now: ahead of every
+    /// clock that is less than half of `skew` ahead of ours. A single node always agrees
+    /// with itself and uses its own clock, so that clients whose clocks differ cannot
+    /// reverse the order if it forgets.
     #[must_use]
     pub fn propose(&self, now: Moment, nodes: usize) -> Proposal {
         if nodes == 1 {
@@ -149,8 +148,8 @@ impl Proposal {
         micros(self.skew)
     }
 
-    /// Returns the number that a node grants, by its own clock (in microseconds) and the
-    /// greatest number in the registers concerned. `None` when numbers have run out.
+    /// Returns the number that a node grants, given its own clock (in microseconds) and the
+    /// highest number in the registers concerned. `None` when numbers have run out.
     ///
     /// Nodes that run a script do the same there.
     #[must_use]
@@ -164,8 +163,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the registers of these resources, each once, ascending. A register
-/// serves every name that hashes to it (FNV-1a, folded to 16 bits).
+/// Returns the registers of these resources, without duplicates, in ascending order. A
+/// register serves every name that hashes to it (FNV-1a, folded to 16 bits).
 #[must_use]
 pub fn registers(resources: &Resources) -> Vec<u32> {
     let mut registers: Vec<u32> = resources.iter().map(register).collect();

@@ -1,10 +1,10 @@
 //! Matches names against patterns, as Redis does.
 
-/// Returns whether `pattern` matches the whole of `name`: `*` matches any text,
-/// `?` any byte, `[abc]`, `[a-z]` and `[^a-z]` one byte in or not in the class,
-/// and `\` escapes the byte after it.
+/// Returns whether `pattern` matches the whole of `name`: `*` matches any text, `?` any
+/// byte, `[abc]`, `[a-z]` and `[^a-z]` one byte in or not in the class, and `\` escapes the
+/// byte after it.
 ///
-/// Takes at most time proportional to the product of both lengths.
+/// Takes time proportional to the product of both lengths at most.
 #[must_use]
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut pattern, mut name) = (pattern, name);

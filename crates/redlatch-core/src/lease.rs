@@ -1,4 +1,4 @@
-//! Does all time arithmetic of a lease.
+//! All time arithmetic of a lease.
 //!
 //! `t1` is read before the first byte is sent, so the keys on the nodes always
 //! outlive the lease that counts from it.
@@ -7,13 +7,13 @@ use crate::{config::Terms, moment::Moment, vote::Ballot};
 use core::time::Duration;
 
 /// Returns how far two clocks may drift apart over `ttl`: one percent, plus two
-/// milliseconds because servers expire keys by whole milliseconds.
+/// milliseconds because servers expire keys in whole milliseconds.
 #[must_use]
 pub fn drift(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }
 
-/// Returns how much of `ttl` a lease may use; zero if drift eats all of it.
+/// Returns how much of `ttl` a lease may use; zero if drift uses up all of it.
 #[must_use]
 pub fn usable(ttl: Duration) -> Duration {
     ttl.saturating_sub(drift(ttl))
@@ -24,7 +24,7 @@ pub fn usable(ttl: Duration) -> Duration {
 pub fn ttl_for(time: Duration) -> Duration {
     let millisecond = Duration::from_millis(1);
     let with_rest = time.saturating_add(2 * millisecond);
-    // A TTL is cut to whole milliseconds, so one more.
+    // A TTL is truncated to whole milliseconds, so add one.
     with_rest.saturating_add(with_rest / 99).saturating_add(millisecond)
 }
 
@@ -40,8 +40,8 @@ pub(crate) fn longest_life(ttl: Duration) -> Duration {
     ttl.saturating_add(drift(ttl))
 }
 
-/// Returns whether a lease was granted in time: it is not over, and at least
-/// `least` is `left` of it.
+/// Returns whether a lease was granted in time: it is not over, and at least `least` of it
+/// is `left`.
 #[must_use]
 pub fn is_of_use(left: Duration, least: Duration) -> bool {
     !left.is_zero() && left >= least
@@ -54,7 +54,7 @@ pub fn handed_over_until(now: Moment, left: Duration, terms: &Terms) -> Moment {
     now.after(left.min(terms.usable()))
 }
 
-/// Returns when `max_hold` ends a lock held since then; [`Moment::NEVER`] without a cap.
+/// Returns when `max_hold` ends a lock held since `since`; [`Moment::NEVER`] without a cap.
 #[must_use]
 pub fn hold_until(since: Moment, terms: &Terms) -> Moment {
     terms.renewal.as_ref().map_or(Moment::NEVER, |renewal| since.after(renewal.max_hold))
@@ -66,24 +66,24 @@ pub fn notice_at(terms: &Terms, ends_at: Moment) -> Moment {
     ends_at.before(terms.notice)
 }
 
-/// The moments at which something must happen to a lease. Every grant and every
-/// extension carries them, so that nobody else computes them.
+/// The times at which something must happen to a lease. Every grant and every extension
+/// carries them, so that nothing else computes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Deadlines {
-    /// The lease ends then.
+    /// When the lease ends.
     pub ends_at: Moment,
-    /// Its loss is signalled then, unless it has been extended.
+    /// When its loss is signalled, unless it has been extended.
     pub notice_at: Moment,
-    /// Renewal is then so late that someone else should extend the lease. Never,
+    /// When renewal is so late that someone else should extend the lease. [`Moment::NEVER`]
     /// for a lease that is not renewed or has reached its cap.
     pub rescue_at: Moment,
-    /// The cap set by `max_hold`; never without one.
+    /// The cap set by `max_hold`; [`Moment::NEVER`] without one.
     pub hold_until: Moment,
 }
 
 impl Deadlines {
-    /// Returns those of a lease proved until `usable_until` and capped at `hold_until`.
+    /// Returns the deadlines of a lease proved until `usable_until` and capped at `hold_until`.
     #[must_use]
     pub fn of(terms: &Terms, usable_until: Moment, hold_until: Moment) -> Self {
         let ends_at = usable_until.min(hold_until);
@@ -99,16 +99,15 @@ impl Deadlines {
         Deadlines { ends_at, notice_at, rescue_at, hold_until }
     }
 
-    /// Returns those of the same lease, now proved until `usable_until`. The lease
+    /// Returns the deadlines of the same lease, now proved until `usable_until`. The lease
     /// never gets shorter.
     #[must_use]
     pub fn extended(&self, terms: &Terms, usable_until: Moment) -> Self {
         Deadlines::of(terms, self.ends_at.max(usable_until), self.hold_until)
     }
 
-    /// Returns when to renew, counted back from the end, so that renewal is in time
-    /// however the end last moved. Never, if renewal is off or can no longer move
-    /// the end.
+    /// Returns when to renew, counted back from the end, so that renewal is in time however
+    /// the end last moved. [`Moment::NEVER`] if renewal is off or can no longer move the end.
     #[must_use]
     pub(crate) fn renew_at(&self, terms: &Terms) -> Moment {
         match &terms.renewal {
@@ -119,23 +118,23 @@ impl Deadlines {
         }
     }
 
-    /// Returns how long a rescue that begins now may wait for the nodes, or `None`
-    /// if it is too early or too late for one. A little less than the time left, so
-    /// that the votes are known when the loss is signalled.
+    /// Returns how long a rescue that begins now may wait for the nodes, or `None` if it is
+    /// too early or too late for one. A little less than the time left, so that the votes
+    /// are known when the loss is signalled.
     #[must_use]
     pub fn rescue_patience(&self, now: Moment) -> Option<Duration> {
         let left = self.notice_at.since(now);
         (self.rescue_at <= now && now < self.notice_at).then(|| left / 8 * 7)
     }
 
-    /// Returns how much later loss can be signalled at most, however often the lease is
-    /// extended: `max_hold` ends it then.
+    /// Returns the longest time until loss is signalled, however many times the lease is
+    /// extended: by then `max_hold` ends it.
     #[must_use]
     pub fn longest(&self, terms: &Terms, now: Moment) -> Duration {
         self.hold_until.before(terms.notice).since(now)
     }
 
-    /// Returns how the lease was lost, if it is: by the votes of the last failed
+    /// Returns how the lease was lost, if it is lost now: by the votes of the last failed
     /// attempt to extend it, if there was one, or by its time.
     #[must_use]
     pub fn loss(&self, tried: Option<Ballot>) -> Loss {
@@ -155,8 +154,8 @@ impl Deadlines {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
-    /// It expired. Carries the votes of the last attempt to extend it; none if
-    /// nobody tried, because no extension was wanted or the process was stalled.
+    /// It expired. Carries the votes of the last attempt to extend it; `None` if nobody
+    /// tried, because no extension was wanted or the process was stalled.
     #[error("{}", ran_out(.0.as_ref()))]
     Expired(Option<Ballot>),
     /// A majority of the nodes no longer has our key.

@@ -1,4 +1,4 @@
-//! What a node keeps for the restart guard, and what it does with that.
+//! What a node keeps for the restart guard, and what it does with it.
 //!
 //! In:  the commands to a node.
 //! Out: its answers.
@@ -32,13 +32,13 @@ impl Ledger {
     /// The names of the texts, in field order.
     pub const NAMES: [&'static str; 4] = ["admitted", "agreement", "reserved", "watched"];
 
-    /// Returns why the node may not even keep a lease by this agreement: it serves
-    /// another, or is quarantined without a mark of this one. With a mark it keeps the
-    /// locks it has, since losing them would lose the mark.
+    /// Returns why the node may not even keep a lease by this agreement: it serves another
+    /// one, or is quarantined without a mark of this one. With a mark it keeps the locks it
+    /// has, since losing them would mean losing the mark.
     #[must_use]
     pub fn refusal(&self, run: &str, fingerprint: Fingerprint) -> Option<Quarantine> {
-        // Its clients, by its last marker, by an operator's word, or by the mark left
-        // on it. Under another name, the lock on it would count twice.
+        // Its clients, according to its last marker, an operator's word or the mark left on it.
+        // If it were asked under another name, the lock on it would count twice.
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
         let marker = self.marker().map(|marker| marker.fingerprint);
         let ours = self.watched.as_ref().is_some_and(|text| {
@@ -58,8 +58,8 @@ impl Ledger {
         facts.objection(fingerprint).map(Quarantine::new)
     }
 
-    /// Executes [`Command::Watch`](crate::Command::Watch). Adds what is recorded
-    /// here to the node's `facts`.
+    /// Executes [`Command::Watch`](crate::Command::Watch). Adds what is recorded here to
+    /// the node's `facts`.
     pub fn watch(
         &mut self,
         facts: &mut Facts,
@@ -89,9 +89,9 @@ impl Ledger {
         self.tell(facts);
     }
 
-    /// Executes [`Command::Admit`](crate::Command::Admit), except for the
-    /// registers. Returns whether the node is now admitted: the mark was there and
-    /// of this run, and the node was not reserved for others.
+    /// Executes [`Command::Admit`](crate::Command::Admit), except for the registers.
+    /// Returns whether the node is now admitted: the mark was there and of this run, and
+    /// the node was not reserved for others.
     pub fn admit(
         &mut self,
         run: &str,
@@ -184,8 +184,8 @@ mod tests {
         assert!(ledger.admit("one", fingerprint("others"), &"".into(), &mark));
     }
 
-    /// Without a mark it could forget the lease unnoticed: a database that is
-    /// swapped back has its old marker.
+    /// Without a mark it could forget the lease unnoticed: a database that is swapped back
+    /// has its old marker.
     #[test]
     fn a_quarantined_node_keeps_leases_only_once_it_is_marked() {
         let (marked, _) = out();

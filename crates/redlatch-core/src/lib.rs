@@ -3,10 +3,10 @@
 //! In:  requests, votes and the time, all passed in by a driver.
 //! Out: commands for nodes, the time of the next call, and answers.
 //!
-//! This crate has no clock, no socket, no randomness and no async: it is
-//! `no_std`, so it cannot reach for any. The library's engine, the simulator and
-//! the model checker all drive this same code, so what is proved is what ships.
-//! To use a lock, add the crate `redlatch` instead.
+//! This crate has no clock, no socket, no randomness and no async: it is `no_std`, so it
+//! cannot reach for any. The library's engine, the simulator and the model checker all
+//! drive this same code, so what is proved is what ships. To use a lock, add the crate
+//! `redlatch` instead.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

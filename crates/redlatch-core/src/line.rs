@@ -1,17 +1,16 @@
 //! Waiting in line: who is served next when a lock is released.
 //!
-//! In:  tickets of clients that wait, and of those that no longer do.
+//! In:  tickets of clients that wait, and of clients that no longer do.
 //! Out: whose turn it is.
 //!
-//! A client that finds a lock held leaves a [`Ticket`] on each node, the same on
-//! all of them, so that all nodes serve in the same order. When the lock is
-//! released, a node does not delete its key: it *reserves* it for the first in
-//! line ([`Ticket::reservation`]) and tells that client ([`Wake`]). A reservation
-//! that is not used lapses.
+//! A client that finds a lock held leaves a [`Ticket`] on each node, the same on all of them,
+//! so that all nodes serve clients in the same order. When the lock is released, a node does
+//! not delete its key: it *reserves* it for the first in line ([`Ticket::reservation`]) and
+//! tells that client ([`Wake`]). A reservation that is not used lapses.
 //!
-//! Promise: none that a lock relies on. A reservation is not a lock and a ticket is
-//! not a vote: with any of them lost, repeated or given to anyone, exclusion and
-//! fencing hold. A line that is wrong costs time.
+//! Promise: none that a lock relies on. A reservation is not a lock and a ticket is not a
+//! vote: even if they are lost, repeated or given to anyone, exclusion and fencing hold. A
+//! wrong line only costs time.
 
 use crate::{
     resource::Resource,
@@ -20,42 +19,42 @@ use crate::{
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
-/// How far a ticket may differ from a node's clock. A client whose clock is wrong
-/// gains or loses no more than this.
+/// How far a ticket may differ from a node's clock. A client with a wrong clock gains or
+/// loses no more than this.
 pub const LARGEST_SKEW: Duration = Duration::from_secs(1);
 /// How long a node keeps a line that nobody joins, leaves or checks.
 pub const LINE_LIFE: Duration = Duration::from_secs(30);
-/// How long a ticket counts after its client last asked for the lock: three times as
-/// long as the longest pause between two checks. So the dead drop out of line.
+/// How long a ticket counts after its client last asked for the lock: three times the
+/// longest pause between two checks. Dead clients thus drop out of line.
 pub const TICKET_LIFE: Duration = Duration::from_secs(30);
-/// How long a ticket counts after a release of which its client could not be notified, unless
+/// How long a ticket counts after a release that its client could not be notified of, unless
 /// it asks again: a client that lost its connection is back by then, and keeps its place.
 pub const UNHEARD_LIFE: Duration = Duration::from_secs(3);
-/// A key lives up to a millisecond longer than it says, and timers tick in them.
+/// A key lives up to a millisecond longer than it says, and timers tick in milliseconds.
 const EXPIRY: Duration = Duration::from_millis(2);
 /// How often the first in line checks the nodes, in case a wake is lost.
 pub const LOOK: Duration = Duration::from_secs(1);
-/// How often the last in a very long line does.
+/// How often the last in a very long line checks the nodes.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(10);
 /// Checks become rarer with each group of this many places in line.
 const PLACES: u32 = 8;
 /// The default of [`InLine::poll_max`].
 pub const DEFAULT_POLL_MAX: Duration = Duration::from_millis(250);
 /// How often a client that passes a lock on among its own callers leaves it free for a
-/// moment: other libraries do not stand in line, and would never have a turn.
+/// moment: other libraries do not wait in line, and would never get a turn.
 pub const OPEN_EVERY: Duration = Duration::from_secs(1);
-/// How long it stays free. A client that asks more often than this gets a turn.
+/// How long it then stays free. A client that asks more often than this gets a turn.
 pub const OPEN_FOR: Duration = Duration::from_millis(10);
 /// The default of [`InLine::local_batch`].
 pub const DEFAULT_LOCAL_BATCH: u32 = 4;
-/// The shortest reservation: a busy machine needs a while to run a process.
+/// The shortest reservation: a busy machine takes a while to schedule a process.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
-/// The longest reservation: this is what a frozen client costs the others, once.
+/// The longest reservation: the most that a frozen client costs the others, once.
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
 /// How many waiters of a line a node reports: reading more would delay others.
 pub const MOST_TOLD: usize = 100;
-/// What a key holds while it is reserved: this, the ticket and, if it is known, `@` and
-/// the owner's text.
+/// The prefix of a reserved key's value; the ticket follows and, if known, `@` and the
+/// owner's text.
 pub const RESERVED_FOR: &str = "redlatch:next:";
 
 /// Identifies one line of one client: 48 bits of the client, 16 of the line.
@@ -106,7 +105,7 @@ pub struct Ticket {
     /// When its client began to wait, in microseconds since 1970. Nodes bring it
     /// within [`LARGEST_SKEW`] of their own clock, so it may differ between nodes.
     pub arrived: u64,
-    /// Whose it is. A waiter has at most one ticket in a line.
+    /// Whose ticket it is. A waiter has at most one ticket in a line.
     pub waiter: Waiter,
     /// How long a reservation for it lasts, in milliseconds.
     pub patience: u16,
@@ -152,8 +151,7 @@ impl Ticket {
         Waiting::reserved_in(value).map(|waiting| waiting.ticket)
     }
 
-    /// Returns the ticket as a node whose clock shows `wall` (in microseconds) keeps
-    /// it.
+    /// Returns the ticket as kept by a node whose clock shows `wall` (in microseconds).
     #[must_use]
     pub fn at_node(self, wall: u64) -> Self {
         let skew = u64::try_from(LARGEST_SKEW.as_micros()).unwrap_or(u64::MAX);
@@ -173,22 +171,22 @@ impl fmt::Display for Ticket {
 pub struct InLine {
     /// When it arrived, by the client's wall clock, in microseconds since 1970.
     pub arrived: u64,
-    /// Other libraries notify nobody when they release a lock: if one of them holds it,
-    /// the first in line checks at least this often, and more often if it changes hands.
+    /// Other libraries notify nobody when they release a lock: if one of them holds it, the
+    /// first in line checks at least this often, and more often if the lock changes hands.
     pub poll_max: Duration,
-    /// A client passes the lock on among its own callers this many times in a row;
-    /// then an earlier caller of another client has its turn.
+    /// A client passes the lock on among its own callers this many times in a row; then an
+    /// earlier caller of another client gets its turn.
     pub local_batch: u32,
 }
 
 impl InLine {
-    /// Returns the defaults for a request that arrived then.
+    /// Returns the defaults for a request that arrived at this time.
     #[must_use]
     pub fn at(arrived: u64) -> Self {
         InLine { arrived, poll_max: DEFAULT_POLL_MAX, local_batch: DEFAULT_LOCAL_BATCH }
     }
 
-    /// Returns the ticket of this request, if nodes answer it within `node_timeout`.
+    /// Returns the ticket of this request, given how long nodes may take to answer.
     #[must_use]
     pub fn ticket(&self, waiter: Waiter, node_timeout: Duration) -> Ticket {
         let patience = node_timeout.clamp(LEAST_PATIENCE, MOST_PATIENCE).as_millis();
@@ -196,8 +194,8 @@ impl InLine {
         Ticket { arrived: self.arrived, waiter, patience }
     }
 
-    /// Returns when to check the nodes again after these votes, if nobody wakes us.
-    /// `None` if none of them keeps a line.
+    /// Returns when to check the nodes again after these votes, if nobody wakes us. `None`
+    /// if no node keeps a line.
     #[must_use]
     pub fn look_again(&self, ballot: &Ballot) -> Option<Duration> {
         let holders = || ballot.casts().iter().filter_map(|cast| cast.vote.holder());
@@ -217,7 +215,7 @@ impl InLine {
     }
 }
 
-/// Returns how long the lock of another library lives on, if one of them holds it and
+/// Returns how much longer another library's lock lives, if another library holds it and
 /// nobody is ahead of us in line.
 #[must_use]
 pub(crate) fn stranger_leaves_in(ballot: &Ballot) -> Option<Duration> {
@@ -225,7 +223,7 @@ pub(crate) fn stranger_leaves_in(ballot: &Ballot) -> Option<Duration> {
     lives.map(|holder| holder.remaining.unwrap_or(Duration::MAX)).max()
 }
 
-/// Returns what nodes say on which another library holds the lock.
+/// Returns the answers of nodes on which another library holds the lock.
 fn foreign(ballot: &Ballot) -> impl Iterator<Item = &Holder> {
     let holders = ballot.casts().iter().filter_map(|cast| cast.vote.holder());
     holders.filter(|holder| holder.owner.is_none() && !holder.reserved)
@@ -234,22 +232,22 @@ fn foreign(ballot: &Ballot) -> impl Iterator<Item = &Holder> {
 /// What a take does about the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Joins the line with this ticket if the lock is held. If the key is reserved for
-    /// it, or for a later one, the take is granted.
+    /// Joins the line with this ticket if the lock is held. If the key is reserved for it,
+    /// or for a later ticket, the take is granted.
     pub ticket: Ticket,
-    /// Whether the ticket may be in line already: a grant then removes it.
+    /// Whether the ticket may already be in line: then a grant removes it.
     pub known: bool,
 }
 
-/// What a release does about the line, besides serving the next in it.
+/// What a release does about the line, besides serving the next waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Then {
-    /// Takes the ticket out of the line, and passes on what is reserved for it.
+    /// Removes the ticket from the line, and passes on what is reserved for it.
     Leave(Ticket),
-    /// If the key was ours: puts the ticket into the line before the next is served.
+    /// If the key was ours, puts the ticket into the line before the next waiter is served.
     Wait(Ticket),
-    /// If the key was ours: reserves it for this ticket, whoever else waits. Its
-    /// client knows, so nobody is woken.
+    /// If the key was ours, reserves it for this ticket, whoever else waits. Its client
+    /// already knows, so nobody is woken.
     Pass(Ticket),
 }
 
@@ -301,7 +299,7 @@ pub struct LineState {
 pub enum Hears {
     /// It can.
     Yes,
-    /// Nobody listens for it, though it asked not long ago: its connection may have broken.
+    /// Nobody listens for it, though it asked recently: its connection may have broken.
     NotNow,
     /// Its ticket no longer counts.
     Nevermore,
@@ -312,7 +310,7 @@ pub enum Hears {
 pub struct Line(Vec<Ticket>);
 
 impl Line {
-    /// Joins the line, unless the waiter is in it. Returns how many are ahead.
+    /// Joins the line, unless the waiter is already in it. Returns how many are ahead.
     pub fn join(&mut self, ticket: Ticket) -> usize {
         if let Some(at) = self.position(ticket.waiter) {
             return at;
@@ -322,9 +320,9 @@ impl Line {
         at
     }
 
-    /// Joins the line like [`join`](Self::join), and drops tickets whose clients no
-    /// longer ask: those just ahead of it and the last ones in line. Every live client
-    /// drops the dead ahead of it, so all of them are gone once every client has checked.
+    /// Joins the line like [`join`](Self::join), and drops tickets whose clients no longer
+    /// ask: those just ahead of it and the last ones in line. Every live client drops the
+    /// dead ones ahead of it, so all of them are gone once every client has checked.
     ///
     /// # Errors
     ///
@@ -355,13 +353,13 @@ impl Line {
         self.0.len() < before
     }
 
-    /// Takes the first ticket out of the line.
+    /// Removes and returns the first ticket.
     pub fn take_first(&mut self) -> Option<Ticket> {
         if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
     }
 
-    /// Takes out the first ticket whose client can be notified. Those ahead of it that no
-    /// longer count are dropped; those that cannot be notified stay where they are.
+    /// Removes and returns the first ticket whose client can be notified. Tickets ahead of
+    /// it that no longer count are dropped; those that cannot be notified keep their places.
     ///
     /// # Errors
     ///
@@ -405,7 +403,7 @@ impl Line {
 }
 
 impl FromIterator<Ticket> for Line {
-    /// Puts tickets of different waiters in order.
+    /// Sorts tickets of different waiters.
     fn from_iter<I: IntoIterator<Item = Ticket>>(tickets: I) -> Self {
         let mut tickets: Vec<_> = tickets.into_iter().collect();
         tickets.sort_unstable();

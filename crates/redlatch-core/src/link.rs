@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-/// How long connecting may take until the server is ready to vote. Callers wait
-/// only for their own node timeout; this one ends the attempt to connect.
+/// How long connecting may take until the server is ready to vote. Callers wait only for
+/// their own node timeout; this timeout ends the attempt to connect.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection without an answer for this long is dropped, even if every byte is
-/// acknowledged: something in between may be acknowledging them. A server that
-/// was only frozen still receives everything that was sent, in order.
+/// acknowledged: something in between may be acknowledging them. A server that was only
+/// frozen still receives everything that was sent, in order.
 pub const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
 const FIRST_REST: Duration = Duration::from_millis(20);

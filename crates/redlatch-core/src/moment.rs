@@ -1,9 +1,9 @@
 //! Points in time, on two clocks.
 //!
-//! Time *left* (a lease) is measured on the fastest clock there is, as a
-//! [`Moment`]; time that must have *passed* (the restart guard's window) on the
-//! slowest, as a [`Steady`]. Neither converts to the other, so a window cannot be
-//! measured on the lease clock, which a step of the wall clock moves.
+//! Time *left* (a lease) is measured on the fastest clock there is, as a [`Moment`]; time
+//! that must have *passed* (the restart guard's window) on the slowest, as a [`Steady`].
+//! Neither converts to the other, so a window cannot be measured on the lease clock, which
+//! moves if the wall clock is stepped.
 //!
 //! Only differences between moments of the *same* clock mean anything; the driver
 //! decides where zero is. All arithmetic saturates: a moment that cannot be
@@ -20,8 +20,8 @@ pub struct Now {
     pub steady: Steady,
 }
 
-/// A point in time on the slowest clock, in nanoseconds, for time that must have
-/// passed. A step of the wall clock does not move it.
+/// A point in time on the slowest clock, in nanoseconds, for time that must have passed.
+/// Stepping the wall clock does not move it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Steady(u64);
 
@@ -44,8 +44,7 @@ impl Steady {
         Steady(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// Returns the time that has passed since `earlier`; zero if that is not in the
-    /// past.
+    /// Returns the time that has passed since `earlier`; zero if that is not in the past.
     #[must_use]
     pub const fn since(self, earlier: Steady) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -59,7 +58,7 @@ pub struct Moment(u64);
 impl Moment {
     /// The clock's zero.
     pub const START: Moment = Moment(0);
-    /// Later than every moment that will come.
+    /// Later than any moment that will ever come.
     pub const NEVER: Moment = Moment(u64::MAX);
 
     /// Returns the moment this many nanoseconds after the clock's zero.
@@ -86,8 +85,7 @@ impl Moment {
         Moment(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// Returns the time that has passed since `earlier`; zero if that is not in the
-    /// past.
+    /// Returns the time that has passed since `earlier`; zero if that is not in the past.
     #[must_use]
     pub const fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

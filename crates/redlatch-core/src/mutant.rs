@@ -13,7 +13,7 @@ pub enum Mutant {
     /// Validity is checked when the takes are answered, not after the registers are
     /// raised.
     ValidityCheckedEarly,
-    /// The greatest number counts, even if no majority has it.
+    /// The highest number counts, even if no majority has it.
     NoSecondRound,
     /// Every attempt uses the same token.
     TokenReused,
@@ -29,8 +29,8 @@ pub enum Mutant {
     WindowWithoutSkew,
     /// A window continues although the mark it is measured by has changed.
     MarkNotCompared,
-    /// A node that has been up for the window is admitted, even if its name was
-    /// another server's a moment ago.
+    /// A node that has been up for the window is admitted, even if its name belonged to
+    /// another server a moment ago.
     UptimeCounts,
     /// A node is admitted on the numbers that a minority of the others reports.
     FloorOfAMinority,
@@ -48,8 +48,8 @@ pub enum Mutant {
     NonsenseNeverSent,
     /// A client without the restart guard counts every node, no matter whom it serves.
     OtherNodesCount,
-    /// A client without the restart guard is served though its locks may live longer
-    /// than those who admitted the node agreed on.
+    /// A client without the restart guard is served, though its locks may live longer than
+    /// the clients that admitted the node agreed to.
     LongerLeasesCount,
     /// The agreement on a node does not say which node of the list it is.
     NodeNotNamed,
@@ -63,7 +63,7 @@ pub enum Mutant {
     KeepsItsPart,
     /// A waiter that gives up leaves its ticket on the nodes.
     TicketLeft,
-    /// A head that gives up names nobody in its place.
+    /// A head that gives up appoints no successor.
     NoHeir,
     /// A client passes the lock on among its own callers without end.
     BatchWithoutEnd,

@@ -1,16 +1,16 @@
 //! The holder of a lock, or someone waiting for it: the text that signs a lock token,
 //! and its parts.
 //!
-//! In:  a label, and what else is known of the owner. Out: one line of text, and back.
+//! In:  a label, and what else is known about the owner. Out: one line of text, and back.
 //!
-//! The text is `label` followed by details, each at most once and in this order:
-//! `;host=…`, `;pid=…`, `;user=…`, `;command=…`, `;since=…`. In their values white
-//! space, control characters, `;` and `%` are written as `%xx`. `since` is in
-//! milliseconds since 1970. The label is as given: it is what remains when the details
-//! are removed from the end. A label `host/pid` contains both without details.
+//! The text is `label` followed by details, each at most once and in this order: `;host=…`,
+//! `;pid=…`, `;user=…`, `;command=…`, `;since=…`. In their values, white space, control
+//! characters, `;` and `%` are written as `%xx`. `since` is in milliseconds since 1970. The
+//! label is whatever remains when the details are removed from the end. A label `host/pid`
+//! contains both without details.
 //!
-//! Promise: at most [`MAX_SIGNATURE`] bytes, without white space; details that are too
-//! long are cut. A text without details is a label.
+//! Promise: at most [`MAX_SIGNATURE`] bytes, without white space; details that are too long
+//! are truncated. A text without details is a label.
 
 use crate::moment::Moment;
 use alloc::{
@@ -67,7 +67,7 @@ impl Owner {
         }
     }
 
-    /// Adds host, process id, user and command, as far as they are known. Each is cut
+    /// Adds host, process id, user and command, as far as they are known. Each is truncated
     /// to a length that leaves room for the others.
     #[must_use]
     pub fn with_details(self, parts: &OwnerParts) -> Self {
@@ -81,8 +81,8 @@ impl Owner {
         Owner { text: text.into(), ..self }
     }
 
-    /// Makes every attempt say when it began, by a wall clock that showed this many
-    /// microseconds since 1970 at that moment.
+    /// Makes every attempt record when it began, by a wall clock that showed this many
+    /// microseconds since 1970 at `read_at`.
     #[must_use]
     pub fn with_clock(self, read_at: Moment, micros: u64) -> Self {
         Owner { clock: Some((read_at, micros)), ..self }
@@ -94,8 +94,8 @@ impl Owner {
         &self.text[..self.label]
     }
 
-    /// Writes the text that signs the token of an attempt, which begins now if that is
-    /// known.
+    /// Writes the text that signs the token of an attempt. `now` is when the attempt
+    /// begins, if known.
     pub(crate) fn sign(&self, out: &mut impl fmt::Write, now: Option<Moment>) -> fmt::Result {
         out.write_str(&self.text)?;
         let (Some((read_at, micros)), Some(now)) = (self.clock, now) else { return Ok(()) };
@@ -112,7 +112,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Writes a number in decimal. Every attempt has one, and formatting takes far longer.
+/// Writes a number in decimal. Every attempt needs one, and formatting takes far longer.
 fn write_digits(out: &mut impl fmt::Write, mut number: u64) -> fmt::Result {
     let mut digits = [0; 20];
     let mut at = digits.len();
@@ -141,7 +141,7 @@ pub enum OwnerError {
     Character(char),
 }
 
-/// What is known of an owner; `None` for what it did not say.
+/// What is known about an owner; `None` for what it did not say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct OwnerParts {
@@ -161,7 +161,7 @@ pub struct OwnerParts {
 }
 
 impl OwnerParts {
-    /// Takes an owner's text apart. `None` if it cannot be one.
+    /// Parses an owner's text. `None` if it cannot be one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_possible = text.len() <= MAX_SIGNATURE && text.chars().all(is_printable);
@@ -183,14 +183,14 @@ impl OwnerParts {
         })
     }
 
-    /// Takes the owner in a value found on a node apart, if the value is one of ours.
+    /// Parses the owner in a value found on a node, if the value is one of ours.
     #[must_use]
     pub fn of_value(value: &[u8]) -> Option<Self> {
         OwnerParts::parse(crate::token::signature_of(value)?)
     }
 }
 
-/// Takes a detail off the end of the text, if it is there and can be read.
+/// Removes a detail from the end of the text, if it is there and can be parsed.
 fn take<T>(text: &mut &str, name: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     let (before, detail) = text.split_at_checked(text.rfind(';')?)?;
     let value = read(detail.strip_prefix(name)?)?;
@@ -198,7 +198,7 @@ fn take<T>(text: &mut &str, name: &str, read: impl Fn(&str) -> Option<T>) -> Opt
     Some(value)
 }
 
-/// The host and the process id of a label `host/pid`.
+/// The host and the process id in a label `host/pid`.
 fn host_and_pid(label: &str) -> Option<(String, u32)> {
     let (host, pid) = label.rsplit_once('/')?;
     let is_number = pid.bytes().all(|byte| byte.is_ascii_digit());
@@ -209,7 +209,7 @@ fn is_printable(c: char) -> bool {
     !c.is_control() && !c.is_whitespace()
 }
 
-/// Appends a detail, if there is one: as much of it as fits.
+/// Appends as much of a detail as fits, if there is one.
 fn push(text: &mut String, name: &str, value: Option<&str>, longest: usize) {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return };
     text.push_str(name);

@@ -4,22 +4,21 @@
 //!      timeout.
 //! Out: the limit, between [`FEWEST`] and [`MOST`].
 //!
-//! Overloaded nodes answer too late; the attempts fail, are undone and retried,
-//! and add even more load. So the limit grows while answers come well within the
-//! node timeout, and is halved as soon as they do not. Only time spent in queues
-//! counts, so distant nodes are not mistaken for busy ones. Only the majority's
-//! speed counts: a minority that is slow, frozen or down changes nothing.
+//! Overloaded nodes answer too late; the attempts fail, are undone and retried, and add
+//! even more load. So the limit grows while answers come well within the node timeout, and
+//! is halved as soon as they do not. Only time spent in queues counts, so that distant
+//! nodes are not mistaken for busy ones. Only the majority's speed counts: a slow, frozen
+//! or dead minority changes nothing.
 
 use crate::moment::Moment;
 use core::time::Duration;
 
 /// This many attempts may always be in progress.
 pub const FEWEST: usize = 16;
-/// The greatest limit: each attempt takes memory, here and on the way.
+/// The highest limit: each attempt takes memory, here and on the way.
 pub const MOST: usize = 4096;
-/// This many quick answers raise the limit by one, so by an eighth per round
-/// trip. It grows more slowly than it shrinks, so that the locks with the
-/// shortest timeout decide.
+/// This many quick answers raise the limit by one, which is an eighth per round trip. It
+/// grows more slowly than it shrinks, so that the locks with the shortest timeout decide.
 const QUICK_ANSWERS: usize = 8;
 
 /// Adapts the number of attempts in progress to how fast the nodes answer.
@@ -68,7 +67,7 @@ impl Pace {
         }
         if queued > spare / 4 {
             if in_use && self.limit == FEWEST {
-                // So few attempts cannot keep the nodes busy: the round trip has
+                // So few attempts cannot keep the nodes busy, so the round trip itself has
                 // become longer.
                 self.least += queued / 8;
             }

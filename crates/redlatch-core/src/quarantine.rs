@@ -3,13 +3,12 @@
 //! In:  what a node reports when it is examined ([`Facts`], [`Ledger`]).
 //! Out: the objection to its vote, if there is one.
 //!
-//! A node that forgot its locks must not vote until every lock it may have
-//! forgotten has expired. Each node keeps a [`Marker`] that says which run of it
-//! was admitted, and by which [`Agreement`]. Every vote checks it, so a restart,
-//! a flush, a restored dump or another list of nodes quarantines the node at once;
-//! so does another server that answers at the node's address. A quarantined node
-//! keeps a [`Mark`] instead, left by the first client that saw it so: while the
-//! mark is there, nobody has admitted the node.
+//! A node that forgot its locks must not vote until every lock it may have forgotten has
+//! expired. Each node keeps a [`Marker`] that says which run of it was admitted, and by
+//! which [`Agreement`]. Every vote checks it, so a restart, a flush, a restored dump or
+//! another list of nodes quarantines the node at once; so does another server that answers
+//! at the node's address. A quarantined node keeps a [`Mark`] instead, left by the first
+//! client that saw it quarantined: while the mark is there, nobody has admitted the node.
 
 use crate::{
     agreement::{Admission, Agreement, Fingerprint},
@@ -34,9 +33,9 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Returns whether the node serves others: clients of another agreement, or of this
-    /// one under another name. A marker of another node and an earlier run only shows
-    /// that data were copied here, for example because this was that node's replica.
+    /// Returns whether the node serves others: clients of another agreement, or of this one
+    /// under another name. A marker of another node and an earlier run only shows that data
+    /// was copied here, for example because this server was that node's replica.
     #[must_use]
     pub(crate) fn is_of_others(&self, run: &str, fingerprint: Fingerprint) -> bool {
         let copied = *self.run != *run && self.fingerprint.agrees_with(fingerprint);
@@ -57,9 +56,9 @@ impl fmt::Display for Marker {
     }
 }
 
-/// Left on a quarantined node, by the first client that saw it so. It is bound to
-/// the node's run, removed when the node is admitted, and lost with everything
-/// else that the node forgets.
+/// Left on a quarantined node by the first client that saw it quarantined. It is bound to
+/// the node's run, removed when the node is admitted, and lost with everything else that
+/// the node forgets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// Unique to each mark.
@@ -74,7 +73,7 @@ pub struct Mark {
 pub struct Quarantine {
     /// Why it may not vote.
     pub cause: Cause,
-    /// Time left; `None` if that is unknown or up to an operator.
+    /// Time left; `None` if it is unknown or up to an operator.
     pub remaining: Option<Duration>,
 }
 
@@ -93,19 +92,19 @@ pub enum Cause {
         /// The name under which it was asked.
         asked: Arc<str>,
     },
-    /// Only for clients without the restart guard: clients with it are watching the
-    /// node, and have not yet recorded which nodes they count.
+    /// Only for clients without the restart guard: guarded clients are watching the node,
+    /// and have not yet recorded which nodes they count.
     Watched,
 }
 
 impl Cause {
-    /// Returns whether it serves others, or would have to: waiting does not help.
+    /// Returns whether it serves others, or would have to, so that waiting does not help.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Cause::Disagrees(_) | Cause::OtherNode { .. })
     }
 
-    /// Returns the name under which clients with another list know the node, if it says.
+    /// Returns the name by which clients with another list know the node, if it says.
     #[must_use]
     pub fn admitted_as(&self) -> Option<Arc<str>> {
         match self {
@@ -201,7 +200,7 @@ impl Facts {
                 Some(other.unwrap_or_else(|| Cause::Disagrees(self.agreement.clone())))
             }
             Some(marker) if marker.run == self.identity.run => None,
-            // It says for whom it is reserved, but not what they agreed to.
+            // It says for whom it is reserved, but not what they agreed on.
             None if self.reserved.is_some_and(|reserved| reserved != fingerprint) => {
                 Some(Cause::Disagrees(None))
             }
@@ -215,9 +214,8 @@ impl Facts {
         self.marker.is_some() && objection().is_some_and(|cause| cause != Cause::Forgot)
     }
 
-    /// Returns whether it has forgotten nothing, judging by this answer: it has
-    /// a marker of its current run, whoever set it, or had one when it was taken
-    /// over in this run.
+    /// Returns whether, judging by this answer, it has forgotten nothing: it has a marker
+    /// of its current run, whoever set it, or had one when it was taken over in this run.
     pub(crate) fn remembers(&self) -> bool {
         let admitted = self.marker.as_ref().is_some_and(|marker| marker.run == self.identity.run);
         let taken = self.reserved.is_some() && self.agreement.is_some() && self.mark.is_some();
@@ -243,13 +241,13 @@ pub enum Taking {
 }
 
 impl Admission {
-    /// Returns how far others got with taking the node over from clients of our
-    /// agreement, or `None` if they did not begin, have finished, or began with a
-    /// node of yet another agreement.
+    /// Returns how far others got with taking the node over from clients of our agreement, or
+    /// `None` if they did not begin, have finished, or began with a node of yet another agreement.
     ///
-    /// We may take it back at any time. Since its mark was set, it has granted nothing
-    /// to anyone; what it kept for the others meanwhile is still there and refuses us;
-    /// and they can no longer admit it.
+    /// We may take it back at any time. Since its mark was set, it has granted nothing to
+    /// anyone; what it kept for the others meanwhile is still there and refuses us; and
+    /// they can no longer admit it.
+    ///
     /// # Panics
     ///
     /// If there is no such node.
@@ -277,11 +275,11 @@ impl Agreement {
 }
 
 impl Ledger {
-    /// Returns why a client without the restart guard must not count the node, or `None`
-    /// if it may. It must not if clients with the guard count nodes other than `ours`,
-    /// or may do so, or know it as another node of the list than [`Agreement::at`] says:
-    /// a majority of theirs and one of ours need not share a node. Nor if its locks may
-    /// live longer than theirs: they readmit a node that forgot before those expire.
+    /// Returns why a client without the restart guard must not count the node, or `None` if
+    /// it may. It must not if guarded clients count nodes other than `ours`, or may do so, or
+    /// know the node as another one of the list than [`Agreement::at`] says: a majority of
+    /// theirs and a majority of ours need not share a node. Nor may it if its locks may live
+    /// longer than theirs: before those expire, they would readmit a node that forgot them.
     #[must_use]
     pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
@@ -289,8 +287,8 @@ impl Ledger {
     }
 }
 
-/// The agreement counts even without a marker: its clients still exist, and will
-/// admit the node again.
+/// The agreement counts even without a marker: its clients still exist, and will admit the
+/// node again.
 fn other_nodes(
     agreement: Option<&Arc<str>>,
     reserved: Option<Fingerprint>,

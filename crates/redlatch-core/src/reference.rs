@@ -8,8 +8,8 @@
 //! conformance suite checks it by the same rules as Redis. If you write your own
 //! kind of node, compare it with this one.
 //!
-//! Needs: nothing. The fields are public, so that a test can look at a node, and
-//! break it on purpose.
+//! Needs: nothing. The fields are public, so that tests can inspect a node, and break it on
+//! purpose.
 
 use crate::{
     command::{Command, Facts, HeldKey, Identity, KeyState, Page, Reply},
@@ -61,7 +61,7 @@ pub struct Reading<T = Moment> {
     pub now: T,
     /// The wall clock, as time since 1970.
     pub wall: Duration,
-    /// How long the node has been up, if it says.
+    /// How long the node has been up, if it reports that.
     pub uptime: Option<Duration>,
 }
 
@@ -78,12 +78,12 @@ pub struct ReferenceNode<T = Moment> {
     pub contents: Contents<T>,
     /// The clients to wake. The driver of the node wakes them, and clears the list.
     pub wakes: Vec<Wake>,
-    /// The clients that can be woken: tickets of others are passed over, and count for
-    /// no longer than [`UNHEARD_LIFE`] then. `None` if everybody can.
+    /// The clients that can be woken. Tickets of others are skipped, and from then on count
+    /// for at most [`UNHEARD_LIFE`]. `None` if every client can be woken.
     pub listening: Option<BTreeSet<u64>>,
-    /// Who waits, and until when its ticket counts. `None` if tickets stay for as long
-    /// as their line, and nobody will ask whose they are: for a world in which no time
-    /// to speak of passes, and in which this would make equal nodes differ.
+    /// Who waits, and until when each ticket counts. `None` if tickets last as long as
+    /// their line and nobody will ask whose they are: for worlds in which hardly any time
+    /// passes and in which this would make equal nodes differ.
     pub waiters: Option<BTreeMap<Waiter, Presence<T>>>,
 }
 
@@ -214,7 +214,7 @@ impl<T: Deadline> ReferenceNode<T> {
         self.flushed = true;
     }
 
-    /// Restarts with everything it stores.
+    /// Restarts without losing anything.
     pub fn restart(&mut self, run: Arc<str>) {
         self.identity.run = run;
         self.flushed = false;
@@ -244,7 +244,7 @@ impl<T: Deadline> ReferenceNode<T> {
         resources.iter().all(|name| self.has(now, name, token))
     }
 
-    /// Returns the greatest number in the registers of these resources.
+    /// Returns the highest number in the registers of these resources.
     #[must_use]
     pub fn register(&self, resources: &Resources) -> u64 {
         let Contents { registers: moved, floor, .. } = &self.contents;
@@ -264,7 +264,7 @@ impl<T: Deadline> ReferenceNode<T> {
         self.contents.floor = self.contents.floor.max(floor.map_or(0, FencingToken::get));
     }
 
-    /// Returns the greatest number that this node has given, or its floor.
+    /// Returns the highest number that this node has given, or its floor.
     #[must_use]
     pub fn highest(&self) -> u64 {
         let Contents { registers, floor, .. } = &self.contents;
@@ -320,8 +320,8 @@ impl<T: Deadline> ReferenceNode<T> {
         }
     }
 
-    /// Deletes reservations that do not stop this ticket, if no other key does: its
-    /// own, and with `overtakes` those of later tickets, which are back in line.
+    /// Deletes reservations that do not stop this ticket, if no other key does: its own,
+    /// and with `overtakes` those of later tickets, which go back into line.
     fn make_room(
         &mut self,
         now: T,
@@ -369,7 +369,7 @@ impl<T: Deadline> ReferenceNode<T> {
         }
     }
 
-    /// Forgets a waiter. Returns what was known of it.
+    /// Forgets a waiter. Returns what was known about it.
     fn forget(&mut self, waiter: Waiter) -> Option<Presence<T>> {
         self.waiters.as_mut()?.remove(&waiter)
     }
@@ -379,7 +379,7 @@ impl<T: Deadline> ReferenceNode<T> {
         self.waiters.as_ref().is_none_or(|waiters| is_present(waiters, now, waiter))
     }
 
-    /// Returns the line for a key, kept for a while from now on.
+    /// Returns the line for a key, and keeps it for a while longer.
     fn line(&mut self, now: T, name: &Resource) -> &mut Line {
         let dies = now.after(LINE_LIFE);
         let line = self.contents.lines.entry(name.clone()).or_insert((Line::default(), dies));
@@ -508,7 +508,7 @@ impl<T: Deadline> ReferenceNode<T> {
         self.wakes.push(Wake { resource: name.clone(), ticket });
     }
 
-    /// Returns whether the client of a ticket hears that it is served.
+    /// Returns whether the client of a ticket can be told that it is served.
     fn hears(&mut self, now: T, ticket: Ticket) -> Hears {
         if !self.counts(now, ticket.waiter) {
             self.forget(ticket.waiter);
@@ -597,7 +597,7 @@ impl<T: Deadline> ReferenceNode<T> {
         }
     }
 
-    /// Returns why it may not execute the command, if it may not.
+    /// Returns why the node may not execute the command, if it may not.
     pub fn objection(&self, now: T, command: &Command) -> Option<Quarantine> {
         let fingerprint = command.fingerprint()?;
         let keeps = match command {

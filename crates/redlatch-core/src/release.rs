@@ -1,11 +1,10 @@
-//! Removes our keys from every node, whatever became of the caller.
+//! Removes our keys from every node, whatever happens to the caller.
 //!
 //! In:  votes and the time.
 //! Out: which nodes to ask (again), and one answer for the caller, if any.
 //!
-//! Promise: every node that may have our key is asked until it has answered, or
-//! until the key has expired. Compare-and-delete does nothing where the key is
-//! not ours, so asking again is harmless.
+//! Promise: every node that may have our key is asked until it has answered, or until the key has
+//! expired. Compare-and-delete does nothing if the key is not ours, so asking again is harmless.
 
 use crate::{
     lease,
@@ -26,14 +25,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Undo {
     started: Moment,
     ballot: Ballot,
-    /// What each node was asked, and its next pause, should it fail.
+    /// Whether each node was asked, and how long to pause if it fails.
     asked: Box<[(Asked, Duration)]>,
-    /// When the keys have expired. On the steady clock, so that a wall clock that
-    /// steps cannot end it early.
+    /// When the keys have expired. On the steady clock, so that stepping the wall clock
+    /// cannot end it early.
     expires: Steady,
     /// When to check for that, on the clock that wakes callers.
     expires_at: Moment,
-    /// How long a caller waits for the outcome, if one does.
+    /// How long a caller waits for the outcome, if any does.
     answer_by: Option<Moment>,
 }
 
@@ -45,9 +44,8 @@ enum Asked {
 }
 
 impl Undo {
-    /// Starts the removal. `taken` holds the votes on what is being removed: a node
-    /// that no command reached has nothing to remove. Without them, any node may
-    /// have the key.
+    /// Starts the removal. `taken` holds the votes on what is being removed: a node that no
+    /// command reached has nothing to remove. Without those votes, any node may have the key.
     #[must_use]
     pub(crate) fn new(
         now: Now,
@@ -82,7 +80,7 @@ impl Undo {
         }
     }
 
-    /// Skips the nodes that have nothing of ours, or are to be asked later.
+    /// Skips nodes that have nothing of ours, or that are to be asked later.
     #[must_use]
     pub(crate) fn skip(mut self, is_skipped: impl Fn(usize) -> bool) -> Self {
         for (node, (asked, _)) in self.asked.iter_mut().enumerate() {
@@ -93,8 +91,7 @@ impl Undo {
         self
     }
 
-    /// Asks also the nodes that no command reached: an earlier attempt may have left its
-    /// ticket there.
+    /// Also asks nodes that no command reached: an earlier attempt may have left its ticket there.
     #[must_use]
     pub(crate) fn ask_unreached(mut self) -> Self {
         for (node, (asked, _)) in self.asked.iter_mut().enumerate() {
@@ -115,7 +112,7 @@ impl Undo {
         is_due
     }
 
-    /// Records one node's answer. Returns the caller's answer if that settles it.
+    /// Records one node's answer. Returns the caller's answer if this settles it.
     pub(crate) fn vote(&mut self, time: Now, node: usize, vote: Vote) -> Option<Decision> {
         let now = time.lease;
         let (asked, pause) = &mut self.asked[node];
@@ -128,7 +125,7 @@ impl Undo {
         self.decide(time)
     }
 
-    /// Registers a caller that wants the outcome, and waits for it until `answer_by`.
+    /// Registers a caller that wants the outcome and waits for it until `answer_by`.
     pub(crate) fn answer(&mut self, now: Now, answer_by: Moment) -> Option<Decision> {
         self.answer_by = Some(answer_by);
         self.decide(now)

@@ -24,7 +24,7 @@ const TOOLS: [&[u8]; 2] = [b"redlatch:doctor:", b"redlatch:conformance:"];
 #[derive(Clone)]
 pub struct Resource(Name);
 
-/// Most names are short: those are kept in place, in no more room than the pointer to
+/// Most names are short. Those are stored inline, in no more space than the pointer to
 /// several resources needs.
 #[derive(Clone)]
 enum Name {

@@ -1,7 +1,7 @@
 //! Computes the pause before the next attempt: random, growing, capped.
 //!
-//! Full jitter: anything from zero to a bound that doubles. Clients that collided
-//! once are unlikely to collide again, however many there are.
+//! Full jitter: anything from zero to a bound that doubles. Clients that have collided are
+//! unlikely to collide again, however many there are.
 
 use crate::token::Entropy;
 use core::time::Duration;

@@ -17,8 +17,7 @@ use core::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Standing {
-    /// It may. Without the restart guard every node may, unless clients that have
-    /// the guard count other nodes.
+    /// It may. Without the restart guard every node may, unless guarded clients count other nodes.
     Admitted,
     /// It may not, for this reason.
     Quarantined(Quarantine),
@@ -27,9 +26,9 @@ pub enum Standing {
 }
 
 impl Admission {
-    /// Returns the nodes' standings for a client with the restart guard, from their
-    /// answers to [`Command::Examine`](crate::Command::Examine), one for each node. The
-    /// time left is by the nodes' own account, which a strict guard does not trust.
+    /// Returns the nodes' standings for a client with the restart guard, from their answers
+    /// to [`Command::Examine`](crate::Command::Examine), one for each node. The time left
+    /// is what the nodes themselves say, which a strict guard does not trust.
     ///
     /// # Panics
     ///
@@ -49,7 +48,7 @@ impl Admission {
         replies.iter().enumerate().map(standing).collect()
     }
 
-    /// Returns one node's standing, without the time left, which depends on the others.
+    /// Returns one node's standing, without the time left, which depends on the other nodes.
     pub(crate) fn standing(&self, node: usize, reply: &Reply) -> Standing {
         match reply {
             Reply::Facts(facts) => match facts.objection(self.fingerprint(node)) {
@@ -79,7 +78,7 @@ impl Agreement {
 }
 
 impl Standing {
-    /// Returns the standing of a node whose reply does not say.
+    /// Returns the standing of a node whose reply does not show it.
     #[must_use]
     pub fn unknown(reply: &Reply) -> Self {
         Standing::Failed(match reply {
@@ -110,8 +109,8 @@ impl From<Standing> for Vote {
 }
 
 impl Told<'_> {
-    /// Returns how much longer the node stays quarantined, by its own account. `None` if it does
-    /// not say, or if this client would not admit it.
+    /// Returns how much longer the node stays quarantined, according to the node. `None` if
+    /// it does not say, or if this client would not admit it.
     fn quarantined_for_another(&self, node: usize, facts: &Facts) -> Option<Duration> {
         let admission = self.admission;
         facts.mark.as_ref().filter(|_| !admission.strict)?;

@@ -24,7 +24,7 @@ pub struct Token(Arc<[u8]>);
 const RANDOM_DIGITS: usize = 40;
 const LONGEST: usize = RANDOM_DIGITS + 1 + MAX_SIGNATURE;
 
-/// A token while it is written, without a heap allocation.
+/// A token while it is being written, without a heap allocation.
 struct Text {
     bytes: [u8; LONGEST],
     length: usize,
@@ -40,8 +40,8 @@ impl fmt::Write for Text {
 }
 
 impl Token {
-    /// Creates a token for one attempt. Tokens are never reused: a late release of
-    /// an earlier attempt would delete the key of a later one.
+    /// Creates a token for one attempt. Tokens are never reused: otherwise a late release
+    /// of an earlier attempt would delete the key of a later one.
     pub fn fresh(entropy: &mut impl Entropy, owner: &Owner) -> Self {
         Token::signed(entropy, owner, None)
     }
@@ -60,7 +60,7 @@ impl Token {
             digits[0] = HEX[usize::from(byte >> 4)];
             digits[1] = HEX[usize::from(byte & 15)];
         }
-        // It always fits; if not, the owner would be cut.
+        // It always fits; if it did not, the owner would be truncated.
         let _ = owner.sign(&mut text, now);
         Token(text.bytes[..text.length].into())
     }
@@ -77,7 +77,7 @@ impl Token {
         &self.0
     }
 
-    /// Returns the same without copying.
+    /// Returns the same bytes without copying.
     pub(crate) fn to_shared(&self) -> Arc<[u8]> {
         Arc::clone(&self.0)
     }
@@ -92,8 +92,8 @@ impl fmt::Debug for Token {
 
 /// Returns the owner label in a value found on a node, if the value is one of ours.
 ///
-/// Other libraries use opaque values without a label; showing those would give
-/// away what releases their locks.
+/// Other libraries use opaque values without a label; showing those would reveal what it
+/// takes to release their locks.
 #[must_use]
 pub fn owner_of(value: &[u8]) -> Option<String> {
     OwnerParts::of_value(value).map(|parts| parts.label)

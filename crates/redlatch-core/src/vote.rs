@@ -3,9 +3,9 @@
 //! In:  one vote per node, in any order.
 //! Out: open, won or lost, decided as early as the votes allow.
 //!
-//! Promise: a majority is ⌊N/2⌋ + 1 of the *configured* nodes, never of those
-//! that answered. "Held" and "failed" are counted separately: the first means
-//! wait, the second means tell an operator.
+//! Promise: a majority is ⌊N/2⌋ + 1 of the *configured* nodes, never of those that
+//! answered. "Held" and "failed" are counted separately: the first means wait, the second
+//! means tell an operator.
 
 use crate::{
     fence::FencingToken,
@@ -21,7 +21,7 @@ use core::{fmt, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Vote {
-    /// No answer yet. In a decided round: the node was not waited for.
+    /// No answer yet. In a decided round: we did not wait for this node.
     Pending,
     /// The node did what was asked.
     Granted,
@@ -48,9 +48,9 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// How many wait in line ahead of us, if we are in line.
     pub ahead: Option<u16>,
-    /// Nobody holds the lock: it is reserved for the next in line.
+    /// Whether nobody holds the lock, which is reserved for the next in line.
     pub reserved: bool,
-    /// The key never expires. Unless its owner is known, it is data, not a lock.
+    /// Whether the key never expires. Unless its owner is known, it is data, not a lock.
     pub endless: bool,
 }
 
@@ -61,8 +61,7 @@ pub enum Fault {
     /// No answer in time. The command may still be executed later.
     #[error("no answer within {0:.1?}")]
     TimedOut(Duration),
-    /// No answer in time, and no connection yet: what it still waits for. The command may
-    /// still be executed later.
+    /// No answer in time, and no connection yet. The command may still be executed later.
     #[error("no answer within {waited:.1?}: {hint}")]
     Connecting {
         /// How long we waited for the answer.
@@ -86,8 +85,8 @@ pub enum Fault {
     /// The server answers, but cannot serve as a node.
     #[error("unfit: {0}")]
     Unfit(Arc<str>),
-    /// Whatever is at this address can never be a node: it is part of a cluster, or
-    /// several servers in turn. The list of nodes is wrong.
+    /// What is at this address can never be a node: it is part of a cluster, or several
+    /// servers answer in turn. The list of nodes is wrong.
     #[error("not a node: {0}")]
     WrongAddress(Arc<str>),
 }
@@ -207,7 +206,7 @@ impl Ballot {
         self.replace(node, vote, Some(after));
     }
 
-    /// Waits for another answer of a node.
+    /// Discards a node's vote, to wait for another answer.
     pub(crate) fn reopen(&mut self, node: usize) {
         self.replace(node, Vote::Pending, None);
     }
@@ -239,8 +238,7 @@ impl Ballot {
         &self.casts[node].vote
     }
 
-    /// Returns the greatest fencing number, and how many nodes answered with
-    /// exactly that.
+    /// Returns the highest fencing number, and how many nodes answered with exactly that.
     #[must_use]
     pub(crate) fn greatest_number(&self) -> Option<(FencingToken, usize)> {
         let numbers = || self.casts.iter().filter_map(|cast| cast.vote.number());
@@ -248,8 +246,8 @@ impl Ballot {
         Some((greatest, numbers().filter(|number| *number == greatest).count()))
     }
 
-    /// Returns whether a majority is missing only because of nodes that may not
-    /// vote yet: once they may, no other node is needed.
+    /// Returns whether a majority is missing only because of nodes that may not vote yet:
+    /// once they may, no other node is needed.
     #[must_use]
     pub(crate) fn quarantine_decides(&self) -> bool {
         let (tally, returning) = (self.tally(), self.returning().count());
@@ -258,7 +256,7 @@ impl Ballot {
         returning > 0 && !conflict && tally.granted + returning >= tally.majority()
     }
 
-    /// Returns how long until enough of them may vote for a majority, if known.
+    /// Returns how long until enough of those nodes may vote for a majority, if known.
     #[must_use]
     pub(crate) fn quarantine_ends_in(&self) -> Option<Duration> {
         let mut returning: Vec<Option<Duration>> = self.returning().collect();
@@ -286,9 +284,8 @@ impl Ballot {
     }
 }
 
-/// How many nodes granted, refused, failed and are quarantined. Kept up to date with
-/// every vote, because it is asked for far more often; small, because every lock that
-/// is held has one.
+/// How many nodes granted, refused, failed and are quarantined. Updated with every vote,
+/// because it is read far more often; small, because every held lock has one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Counts([u16; 4]);
 
@@ -402,7 +399,7 @@ impl Holder {
         Holder { owner, remaining, ahead: None, reserved: false, endless: false }
     }
 
-    /// Creates the holder that a node reports whose key has this value and expires after
+    /// Creates the holder that a node reports for a key with this value that expires after
     /// `remaining`.
     #[must_use]
     pub fn of_value(value: &[u8], remaining: Option<Duration>) -> Self {
@@ -410,19 +407,19 @@ impl Holder {
         Holder { reserved, ..Holder::new(owner_of(value).map(Arc::from), remaining) }
     }
 
-    /// Adds whether the key never expires.
+    /// Sets whether the key never expires.
     #[must_use]
     pub fn with_endless(self, endless: bool) -> Self {
         Holder { endless, ..self }
     }
 
-    /// Returns whether the key is not a lock: it never expires, and names no owner.
+    /// Returns whether the key is not a lock: it never expires and names no owner.
     #[must_use]
     pub fn is_data(&self) -> bool {
         self.endless && self.owner.is_none()
     }
 
-    /// Adds how many wait in line ahead of us.
+    /// Sets how many wait in line ahead of us.
     #[must_use]
     pub fn with_ahead(self, ahead: Option<usize>) -> Self {
         let ahead = ahead.map(|ahead| u16::try_from(ahead).unwrap_or(u16::MAX));
@@ -512,8 +509,8 @@ mod tests {
         }
     }
 
-    /// Checks every combination of votes of up to five nodes against a dumb oracle:
-    /// fill in the missing votes in every way and see what comes out.
+    /// Checks every combination of votes of up to five nodes against a dumb oracle: fill in
+    /// the missing votes in every possible way and see what comes out.
     #[test]
     fn the_verdict_is_what_every_completion_of_the_votes_agrees_on() {
         for nodes in 1..=5_u32 {
@@ -532,7 +529,7 @@ mod tests {
         }
     }
 
-    /// Checks the kept counts against a recount, after every vote of every history of
+    /// Checks the running counts against a recount, after every vote of every history of
     /// three votes of two nodes, which also reopen and close the ballot.
     #[test]
     fn the_tally_is_what_counting_all_votes_again_gives() {

@@ -13,12 +13,12 @@ use crate::{
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// What one client knows of one quarantined node.
+/// What one client knows about one quarantined node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Watch {
     /// The run and mark that this client last saw, and since when it has seen them.
     since: Option<(Arc<str>, Arc<str>, Steady)>,
-    /// How long the node must have been quarantined: longer, if any clients of the nodes
+    /// How long the node must have been quarantined: longer if any clients of the nodes
     /// agreed to longer times.
     window: Duration,
 }
@@ -29,9 +29,9 @@ pub(crate) enum Outlook {
     Admitted,
     /// Nothing can be done until an operator decides.
     Disagrees,
-    /// It is quarantined, and nothing on it says since when.
+    /// It is quarantined, and nothing on it shows since when.
     Unmarked,
-    /// It may be admitted from that time on, if this mark is still there.
+    /// It may be admitted from this time on, if this mark is still there.
     Quarantined {
         mark: Arc<str>,
         from: Steady,
@@ -71,7 +71,7 @@ impl Watch {
         Outlook::Quarantined { mark: mark.id.clone(), from }
     }
 
-    /// Extends the window to the longest that clients of the nodes have agreed to.
+    /// Extends the window to the longest one that clients of the nodes have agreed to.
     pub(crate) fn lasts_at_least(&mut self, window: Duration) {
         self.window = self.window.max(window);
     }
@@ -83,15 +83,15 @@ impl Watch {
 }
 
 impl Facts {
-    /// Returns whether, as far as the node can tell, nobody ever admitted it or reserved
+    /// Returns whether, as far as the node can tell, nobody has ever admitted or reserved
     /// it: it was not emptied since it started, and was not promoted from a replica.
     pub(crate) fn is_new(&self) -> bool {
         let unknown = self.marker.is_none() && self.agreement.is_none() && self.reserved.is_none();
         unknown && self.intact && !self.promoted
     }
 
-    /// Returns how long it has been quarantined, by the age of its mark. Its uptime says
-    /// nothing: its name may have been another server's until a moment ago.
+    /// Returns how long it has been quarantined, judging by the age of its mark. Its uptime
+    /// says nothing: a moment ago, its name may have belonged to another server.
     pub(crate) fn quarantined_for(&self) -> Duration {
         let up = mutant::on(Mutant::UptimeCounts).then_some(self.uptime).flatten();
         self.mark.as_ref().map_or(Duration::ZERO, |mark| mark.age).max(up.unwrap_or_default())
