@@ -49,3 +49,46 @@ fn the_files_that_a_lock_visits_are_there_and_acquire_enters_none_twice() {
         }
     }
 }
+
+/// What the last column of a table of BUGS.md names in backquotes.
+fn catchers(bugs: &str) -> impl Iterator<Item = &str> {
+    let rows = bugs.lines().filter(|line| line.starts_with("| "));
+    let last = rows.filter_map(|row| row.trim_end_matches([' ', '|']).rsplit(" | ").next());
+    last.flat_map(|cell| cell.split('`').skip(1).step_by(2))
+}
+
+/// All Rust code below a directory.
+fn code_below(dir: &Path, code: &mut String) {
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            code_below(&path, code);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            code.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_files_and_tests_that_catch_a_bug_are_there() {
+    let (root, mut code) = (shell::workspace(), String::new());
+    code_below(&root.join("crates"), &mut code);
+    code_below(&root.join("xtask"), &mut code);
+    let bugs = fs::read_to_string(root.join("BUGS.md")).unwrap();
+    let is_name =
+        |text: &str| text.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
+
+    let (mut files, mut tests) = (0, 0);
+    for named in catchers(&bugs) {
+        let test = named.rsplit("::").next().unwrap();
+        if named.ends_with(".rs") {
+            files += 1;
+            let is_there = root.join("crates").join(named).is_file() || root.join(named).is_file();
+            assert!(is_there, "{named} is not there");
+        } else if is_name(test) && test.matches('_').count() >= 3 {
+            tests += 1;
+            assert!(code.contains(&format!("fn {test}(")), "there is no test {named}");
+        }
+    }
+    assert!(files > 100 && tests > 100, "{files} files, {tests} tests");
+}

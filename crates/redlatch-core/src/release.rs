@@ -149,7 +149,7 @@ impl Undo {
         self.asked.iter().all(|(asked, _)| *asked == Asked::Done)
     }
 
-    /// Returns when to call [`tick`](Self::tick) and [`ask`](Self::ask) again; at
+    /// Returns when to call [`tick`](Self::tick) and [`asks`](Self::asks) again; at
     /// the latest when the keys expire.
     #[must_use]
     pub(crate) fn due(&self) -> Moment {
