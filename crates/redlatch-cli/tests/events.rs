@@ -389,7 +389,7 @@ fn nodes_that_are_no_longer_a_majority_are_not_reported_as_degraded() {
     // All at once: a look that only the first to freeze does not answer finds a majority.
     let holder = child_of(running.pid());
     send("STOP", holder);
-    for server in servers.iter() {
+    for server in &servers {
         server.run(&["PING"]); // what it was asked before is answered
     }
     servers.freeze(&[0, 1, 2]);
