@@ -57,13 +57,17 @@ fn catchers(bugs: &str) -> impl Iterator<Item = &str> {
     last.flat_map(|cell| cell.split('`').skip(1).step_by(2))
 }
 
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
+}
+
 /// All Rust code below a directory.
 fn code_below(dir: &Path, code: &mut String) {
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {
             code_below(&path, code);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if is_rust(&path) {
             code.push_str(&fs::read_to_string(path).unwrap());
         }
     }
@@ -81,7 +85,7 @@ fn the_files_and_tests_that_catch_a_bug_are_there() {
     let (mut files, mut tests) = (0, 0);
     for named in catchers(&bugs) {
         let test = named.rsplit("::").next().unwrap();
-        if named.ends_with(".rs") {
+        if is_rust(Path::new(named)) {
             files += 1;
             let is_there = root.join("crates").join(named).is_file() || root.join(named).is_file();
             assert!(is_there, "{named} is not there");
