@@ -86,6 +86,16 @@ pub(crate) enum ConfigError {
         .path.display()
     )]
     WrongHome { path: PathBuf, error: io::Error },
+    #[error(
+        "the config file {} is a link that leads nowhere; without its settings, the locks would be \
+         elsewhere: restore what it points to, or remove the link", .0.display()
+    )]
+    Dangling(PathBuf),
+    #[error(
+        "the config file {} is empty, as if it was cut short: write the settings into it, or remove it",
+        .0.display()
+    )]
+    Empty(PathBuf),
     #[error("{}:{line}: {message}", .path.display())]
     Invalid { path: PathBuf, line: usize, message: String },
     #[error(
@@ -132,9 +142,10 @@ impl Config {
     }
 }
 
-/// Opens a file if it exists. A file that exists but cannot be opened is an error:
-/// without its settings, the locks would be elsewhere. Whoever can write to the working
-/// directory could put a pipe there, or a device: we wait for neither.
+/// Opens a file if it exists. A file that exists but cannot be opened is an error, and
+/// so is a link that leads nowhere: without its settings, the locks would be elsewhere.
+/// Whoever can write to the working directory could put a pipe there, or a device: we wait
+/// for neither.
 fn open(path: &Path) -> Result<Option<File>, ConfigError> {
     let mut options = File::options();
     options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
@@ -142,10 +153,21 @@ fn open(path: &Path) -> Result<Option<File>, ConfigError> {
         Ok(file) if file.metadata().is_ok_and(|found| found.is_file()) => Ok(Some(file)),
         Ok(_) => Err(unreadable(path, io::Error::other("it is not a regular file"))),
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => match dangling(path) {
+                Some(link) => Err(ConfigError::Dangling(link)),
+                None => Ok(None),
+            },
             _ => Err(unreadable(path, error)),
         },
     }
+}
+
+/// The link that keeps a path from leading anywhere: the file itself, or the directory
+/// that is meant for it.
+fn dangling(path: &Path) -> Option<PathBuf> {
+    let own = path.parent().filter(|dir| dir.ends_with("redlatch"));
+    let links = own.into_iter().chain([path]);
+    links.filter(|path| path.is_symlink() && !path.exists()).map(Path::to_path_buf).next()
 }
 
 fn unreadable(path: &Path, error: io::Error) -> ConfigError {
@@ -180,6 +202,9 @@ pub(crate) fn places(config: Option<PathBuf>, home: Option<PathBuf>) -> Vec<Path
 
 fn read(path: &Path, file: File) -> Result<Config, ConfigError> {
     let text = io::read_to_string(file).map_err(|error| unreadable(path, error))?;
+    if text.trim().is_empty() {
+        return Err(ConfigError::Empty(path.into()));
+    }
     let config = toml::from_str(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = 1 + text.get(..start).unwrap_or_default().matches('\n').count();

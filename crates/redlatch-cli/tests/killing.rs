@@ -3,7 +3,10 @@
 
 mod support;
 
-use nix::unistd::{Gid, Uid, chown, geteuid};
+use nix::{
+    sys::ptrace,
+    unistd::{Gid, Pid, Uid, chown, geteuid},
+};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
@@ -363,6 +366,25 @@ fn a_command_is_killed_in_a_stopped_holders_stead_also_where_nothing_can_be_seen
 
     let ended = running.end().exits_with(123);
     assert!(!is_alive(command), "{ended:?}");
+}
+
+/// A tracer keeps the holder from dying, as a busy machine may for a while.
+#[test]
+fn what_a_command_has_started_is_killed_before_a_stopped_holder_has_died() {
+    let (_server, sandbox) = Sandbox::with_servers(1);
+    let script = "setsid sh -c 'echo $$ > pid; exec sleep 600' & exec sleep 600";
+    let running = sandbox.run("x --ttl 2s", script);
+    let elsewhere = sandbox.read_pid("pid");
+    let holder = child_of(running.pid());
+    send("KILL", watchdog_of(&running));
+
+    send("STOP", holder);
+    let holder = Pid::from_raw(holder.try_into().unwrap());
+    ptrace::seize(holder, ptrace::Options::PTRACE_O_TRACEEXIT).unwrap();
+
+    dies(elsewhere);
+    eventually(PATIENCE, || ptrace::detach(holder, None).is_ok());
+    running.end().exits_with(123);
 }
 
 /// The dead pile up meanwhile, since nobody reaps them.

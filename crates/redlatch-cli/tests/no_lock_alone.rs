@@ -52,6 +52,31 @@ fn a_config_file_that_is_no_file_is_refused_and_not_waited_for() {
 }
 
 #[test]
+fn a_config_file_that_leads_nowhere_or_is_empty_is_refused() {
+    let sandbox = Sandbox::embedded();
+    let run = "redlatch run x -- echo never";
+    let refused = |script: &str| {
+        let refused = shell(&sandbox, script).exits_with(125);
+        assert_eq!(refused.stdout, "", "{script}");
+        refused.stderr
+    };
+
+    let here =
+        refused(&format!("ln -s gone redlatch.toml; {run}; s=$?; rm redlatch.toml; exit $s"));
+    let own = "mkdir -p c/redlatch d; ln -s gone c/redlatch/redlatch.toml; ln -s gone d/redlatch";
+    let file = refused(&format!("{own}; XDG_CONFIG_HOME=$PWD/c {run}"));
+    let dir = refused(&format!("XDG_CONFIG_HOME=$PWD/d {run}"));
+    let empty = refused(&format!("echo > redlatch.toml; {run}; s=$?; rm redlatch.toml; exit $s"));
+
+    for (error, link) in [(here, "redlatch.toml"), (file, "c/redlatch/redlatch.toml")] {
+        says(&error, &format!("{link} is a link that leads nowhere"));
+    }
+    says(&dir, "d/redlatch is a link that leads nowhere");
+    says(&empty, "redlatch.toml is empty");
+    shell(&sandbox, "echo '# later' > redlatch.toml; redlatch run x -- true").exits_with(0);
+}
+
+#[test]
 fn a_file_in_a_directory_that_is_not_there_is_refused_and_nothing_is_made() {
     let sandbox = Sandbox::embedded();
 

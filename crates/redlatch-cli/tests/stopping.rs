@@ -2,8 +2,9 @@
 //! nobody works without the lock.
 //!
 //! A search, not a case: it draws which one or two of the three processes stop, when, for
-//! how long, and how they go on, and sometimes kills the holder before. `REDLATCH_STOPPING=600` searches for so many seconds;
-//! `REDLATCH_SEED` draws the same again, as far as a machine repeats itself.
+//! how long, and how they go on, and sometimes kills the holder or the watchdog before.
+//! `REDLATCH_STOPPING=600` searches for so many seconds; `REDLATCH_SEED` draws the same
+//! again, as far as a machine repeats itself.
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
 mod support;
@@ -32,17 +33,16 @@ const TTL: Duration = Duration::from_secs(4);
 const USUALLY: u64 = 40;
 
 /// Writes its fencing token again and again, for longer than a lease, in a process that the
-/// command has started. What is appended has an order.
+/// command has started in a session of its own. What is appended has an order.
 const WORK: &str = "
-    work() {
+    setsid sh -c '
         i=0
         while [ $i -lt 400 ]; do
             echo $REDLATCH_FENCING_TOKEN >> work
             i=$((i + 1))
             sleep 0.02
         done
-    }
-    work & wait";
+    ' & wait";
 
 /// The processes of one `redlatch run`: the first, the holder and the watchdog.
 #[derive(Debug)]
@@ -114,19 +114,28 @@ impl Contenders {
         let Some((trio, some)) = self.choose(dice) else {
             return pause(dice, Duration::from_millis(100));
         };
-        // The first process may be stopped while it kills what a dead holder has left.
-        let some = if dice.percent(30) {
-            let [front, holder, _] = trio.0;
-            let _ = kill(holder, Signal::SIGKILL);
-            pause(dice, Duration::from_millis(15));
-            let _ = kill(front, Signal::SIGSTOP);
-            vec![front]
-        } else {
-            for pid in &some {
-                let _ = kill(*pid, Signal::SIGSTOP);
-                pause(dice, TTL / 20);
+        let [front, holder, watchdog] = trio.0;
+        let some = match dice.index(10) {
+            0..3 => {
+                // The first process may be stopped while it kills what a dead holder has left.
+                let _ = kill(holder, Signal::SIGKILL);
+                pause(dice, Duration::from_millis(15));
+                let _ = kill(front, Signal::SIGSTOP);
+                vec![front]
             }
-            some
+            3..5 => {
+                // Only the first process is left to kill the command.
+                let _ = kill(watchdog, Signal::SIGKILL);
+                let _ = kill(holder, Signal::SIGSTOP);
+                vec![holder]
+            }
+            _ => {
+                for pid in &some {
+                    let _ = kill(*pid, Signal::SIGSTOP);
+                    pause(dice, TTL / 20);
+                }
+                some
+            }
         };
         thread::sleep(TTL / 2);
         pause(dice, TTL + TTL / 2);
@@ -137,7 +146,8 @@ impl Contenders {
             // One that went on may stop again, beside one that has not gone on yet.
             if dice.percent(20) {
                 let other = dice.pick(&trio.0);
-                if stopped.len() < 2 && !stopped.contains(&other) {
+                let others_live = trio.0.iter().all(|pid| kill(*pid, None).is_ok());
+                if others_live && stopped.len() < 2 && !stopped.contains(&other) {
                     let _ = kill(other, Signal::SIGSTOP);
                     stopped.push(other);
                 }

@@ -194,6 +194,8 @@ impl Front<'_> {
                     }
                     let is_stopped = family::is_stopped(self.holder);
                     if self.is_late || is_stopped {
+                        // First: the holder may take a while to die.
+                        self.kill_command();
                         let _ = kill(self.holder, Signal::SIGKILL);
                         self.bury();
                         break self.clear_up(Some(if is_stopped { STOPPED } else { HUNG }));
@@ -311,10 +313,15 @@ impl Front<'_> {
     /// time to tell how that came about: it may have got no processor.
     fn stand_in(&mut self) {
         self.order(Order::TooLate);
-        self.kill_unseen();
-        family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
+        self.kill_command();
         self.is_late = true;
         self.good_until = Some(BootTime::now().after(family::PATIENCE));
+    }
+
+    /// Kills all that the command has started, while it is below the holder.
+    fn kill_command(&self) {
+        self.kill_unseen();
+        family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
     }
 
     /// Kills the command by its process group, where `/proc` does not show what is below us.

@@ -67,11 +67,13 @@ impl Scene {
     }
 
     /// A program with this environment and nothing of ours, but for the restart guard,
-    /// which would quarantine new servers for a minute.
+    /// which would quarantine new servers for a minute, and root's log, which would be
+    /// the machine's.
     fn bare(&self, program: &str, variables: &BTreeMap<String, String>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().current_dir(self.sandbox.dir()).env("HOME", self.sandbox.dir());
-        command.env("REDLATCH_RESTART_GUARD", "off").envs(variables);
+        command.env("REDLATCH_RESTART_GUARD", "off").env("XDG_STATE_HOME", self.sandbox.dir());
+        command.envs(variables);
         command
     }
 
