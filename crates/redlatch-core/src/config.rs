@@ -268,7 +268,7 @@ pub enum TermsError {
     },
     /// The lock ends earlier, however it is extended.
     #[error(
-        "{least:?} cannot be ensured: loss is signalled in {left:.1?}, by max_hold; raise max_hold"
+        "{least:?} cannot be ensured: max_hold ends the lease, and its loss is signalled in {left:.1?}; raise max_hold"
     )]
     EnsureMaxHold {
         /// The time to be ensured.

@@ -181,7 +181,7 @@ impl Loss {
 fn ran_out(tried: Option<&Ballot>) -> &'static str {
     match tried {
         Some(_) => "no majority of the nodes extended the lease in time",
-        None => "nobody tried to extend the lease in time",
+        None => "the lease was not extended in time",
     }
 }
 

@@ -104,7 +104,17 @@ impl Hash for Resource {
 
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.as_bytes().utf8_chunks() {
+        Shown(self.as_bytes()).fmt(f)
+    }
+}
+
+/// Any bytes as people see a name: what is not UTF-8 or cannot be printed is escaped.
+#[derive(Debug)]
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
             write!(f, "{}", chunk.valid().escape_debug())?;
             for byte in chunk.invalid() {
                 write!(f, "\\x{byte:02x}")?;

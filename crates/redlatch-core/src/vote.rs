@@ -163,7 +163,7 @@ impl fmt::Display for Holder {
         }
         match self.ahead {
             None => Ok(()),
-            Some(0) => f.write_str(", we are next in line"),
+            Some(0) => f.write_str(", we are next"),
             Some(ahead) => write!(f, ", {ahead} ahead of us in line"),
         }
     }

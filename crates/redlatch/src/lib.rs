@@ -105,7 +105,7 @@
 //!
 //! static LOCKS: LazyLock<Locks> = LazyLock::new(|| {
 //!     let builder = Locks::builder().node("memory:"); // or redis://…
-//!     builder.dedicated_thread().connect_lazy().expect("settings that fit")
+//!     builder.dedicated_thread().connect_lazy().expect("the settings are valid")
 //! });
 //!
 //! # fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

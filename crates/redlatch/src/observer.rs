@@ -15,7 +15,7 @@ pub use crate::client::advice::{advice, advice_to};
 use crate::{
     client::{
         AdmitError, GrantId, InvalidRequest, ReplaceError, RestartGuard, Status,
-        connect::{FIRST_ANSWER, identities},
+        connect::{SURVEY_TIME, identities},
         one,
     },
     driver::{
@@ -553,7 +553,7 @@ impl Observer {
         let shared = Shared::new(self.nodes.clone(), Clock::System).admitting(Some(admission));
         let handle = spawn_here(shared);
         let handle = handle.map_err(|error| AdmitError::NoRuntime(error.to_string().into()))?;
-        identities(&handle, FIRST_ANSWER).await?;
+        identities(&handle, SURVEY_TIME).await?;
         Ok(handle)
     }
 

@@ -43,7 +43,7 @@ use crate::{
     },
     node::{Memory, Node},
 };
-use redlatch_core::{Ballot, Vote, lease::Loss};
+use redlatch_core::{Ballot, Vote, lease::Loss, resource::Shown};
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
@@ -285,7 +285,7 @@ impl Nodes {
     /// ```
     #[track_caller]
     pub fn lose(&self, resource: impl AsRef<[u8]>) {
-        let name = resource.as_ref().escape_ascii().to_string();
+        let name = Shown(resource.as_ref()).to_string();
         let cell = Resource::new(resource).ok().and_then(|resource| self.leases.of(&resource));
         let cell = cell.unwrap_or_else(|| panic!("no client of these nodes holds `{name}`"));
         let mut ballot = Ballot::of(self.memories.len());

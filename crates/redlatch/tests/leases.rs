@@ -4,8 +4,8 @@
 mod support;
 
 use redlatch::{
-    ExtendError, InvalidRequest, LockError, Lost, Released, ResumeError, RunError, TermsError,
-    testing::Nodes,
+    ExtendError, InvalidRequest, LockError, Lost, ReleasePartsError, Released, ResumeError,
+    RunError, TermsError, testing::Nodes,
 };
 use std::{
     sync::{
@@ -72,10 +72,7 @@ async fn what_cannot_be_ensured_is_refused_and_the_lock_kept() {
     let beyond_max_hold = capped.ensure(25 * SEC).await.unwrap_err().to_string();
 
     assert!(beyond_max_ttl.contains("above max_ttl, 30s"), "{beyond_max_ttl}");
-    assert!(
-        beyond_max_hold.contains("loss is signalled in 19.5s, by max_hold"),
-        "{beyond_max_hold}"
-    );
+    assert!(beyond_max_hold.contains("its loss is signalled in 19.5s"), "{beyond_max_hold}");
     assert!(guard.is_held() && capped.is_held());
 }
 
@@ -373,4 +370,44 @@ async fn run_does_not_start_the_work_without_the_lock() {
     let run = locks.lock(NAME).run(|_| async { unreachable!("there is no lock") });
 
     assert!(matches!(run.await, Err(RunError::Lock(LockError::Held { .. }))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_until_a_moment_ends_then_whenever_it_began() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.locks();
+    let _held = locks.lock(NAME).await.unwrap();
+    let deadline = tokio::time::Instant::now() + 5 * SEC;
+    let request = locks.lock(NAME).wait_until(deadline.into_std());
+
+    tokio::time::sleep(3 * SEC).await;
+    let refused = request.await;
+
+    assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
+    let late = tokio::time::Instant::now().saturating_duration_since(deadline);
+    assert!(late < SEC, "it waited {late:?} too long");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_extended_beyond_max_hold() {
+    let nodes = Nodes::new(3);
+    let guard = nodes.locks().lock(NAME).max_hold(15 * SEC).await.unwrap();
+
+    guard.extend_by(25 * SEC).await.unwrap();
+
+    assert!(guard.remaining() <= 15 * SEC, "{:?}", guard.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_without_a_lock_token_are_refused() {
+    let locks = Nodes::new(3).locks();
+    let mut parts = locks.lock(NAME).await.unwrap().into_parts();
+    parts.lock_token.clear();
+
+    let resumed = locks.resume(&parts).await;
+    let released = locks.release_parts(&parts).await;
+
+    let refused = InvalidRequest::NoLockToken;
+    assert!(matches!(resumed, Err(ResumeError::Invalid(why)) if why == refused));
+    assert!(matches!(released, Err(ReleasePartsError::Invalid(why)) if why == refused));
 }

@@ -21,7 +21,7 @@ use super::{
     ReleaseError, ReleasePartsError, Released, ResumeError, RunError, Status, StatusError, guard,
     one,
     request::{finished, unless_held},
-    settings::{Settings, setters, wait_setter},
+    settings::{Settings, Wait, setters, wait_setter},
 };
 use redlatch_core::Resources;
 use std::{
@@ -133,6 +133,12 @@ impl Locks {
     /// Waits until nothing is left to undo. The blocking [`crate::Locks::settled`].
     pub fn settled(&self) {
         block_on(self.0.settled());
+    }
+
+    /// Stops listening for wakes on all nodes, before the process exits. As
+    /// [`crate::Locks::hang_up`].
+    pub fn hang_up(&self) {
+        self.0.hang_up();
     }
 }
 
@@ -262,6 +268,12 @@ impl Guard {
     #[must_use]
     pub fn into_parts(self) -> LeaseParts {
         self.guard.into_parts()
+    }
+
+    /// Returns how long it took to acquire the lock. As [`crate::Guard::waited`].
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.guard.waited()
     }
 
     /// Returns the part that can be cloned and given to other threads.

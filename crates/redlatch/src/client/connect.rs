@@ -8,8 +8,8 @@ use crate::{
 use redlatch_core::{Ballot, Command, Fault, Reply, Standing, Vote, machine::Vouch};
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-/// How long nodes may take for their first answer, and for a status.
-pub(crate) const FIRST_ANSWER: Duration = Duration::from_secs(1);
+/// How long nodes may take to answer who they are, and what they hold.
+pub(crate) const SURVEY_TIME: Duration = Duration::from_secs(1);
 /// How long they may take if a majority answers: a node that hangs costs no more.
 const QUICK_ANSWER: Duration = Duration::from_millis(100);
 
@@ -17,7 +17,7 @@ const QUICK_ANSWER: Duration = Duration::from_millis(100);
 /// nodes.
 pub(super) async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
     match introduced(handle, QUICK_ANSWER).await {
-        Err(ConnectError::NoMajority(_)) => introduced(handle, FIRST_ANSWER).await,
+        Err(ConnectError::NoMajority(_)) => introduced(handle, SURVEY_TIME).await,
         settled => settled,
     }
 }
@@ -100,7 +100,7 @@ pub(super) async fn ledgers(handle: &Handle) -> Result<Box<[Reply]>, ConnectErro
     };
     let told = ask(QUICK_ANSWER).await?;
     let tell = told.iter().filter(|reply| matches!(reply, Reply::Ledger(_))).count();
-    if 2 * tell > told.len() { Ok(told) } else { ask(FIRST_ANSWER).await }
+    if 2 * tell > told.len() { Ok(told) } else { ask(SURVEY_TIME).await }
 }
 
 /// Examines the nodes and admits those that may vote: new ones at once, if the
@@ -193,6 +193,6 @@ mod tests {
         let (result, took) = connecting(5, 3).await;
 
         assert!(matches!(result, Err(ConnectError::NoMajority(_))), "{result:?}");
-        assert!(took >= FIRST_ANSWER, "{took:?}");
+        assert!(took >= SURVEY_TIME, "{took:?}");
     }
 }

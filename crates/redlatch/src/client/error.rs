@@ -5,6 +5,7 @@
 
 use super::{
     advice::{about_conflicts, about_logins, about_vouching, not_yet},
+    grant_id::GrantIdError,
     guard::Lost,
     votes::Votes,
 };
@@ -219,6 +220,10 @@ pub enum InvalidRequest {
          `connect`, or leave it out"
     )]
     VouchesUnseen,
+    /// [`LeaseParts`](crate::LeaseParts) without a lock token. Pass on what
+    /// [`into_parts`](crate::Guard::into_parts) returned.
+    #[error("the lock token is empty; pass on all parts of the lease")]
+    NoLockToken,
     /// The request sets both `no_renewal` and a setting of renewal. Remove one.
     #[error(
         "no_renewal and {setting} contradict each other: without renewal a lease ends after one \
@@ -374,7 +379,10 @@ pub enum ReleaseError {
     },
     /// The engine is gone, with its runtime. As it ends, it removes its locks, on a
     /// best-effort basis.
-    #[error("{STOPPED}")]
+    #[error(
+        "it is not known whether the lock was released: the engine was stopped; its runtime has \
+         shut down, or this process was forked"
+    )]
     Stopped,
 }
 
@@ -498,7 +506,9 @@ debug_is_display!(
     ReleasePartsError,
     ResumeError,
     HealthError,
-    StatusError
+    StatusError,
+    GrantIdError,
+    Lost
 );
 
 impl<T> fmt::Debug for RunError<T> {

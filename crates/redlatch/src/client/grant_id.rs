@@ -42,7 +42,7 @@ impl fmt::Display for GrantId {
 }
 
 /// A text that is not a [`GrantId`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a grant is named by 16 hex digits")]
 pub struct GrantIdError;
 

@@ -11,6 +11,7 @@ use redlatch_core::{
     extend,
     lease::{Loss, ttl_for},
     release,
+    resource::Shown,
     token::owner_of,
 };
 use std::{
@@ -128,7 +129,7 @@ pub struct Lease {
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lost {
     /// It expired: no extension succeeded in time, or none was tried.
@@ -174,7 +175,7 @@ fn ran_out(votes: Option<&Votes>) -> String {
         Some(votes) => {
             format!("no majority of the nodes extended the lease in time: {votes}")
         }
-        None => "nobody tried to extend the lease in time".into(),
+        None => "the lease was not extended in time".into(),
     }
 }
 
@@ -203,7 +204,7 @@ pub struct LeaseParts {
 
 impl fmt::Debug for LeaseParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.resources.iter().map(|name| name.escape_ascii().to_string());
+        let names = self.resources.iter().map(|name| Shown(name).to_string());
         f.debug_struct("LeaseParts")
             .field("resources", &names.collect::<Vec<_>>())
             .field("owner", &owner_of(&self.lock_token))
@@ -587,8 +588,13 @@ impl Lease {
         self.extend_by(self.cell.terms.ttl).await
     }
 
-    /// Extends the lease to `ttl` from now. The lease never gets shorter: if it already
-    /// lasts longer, it keeps its end. Later renewals use the lease's own TTL again.
+    /// Extends the lease to `ttl` from now, but never beyond
+    /// [`max_hold`](crate::LockRequest::max_hold): then it succeeds with the time that is
+    /// left until then, which [`remaining`](Lease::remaining) tells. To be sure of a time,
+    /// use [`ensure`](Lease::ensure).
+    ///
+    /// The lease never gets shorter: if it already lasts longer, it keeps its end. Later
+    /// renewals use the lease's own TTL again.
     ///
     /// # Errors
     ///

@@ -23,10 +23,16 @@ impl Locks {
     /// A majority must still have it, and must confirm that before its old end, by
     /// this machine's wall clock.
     ///
+    /// The lease keeps its resources, its TTL and its fencing token. All else is as this
+    /// client's [`Builder`](crate::Builder) has it (renewal, [notice](crate::Builder::notice),
+    /// drift), and [`max_hold`](crate::Builder::max_hold) counts from now.
+    ///
     /// # Errors
     ///
     /// [`ResumeError::Lost`] if the lock is no longer held,
-    /// [`ResumeError::NoMajority`] if no majority answered.
+    /// [`ResumeError::NoMajority`] if no majority answered,
+    /// [`ResumeError::Invalid`] if the parts cannot be those of a lock, and
+    /// [`ResumeError::Stopped`] if the engine is gone.
     ///
     /// # Cancel safety
     ///
@@ -65,6 +71,9 @@ impl Locks {
     /// The lease that the parts describe, as far as they do.
     fn adopted(&self, parts: &LeaseParts, max_ttl: Duration) -> Result<Adopted, InvalidRequest> {
         let resources = Resources::new(&parts.resources)?;
+        if parts.lock_token.is_empty() {
+            return Err(InvalidRequest::NoLockToken);
+        }
         let terms =
             Terms::check(&Wanted { ttl: parts.ttl, max_ttl, ..self.defaults.wanted.clone() })?;
         let clock = self.handle.shared.clock;

@@ -2,7 +2,7 @@
 
 use super::{
     Builder, ConnectError, Health, HealthError, InvalidRequest, LockRequest, Status, StatusError,
-    TryLockRequest, connect::FIRST_ANSWER, health, request::Defaults, settings::Settings,
+    TryLockRequest, connect::SURVEY_TIME, health, request::Defaults, settings::Settings,
 };
 use crate::{
     driver::{
@@ -258,12 +258,12 @@ impl Locks {
         let resource = Resource::new(resource).map_err(InvalidRequest::from)?;
         let shared = &self.handle.shared;
         let line = Command::Line { resource: resource.clone() };
-        let line = self.handle.survey(line, FIRST_ANSWER);
+        let line = self.handle.survey(line, SURVEY_TIME);
         let keys = Command::Inspect { resources: resource.into() };
-        let keys = self.handle.survey(keys, FIRST_ANSWER);
+        let keys = self.handle.survey(keys, SURVEY_TIME);
         let facts = async {
             match &shared.admission {
-                Some(_) => self.handle.survey(Command::Examine, FIRST_ANSWER).await.map(Some),
+                Some(_) => self.handle.survey(Command::Examine, SURVEY_TIME).await.map(Some),
                 None => Ok(None),
             }
         };
@@ -315,7 +315,7 @@ impl Locks {
     /// ```
     pub async fn health(&self) -> Result<Health, HealthError> {
         let shared = &self.handle.shared;
-        let facts = self.handle.survey(Command::Examine, FIRST_ANSWER).await;
+        let facts = self.handle.survey(Command::Examine, SURVEY_TIME).await;
         let facts = facts.map_err(|_| HealthError::Stopped)?;
         let standings = shared.standings(&facts);
         shared.log_standings(&standings);

@@ -4,7 +4,7 @@ use super::{
     advice::admit_command,
     error::{LockError, RunError},
     guard::{Guard, Lease},
-    settings::{Settings, setters, wait_setter},
+    settings::{Settings, Wait, setters, wait_setter},
     signature::Signature,
 };
 use crate::driver::{
@@ -191,12 +191,12 @@ impl Settings {
     }
 
     pub(super) fn try_acquire(self) -> Acquisition {
-        Acquisition::New(Box::new(self), Duration::ZERO)
+        Acquisition::New(Box::new(self), Wait::For(Duration::ZERO))
     }
 
     /// Checks the settings and hands the request to the engine. Returns only what
     /// must be kept while waiting.
-    fn ask(mut self, wait: Duration) -> Result<Asked, LockError> {
+    fn ask(mut self, wait: Wait) -> Result<Asked, LockError> {
         let terms = self.terms()?;
         let resources = self.resources?;
         let started = self.handle.shared.clock.now();
@@ -206,7 +206,7 @@ impl Settings {
             self.fencing.map(|skew| WallClock { read_at: started, micros: arrived, skew });
         let Defaults { poll_max, local_batch, .. } = *self.defaults;
         let line = self.fair.then_some(InLine { arrived, poll_max, local_batch });
-        let wait_until = started.after(wait);
+        let wait_until = started.after(wait.left(self.handle.shared.clock));
         let order = Order { resources, terms, owner, wait_until, fencing, line };
         let resources = &order.resources;
         let span =
@@ -226,7 +226,7 @@ impl Settings {
 /// Written by hand: there may be very many of them, and a compiler-generated future
 /// would keep the settings, and room for them, while it waits.
 pub(crate) enum Acquisition {
-    New(Box<Settings>, Duration),
+    New(Box<Settings>, Wait),
     Asked(Asked),
     Over,
 }

@@ -1,7 +1,7 @@
 //! The settings of a request: the same for all four kinds.
 
 use super::{error::InvalidRequest, request::Defaults};
-use crate::driver::engine::Handle;
+use crate::driver::{clock::Clock, engine::Handle};
 use redlatch_core::{
     Owner, Resources, Terms,
     config::{DEFAULT_MAX_HOLD, Wanted, WantedRenewal},
@@ -9,7 +9,7 @@ use redlatch_core::{
 use std::{
     fmt,
     sync::{Arc, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The settings so far. They are checked when the request is handed over.
@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     pub(super) defaults: Arc<Defaults>,
     pub(super) resources: Result<Resources, InvalidRequest>,
     pub(super) wanted: Wanted,
-    pub(super) wait: Duration,
+    pub(super) wait: Wait,
     pub(super) owner: Result<Owner, InvalidRequest>,
     pub(super) fencing: Option<Duration>,
     pub(super) fair: bool,
@@ -26,6 +26,23 @@ pub(crate) struct Settings {
     no_renewal: bool,
     /// The setting of this request that makes sense only with renewal.
     needs_renewal: Option<&'static str>,
+}
+
+/// How long to wait for a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    /// This long from the first poll on.
+    For(Duration),
+    Until(Instant),
+}
+
+impl Wait {
+    pub(super) fn left(self, clock: Clock) -> Duration {
+        match self {
+            Wait::For(wait) => wait,
+            Wait::Until(deadline) => clock.until(deadline),
+        }
+    }
 }
 
 impl Settings {
@@ -39,7 +56,7 @@ impl Settings {
             defaults: defaults.clone(),
             resources,
             wanted: defaults.wanted.clone(),
-            wait: defaults.wait,
+            wait: Wait::For(defaults.wait),
             owner: Ok(defaults.owner.clone()),
             fencing: defaults.fencing,
             fair: defaults.fair,
@@ -226,15 +243,16 @@ macro_rules! wait_setter {
             /// If its turn does not come, it fails with
             /// [`LockError::Busy`](crate::LockError::Busy).
             pub fn wait(mut self, wait: Duration) -> Self {
-                self.0.wait = wait;
+                self.0.wait = Wait::For(wait);
                 self
             }
 
             /// Waits until this moment: no attempt begins later. One that is under way
             /// then is completed, as for [`wait`](Self::wait). With a moment in the past,
             /// the request makes one attempt.
-            pub fn wait_until(self, deadline: std::time::Instant) -> Self {
-                self.wait(deadline.saturating_duration_since(std::time::Instant::now()))
+            pub fn wait_until(mut self, deadline: std::time::Instant) -> Self {
+                self.0.wait = Wait::Until(deadline);
+                self
             }
 
             /// Waits for as long as it takes, even while no majority of the nodes answers.

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use skips::{Clocks, Skips};
 use std::{
     sync::OnceLock,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// The source of time for an engine and its nodes.
@@ -44,6 +44,15 @@ impl Clock {
                     .before(origin.saturating_duration_since(now))
             }
         }
+    }
+
+    /// Returns how long it is until a moment of this clock; zero if it has passed.
+    pub(crate) fn until(self, deadline: Instant) -> Duration {
+        let now = match self {
+            Clock::System => Instant::now(),
+            Clock::Tokio => tokio::time::Instant::now().into_std(),
+        };
+        deadline.saturating_duration_since(now)
     }
 
     /// Returns the current time on the slowest clock there is, for time that must have
@@ -77,9 +86,9 @@ impl Clock {
 const TOKIO_START: Moment = Moment::from_nanos((1 << 32) * 1_000_000_000);
 
 /// When tokio's clock was first read, and the time since 1970 at that point.
-fn tokio_origin() -> (std::time::Instant, Duration) {
-    static ORIGIN: OnceLock<(std::time::Instant, Duration)> = OnceLock::new();
-    *ORIGIN.get_or_init(|| (std::time::Instant::now(), Clock::System.wall()))
+fn tokio_origin() -> (Instant, Duration) {
+    static ORIGIN: OnceLock<(Instant, Duration)> = OnceLock::new();
+    *ORIGIN.get_or_init(|| (Instant::now(), Clock::System.wall()))
 }
 
 /// The wall clock in microseconds since 1970; zero before 1970. Used for fencing tokens,

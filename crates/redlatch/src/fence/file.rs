@@ -17,7 +17,7 @@ use crate::FencingToken;
 use paths::Paths;
 use replace::Keep;
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
@@ -69,7 +69,7 @@ pub struct File {
 }
 
 /// Why a fenced write is not known to be applied.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// A greater token came first: nothing was written. Stop.
@@ -91,15 +91,22 @@ pub enum FileError {
     },
     /// The operating system reported an error. A write replaces the whole file,
     /// so it is safe to repeat with the same token.
-    #[error("could not {what} {}: {source}", path.display())]
+    #[error("could not {what} {}: {error}", path.display())]
     Io {
         /// The action that failed.
         what: &'static str,
         /// The file it was applied to.
         path: PathBuf,
         /// The operating system's error.
-        source: io::Error,
+        error: io::Error,
     },
+}
+
+/// As `Display`: an error that `main` returns is printed by its `Debug`.
+impl fmt::Debug for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl FileError {
@@ -145,5 +152,5 @@ impl File {
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     let path = path.to_owned();
-    move |source| FileError::Io { what, path, source }
+    move |error| FileError::Io { what, path, error }
 }

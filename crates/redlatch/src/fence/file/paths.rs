@@ -132,7 +132,8 @@ fn resolve(path: &Path) -> Result<PathBuf, FileError> {
             return Err(failed("write to", path)(io::ErrorKind::IsADirectory.into()));
         };
         let directory = directory_of(&at);
-        let directory = fs::canonicalize(directory).map_err(failed("find", directory))?;
+        let directory =
+            fs::canonicalize(directory).map_err(failed("find the directory", directory))?;
         let file = directory.join(name);
         match fs::read_link(&file) {
             Ok(target) => at = directory.join(target),
