@@ -75,7 +75,7 @@ pub(crate) fn readable(text: &str) -> String {
         if is_time(at, word) {
             let ms = word.trim_end_matches("ms").parse().unwrap_or_default();
             let time = humantime::format_duration(Duration::from_millis(ms)).to_string();
-            shown.push_str(&time.replace(' ', ""));
+            shown.push_str(&if ms == 0 { "0s".into() } else { time.replace(' ', "") });
             shown.push_str(&piece[word.len()..]);
         } else {
             shown.push_str(piece);

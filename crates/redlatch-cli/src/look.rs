@@ -292,7 +292,25 @@ fn reserved_json(owner: Option<&str>, remaining: Option<Duration>) -> Value {
     json!({ "state": "reserved", "owner": owner, "remaining_ms": remaining.map(millis) })
 }
 
+/// Whether a class of the pattern has no end. Redis ends it with the pattern, which is
+/// hardly what anyone means.
+fn has_open_class(pattern: &[u8]) -> bool {
+    let (mut rest, mut is_open) = (pattern, false);
+    while let [byte, after @ ..] = rest {
+        is_open = if is_open { *byte != b']' } else { *byte == b'[' };
+        rest = if *byte == b'\\' { after.get(1..).unwrap_or_default() } else { after };
+    }
+    is_open
+}
+
 pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exit, Failure> {
+    if has_open_class(args.pattern.as_bytes()) {
+        let words = format!(
+            "the pattern {} has a `[` without its `]`; for the character itself, write `\\[`",
+            name::shown(args.pattern.as_bytes())
+        );
+        return Err(Failure::new(Exit::Failed, words));
+    }
     let observer = settings.builder().observer()?;
     let (listing, standings) =
         tokio::join!(observer.list(args.pattern.as_bytes()), observer.standings());

@@ -110,3 +110,19 @@ fn the_log_distinguishes_names_that_are_not_text() {
     assert_eq!(log.lines().count(), 1, "{log}");
     assert_eq!(json_lines(&log)[0]["ids"], serde_json::json!(["%ff"]), "{log}");
 }
+
+#[test]
+fn a_pattern_whose_class_has_no_end_is_refused() {
+    let sandbox = Sandbox::embedded();
+    redlatch(&sandbox, &["acquire", "a[b"]).exits_with(0);
+
+    for open in ["a[b", "[", r"[a\]", "[a]*[b-"] {
+        let refused = redlatch(&sandbox, &["ls", open]).exits_with(125);
+        assert!(refused.stderr.contains(r"write `\[`"), "{refused:?}");
+    }
+
+    for closed in [r"a\[b", "a[[]b", "a?[^c]"] {
+        let listed = redlatch(&sandbox, &["ls", "--json", closed]).exits_with(0);
+        assert_eq!(json_lines(&listed.stdout).len(), 1, "{closed}: {listed:?}");
+    }
+}

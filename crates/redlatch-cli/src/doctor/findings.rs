@@ -543,16 +543,8 @@ fn same_server(examined: &[Examined]) -> Vec<Finding> {
 
 /// Clocks that are far apart.
 pub(crate) fn clocks(examined: &[Examined], skew: Duration) -> Option<Finding> {
-    let mut clocks: Vec<(f64, &str)> =
-        examined.iter().filter_map(|node| Some((node.ahead?, &*node.node))).collect();
-    clocks.push((0.0, "this machine"));
-    clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ((slow, behind), (fast, ahead)) = (*clocks.first()?, *clocks.last()?);
-    let apart = fast - slow;
-    if apart < CLOCKS_DIFFER {
-        return None;
-    }
-    let mut words = format!("the clock of {ahead} is {apart:.1} s ahead of that of {behind}");
+    let nodes = examined.iter().filter_map(|node| Some((node.ahead?, &*node.node)));
+    let (apart, mut words) = far_apart(nodes.collect())?;
     if apart >= skew.as_secs_f64() {
         words.push_str(
             ": locks work, since clocks need not show the same time; but a server whose clock is \
@@ -561,6 +553,27 @@ pub(crate) fn clocks(examined: &[Examined], skew: Duration) -> Option<Finding> {
     }
     let fix = "run chrony or another NTP client on all of them; let it adjust the clocks slowly";
     Some(Finding::warning(words).fix(fix))
+}
+
+/// How far the clocks of the nodes and of this machine are apart, in seconds and in words;
+/// `None` if they agree. Each node comes with the seconds it is ahead of this machine.
+fn far_apart(mut clocks: Vec<(f64, &str)>) -> Option<(f64, String)> {
+    clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if let [(first, _), .., (last, _)] = clocks[..]
+        && last - first < CLOCKS_DIFFER
+    {
+        let ahead = first.midpoint(last);
+        let side = if ahead < 0.0 { "ahead of" } else { "behind" };
+        let apart = ahead.abs();
+        let words = format!("the clock of this machine is {apart:.1} s {side} those of all nodes");
+        return (apart >= CLOCKS_DIFFER).then_some((apart, words));
+    }
+    clocks.push((0.0, "this machine"));
+    clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ((slow, behind), (fast, ahead)) = (*clocks.first()?, *clocks.last()?);
+    let apart = fast - slow;
+    let words = format!("the clock of {ahead} is {apart:.1} s ahead of that of {behind}");
+    (apart >= CLOCKS_DIFFER).then_some((apart, words))
 }
 
 fn versions(examined: &[Examined]) -> Option<Finding> {
@@ -628,6 +641,27 @@ mod tests {
         assert_eq!(fix, "ACL SETUSER ada ~deploy:*");
         let held = Trial::Failed { step: "take", vote: Vote::Held(Holder::default()) };
         assert_eq!(trial(&held, "ada", "").unwrap().fix, None);
+    }
+
+    #[test]
+    fn where_the_nodes_agree_the_clock_of_this_machine_is_to_blame() {
+        let words = |clocks: &[f64]| {
+            let names = clocks.iter().copied().zip(["a", "b", "c"]);
+            far_apart(names.collect()).map(|(_, words)| words)
+        };
+
+        let behind = "the clock of this machine is 7200.2 s behind those of all nodes";
+        assert_eq!(words(&[7200.1, 7200.3, 7200.2]).as_deref(), Some(behind));
+        let ahead = "the clock of this machine is 5.0 s ahead of those of all nodes";
+        assert_eq!(words(&[-5.0, -5.0]).as_deref(), Some(ahead));
+        let one = "the clock of b is 9.0 s ahead of that of a";
+        assert_eq!(words(&[0.0, 9.0, 0.1]).as_deref().unwrap_or_default(), one);
+        assert_eq!(
+            words(&[7.0]).as_deref(),
+            Some("the clock of a is 7.0 s ahead of that of this machine")
+        );
+        assert_eq!(words(&[0.2, -0.3, 0.0]), None);
+        assert_eq!(words(&[]), None);
     }
 
     #[test]
