@@ -318,7 +318,8 @@ async fn a_data_key_under_the_name_of_a_lock_is_distinguished_from_an_owner() {
         assert!(matches!(error, LockError::Held { .. }), "{error}");
         let (error, data) = (error.to_string(), "the key has no TTL, so it is data and not a lock");
         let why = format!(" of 3 nodes: {data}; give the lock another name: ");
-        assert!(error.starts_with("not available on ") && error.contains(&why), "{error}");
+        let begins = error.starts_with(&format!("{name}: not available on "));
+        assert!(begins && error.contains(&why), "{error}");
         assert!(!error.contains("held"), "{error}");
         assert_eq!(status.state.to_string(), format!("not available: {data}"));
         assert_eq!(status.nodes[0].key.to_string(), format!("not available: {data}"));
@@ -333,16 +334,17 @@ async fn locking_a_name_twice_says_who_holds_it() {
 
     for again in [&locks, &other] {
         let error = in_time(again.lock(NAME).wait(MS).into_future()).await.unwrap_err();
-        let words =
-            "held by another task of this process (locks are not re-entrant) on 1 of 1 nodes: ";
-        assert!(error.to_string().starts_with(words), "{error}");
+        let words = format!(
+            "{NAME}: held by another task of this process (locks are not re-entrant) on 1 of 1 nodes: "
+        );
+        assert!(error.to_string().starts_with(&words), "{error}");
     }
     let events = log.text();
     assert!(events.contains("lock not taken: held on 1 of 1 nodes"), "{events}");
     assert!(!events.contains("another owner"), "{events}");
     let _named = locks.lock("other").owner("another/1").await.unwrap();
     let error = in_time(locks.lock("other").wait(MS).into_future()).await.unwrap_err();
-    assert!(error.to_string().starts_with("held by another owner"), "{error}");
+    assert!(error.to_string().starts_with("other: held by another owner"), "{error}");
 }
 
 #[tokio::test]
@@ -379,5 +381,6 @@ async fn an_owner_with_our_host_and_pid_elsewhere_is_not_taken_for_this_process(
 
     let error = locks.lock(NAME).await.unwrap_err().to_string();
 
-    assert!(error.starts_with("held by another owner on 1 of 1 nodes: "), "{error}");
+    let words = format!("{NAME}: held by another owner on 1 of 1 nodes: ");
+    assert!(error.starts_with(&words), "{error}");
 }

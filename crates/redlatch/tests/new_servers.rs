@@ -30,8 +30,8 @@ async fn new_servers_are_an_error_of_their_own_at_once_that_says_how_long_and_wh
         fleet.servers.urls().iter().map(|url| format!("--node {url}")).collect();
     assert_eq!(**admit, *format!("redlatch admit --all {}", nodes.join(" ")));
     let text = error.to_string();
-    let start = "3 of 3 nodes are new or restarted and may not vote yet, ";
-    assert!(text.starts_with(start) && text.contains(" s to go; wait longer"), "{text}");
+    let start = format!("{NAME}: 3 of 3 nodes are new or restarted and may not vote yet, ");
+    assert!(text.starts_with(&start) && text.contains(" s to go; wait longer"), "{text}");
     assert!(text.contains(&format!("`{admit}`")), "{text}");
 }
 
@@ -45,7 +45,7 @@ async fn new_servers_of_which_one_does_not_answer_are_not_vouched_for_and_the_er
 
     assert!(matches!(error, LockError::Quarantined { .. }), "{error}");
     let text = error.to_string();
-    let down = format!("{} has never answered (unreachable: ", fleet.servers[2].url());
+    let down = format!("{NAME}: {} has never answered (unreachable: ", fleet.servers[2].url());
     assert!(text.starts_with(&down), "{text}");
     assert!(text.contains("): check its address first; 2 of 3 nodes are new"), "{text}");
     let vouching =

@@ -264,13 +264,18 @@ pub enum LockError {
     Invalid(#[from] InvalidRequest),
     /// Another owner holds the lock. Wait, or retry later. If the text says that the key
     /// has no TTL, other data has this name: give the lock another one.
-    #[error("{}: {votes}", taken(votes))]
+    #[error("{}{}: {votes}", votes.subject(), taken(votes))]
     Held {
         /// The votes of the last attempt.
         votes: Votes,
     },
     /// Too many nodes failed: no majority is left. Tell an operator.
-    #[error("no majority, {}: {votes}{}", votes.tally(), about_conflicts(votes))]
+    #[error(
+        "{}no majority, {}: {votes}{}",
+        votes.subject(),
+        votes.tally(),
+        about_conflicts(votes)
+    )]
     NoMajority {
         /// The votes of the last attempt.
         votes: Votes,
@@ -286,8 +291,9 @@ pub enum LockError {
     /// Returned at once if waiting cannot help, because `remaining` is longer than
     /// what is left of the wait, and the other nodes are no majority.
     #[error(
-        "{}; wait longer, or, if no forgotten lock can still be in use, skip the wait: \
+        "{}{}; wait longer, or, if no forgotten lock can still be in use, skip the wait: \
          `{admit}`{}{}",
+        votes.subject(),
         not_yet(votes, *remaining),
         about_logins(votes),
         about_vouching(votes)
@@ -303,7 +309,7 @@ pub enum LockError {
         admit: Arc<str>,
     },
     /// A majority granted the lock, but too late to be of use. Raise the TTL.
-    #[error("granted after {elapsed:?}, too late to be of use: {votes}")]
+    #[error("{}granted after {elapsed:?}, too late to be of use: {votes}", votes.subject())]
     TooSlow {
         /// How long the grant took.
         elapsed: Duration,

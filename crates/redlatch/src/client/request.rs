@@ -271,7 +271,7 @@ impl Asked {
     fn result(handle: Handle, started: Moment, answer: Answer) -> Result<Guard, LockError> {
         let cell = match answer {
             Ok(Ok(cell)) => cell,
-            Ok(Err(refused)) => return Err(lock_error(&handle.shared, &refused)),
+            Ok(Err(refused)) => return Err(lock_error(&handle.shared, refused)),
             Err(_) => return Err(LockError::Stopped),
         };
         let now = cell.shared.clock.now();
@@ -453,12 +453,11 @@ fn outcome_of(result: &Result<Guard, LockError>) -> &'static str {
     }
 }
 
-fn lock_error(shared: &Shared, NotGranted { error, held_here }: &NotGranted) -> LockError {
-    let votes = |ballot| shared.votes(ballot);
-    match error {
-        AcquireError::Held(ballot) => {
-            LockError::Held { votes: votes(ballot).held_here(*held_here) }
-        }
+fn lock_error(shared: &Shared, refused: NotGranted) -> LockError {
+    let NotGranted { resources, error, held_here } = refused;
+    let votes = |ballot| shared.votes(ballot).on(resources);
+    match &error {
+        AcquireError::Held(ballot) => LockError::Held { votes: votes(ballot).held_here(held_here) },
         AcquireError::TooSlow { elapsed, ballot } => {
             LockError::TooSlow { elapsed: *elapsed, votes: votes(ballot) }
         }

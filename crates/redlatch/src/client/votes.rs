@@ -2,7 +2,7 @@
 
 use super::advice::{Vouching, node_options};
 use crate::node::{Node, OtherName, explained, label};
-use redlatch_core::{Agreement, Ballot, Cause, Holder, Tally, Vote};
+use redlatch_core::{Agreement, Ballot, Cause, Holder, Resources, Tally, Vote};
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// The votes of all nodes, in the order the nodes were given.
@@ -30,6 +30,8 @@ pub struct Votes {
     are_answers: bool,
     /// Whether a client in this process holds the lock that was refused.
     held_here: bool,
+    /// What was to be locked, if the votes are on that.
+    wanted: Option<Box<Resources>>,
     /// Only if a node is quarantined.
     ours: Option<Arc<Ours>>,
 }
@@ -94,7 +96,8 @@ impl Votes {
                 vouching,
             })
         });
-        Votes { nodes: votes.collect(), tally, are_answers: false, held_here: false, ours }
+        let nodes = votes.collect();
+        Votes { nodes, tally, are_answers: false, held_here: false, wanted: None, ours }
     }
 
     /// The same votes, of nodes that were not asked for a lock.
@@ -105,6 +108,16 @@ impl Votes {
     /// The same votes, on a lock that a client in this process holds, or not.
     pub(crate) fn held_here(self, held_here: bool) -> Self {
         Votes { held_here, ..self }
+    }
+
+    /// The same votes, on these.
+    pub(crate) fn on(self, wanted: Resources) -> Self {
+        Votes { wanted: Some(wanted.into()), ..self }
+    }
+
+    /// How a sentence about what was to be locked begins.
+    pub(super) fn subject(&self) -> String {
+        self.wanted.as_ref().map_or(String::new(), |wanted| format!("{wanted}: "))
     }
 
     /// Whether a client in this process holds the lock that was refused.

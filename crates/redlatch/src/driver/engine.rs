@@ -314,7 +314,7 @@ impl Engine {
                     if let Some(Acquirer { resources, answer }) = acquirer {
                         self.shared.trace_failed(&resources, &error);
                         let held_here = keeper::holds(&self.shared, &resources, &error);
-                        let _ = answer.send(Err(NotGranted { error, held_here }));
+                        let _ = answer.send(Err(NotGranted { resources, error, held_here }));
                     }
                 }
                 Output::Retrying(op, error, pause) => {

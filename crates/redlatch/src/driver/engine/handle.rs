@@ -8,7 +8,8 @@ use crate::{
     testing::Leases,
 };
 use redlatch_core::{
-    AcquireError, Admission, Agreement, Command, ExtendError, Moment, OpId, Reply, Standing, Vote,
+    AcquireError, Admission, Agreement, Command, ExtendError, Moment, OpId, Reply, Resources,
+    Standing, Vote,
     machine::{Adopted, Kept, Order, Vouch},
     release,
 };
@@ -228,6 +229,7 @@ pub(crate) enum Ask {
 /// Why a lock was not granted.
 #[derive(Debug)]
 pub(crate) struct NotGranted {
+    pub(crate) resources: Resources,
     pub(crate) error: AcquireError,
     /// A client in this process holds it.
     pub(crate) held_here: bool,
