@@ -24,7 +24,7 @@ impl Locks {
     /// this machine's wall clock.
     ///
     /// The lease keeps its resources, its TTL and its fencing token. All else is as this
-    /// client's [`Builder`](crate::Builder) has it (renewal, [notice](crate::Builder::notice),
+    /// client's [`Builder`](crate::Builder) has it (renewal, [notice](crate::LockRequest::notice),
     /// drift), and [`max_hold`](crate::Builder::max_hold) counts from now.
     ///
     /// # Errors
