@@ -313,7 +313,7 @@ fn an_error_names_the_file() {
     let error = File::new("/nowhere/report").seal(token(1)).expect_err("no directory");
 
     let text = error.to_string();
-    assert!(text.starts_with("could not find /nowhere: "), "{text}");
+    assert!(text.starts_with("could not find the directory /nowhere: "), "{text}");
 }
 
 /// A child writes as fast as it can until it is killed, again and again.
