@@ -239,8 +239,8 @@ pub enum TermsError {
     },
     /// Renewal would come too late, or without pause.
     #[error(
-        "renewing every {every:?} needs {needed:?} with the node timeout; \
-         it must be above zero and below the {usable:?} before loss is signalled"
+        "renew_every is {every:?}; with the node timeout that is {needed:?}, which must be above \
+         zero and below {usable:?}, when loss is signalled"
     )]
     Renewal {
         /// The interval asked for.

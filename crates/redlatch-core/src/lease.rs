@@ -20,12 +20,19 @@ pub fn usable(ttl: Duration) -> Duration {
 }
 
 /// Returns a TTL, hardly longer than needed, of which a lease may use `time`.
-#[must_use]
-pub fn ttl_for(time: Duration) -> Duration {
+fn ttl_for(time: Duration) -> Duration {
     let millisecond = Duration::from_millis(1);
     let with_rest = time.saturating_add(2 * millisecond);
     // A TTL is truncated to whole milliseconds, so add one.
     with_rest.saturating_add(with_rest / 99).saturating_add(millisecond)
+}
+
+/// Returns the TTL of an extension after which `least` passes before loss is signalled,
+/// however long nodes take to answer.
+#[must_use]
+pub fn ttl_to_ensure(least: Duration, terms: &Terms) -> Duration {
+    let around = terms.notice.saturating_add(terms.node_timeout);
+    ttl_for(least.saturating_add(around)).max(terms.ttl)
 }
 
 /// Returns the end of a lease whose commands were sent no earlier than `t1`.

@@ -144,7 +144,7 @@
 //! | `file` | the embedded node, with bundled SQLite |
 //! | `serde` | [`FencingToken`] as a number in any format |
 //! | `tokio-util` | `Lease::cancellation_token` |
-//! | `metrics` | counters and histograms, through the `metrics` facade: see [`telemetry`] |
+//! | `metrics` | counters, gauges and histograms, through the `metrics` facade: see [`telemetry`] |
 //! | `conformance` | the test suite that every kind of [`node`] passes, to run on your own |
 //!
 //! Fenced writes to databases and object stores are in a separate crate,

@@ -22,8 +22,8 @@
 //!
 //! # Events
 //!
-//! There is a warning when a node goes down, answers again, may not vote, or is back, which
-//! means that it votes; when the extensions of a lease begin to fail, a lock is lost or a
+//! There is a warning when a node goes down, answers again, may not vote, or votes
+//! again; when the extensions of a lease begin to fail, a lock is lost or a
 //! runtime is blocked; and when no majority may vote at the start. There is at most one
 //! warning per node every five seconds; a change in between is logged afterwards, if it
 //! still holds. Everything else is logged at debug level, so there is no warning per

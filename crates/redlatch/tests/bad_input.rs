@@ -167,7 +167,7 @@ async fn other_times_that_do_not_fit_are_refused_by_name() {
         ("node_timeout", |lock| lock.node_timeout(10 * SEC)),
         ("min_validity", |lock| lock.min_validity(10 * SEC)),
         ("notice", |lock| lock.notice(10 * SEC)),
-        ("renewing every", |lock| lock.renew_every(Duration::ZERO)),
+        ("renew_every is", |lock| lock.renew_every(Duration::ZERO)),
         ("max_hold", |lock| lock.max_hold(Duration::ZERO)),
     ];
     for (name, ask) in asks {

@@ -271,7 +271,7 @@ async fn out_of_memory_is_no_vote_and_does_not_stop_extend_and_release() {
 
     for votes in [no_majority(locks.lock("c").await), no_majority(locks.lock_all(["d", "e"]).await)]
     {
-        assert!(votes.to_string().contains("OOM"), "{votes}");
+        assert!(votes.to_string().contains("refuses writes: its memory is full"), "{votes}");
     }
     single.extend_by(20 * SEC).await.unwrap();
     set.extend_by(20 * SEC).await.unwrap();

@@ -348,6 +348,18 @@ async fn locking_a_name_twice_says_who_holds_it() {
 }
 
 #[tokio::test]
+async fn a_client_with_a_label_knows_its_own_locks() {
+    let fleet = Fleet::of(1);
+    let locks = fleet.builder().owner("billing").connect().await.unwrap();
+    let _guard = locks.lock(NAME).await.unwrap();
+
+    let error = in_time(locks.lock(NAME).wait(MS).into_future()).await.unwrap_err();
+
+    let words = format!("{NAME}: held by another task of this process");
+    assert!(error.to_string().starts_with(&words), "{error}");
+}
+
+#[tokio::test]
 async fn try_lock_on_a_name_that_data_has_says_so() {
     let (fleet, locks) = Fleet::with_locks(3).await;
     for (node, server) in fleet.servers.iter().enumerate() {

@@ -71,17 +71,30 @@ pub fn advice_to<'a>(
     options: &str,
 ) -> String {
     let is_conflict = |cause: &Cause| matches!(cause, Cause::Disagrees(_));
-    match cause {
-        Cause::Disagrees(Some(theirs))
-            if Agreement::parse(theirs).is_some_and(|theirs| !ours.may_follow(&theirs)) =>
-        {
+    let theirs = match cause {
+        Cause::Disagrees(Some(theirs)) => Agreement::parse(theirs),
+        _ => None,
+    };
+    match theirs.filter(|theirs| !ours.may_follow(theirs)) {
+        // Nobody gives up several nodes at once, but many forget to name them.
+        Some(theirs) if ours.nodes().iter().all(|node| theirs.nodes().contains(node)) => {
+            let (named, all) = (ours.nodes().len(), theirs.nodes().len());
+            let are = if named == 1 { "is" } else { "are" };
+            return format!(
+                "only {named} of their {all} nodes {are} named here: name the others, too"
+            );
+        }
+        Some(_) => {
             let options = if options.is_empty() { String::new() } else { format!(" {options}") };
-            format!(
+            return format!(
                 "give all clients the same settings; if this list is meant for all clients: it \
                  differs by more than one node, so stop all other clients first, then `redlatch \
                  admit --replace --all --all-stopped{options}`"
-            )
+            );
         }
+        None => {}
+    }
+    match cause {
         Cause::Forgot if all.into_iter().any(is_conflict) => AFTER.into(),
         cause => advice(cause, which, options),
     }
@@ -357,6 +370,20 @@ mod tests {
             words.contains("--replace --all --node redis://a:1 --node redis://b:2`"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn a_client_that_names_one_of_three_nodes_is_told_no_command_that_takes_it_from_the_others() {
+        let second = Duration::from_secs(1);
+        let list = |nodes: &[&str]| {
+            Agreement::new(nodes.iter().map(|node| Arc::from(*node)), second, second)
+        };
+        let theirs = Cause::Disagrees(Some(list(&["a", "b", "c"]).to_string().into()));
+        let told = |ours: &[&str]| advice_to(&list(ours), [&theirs], &theirs, "", "");
+
+        assert_eq!(told(&["b"]), "only 1 of their 3 nodes is named here: name the others, too");
+        assert!(told(&["a", "b"]).contains("`redlatch admit --replace --all`"));
+        assert!(told(&["a", "d", "e"]).contains("--all-stopped"));
     }
 
     #[test]

@@ -29,6 +29,9 @@ use std::{
     time::Duration,
 };
 
+/// What else to do where an engine cannot run on the caller's runtime.
+const OR_THREAD: &str = ", or give the engine its own thread with `dedicated_thread`";
+
 /// Settings for all locks on a set of nodes.
 ///
 /// Start with [`Locks::builder`], and end with the call that fits:
@@ -495,8 +498,11 @@ impl Builder {
         let clock = if self.dedicated_thread { Clock::System } else { self.clock };
         let shared = Shared::new(nodes, clock).admitting(admission).counting(agreement.into());
         let shared = shared.with_vouching(vouching).listing(self.leases);
+        let shared = shared.signing(defaults.owner.as_str());
         let handle = if self.dedicated_thread { spawn_thread(shared) } else { spawn_here(shared) };
-        let handle = handle.map_err(|error| LazyError::NoRuntime(error.to_string().into()))?;
+        let or_thread = if self.dedicated_thread { "" } else { OR_THREAD };
+        let handle =
+            handle.map_err(|error| LazyError::NoRuntime(format!("{error}{or_thread}").into()))?;
         Ok(Locks { handle, defaults: Arc::new(defaults) })
     }
 

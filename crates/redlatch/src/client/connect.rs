@@ -1,6 +1,6 @@
 //! The first check of the nodes: can they form a set of nodes?
 
-use super::{AdmitError, ConnectError};
+use super::{AdmitError, ConnectError, votes::Asked};
 use crate::{
     driver::engine::Handle,
     node::{Node, label},
@@ -26,7 +26,7 @@ pub(super) async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
 /// error.
 async fn introduced(handle: &Handle, patience: Duration) -> Result<(), ConnectError> {
     let ballot = identities(handle, patience).await?;
-    let votes = handle.shared.votes(&ballot).without_request();
+    let votes = handle.shared.votes(&ballot).on_being(Asked::Identity);
     let wrong = |vote: &Vote| matches!(vote, Vote::Failed(Fault::WrongAddress(_)));
     let unfit = |vote: &Vote| matches!(vote, Vote::Failed(Fault::Unfit(_)));
     let useless = votes.iter().filter(|node| unfit(&node.vote));
@@ -121,10 +121,10 @@ pub(crate) async fn admit_at_start(
     });
     let tally = ballot.tally();
     if disagree.count() > tally.nodes - tally.majority() {
-        return Err(ConnectError::Disagree(shared.votes(&ballot).without_request()));
+        return Err(ConnectError::Disagree(shared.votes(&ballot).on_being(Asked::Identity)));
     }
     if tally.granted < tally.majority() {
-        tracing::warn!(votes = %shared.votes(&ballot).without_request(), "no majority of the nodes may vote yet");
+        tracing::warn!(votes = %shared.votes(&ballot).on_being(Asked::Identity), "no majority of the nodes may vote yet");
     }
     Ok(())
 }
@@ -138,7 +138,7 @@ pub(crate) fn refuse_another_list(handle: &Handle, told: &[Reply]) -> Result<(),
     let stands =
         |(reply, node): (&Reply, &Arc<dyn Node>)| ours.at(node.name()).unguarded_standing(reply);
     let ballot = ballot(told.iter().zip(nodes.iter()).map(stands));
-    let (tally, votes) = (ballot.tally(), handle.shared.votes(&ballot).without_request());
+    let (tally, votes) = (ballot.tally(), handle.shared.votes(&ballot).on_being(Asked::Identity));
     if tally.quarantined > 0 {
         return Err(ConnectError::Disagree(votes));
     }

@@ -53,6 +53,10 @@ pub enum LazyError {
     /// There is no tokio runtime here, or one without timers or I/O, or no thread can be
     /// started. Call it inside a runtime with `enable_all`, or use
     /// [`dedicated_thread`](crate::Builder::dedicated_thread).
+    ///
+    /// Tokio can be asked for its timers and I/O only in a way that panics if they are
+    /// missing. The panic is caught, but a panic hook sees it, and with `panic = "abort"` it
+    /// ends the process.
     #[error("no engine can be started: {0}")]
     NoRuntime(Arc<str>),
 }
@@ -67,9 +71,7 @@ pub enum ConnectError {
     /// The defaults for all locks do not fit together. Correct them.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// There is no tokio runtime here, or one without timers or I/O, or no thread can be
-    /// started. Call it inside a runtime with `enable_all`, or use
-    /// [`dedicated_thread`](crate::Builder::dedicated_thread).
+    /// As [`LazyError::NoRuntime`].
     #[error("no engine can be started: {0}")]
     NoRuntime(Arc<str>),
     /// Two addresses reach the same server: its vote would count twice. Give each

@@ -2,14 +2,14 @@
 
 use super::{
     error::{ExtendError, InvalidRequest, ReleaseError},
-    votes::Votes,
+    votes::{Asked, Votes},
 };
 use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
 use redlatch_core::{
     Ballot, FencingToken, Resource, TermsError,
     config::check_ttl,
     extend,
-    lease::{Loss, ttl_for},
+    lease::{Loss, ttl_to_ensure},
     release,
     resource::Shown,
     token::owner_of,
@@ -159,7 +159,7 @@ pub enum Lost {
 
 impl Lost {
     pub(crate) fn by(shared: &Shared, end: LeaseEnd) -> Self {
-        let votes = |ballot: &Ballot| shared.votes(ballot);
+        let votes = |ballot: &Ballot| shared.votes(ballot).on_being(Asked::Extension);
         match end {
             LeaseEnd::Released => Lost::Released,
             LeaseEnd::Stopped => Lost::Stopped,
@@ -185,6 +185,10 @@ fn ran_out(votes: Option<&Votes>) -> String {
 /// and [`Locks::release_parts`](crate::Locks::release_parts). The fields are plain data, so
 /// they can travel in any format. Anyone who has them can release the lock: treat them
 /// like a password. `Debug` leaves the lock token out.
+///
+/// Resume them once, and never from a message that may be delivered twice: two processes
+/// that resume the same parts do not exclude each other, and when one of them releases the
+/// lock, the other learns of it only when it next extends the lease.
 ///
 /// Nobody renews the lock in the meantime, so the other process has until `usable_until`
 /// to resume it.
@@ -378,7 +382,10 @@ pub(super) fn released(
     answer: Option<release::Decision>,
 ) -> Result<Released, ReleaseError> {
     let decision = answer.ok_or(ReleaseError::Stopped)?;
-    decision.map_err(|error| ReleaseError::Unknown { votes: shared.votes(error.ballot()) })
+    decision.map_err(|error| {
+        let votes = shared.votes(error.ballot()).on_being(Asked::Release);
+        ReleaseError::Unknown { votes }
+    })
 }
 
 /// One of the outcomes that [`telemetry`](crate::telemetry) documents.
@@ -615,7 +622,8 @@ impl Lease {
                 if self.is_held() { Ok(()) } else { Err(ExtendError::Lost(self.why_lost())) }
             }
             Ok(Err(extend::ExtendError::Unknown(ballot))) => {
-                Err(ExtendError::Unknown { votes: self.cell.shared.votes(&ballot) })
+                let votes = self.cell.shared.votes(&ballot).on_being(Asked::Extension);
+                Err(ExtendError::Unknown { votes })
             }
             Ok(Err(extend::ExtendError::Lost(loss))) => {
                 let end = self.cell.why().unwrap_or(LeaseEnd::Lost(loss));
@@ -669,8 +677,7 @@ impl Lease {
         if left < least {
             return Err(InvalidRequest::from(TermsError::EnsureMaxHold { least, left }).into());
         }
-        let around = terms.notice.saturating_add(terms.node_timeout);
-        let ttl = ttl_for(least.saturating_add(around)).max(terms.ttl);
+        let ttl = ttl_to_ensure(least, terms);
         let max_ttl = terms.max_ttl;
         if ttl > max_ttl {
             let too_long = TermsError::EnsureTooLong { least, ttl, max_ttl };
@@ -742,7 +749,8 @@ impl Lease {
     /// if that failed. A node that was slower than the majority counts as not waited for.
     #[must_use]
     pub fn votes(&self) -> Votes {
-        self.cell.shared.votes(&self.cell.ballot())
+        let votes = self.cell.shared.votes(&self.cell.ballot());
+        if self.cell.is_not_kept() { votes.on_being(Asked::Extension) } else { votes }
     }
 
     fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@ use super::{
     error::{InvalidRequest, ReleasePartsError, ResumeError},
     guard::{Guard, LeaseParts, Lost, Released, released},
     locks::Locks,
+    votes::Asked,
 };
 use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
 use redlatch_core::{
@@ -23,7 +24,10 @@ impl Locks {
     /// A majority must still have it, and must confirm that before its old end, by
     /// this machine's wall clock.
     ///
-    /// The lease keeps its resources, its TTL and its fencing token. All else is as this
+    /// Resume parts once: see [`LeaseParts`].
+    ///
+    /// The lease keeps its resources, its TTL, its fencing token and its owner: `status` and
+    /// errors still name the process that took the lock. All else is as this
     /// client's [`Builder`](crate::Builder) has it (renewal, [notice](crate::LockRequest::notice),
     /// drift), and [`max_hold`](crate::Builder::max_hold) counts from now.
     ///
@@ -53,7 +57,8 @@ impl Locks {
         match self.handle.extend(op, ttl).await {
             Ok(Ok(kept)) => cell.keep(kept),
             Ok(Err(ExtendError::Unknown(ballot))) => {
-                return Err(ResumeError::NoMajority { votes: shared.votes(&ballot) });
+                let votes = shared.votes(&ballot).on_being(Asked::Extension);
+                return Err(ResumeError::NoMajority { votes });
             }
             Ok(Err(ExtendError::Lost(loss))) => return Err(over(LeaseEnd::Lost(loss))),
             Ok(Err(_)) | Err(_) => {}

@@ -102,7 +102,7 @@ impl Locks {
     ///
     /// Locks are not re-entrant: a second request for a lock that this process holds
     /// waits like any other, and the error then says that another task of this process
-    /// holds it, unless the lock was given a [label](LockRequest::owner) of its own.
+    /// holds it, if the lock has the [label](crate::Builder::owner) of this client.
     ///
     /// # Errors
     ///

@@ -250,6 +250,10 @@ macro_rules! wait_setter {
             /// Waits until this moment: no attempt begins later. One that is under way
             /// then is completed, as for [`wait`](Self::wait). With a moment in the past,
             /// the request makes one attempt.
+            ///
+            /// Under tokio's paused clock ([`testing`](crate::testing)), name a moment of
+            /// that clock, `(tokio::time::Instant::now() + wait).into_std()`: real time
+            /// hardly passes in such a test.
             pub fn wait_until(mut self, deadline: std::time::Instant) -> Self {
                 self.0.wait = Wait::Until(deadline);
                 self

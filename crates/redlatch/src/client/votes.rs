@@ -1,8 +1,8 @@
 //! Every node's vote, with the node's name, for errors that operators read.
 
 use super::advice::{Vouching, node_options};
-use crate::node::{Node, OtherName, explained, label};
-use redlatch_core::{Agreement, Ballot, Cause, Holder, Resources, Tally, Vote};
+use crate::node::{Node, OtherName, explained, label, refusal_in};
+use redlatch_core::{Agreement, Ballot, Cause, Fault, Holder, Resources, Tally, Vote};
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// The votes of all nodes, in the order the nodes were given.
@@ -26,14 +26,23 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 pub struct Votes {
     nodes: Box<[NodeVote]>,
     tally: Tally,
-    /// Whether the nodes were only asked for their identity, not for a lock.
-    are_answers: bool,
+    asked: Asked,
     /// Whether a client in this process holds the lock that was refused.
     held_here: bool,
     /// What was to be locked, if the votes are on that.
     wanted: Option<Box<Resources>>,
     /// Only if a node is quarantined.
     ours: Option<Arc<Ours>>,
+}
+
+/// What the nodes were asked for: says what a node that agreed has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Lock,
+    Extension,
+    Release,
+    /// Only who it is.
+    Identity,
 }
 
 /// What this client calls the nodes, and wants all clients to agree on: advice on nodes
@@ -97,12 +106,12 @@ impl Votes {
             })
         });
         let nodes = votes.collect();
-        Votes { nodes, tally, are_answers: false, held_here: false, wanted: None, ours }
+        Votes { nodes, tally, asked: Asked::Lock, held_here: false, wanted: None, ours }
     }
 
-    /// The same votes, of nodes that were not asked for a lock.
-    pub(crate) fn without_request(self) -> Self {
-        Votes { are_answers: true, ..self }
+    /// The same votes, of nodes that were asked for this.
+    pub(crate) fn on_being(self, asked: Asked) -> Self {
+        Votes { asked, ..self }
     }
 
     /// The same votes, on a lock that a client in this process holds, or not.
@@ -161,8 +170,18 @@ impl Votes {
     /// A vote in words.
     fn words(&self, node: &NodeVote) -> String {
         match (&node.vote, self.agreement()) {
-            (Vote::Granted, _) if self.are_answers => "answers".into(),
+            (Vote::Granted, _) => match self.asked {
+                Asked::Lock => "granted",
+                Asked::Extension => "extended",
+                Asked::Release => "released",
+                Asked::Identity => "answers",
+            }
+            .into(),
             (Vote::Quarantined(quarantine), Some(ours)) => quarantine.for_client_of(ours),
+            (Vote::Failed(Fault::Refused(error)), _) => match refusal_in(error) {
+                Some(why) => format!("it refuses writes: {why}"),
+                None => node.vote.to_string(),
+            },
             (vote, _) => vote.to_string(),
         }
     }
@@ -264,9 +283,15 @@ mod tests {
 
     #[test]
     fn a_node_that_was_asked_for_no_lock_grants_none() {
-        let asked = votes(&[Vote::Granted, Vote::Gone], Duration::ZERO);
+        for (asked, agreed) in [
+            (Asked::Identity, "answers"),
+            (Asked::Extension, "extended"),
+            (Asked::Release, "released"),
+        ] {
+            let votes = votes(&[Vote::Granted, Vote::Gone], Duration::ZERO).on_being(asked);
 
-        assert_eq!(asked.without_request().to_string(), "n0: answers; n1: no longer ours");
+            assert_eq!(votes.to_string(), format!("n0: {agreed}; n1: no longer ours"));
+        }
     }
 
     #[test]

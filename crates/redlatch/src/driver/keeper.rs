@@ -16,7 +16,6 @@ use super::{
 };
 pub(crate) use rescue::Rescue;
 
-use crate::client::label_of_this_process;
 use redlatch_core::{
     AcquireError, Cast, Command, Moment, OpId, Resources, Tag, Terms, Token,
     config::Wanted,
@@ -78,9 +77,9 @@ pub(crate) fn unwatch(cell: &Arc<LeaseCell>) {
 /// The label alone does not tell: processes in two containers may share host name and pid.
 pub(crate) fn holds(shared: &Shared, resources: &Resources, error: &AcquireError) -> bool {
     let AcquireError::Held(ballot) = error else { return false };
-    let ours = label_of_this_process();
+    let ours = Some(&*shared.label);
     let is_ours =
-        |cast: &Cast| cast.vote.holder().and_then(|holder| holder.owner.as_deref()) == Some(&*ours);
+        |cast: &Cast| cast.vote.holder().and_then(|holder| holder.owner.as_deref()) == ours;
     if !ballot.casts().iter().any(is_ours) {
         return false; // the usual case: no need to go through all leases
     }

@@ -122,9 +122,7 @@ fn with_hints(url: &str, reason: String) -> String {
         return "it seems to be several addresses in one text; give each address by itself".into();
     }
     if url.trim() != url {
-        return format!(
-            "{reason}; it begins or ends with white space, which does not belong there"
-        );
+        return "it begins or ends with white space, which does not belong there".into();
     }
     reason
 }

@@ -2,7 +2,7 @@
 
 use super::{Engine, LeaseCell, LeaseEnd, meter::Meter, node_log::NodeLog};
 use crate::{
-    client::advice::Vouching,
+    client::{advice::Vouching, label_of_this_process},
     driver::{clock::Clock, keeper::Rescue},
     node::{Heeding, Link, Node, Servers, explained},
     testing::Leases,
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// The process that the engine runs in: a fork does not copy its thread.
     pub(crate) process: u32,
+    /// The label of this client's locks, unless they are given one of their own.
+    pub(crate) label: Arc<str>,
     /// The restart guard, if there is one.
     pub(crate) admission: Option<Admission>,
     /// Without a restart guard: our list of nodes, which guarded clients must share.
@@ -84,6 +86,7 @@ impl Shared {
             nodes,
             clock,
             process: std::process::id(),
+            label: label_of_this_process().into(),
             admission: None,
             counted: None,
             vouching: Vouching::default(),
@@ -103,6 +106,11 @@ impl Shared {
         self.node_log.set_guarded(admission.is_some());
         self.admission = admission;
         self
+    }
+
+    /// Sets the label of this client's locks.
+    pub(crate) fn signing(self, label: &str) -> Self {
+        Shared { label: label.into(), ..self }
     }
 
     /// Sets whether this client could vouch for new servers.
@@ -379,7 +387,8 @@ impl Drop for Dedicated {
 
 /// Runs an engine on the caller's runtime.
 pub(crate) fn spawn_here(shared: Shared) -> io::Result<Handle> {
-    let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
+    let runtime = tokio::runtime::Handle::try_current()
+        .map_err(|_| io::Error::other("not called inside a tokio runtime; call it in one"))?;
     check_drivers(shared.nodes.iter().any(|node| node.needs_io())).map_err(io::Error::other)?;
     let (engine, handle) = Engine::new(shared);
     // The engine yields by itself; tokio's budget would only cut its turns short.
@@ -392,10 +401,7 @@ pub(crate) fn spawn_here(shared: Shared) -> io::Result<Handle> {
 fn check_drivers(needs_io: bool) -> Result<(), String> {
     let works = |driver: fn()| std::panic::catch_unwind(driver).is_ok();
     let missing = |what, setting| {
-        Err(format!(
-            "the tokio runtime has no {what}; build it with `{setting}` or `enable_all`, or give \
-             the engine its own thread with `dedicated_thread`"
-        ))
+        Err(format!("the tokio runtime has no {what}; build it with `{setting}` or `enable_all`"))
     };
     if !works(|| drop(tokio::time::sleep(Duration::ZERO))) {
         return missing("timers", "enable_time");

@@ -87,7 +87,7 @@ const SINCE: i32 = 2;
 /// Opens the database at `path`, creating it if missing, and returns the connection
 /// and the database's random id. Deletes locks from before the current boot.
 pub(super) fn open(path: &Path, boot: &Boot) -> Result<(Connection, String), Fault> {
-    // Closing a file drops all of the process's locks on it, including those of
+    // Closing a file drops all POSIX locks of the process on it, including those of
     // other connections: nobody here may use it before it is created and closed.
     static MAKING: Mutex<()> = Mutex::new(());
     let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
