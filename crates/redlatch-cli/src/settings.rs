@@ -130,6 +130,9 @@ impl Settings {
         let files = || nodes.iter().filter_map(|url| file(url));
         let is_shared = named_by == DEFAULT && matches!(shared(&config)?, Shared::Yes(_));
         let is_first = named_by == DEFAULT && !is_shared && files().any(|path| !path.exists());
+        if named_by == DEFAULT && !is_shared {
+            files().for_each(|path| share::make_dir(&path));
+        }
         files().for_each(|path| share::make(&path));
         let of_env = (
             from_env("REDLATCH_MAX_TTL", duration::parse_ttl)?,
@@ -420,7 +423,8 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
         None => Ok(share::look(Path::new(share::PLACE)).unwrap_or(Shared::No)),
         Some((_, dir)) if dir.as_os_str() == share::OFF => Ok(Shared::No),
         Some((by, dir)) => {
-            share::look(&dir).map_err(|reason| SettingsError::NotShared { by, dir, reason })
+            let found = share::look_at_named(&dir);
+            found.map_err(|reason| SettingsError::NotShared { by, dir, reason })
         }
     }
 }
@@ -428,9 +432,10 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
 /// Names the directory of the locks that all users share.
 const SHARED: &str = "REDLATCH_SHARED";
 
-/// The directory to make, if the one that was set is none: the same, if it is a path.
+/// The directory to make, if the one that was set is none: the same, if it can become one.
 fn place_to_make(set: &Path) -> String {
-    let dir = if set.is_absolute() && !set.exists() { set } else { Path::new(share::PLACE) };
+    let is_free = !set.exists() || (set.is_dir() && !share::is_for_everybody(set));
+    let dir = if set.is_absolute() && is_free { set } else { Path::new(share::PLACE) };
     quoted(&dir.to_string_lossy())
 }
 

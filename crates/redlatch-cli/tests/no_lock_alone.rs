@@ -97,6 +97,42 @@ fn a_file_in_a_directory_that_is_not_there_is_refused_and_nothing_is_made() {
     assert!(sandbox.path("redlatch/locks.db").exists(), "the default place is made");
 }
 
+/// Its renewal used to make the directory and an empty file, where the next job got the lock.
+#[test]
+fn a_directory_that_is_moved_from_under_a_running_job_does_not_come_back_by_itself() {
+    let sandbox = Sandbox::embedded();
+    for (dir, node) in [("named", "--node file:named/l.db"), ("redlatch", "--log off")] {
+        let dir = sandbox.path(dir);
+        if node.starts_with("--node") {
+            fs::create_dir(&dir).unwrap();
+        }
+        let holder = sandbox.hold(&format!("x --ttl 2s {node}"));
+
+        fs::rename(&dir, sandbox.path("moved")).unwrap();
+        let lost = holder.end().exits_with(123);
+
+        assert!(!dir.exists(), "{node}: {lost:?}");
+        says(&lost.stderr, "is gone, and so are the locks in it");
+        fs::remove_dir_all(sandbox.path("moved")).unwrap();
+        fs::remove_file(sandbox.path("up")).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_deleted_while_a_job_runs_is_not_made_anew_for_the_next_job() {
+    let sandbox = Sandbox::embedded();
+    let _holder = sandbox.hold("x --node file:l.db");
+    fs::rename(sandbox.path("l.db"), sandbox.path("moved")).unwrap();
+
+    let next = redlatch(&sandbox, &["run", "x", "--node", "file:l.db", "--", "echo", "never"]);
+
+    let next = next.exits_with(125);
+    assert_eq!(next.stdout, "");
+    says(&next.stderr, "l.db was deleted or moved while it was in use: put it back, or stop all");
+    fs::rename(sandbox.path("moved"), sandbox.path("l.db")).unwrap();
+    redlatch(&sandbox, &["run", "x", "--node", "file:l.db", "--", "true"]).exits_with(121);
+}
+
 #[test]
 fn doctor_warns_of_a_file_whose_path_depends_on_the_working_directory() {
     let sandbox = Sandbox::embedded();
