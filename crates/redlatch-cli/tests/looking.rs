@@ -149,6 +149,20 @@ fn a_file_system_that_became_read_only_is_not_reported_as_a_matter_of_owner_and_
     }
 }
 
+/// `SQLite` calls it a "disk I/O error".
+#[test]
+fn a_file_that_may_not_grow_is_named_with_what_keeps_it_from_growing() {
+    let sandbox = Sandbox::embedded();
+    // Output is not limited: it goes through a pipe.
+    let script = "(ulimit -f 0; redlatch run x --log off -- echo never; echo $?) 2>&1 | cat";
+
+    let said = start(sandbox.shell(script)).end().exits_with(0).stdout;
+
+    says(&said, "the disk is full, or a limit on the size of files (ulimit -f) is reached");
+    says(&said, "\n122\n");
+    assert!(!said.contains("never"), "{said}");
+}
+
 #[test]
 fn naming_one_node_of_three_gets_the_same_advice_from_all() {
     let (servers, sandbox) = with_a_lock();

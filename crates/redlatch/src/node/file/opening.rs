@@ -424,7 +424,23 @@ pub(super) fn fault(path: &Path, error: &rusqlite::Error) -> Fault {
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             unfit(path, &format!("cannot be used ({error}): {beside}"))
         }
+        _ if could_not_grow(error) => {
+            let text = "the disk is full, or a limit on the size of files (ulimit -f) is reached";
+            Fault::Refused(format!("{}: {text} ({error})", path.display()).into())
+        }
         _ => Fault::Refused(format!("{}: {error}", path.display()).into()),
+    }
+}
+
+/// Whether a file could not grow, as far as `SQLite` says: it calls a full disk that only
+/// while it writes the database.
+fn could_not_grow(error: &rusqlite::Error) -> bool {
+    use rustix::process::{Resource, getrlimit};
+    let rusqlite::Error::SqliteFailure(error, _) = error else { return false };
+    match error.extended_code {
+        rusqlite::ffi::SQLITE_IOERR_SHMSIZE => true,
+        rusqlite::ffi::SQLITE_IOERR_WRITE => getrlimit(Resource::Fsize).current.is_some(),
+        _ => false,
     }
 }
 
