@@ -340,24 +340,21 @@ pub(crate) fn quoted(word: &str) -> String {
     if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Reads a variable; an empty one counts as not set.
+/// Reads a variable.
 fn from_env<T>(
     variable: &'static str,
     read: fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, SettingsError> {
-    let text = env::var(variable).unwrap_or_default();
-    let value = (!text.is_empty()).then(|| read(&text)).transpose();
+    let text = environment::text(variable, "write a value");
+    let value = text.and_then(|text| text.map(|text| read(&text.to_string_lossy())).transpose());
     value.map_err(|reason| SettingsError::Variable { variable, reason })
 }
 
-/// Unlike others, it may not be empty: it is there for settings that are missing.
 fn nodes_required() -> Result<Option<usize>, SettingsError> {
     let variable = "REDLATCH_NODES_REQUIRED";
-    if env::var_os(variable).is_some_and(|value| value.is_empty()) {
-        let reason = "it is empty; say how many nodes must be named, or unset it".into();
-        return Err(SettingsError::Variable { variable, reason });
-    }
-    from_env(variable, number)
+    let text = environment::text(variable, "say how many nodes must be named");
+    let value = text.and_then(|text| text.map(|text| number(&text.to_string_lossy())).transpose());
+    value.map_err(|reason| SettingsError::Variable { variable, reason })
 }
 
 fn guard_mode(text: &str) -> Result<GuardMode, String> {

@@ -73,7 +73,36 @@ fn a_config_file_that_leads_nowhere_or_is_empty_is_refused() {
     }
     says(&dir, "d/redlatch is a link that leads nowhere");
     says(&empty, "redlatch.toml is empty");
-    shell(&sandbox, "echo '# later' > redlatch.toml; redlatch run x -- true").exits_with(0);
+    // Whoever comments the nodes out would lock alone.
+    let comments = "printf '# nodes = [\"redis://a\"]\\n\\n  # later\\n' > redlatch.toml";
+    says(&refused(&format!("{comments}; {run}")), "redlatch.toml is empty, or has only comments");
+    shell(&sandbox, "echo 'ttl = \"9s\" # later' > redlatch.toml; redlatch run x -- true")
+        .exits_with(0);
+}
+
+#[test]
+fn a_variable_that_is_set_and_empty_is_an_error() {
+    let sandbox = Sandbox::embedded();
+
+    for variable in [
+        "REDLATCH_LOG",
+        "REDLATCH_LOG_SIZE",
+        "REDLATCH_METRICS_DIR",
+        "REDLATCH_SYSLOG",
+        "REDLATCH_MAX_TTL",
+        "REDLATCH_SKEW",
+        "REDLATCH_RESTART_GUARD",
+        "REDLATCH_NODES_REQUIRED",
+    ] {
+        for task in ["run x -- echo never", "doctor"] {
+            let ended = shell(&sandbox, &format!("{variable}= redlatch {task}"));
+
+            let ended = ended.exits_with(125);
+            assert_eq!(ended.stdout, "", "{variable} {task}");
+            says(&ended.stderr, &format!("{variable}: it is empty; "));
+            says(&ended.stderr, "or unset it");
+        }
+    }
 }
 
 #[test]
