@@ -155,8 +155,12 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
         return Some(format!("{}; to share it with a group: {commands}", whose(&path)?));
     }
     of_dir.err()?;
-    let what = if path.parent() == Some(dir) { "SQLite makes two files" } else { "it would be" };
-    Some(format!("{}; {what} there, and this user may not", whose(dir)?))
+    let made = if path.parent() == Some(dir) {
+        "SQLite makes two files there"
+    } else {
+        "the directory of the file would be made there"
+    };
+    Some(format!("{}; {made}, and this user may not", whose(dir)?))
 }
 
 /// What keeps this user from reading a file, and whose that is.

@@ -226,6 +226,21 @@ fn a_second_user_of_a_file_where_everybody_can_write_is_not_told_to_change_the_d
 }
 
 #[test]
+fn a_user_for_whom_no_default_directory_can_be_made_is_told_whose_the_place_is() {
+    let Some(sandbox) = place() else { return };
+    fs::create_dir(sandbox.path("closed")).unwrap();
+    set_mode(&sandbox.path("closed"), 0o755);
+    let script = "XDG_STATE_HOME=$PWD/closed/state ./command run x --log off -- echo never";
+
+    let refused = run_as(&sandbox, ADA, TEAM, script).exits_with(125);
+
+    assert_eq!(refused.stdout, "");
+    let words = "closed belongs to root, group root, mode 0755; the directory of the file would be \
+                 made there, and this user may not";
+    assert!(refused.stderr.contains(words), "{refused:?}");
+}
+
+#[test]
 fn a_log_of_another_user_is_there_but_cannot_be_read() {
     let Some(sandbox) = place() else { return };
     run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(0);
