@@ -25,17 +25,22 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Fails if it is not said which nodes to vouch for, or to take.
+pub(crate) fn names_nodes(args: &AdmitArgs) -> Result<(), Failure> {
+    if !args.which.is_empty() || args.all {
+        return Ok(());
+    }
+    let words = "which nodes? name them, or say --all, to vouch for them; `redlatch admit --wait` \
+                 waits for all of them instead, and is always safe";
+    Err(Failure::new(Exit::Failed, words))
+}
+
 pub(crate) async fn admit(
     args: AdmitArgs,
     settings: Settings,
     say: Say,
     mut trace: Option<&mut Trace>,
 ) -> Result<Exit, Failure> {
-    if args.which.is_empty() && !args.all && !args.wait {
-        let words = "which nodes? name them, or say --all, to vouch for them; `redlatch admit --wait` \
-                     waits for all of them instead, and is always safe";
-        return Err(Failure::new(Exit::Failed, words));
-    }
     let observer = settings.builder().observer()?;
     let named = named(&args, &settings, &observer)?;
     if let Some(trace) = &mut trace {

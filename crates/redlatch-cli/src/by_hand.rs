@@ -213,8 +213,8 @@ fn as_value(handle: &Handle) -> serde_json::Value {
 }
 
 fn not_yours() -> Failure {
-    let words = "the lock is no longer yours: it has expired, somebody took it away (`redlatch \
-                 release --force`), this is not its latest handle, or it was taken on other nodes";
+    let words = "the lock is no longer yours: it has been released already, it has expired, somebody \
+                 took it away (`redlatch release --force`), this is not its latest handle, or it was taken on other nodes";
     Failure::new(Exit::Lost, words)
 }
 

@@ -3,7 +3,7 @@
 //! In:  a path, or the usual places to look.
 //! Out: the settings it has, or an error with file and line.
 
-use crate::{cli::GuardMode, duration};
+use crate::{cli::GuardMode, duration, environment::option_for};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Deserializer};
 use std::{
@@ -92,7 +92,8 @@ pub(crate) enum ConfigError {
     )]
     Dangling(PathBuf),
     #[error(
-        "the config file {} is empty, as if it was cut short: write the settings into it, or remove it",
+        "the config file {} is empty, or has only comments, as if its settings were lost: write \
+         them into it, or remove it",
         .0.display()
     )]
     Empty(PathBuf),
@@ -202,16 +203,55 @@ pub(crate) fn places(config: Option<PathBuf>, home: Option<PathBuf>) -> Vec<Path
 
 fn read(path: &Path, file: File) -> Result<Config, ConfigError> {
     let text = io::read_to_string(file).map_err(|error| unreadable(path, error))?;
-    if text.trim().is_empty() {
+    // Whoever comments the nodes out must not lock alone.
+    if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#')) {
         return Err(ConfigError::Empty(path.into()));
     }
     let config = toml::from_str(&text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start);
-        let line = 1 + text.get(..start).unwrap_or_default().matches('\n').count();
+        let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
+        let line = 1 + before.matches('\n').count();
         let message = error.message().lines().collect::<Vec<_>>().join(" ");
+        let message = in_words(&message, key_before(before));
         ConfigError::Invalid { path: path.into(), line, message }
     })?;
     Ok(Config { path: Some(path.into()), ..config })
+}
+
+/// The setting whose value comes next, if it begins on the same line.
+fn key_before(text: &str) -> Option<&str> {
+    let line = text.rsplit('\n').next()?;
+    let key = line.trim_end().strip_suffix('=')?.trim();
+    key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_').then_some(key)
+}
+
+/// What the parser says, with the setting, and without names of types.
+fn in_words(message: &str, key: Option<&str>) -> String {
+    let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    let option = |name| if name == "node" { None } else { Some((name, option_for(name)?)) };
+    if let Some((unknown, option)) = unknown.and_then(option) {
+        return format!("{unknown} cannot be set here: use the option {option}");
+    }
+    let wanted = message.strip_prefix("invalid type: ").and_then(|rest| {
+        let (found, wanted) = rest.split_once(", expected ")?;
+        let wanted = match wanted {
+            "a string" | "string" | "path string" => "a text in quotes",
+            "usize" => "a number without quotes",
+            "a boolean" => "true or false",
+            "a sequence" => "a list in square brackets",
+            _ => return None,
+        };
+        Some(format!("{wanted} is wanted, not {found}"))
+    });
+    match (wanted, key) {
+        (Some(wanted), Some(key)) => format!("{key}: {wanted}"),
+        (Some(wanted), None) => wanted,
+        (None, Some(key)) if message.starts_with("wanted ") => {
+            let wanted = message.trim_start_matches("wanted ");
+            let wanted = if wanted == "string or table" { "a text in quotes" } else { wanted };
+            format!("{key}: {wanted} is wanted")
+        }
+        _ => message.into(),
+    }
 }
 
 fn plain_duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
@@ -291,8 +331,22 @@ mod tests {
             ("\n\nttl = \"5\"\n", "FILE:3: `5` is not a duration"),
             ("nodes = [\n", "FILE:1: "),
             ("node_timeout = \"0s\"\n", "FILE:1: `0s` must be longer than zero"),
-            ("ttl = 5\n", "FILE:1: invalid type"),
             ("restart_guard = \"of\"\n", "FILE:1: unknown variant `of`, expected one of `off`"),
+            ("ttl = 5\n", "FILE:1: ttl: a text in quotes is wanted, not integer `5`"),
+            (
+                "nodes_required = \"3\"\n",
+                "FILE:1: nodes_required: a number without quotes is wanted, not string \"3\"",
+            ),
+            ("log_command = 1\n", "FILE:1: log_command: true or false is wanted, not integer `1`"),
+            (
+                "owner = \"a\"\nnodes = 'redis://a'\n",
+                "FILE:2: nodes: a list in square brackets is wanted, not string \"redis://a\"",
+            ),
+            ("restart_guard = true\n", "FILE:1: restart_guard: a text in quotes is wanted"),
+            (
+                "max_hold = \"5s\"\n",
+                "FILE:1: max_hold cannot be set here: use the option --max-hold",
+            ),
         ] {
             let error = parsed(text).unwrap_err();
             assert!(error.starts_with(start), "{text:?}: {error}");

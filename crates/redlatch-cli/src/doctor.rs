@@ -39,6 +39,7 @@ const LISTING: Duration = Duration::from_secs(5);
 const SECOND_LOOKS: usize = 8;
 
 pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Result<Exit, Failure> {
+    let place = place(&args)?;
     let observer = match settings.builder().observer() {
         Ok(observer) => observer,
         Err(error) => {
@@ -72,7 +73,7 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
         node_timeout: settings.node_timeout(),
     };
     let mut findings = examine_all(&evidence);
-    findings.extend(untraced(&args));
+    findings.extend(untraced(&place));
     findings.extend(exposed(settings.nodes()));
     findings.extend(relative(settings.nodes()));
     // A server with many keys takes long to list its locks, and says at once if it may not.
@@ -99,12 +100,17 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     report(&examined, &standings, &findings, args.words.json)
 }
 
-/// A log, and metrics, that this user cannot write.
-fn untraced(args: &DoctorArgs) -> Vec<Finding> {
+/// Where a run without options would leave its traces.
+fn place(args: &DoctorArgs) -> Result<Place, Failure> {
     let config = Config::load(args.place.config.as_deref());
-    let place = config.ok().and_then(|config| Place::new(&TraceArgs::default(), &config).ok());
-    let findings = place.map(|place| [unlogged(&place), unmeasured(&place)]);
-    findings.into_iter().flatten().flatten().collect()
+    let config = config.map_err(|error| Failure::new(Exit::Failed, error))?;
+    let place = Place::new(&TraceArgs::default(), &config);
+    place.map_err(|error| Failure::new(Exit::Failed, error))
+}
+
+/// A log, and metrics, that this user cannot write.
+fn untraced(place: &Place) -> impl Iterator<Item = Finding> {
+    [unlogged(place), unmeasured(place)].into_iter().flatten()
 }
 
 fn unlogged(place: &Place) -> Option<Finding> {
@@ -254,8 +260,13 @@ fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
             finding_lines(&mut text, finding, paint);
         }
     }
-    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let _ = match (count(Level::Problem), count(Level::Warning)) {
+    // That no lock can be taken follows from the others, if there are any.
+    let listed = |level| {
+        findings.iter().filter(|finding| finding.level == level && !finding.is_outage).count()
+    };
+    let has_outage = findings.iter().any(|finding| finding.is_outage);
+    let problems = listed(Level::Problem).max(usize::from(has_outage));
+    let _ = match (problems, listed(Level::Warning)) {
         (0, 0) => writeln!(text, "{}", paint.green("No problems or warnings.")),
         (problems, warnings) => writeln!(text, "Problems: {problems}, warnings: {warnings}."),
     };

@@ -5,7 +5,7 @@
 
 use crate::{cli::Cli, secrets::NODES};
 use clap::CommandFactory as _;
-use std::{env, fmt};
+use std::{env, ffi::OsString, fmt};
 
 const OURS: &str = "REDLATCH_";
 
@@ -127,6 +127,15 @@ impl fmt::Display for Unknown {
     }
 }
 
+/// A variable of ours, if it is set. One that is empty is an error, as a secret or a value
+/// that is missing in a template leaves it; `wanted` says what to do instead.
+pub(crate) fn text(variable: &str, wanted: &str) -> Result<Option<OsString>, String> {
+    match env::var_os(variable) {
+        Some(value) if value.is_empty() => Err(format!("it is empty; {wanted}, or unset it")),
+        value => Ok(value),
+    }
+}
+
 /// Names that differ in more letters than this are not alike.
 const ALIKE: usize = 2;
 
@@ -150,11 +159,14 @@ fn first_unknown(names: impl Iterator<Item = String>) -> Option<Unknown> {
 
 /// The option that such a variable would set.
 fn option(name: &str) -> Option<String> {
-    let wanted = name.strip_prefix(OURS)?.to_ascii_lowercase().replace('_', "-");
+    let wanted = name.strip_prefix(OURS)?.to_ascii_lowercase();
     // One node is an option, the list of them is a variable.
-    if wanted == "node" {
-        return None;
-    }
+    if wanted == "node" { None } else { option_for(&wanted) }
+}
+
+/// The option for a setting: `--max-hold` for `max_hold`.
+pub(crate) fn option_for(setting: &str) -> Option<String> {
+    let wanted = setting.replace('_', "-");
     let cli = Cli::command();
     let mut options = cli.get_subcommands().flat_map(clap::Command::get_opts);
     options.find_map(|option| option.get_long().filter(|long| *long == wanted))?;

@@ -106,7 +106,8 @@ impl Failure {
                 failure
             }
             LockError::Held { votes } => {
-                let asked = tokio::time::timeout(ASKING, whose(names, locks)).await;
+                let own = if settings.wait().is_zero() { OWN_AT_ONCE } else { OWN };
+                let asked = tokio::time::timeout(ASKING, whose(names, locks, own)).await;
                 let (message, is_endless) = asked.ok().flatten().unwrap_or_else(|| {
                     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
                     let is_endless = are_endless(&votes);
@@ -121,9 +122,14 @@ impl Failure {
     }
 }
 
-/// Added if a `redlatch run` around this one holds the lock.
+/// Added if a `redlatch run` around this one holds the lock, which does not end its wait
+/// before it ends.
 pub(crate) const OWN: &str =
     ", the `redlatch run` that this command runs under: it would wait for itself";
+
+/// The same for a command that does not wait.
+const OWN_AT_ONCE: &str =
+    ", the `redlatch run` that this command runs under, so it can never get it";
 
 /// How a command in our advice starts.
 const ADMIT: &str = "`redlatch admit";
@@ -172,13 +178,13 @@ fn keys_to_grant(names: &[OsString], settings: &Settings) -> String {
 }
 
 /// Who holds the first of them that is held, and whether its key never expires.
-async fn whose(names: &[OsString], locks: &Locks) -> Option<(String, bool)> {
+async fn whose(names: &[OsString], locks: &Locks, own: &str) -> Option<(String, bool)> {
     for name in names {
         let status = locks.status(name.as_bytes()).await.ok()?;
         if let LockState::Held { owner, remaining, .. } = status.state {
             let is_own = status.owner.is_some_and(|owner| around::holds(name, &owner));
             let owner = owner.as_deref().unwrap_or("another client");
-            let own = if is_own { OWN } else { "" };
+            let own = if is_own { own } else { "" };
             let name = name.to_string_lossy();
             let is_endless = remaining.is_none();
             let endless = if is_endless { endless(&name) } else { String::new() };
@@ -492,7 +498,9 @@ impl<'a> Kind<'a> {
         let nodes = votes.tally().nodes;
         let separator = if self.causes.is_empty() { "; " } else { ", " };
         let (count, which) = (self.count, self.which.join(separator));
-        let mut told = format!("{count} of {nodes} nodes {what}: {which}");
+        let subject =
+            if nodes == 1 { "the only node".into() } else { format!("{count} of {nodes} nodes") };
+        let mut told = format!("{subject} {what}: {which}");
         let known = || {
             self.causes.iter().filter_map(|cause| match cause {
                 Cause::Disagrees(theirs) => theirs.as_deref(),

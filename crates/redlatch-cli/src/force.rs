@@ -43,12 +43,11 @@ pub(crate) async fn force(
     let status = observer.status(name.as_bytes()).await?;
     if !sure && !status.grants.is_empty() {
         refuse_another_list(&observer, &status)?;
-        let (whose, shown) = (whose(&status), name::text(name.as_bytes()));
+        let whose = whose(&name::text(name.as_bytes()), &status);
         confirm(
-            &format!("{whose}. Take {shown} away? Its holder may still be at work."),
+            &format!("{whose}. Take it away? Its holder may still be at work."),
             &format!(
-                "{whose}; stdin is not a terminal, so nobody can confirm this; add --yes to take \
-                 {shown} away"
+                "{whose}; stdin is not a terminal, so nobody can confirm; add --yes to take it away"
             ),
         )?;
     }
@@ -86,16 +85,16 @@ pub(crate) async fn take_away(
     Ok(Outcome { forced, words, exit })
 }
 
-/// Who has the lock, in words that begin a sentence.
-fn whose(status: &Status) -> String {
+/// Who has the lock of this name.
+fn whose(name: &str, status: &Status) -> String {
     let mut owners: Vec<&str> = status.nodes.iter().filter_map(held_by).collect();
     owners.sort_unstable();
     owners.dedup();
     match &status.state {
         LockState::Held { owner, .. } => {
-            format!("It is held by {}", owner.as_deref().unwrap_or(NAMELESS))
+            format!("{name} is held by {}", owner.as_deref().unwrap_or(NAMELESS))
         }
-        _ => format!("No majority of the nodes has it; some have a lock of {}", all(&owners)),
+        _ => format!("no majority of the nodes has {name}; some have a lock of {}", all(&owners)),
     }
 }
 

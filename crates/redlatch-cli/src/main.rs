@@ -199,6 +199,9 @@ fn admit(args: AdmitArgs) -> Exit {
             admit::admit(args, settings, say, None).await
         });
     }
+    if let Err(failure) = admit::names_nodes(&args) {
+        return failed(Say::new(args.words), &failure);
+    }
     let task = if args.replace { trace::Task::Replace } else { trace::Task::Admit };
     let which: Vec<OsString> = args.which.iter().map(Into::into).collect();
     let (place, trace, words) = (args.place.clone(), args.trace.clone(), args.words);

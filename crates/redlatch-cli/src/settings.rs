@@ -130,6 +130,9 @@ impl Settings {
         let files = || nodes.iter().filter_map(|url| file(url));
         let is_shared = named_by == DEFAULT && matches!(shared(&config)?, Shared::Yes(_));
         let is_first = named_by == DEFAULT && !is_shared && files().any(|path| !path.exists());
+        if named_by == DEFAULT && !is_shared {
+            files().for_each(|path| share::make_dir(&path));
+        }
         files().for_each(|path| share::make(&path));
         let of_env = (
             from_env("REDLATCH_MAX_TTL", duration::parse_ttl)?,
@@ -337,24 +340,21 @@ pub(crate) fn quoted(word: &str) -> String {
     if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Reads a variable; an empty one counts as not set.
+/// Reads a variable.
 fn from_env<T>(
     variable: &'static str,
     read: fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, SettingsError> {
-    let text = env::var(variable).unwrap_or_default();
-    let value = (!text.is_empty()).then(|| read(&text)).transpose();
+    let text = environment::text(variable, "write a value");
+    let value = text.and_then(|text| text.map(|text| read(&text.to_string_lossy())).transpose());
     value.map_err(|reason| SettingsError::Variable { variable, reason })
 }
 
-/// Unlike others, it may not be empty: it is there for settings that are missing.
 fn nodes_required() -> Result<Option<usize>, SettingsError> {
     let variable = "REDLATCH_NODES_REQUIRED";
-    if env::var_os(variable).is_some_and(|value| value.is_empty()) {
-        let reason = "it is empty; say how many nodes must be named, or unset it".into();
-        return Err(SettingsError::Variable { variable, reason });
-    }
-    from_env(variable, number)
+    let text = environment::text(variable, "say how many nodes must be named");
+    let value = text.and_then(|text| text.map(|text| number(&text.to_string_lossy())).transpose());
+    value.map_err(|reason| SettingsError::Variable { variable, reason })
 }
 
 fn guard_mode(text: &str) -> Result<GuardMode, String> {
@@ -420,7 +420,8 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
         None => Ok(share::look(Path::new(share::PLACE)).unwrap_or(Shared::No)),
         Some((_, dir)) if dir.as_os_str() == share::OFF => Ok(Shared::No),
         Some((by, dir)) => {
-            share::look(&dir).map_err(|reason| SettingsError::NotShared { by, dir, reason })
+            let found = share::look_at_named(&dir);
+            found.map_err(|reason| SettingsError::NotShared { by, dir, reason })
         }
     }
 }
@@ -428,9 +429,10 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
 /// Names the directory of the locks that all users share.
 const SHARED: &str = "REDLATCH_SHARED";
 
-/// The directory to make, if the one that was set is none: the same, if it is a path.
+/// The directory to make, if the one that was set is none: the same, if it can become one.
 fn place_to_make(set: &Path) -> String {
-    let dir = if set.is_absolute() && !set.exists() { set } else { Path::new(share::PLACE) };
+    let is_free = !set.exists() || (set.is_dir() && !share::is_for_everybody(set));
+    let dir = if set.is_absolute() && is_free { set } else { Path::new(share::PLACE) };
     quoted(&dir.to_string_lossy())
 }
 

@@ -11,9 +11,9 @@
 use nix::{sys::stat, unistd::Gid};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::{
-    fs::{self, Metadata, OpenOptions},
+    fs::{self, DirBuilder, Metadata, OpenOptions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -23,6 +23,7 @@ pub(crate) const PLACE: &str = "/var/lib/redlatch";
 pub(crate) const FILE: &str = "locks.db";
 
 const GROUP_WRITES: u32 = 0o020;
+const ALL_WRITE: u32 = 0o002;
 const SET_GROUP: u32 = 0o2000;
 
 /// Whose locks the default file keeps.
@@ -71,15 +72,42 @@ pub(crate) fn look(dir: &Path) -> Result<Shared, String> {
     Ok(Shared::Denied { dir: dir.into(), group: group(found.gid()) })
 }
 
+/// Looks at a directory that somebody named for all. In one where everybody can write,
+/// anybody could put a file before the others, and keep them out.
+pub(crate) fn look_at_named(dir: &Path) -> Result<Shared, String> {
+    if is_for_everybody(dir) {
+        return Err(format!("everybody can write there ({})", whose(dir).unwrap_or_default()));
+    }
+    look(dir)
+}
+
+/// Whether it is a directory like `/tmp`, which nobody should turn into one for a group.
+pub(crate) fn is_for_everybody(dir: &Path) -> bool {
+    fs::metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & ALL_WRITE != 0)
+}
+
+/// Makes the directory of a default file, for its owner alone. What keeps it from being
+/// made, its node says.
+pub(crate) fn make_dir(file: &Path) {
+    if let Some(dir) = file.parent() {
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    }
+}
+
 /// Makes a file that does not exist yet, if its directory shares what is in it: for the
-/// group, whatever the umask. Otherwise, whoever opens it makes it for themselves alone.
+/// group, whatever the umask. Otherwise, whoever opens it makes it for themselves alone, or
+/// says that it was deleted while it was in use: its log is still there then.
 /// Call it only while this process has one thread, because the umask is the process's.
 pub(crate) fn make(path: &Path) {
     let shares = |found: &Metadata| {
         let wanted = GROUP_WRITES | SET_GROUP;
         found.mode() & wanted == wanted
     };
-    if !path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| shares(&dir)) {
+    let is_shared =
+        path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| shares(&dir));
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if !is_shared || Path::new(&log).exists() {
         return;
     }
     let umask = stat::umask(stat::Mode::empty());
@@ -108,16 +136,31 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
     if let Some(dir) = closed(&path) {
         return Some(format!("{}; only they can enter it", whose(dir)?));
     }
-    if path.exists() && may(&path, Access::WRITE_OK | Access::READ_OK).is_err() {
+    let dir = path.ancestors().skip(1).find(|dir| dir.exists())?;
+    let of_file =
+        if path.exists() { may(&path, Access::WRITE_OK | Access::READ_OK) } else { Ok(()) };
+    let of_dir = may(dir, Access::WRITE_OK);
+    let is_read_only = |error: &io::Error| error.kind() == io::ErrorKind::ReadOnlyFilesystem;
+    if [&of_file, &of_dir].iter().any(|tried| tried.as_ref().is_err_and(is_read_only)) {
+        let dir = dir.display();
+        return Some(format!(
+            "{dir} is on a read-only file system: mount it writable, or name a file elsewhere"
+        ));
+    }
+    if is_for_everybody(dir) {
+        return None; // its node knows better
+    }
+    if of_file.is_err() {
         let commands = to_share(&path, "GROUP")?;
         return Some(format!("{}; to share it with a group: {commands}", whose(&path)?));
     }
-    let dir = path.parent()?;
-    let error = may(dir, Access::WRITE_OK).err()?;
-    if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
-        return Some(format!("{} is on a file system that is read-only", dir.display()));
-    }
-    Some(format!("{}; SQLite makes two files there, and this user may not", whose(dir)?))
+    of_dir.err()?;
+    let made = if path.parent() == Some(dir) {
+        "SQLite makes two files there"
+    } else {
+        "the directory of the file would be made there"
+    };
+    Some(format!("{}; {made}, and this user may not", whose(dir)?))
 }
 
 /// What keeps this user from reading a file, and whose that is.

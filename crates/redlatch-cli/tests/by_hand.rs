@@ -238,3 +238,18 @@ fn asking_nodes_that_the_lock_is_not_on_is_reported_as_a_possible_cause() {
         assert!(ended.stderr.contains("or it was taken on other nodes"), "{ended:?}");
     }
 }
+
+#[test]
+fn a_handle_that_was_released_before_is_told_so_first() {
+    let sandbox = Sandbox::embedded();
+    let handle = redlatch(&sandbox, &["acquire", "x"]).exits_with(0).stdout;
+    redlatch(&sandbox, &["release", handle.trim()]).exits_with(0);
+
+    let released = redlatch(&sandbox, &["release", handle.trim()]).exits_with(123).stderr;
+    let extended = redlatch(&sandbox, &["extend", handle.trim()]).exits_with(123).stderr;
+
+    for said in [released, extended] {
+        let words = "the lock is no longer yours: it has been released already, it has expired, ";
+        assert!(said.contains(words), "{said}");
+    }
+}

@@ -31,6 +31,22 @@ fn tls_on_one_side_only_is_recognised() {
 }
 
 #[test]
+fn doctor_counts_the_problems_that_it_lists() {
+    let sandbox = Sandbox::embedded();
+    let nodes = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
+
+    let args: Vec<_> = nodes.iter().flat_map(|node| ["--node", node]).collect();
+    let three = redlatch(&sandbox, &[&["doctor"], &args[..]].concat()).exits_with(2).stdout;
+    let one = redlatch(&sandbox, &[&["doctor"], &args[..2]].concat()).exits_with(2).stdout;
+
+    for (said, count) in [(three, 3), (one, 1)] {
+        says(&said, "No lock can be taken");
+        assert_eq!(said.matches("  problem  ").count(), count, "{said}");
+        says(&said, &format!("Problems: {count}, "));
+    }
+}
+
+#[test]
 fn a_server_that_accepts_few_more_clients_is_named() {
     let (servers, sandbox) = Sandbox::with_servers(3);
     let few = "clients are connected, and it accepts 100: when they are all there, it refuses";

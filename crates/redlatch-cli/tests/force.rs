@@ -26,7 +26,7 @@ fn change_hands(sandbox: &Sandbox, name: &str, handle: &str, owner: &str) -> Str
 fn asked(sandbox: &Sandbox, name: &str, owner: &str) -> Terminal {
     let script = format!("redlatch release --force {name}; echo status $?");
     let mut terminal = Terminal::with(sandbox, &["sh", "-c", &script]);
-    terminal.shows(&format!("It is held by {owner}. Take {name} away?"));
+    terminal.shows(&format!("{name} is held by {owner}. Take it away?"));
     terminal.shows("[y/N]");
     terminal
 }

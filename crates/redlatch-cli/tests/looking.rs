@@ -118,8 +118,49 @@ fn a_read_only_file_system_is_not_reported_as_a_lack_of_permission() {
         return;
     }
     says(&said, "disk/x.db cannot be used: ");
-    says(&said, "disk is on a file system that is read-only\n125\n");
+    says(&said, "disk is on a read-only file system: mount it writable, or name a file elsewhere");
+    says(&said, "\n125\n");
     assert!(!said.contains("may not"), "{said}");
+}
+
+/// As after an error of its disk. Root may do all that modes and owners allow.
+#[test]
+fn a_file_system_that_became_read_only_is_not_reported_as_a_matter_of_owner_and_mode() {
+    let sandbox = Sandbox::embedded();
+    fs::create_dir(sandbox.path("disk")).unwrap();
+    let script = "mount -t tmpfs none disk || { echo NO MOUNT; exit 0; }
+                  redlatch run x --node file:disk/x.db -- true
+                  mount -o remount,bind,ro disk || { echo NO MOUNT; exit 0; }
+                  redlatch run x --node file:disk/x.db -- echo never 2>&1; echo $?
+                  redlatch doctor --node file:disk/x.db; true";
+    fs::write(sandbox.path("script"), script).unwrap();
+
+    let said = start(sandbox.shell("unshare -Urm sh script || echo NO MOUNT")).end().stdout;
+
+    if said.contains("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here");
+        return;
+    }
+    let (run, doctor) = said.split_once("125\n").unwrap_or_else(|| panic!("{said}"));
+    says(run, "disk/x.db cannot be used: ");
+    for words in [run, doctor] {
+        says(words, " is on a read-only file system: mount it writable, or name a file elsewhere");
+        assert!(!words.contains("chmod") && !words.contains("owner"), "{said}");
+    }
+}
+
+/// `SQLite` calls it a "disk I/O error".
+#[test]
+fn a_file_that_may_not_grow_is_named_with_what_keeps_it_from_growing() {
+    let sandbox = Sandbox::embedded();
+    // Output is not limited: it goes through a pipe.
+    let script = "(ulimit -f 0; redlatch run x --log off -- echo never; echo $?) 2>&1 | cat";
+
+    let said = start(sandbox.shell(script)).end().exits_with(0).stdout;
+
+    says(&said, "the disk is full, or a limit on the size of files (ulimit -f) is reached");
+    says(&said, "\n122\n");
+    assert!(!said.contains("never"), "{said}");
 }
 
 #[test]

@@ -84,6 +84,29 @@ fn a_node_is_found_by_its_name_and_by_its_address_and_is_shown_with_both() {
     says_all(&refused.stderr, &[&label]);
 }
 
+/// The command that would be refused is no advice.
+#[test]
+fn a_laptop_whose_list_differs_by_more_than_one_node_is_told_what_works_there() {
+    let site = Site::new();
+    site.production(&["admit", "--all"]).exits_with(0);
+    let other = Server::start().unwrap();
+    let swapped = [site.forwarded()[..2].to_vec(), vec![other.url()]].concat();
+    let one = &site.forwarded()[..1];
+    let stopped =
+        "stop all other clients first, then `redlatch admit --replace --all --all-stopped`";
+
+    let far = site.with(&swapped, &["doctor"]).exits_with(2).stdout;
+    let short = site.with(one, &["doctor", "--restart-guard", "on"]).exits_with(2).stdout;
+    let renamed = site.laptop(&["doctor"]).exits_with(2).stdout;
+
+    says_all(&far, &[stopped, "this server is admitted as"]);
+    assert!(!far.contains("--replace --all`"), "{far}");
+    says_all(&short, &["give this host the list that the others have"]);
+    assert!(!short.contains("--replace"), "{short}");
+    says_all(&renamed, &["`redlatch admit --replace --all`"]);
+    site.with(&swapped, &["admit", "--replace", "--all", "--yes"]).exits_with(125);
+}
+
 #[test]
 fn names_stand_in_the_config_file_as_well() {
     let site = Site::new();

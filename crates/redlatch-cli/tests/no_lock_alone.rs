@@ -73,7 +73,36 @@ fn a_config_file_that_leads_nowhere_or_is_empty_is_refused() {
     }
     says(&dir, "d/redlatch is a link that leads nowhere");
     says(&empty, "redlatch.toml is empty");
-    shell(&sandbox, "echo '# later' > redlatch.toml; redlatch run x -- true").exits_with(0);
+    // Whoever comments the nodes out would lock alone.
+    let comments = "printf '# nodes = [\"redis://a\"]\\n\\n  # later\\n' > redlatch.toml";
+    says(&refused(&format!("{comments}; {run}")), "redlatch.toml is empty, or has only comments");
+    shell(&sandbox, "echo 'ttl = \"9s\" # later' > redlatch.toml; redlatch run x -- true")
+        .exits_with(0);
+}
+
+#[test]
+fn a_variable_that_is_set_and_empty_is_an_error() {
+    let sandbox = Sandbox::embedded();
+
+    for variable in [
+        "REDLATCH_LOG",
+        "REDLATCH_LOG_SIZE",
+        "REDLATCH_METRICS_DIR",
+        "REDLATCH_SYSLOG",
+        "REDLATCH_MAX_TTL",
+        "REDLATCH_SKEW",
+        "REDLATCH_RESTART_GUARD",
+        "REDLATCH_NODES_REQUIRED",
+    ] {
+        for task in ["run x -- echo never", "doctor"] {
+            let ended = shell(&sandbox, &format!("{variable}= redlatch {task}"));
+
+            let ended = ended.exits_with(125);
+            assert_eq!(ended.stdout, "", "{variable} {task}");
+            says(&ended.stderr, &format!("{variable}: it is empty; "));
+            says(&ended.stderr, "or unset it");
+        }
+    }
 }
 
 #[test]
@@ -95,6 +124,42 @@ fn a_file_in_a_directory_that_is_not_there_is_refused_and_nothing_is_made() {
     assert!(!sandbox.path("redlatch").join("locks.db").exists());
     shell(&sandbox, "redlatch run x -- true").exits_with(0);
     assert!(sandbox.path("redlatch/locks.db").exists(), "the default place is made");
+}
+
+/// Its renewal used to make the directory and an empty file, where the next job got the lock.
+#[test]
+fn a_directory_that_is_moved_from_under_a_running_job_does_not_come_back_by_itself() {
+    let sandbox = Sandbox::embedded();
+    for (dir, node) in [("named", "--node file:named/l.db"), ("redlatch", "--log off")] {
+        let dir = sandbox.path(dir);
+        if node.starts_with("--node") {
+            fs::create_dir(&dir).unwrap();
+        }
+        let holder = sandbox.hold(&format!("x --ttl 2s {node}"));
+
+        fs::rename(&dir, sandbox.path("moved")).unwrap();
+        let lost = holder.end().exits_with(123);
+
+        assert!(!dir.exists(), "{node}: {lost:?}");
+        says(&lost.stderr, "is gone, and so are the locks in it");
+        fs::remove_dir_all(sandbox.path("moved")).unwrap();
+        fs::remove_file(sandbox.path("up")).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_deleted_while_a_job_runs_is_not_made_anew_for_the_next_job() {
+    let sandbox = Sandbox::embedded();
+    let _holder = sandbox.hold("x --node file:l.db");
+    fs::rename(sandbox.path("l.db"), sandbox.path("moved")).unwrap();
+
+    let next = redlatch(&sandbox, &["run", "x", "--node", "file:l.db", "--", "echo", "never"]);
+
+    let next = next.exits_with(125);
+    assert_eq!(next.stdout, "");
+    says(&next.stderr, "l.db was deleted or moved while it was in use: put it back, or stop all");
+    fs::rename(sandbox.path("moved"), sandbox.path("l.db")).unwrap();
+    redlatch(&sandbox, &["run", "x", "--node", "file:l.db", "--", "true"]).exits_with(121);
 }
 
 #[test]

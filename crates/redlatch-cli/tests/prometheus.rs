@@ -278,6 +278,34 @@ fn a_job_that_runs_for_long_and_is_tried_meanwhile_is_no_alert_but_one_that_died
     assert_eq!(fired.as_array().unwrap().len(), 1, "{fired}");
 }
 
+/// Clocks that are ahead are as bad as those that are behind.
+#[test]
+fn a_clock_that_is_off_is_an_alert_that_says_to_which_side() {
+    let host = Sandbox::embedded();
+    let metric = "redlatch_node_clock_offset_seconds";
+    let text =
+        format!("{metric}{{node=\"a\"}} -6\n{metric}{{node=\"b\"}} 7\n{metric}{{node=\"c\"}} 1\n");
+    fs::write(host.path("redlatch-test.prom"), text).unwrap();
+
+    let prometheus = prometheus(None, &[serve_textfile(&host)]);
+    answers(&prometheus, &format!("count({metric}) == 3"));
+    evaluated(&prometheus);
+
+    for (node, words) in [("a", "-6 s"), ("b", "+7 s")] {
+        alerts(&prometheus, "RedlatchClockOffset", ("node", node), &["pending"]);
+        let pending = api(&prometheus, "alerts")["data"]["alerts"].clone();
+        let of_node = |alert: &&Value| alert["labels"]["node"] == node;
+        let alert = pending.as_array().unwrap().iter().find(of_node).unwrap();
+        let said = alert["annotations"]["summary"].as_str().unwrap();
+        assert_eq!(
+            said,
+            format!("The clock of {node} is off by {words} (+ is ahead of the exporter's)")
+        );
+    }
+    let pending = api(&prometheus, "alerts")["data"]["alerts"].clone();
+    assert_eq!(pending.as_array().unwrap().len(), 2, "{pending}");
+}
+
 /// Every query of the dashboard, with the panel's title, for all instances and jobs.
 fn dashboard() -> Vec<(String, String)> {
     let text = fs::read_to_string(docs("grafana/redlatch.json")).unwrap();

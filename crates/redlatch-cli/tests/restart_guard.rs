@@ -364,6 +364,21 @@ fn a_list_that_grows_by_two_is_refused_unless_all_clients_are_stopped() {
     redlatch(&new, &["run", "x", "--", "true"]).exits_with(0);
 }
 
+/// The errors of a client that forgot two of three nodes show this very command.
+#[test]
+fn a_host_that_lacks_nodes_does_not_take_the_others_unasked_even_if_all_are_said_to_be_stopped() {
+    let servers = Servers::start(3).unwrap();
+    admitted(Sandbox::first(&servers, 3));
+    let short = Sandbox::first(&servers, 1);
+    let replace = ["admit", "--replace", "--all", "--all-stopped", "--restart-guard", "on"];
+
+    let refused = redlatch(&short, &replace).exits_with(125);
+
+    says_all(&refused.stderr, &["have 3 nodes, and this host's list has 1, without ", "--yes"]);
+    redlatch(&Sandbox::first(&servers, 3), &["run", "x", "--", "true"]).exits_with(0);
+    redlatch(&short, &[&replace[..], &["--yes"]].concat()).exits_with(0);
+}
+
 #[test]
 fn a_client_that_counts_one_of_three_nodes_gets_no_lock_and_is_told_why() {
     let servers = Servers::start(3).unwrap();

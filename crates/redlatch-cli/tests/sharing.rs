@@ -134,7 +134,9 @@ fn without_a_shared_directory_everyone_is_told_that_the_locks_are_theirs_alone()
 #[test]
 fn a_shared_directory_that_is_set_and_does_not_count_is_refused() {
     let Some(sandbox) = place() else { return };
-    for (dir, owner, mode) in [("closed", 0, 0o750), ("hers", ADA, 0o2770)] {
+    for (dir, owner, mode) in
+        [("closed", 0, 0o750), ("hers", ADA, 0o2770), ("tmp", 0, 0o1777), ("mad", 0, 0o2777)]
+    {
         fs::create_dir(sandbox.path(dir)).unwrap();
         set_mode(&sandbox.path(dir), mode);
         chown(&sandbox.path(dir), Some(owner.into()), Some(TEAM.into())).unwrap();
@@ -142,6 +144,7 @@ fn a_shared_directory_that_is_set_and_does_not_count_is_refused() {
     fs::write(sandbox.path("file"), "").unwrap();
     let at = |name: &str| sandbox.path(name).display().to_string();
     let [typo, file, closed, hers] = ["shraed", "file", "closed", "hers"].map(at);
+    let [tmp, mad] = ["tmp", "mad"].map(at);
     let whose = |owner: &str, mode| format!("belongs to {owner}, group {TEAM}, mode {mode})");
 
     for (set, reason) in [
@@ -152,6 +155,8 @@ fn a_shared_directory_that_is_set_and_does_not_count_is_refused() {
         (&file, "it is not a directory".into()),
         (&closed, format!("its group may not write there ({closed} {}", whose("root", "0750"))),
         (&hers, format!("it must belong to root ({hers} {}", whose(&ADA.to_string(), "2770"))),
+        (&tmp, format!("everybody can write there ({tmp} {}", whose("root", "1777"))),
+        (&mad, format!("everybody can write there ({mad} {}", whose("root", "2777"))),
     ] {
         let config = format!("printf 'shared = \"%s\"\\n' '{set}' > $HOME/r.toml; ");
         let by_file =
@@ -167,6 +172,10 @@ fn a_shared_directory_that_is_set_and_does_not_count_is_refused() {
             for words in [by, &format!("is set to \"{set}\""), &reason, "or write `off`"] {
                 assert!(refused.stderr.contains(words), "{words:?} is not in {refused:?}");
             }
+            // What is set can be made, unless everybody uses it or it is no directory.
+            let fix = [&typo, &closed, &hers].map(|dir| dir == set).contains(&true);
+            let fix = format!("-g GROUP {})", if fix { set } else { "/var/lib/redlatch" });
+            assert!(refused.stderr.contains(&fix), "{fix:?} is not in {refused:?}");
         }
     }
     let elsewhere = "REDLATCH_SHARED=nowhere ./command run x --node file:$HOME/x.db -- true";
@@ -193,6 +202,42 @@ fn a_second_user_is_told_what_really_keeps_them_out() {
     assert!(mode.contains("to share it with a group: chgrp"), "{mode}");
     let dir = format!("open belongs to {ADA}, group {TEAM}, mode 0700; only they can enter it");
     assert!(closed.contains(&dir), "{closed}");
+}
+
+/// `chmod 2770 /tmp`, pasted as root, would lock everybody out of it.
+#[test]
+fn a_second_user_of_a_file_where_everybody_can_write_is_not_told_to_change_the_directory() {
+    let Some(sandbox) = place() else { return };
+    fs::create_dir(sandbox.path("tmp")).unwrap();
+    set_mode(&sandbox.path("tmp"), 0o1777);
+    let node = format!("--node file:{}", sandbox.path("tmp/locks.db").display());
+    let run = |user, task: &str| run_as(&sandbox, user, TEAM, &format!("./command {task} {node}"));
+    run_as(&sandbox, ADA, TEAM, &format!("./command run x {node} -- true")).exits_with(0);
+
+    let refused = run_as(&sandbox, BOB, TEAM, &format!("./command run x {node} -- echo never"));
+    let doctor = run(BOB, "doctor").exits_with(2);
+
+    let refused = refused.exits_with(125);
+    let words = "tmp/locks.db belongs to another user, who may have put it there: name a file in \
+                 a directory where not everybody can write";
+    assert!(refused.stderr.contains(words), "{refused:?}");
+    assert!(doctor.stdout.contains(words), "{doctor:?}");
+    assert!(!refused.stderr.contains("chmod"), "{refused:?}");
+}
+
+#[test]
+fn a_user_for_whom_no_default_directory_can_be_made_is_told_whose_the_place_is() {
+    let Some(sandbox) = place() else { return };
+    fs::create_dir(sandbox.path("closed")).unwrap();
+    set_mode(&sandbox.path("closed"), 0o755);
+    let script = "XDG_STATE_HOME=$PWD/closed/state ./command run x --log off -- echo never";
+
+    let refused = run_as(&sandbox, ADA, TEAM, script).exits_with(125);
+
+    assert_eq!(refused.stdout, "");
+    let words = "closed belongs to root, group root, mode 0755; the directory of the file would be \
+                 made there, and this user may not";
+    assert!(refused.stderr.contains(words), "{refused:?}");
 }
 
 #[test]

@@ -313,7 +313,7 @@ fn force_asks_and_takes_no_for_an_answer() {
 
     let ask = ["redlatch", "release", "--force", "x"];
     let mut terminal = Terminal::with(&sandbox, &ask);
-    terminal.shows("It is held by ada. Take x away? Its holder may still be at work. [y/N]");
+    terminal.shows("x is held by ada. Take it away? Its holder may still be at work. [y/N]");
     terminal.press("n\n");
     assert_eq!(terminal.end(), Some(125));
     assert!(!sandbox.is_free("x"));

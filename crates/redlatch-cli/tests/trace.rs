@@ -106,6 +106,17 @@ fn a_job_that_fails_for_its_settings_leaves_a_trace_too() {
     assert!(told.contains("is not a duration") && !told.contains("Secret"), "{told}");
 }
 
+/// There is no name to put on record.
+#[test]
+fn admit_without_nodes_leaves_no_record() {
+    let sandbox = Sandbox::embedded();
+
+    let refused = redlatch(&sandbox, &["admit", "--log", "log"]).exits_with(125).stderr;
+
+    assert!(refused.contains("which nodes?"), "{refused}");
+    assert!(!sandbox.path("log").exists());
+}
+
 #[test]
 fn the_log_is_private_whatever_the_umask() {
     let sandbox = Sandbox::embedded();

@@ -12,6 +12,8 @@ use core::{ops::Deref, time::Duration};
 pub const DEFAULT_MAX_TTL: Duration = Duration::from_secs(30);
 /// The default TTL.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
+/// The shortest node timeout that anyone may set: no node answers sooner.
+const LEAST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 /// How long renewal continues by default.
 pub const DEFAULT_MAX_HOLD: Duration = Duration::from_secs(3600);
 
@@ -22,8 +24,8 @@ pub struct Wanted {
     pub ttl: Duration,
     /// The limit on `ttl`, the same for all clients of the nodes.
     pub max_ttl: Duration,
-    /// How long one node may take to answer. Default: `ttl / 20`, at most 500 ms
-    /// and at least 5 ms (or a quarter of the usable time, if that is less).
+    /// How long one node may take to answer; at least 1 ms. Default: `ttl / 20`, at most
+    /// 500 ms and at least 5 ms (or a quarter of the usable time, if that is less).
     pub node_timeout: Option<Duration>,
     /// The least time that a new lease must have left. Default: half of its usable time.
     pub min_validity: Option<Duration>,
@@ -108,6 +110,9 @@ impl Terms {
                 max_hold: renewal.max_hold,
             }),
         };
+        if wanted.node_timeout.is_some_and(|timeout| timeout < LEAST_NODE_TIMEOUT) {
+            return Err(TermsError::NodeTimeout { node_timeout: times.node_timeout, usable });
+        }
         times.cross_check(usable)?;
         Ok(Terms(Arc::new(times)))
     }
@@ -137,7 +142,7 @@ impl Times {
 
     fn cross_check(&self, usable: Duration) -> Result<(), TermsError> {
         let Times { node_timeout, min_validity, notice, .. } = *self;
-        if node_timeout.is_zero() || node_timeout >= usable {
+        if node_timeout >= usable {
             return Err(TermsError::NodeTimeout { node_timeout, usable });
         }
         if min_validity > usable {
@@ -211,9 +216,10 @@ pub enum TermsError {
         /// The limit.
         max_ttl: Duration,
     },
-    /// Waiting for one node could use up the lease.
+    /// Waiting for one node could use up the lease, or no node could answer in time.
     #[error(
-        "node_timeout is {node_timeout:?}; it must be above zero and below the usable time, {usable:?}"
+        "node_timeout is {node_timeout:?}; it must be at least {LEAST_NODE_TIMEOUT:?} and below the \
+         usable time, {usable:?}"
     )]
     NodeTimeout {
         /// What was asked for.
@@ -380,7 +386,8 @@ mod tests {
     fn a_node_may_take_all_but_the_last_of_the_usable_time() {
         let within = |timeout| second(|wanted| wanted.node_timeout = Some(timeout));
 
-        assert!(within(NS).is_ok());
+        assert!(within(MS).is_ok());
+        assert!(matches!(within(MS.saturating_sub(NS)), Err(TermsError::NodeTimeout { .. })));
         assert!(within(ALMOST).is_ok());
         assert!(matches!(within(988 * MS), Err(TermsError::NodeTimeout { .. })));
     }

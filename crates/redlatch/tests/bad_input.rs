@@ -283,6 +283,17 @@ async fn a_wrong_or_missing_password_is_refused_and_never_shown() {
 }
 
 #[tokio::test]
+async fn a_password_for_a_server_that_has_none_is_told_to_be_removed() {
+    let server = Server::start().unwrap();
+    let name = server.url();
+
+    let told = unfit(&name.replace("//", "//:sesame@"), &name).await;
+
+    let words = "this server has no password: remove the one that is given with the address";
+    assert!(told.contains(words), "{told}");
+}
+
+#[tokio::test]
 async fn a_wrong_user_is_refused_with_and_without_a_password() {
     let server = Server::start().unwrap();
 

@@ -48,7 +48,9 @@ async fn file() {
 async fn file_by_its_address() {
     let scratch = Scratch::new().unwrap();
 
-    check(&format!("file:{}", scratch.file("new/ directory/locks.db").display())).await;
+    std::fs::create_dir(scratch.file("a directory")).unwrap();
+
+    check(&format!("file:{}", scratch.file("a directory/locks.db").display())).await;
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ pub(super) async fn ask_to_vouch(
 }
 
 /// Asks whether to take these nodes from their clients, if there are doubts. Whoever has
-/// stopped all of them knows that they have another list.
+/// stopped all of them knows that they have another list, but may not know that it is longer.
 pub(super) async fn ask_to_replace(
     observer: &Observer,
     named: &[Arc<str>],
@@ -51,8 +51,8 @@ pub(super) async fn ask_to_replace(
     let out = meant(observer, named, |node| node.standing != Standing::Admitted).await;
     let others = out.iter().filter_map(|node| observer.other_name(&node.node, &node.standing));
     let mut doubts: Vec<String> = in_words(&others.collect::<Vec<_>>()).into_iter().collect();
+    doubts.extend(missing_here(observer, &out));
     if !all_stopped {
-        doubts.extend(missing_here(observer, &out));
         doubts.extend(still_taken(observer, &out).await);
     }
     if can_ask() {

@@ -116,7 +116,9 @@ impl<'a> Seen<'a> {
             1 => "is admitted, but refuses writes",
             _ => "are admitted, but refuse writes",
         };
-        Some(format!("{count} of {nodes} nodes {what}: {}", told.join("; ")))
+        let subject =
+            if nodes == 1 { "the node".into() } else { format!("{count} of {nodes} nodes") };
+        Some(format!("{subject} {what}: {}", told.join("; ")))
     }
 
     /// Why an admitted node would not grant a lock.

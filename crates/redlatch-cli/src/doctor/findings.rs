@@ -332,8 +332,12 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
         let cause = Cause::Disagrees(facts.agreement.clone());
-        let ours = Some(evidence.agreement).filter(|_| other.is_empty());
-        let fix = other + &remedy(ours, [], &cause, (name, evidence.typed));
+        // What works depends on the servers, whatever they are called.
+        let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
+        let in_their_words =
+            theirs.map(|theirs| evidence.agreement.in_words_of(&theirs, known(evidence.examined)));
+        let ours = in_their_words.as_ref().unwrap_or(evidence.agreement);
+        let fix = other + &remedy(Some(ours), [], &cause, (name, evidence.typed));
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };

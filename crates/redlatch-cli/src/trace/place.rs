@@ -9,7 +9,7 @@ use super::{
     record::{Record, Task},
     syslog,
 };
-use crate::{config::Config, metrics::TextFile, settings::homeless, size};
+use crate::{config::Config, environment, metrics::TextFile, settings::homeless, size};
 use clap::Args;
 use std::{
     env, fmt, io,
@@ -53,7 +53,7 @@ pub(crate) struct Place {
 impl Place {
     /// The place that the options, the environment and the config file name.
     pub(crate) fn new(args: &TraceArgs, config: &Config) -> Result<Self, String> {
-        let size = match env_path("REDLATCH_LOG_SIZE") {
+        let size = match env_path("REDLATCH_LOG_SIZE", "write a size, such as 5MB")? {
             Some(text) => Some(
                 size::parse(&text.to_string_lossy())
                     .map_err(|error| format!("REDLATCH_LOG_SIZE: {error}"))?,
@@ -62,15 +62,16 @@ impl Place {
         };
         let size = args.log_size.or(size).or(config.log_size).unwrap_or(SIZE);
         let pick = |typed: &Option<PathBuf>, variable: &str, configured: &Option<PathBuf>| {
-            typed.clone().or_else(|| env_path(variable)).or_else(|| configured.clone())
+            let set = env_path(variable, "write a path, or `off`")?;
+            Ok::<_, String>(typed.clone().or(set).or_else(|| configured.clone()))
         };
-        let named = pick(&args.log, "REDLATCH_LOG", &config.log);
+        let named = pick(&args.log, "REDLATCH_LOG", &config.log)?;
         let is_usual = named.is_none();
         let path = named.or_else(usual);
-        let socket = pick(&args.syslog, "REDLATCH_SYSLOG", &config.syslog);
+        let socket = pick(&args.syslog, "REDLATCH_SYSLOG", &config.syslog)?;
         let socket = socket.unwrap_or_else(|| syslog::SOCKET.into());
         let wanted = |path: &PathBuf| path.as_os_str() != OFF;
-        let metrics = pick(&None, "REDLATCH_METRICS_DIR", &config.metrics_dir).filter(wanted);
+        let metrics = pick(&None, "REDLATCH_METRICS_DIR", &config.metrics_dir)?.filter(wanted);
         Ok(Place {
             metrics: metrics.map(|dir| TextFile::in_dir(&dir)),
             is_homeless: path.is_none(),
@@ -129,7 +130,7 @@ fn usual() -> Option<PathBuf> {
     usual_place(nix::unistd::geteuid().is_root(), state.as_deref(), env::home_dir().as_deref())
 }
 
-/// A variable; an empty one counts as not set.
-fn env_path(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+fn env_path(variable: &str, wanted: &str) -> Result<Option<PathBuf>, String> {
+    let text = environment::text(variable, wanted);
+    text.map(|text| text.map(PathBuf::from)).map_err(|error| format!("{variable}: {error}"))
 }

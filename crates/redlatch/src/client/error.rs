@@ -166,9 +166,10 @@ pub enum ReplaceError {
     /// A majority of their nodes and one of ours could exist at the same time.
     /// Change the list by one node at a time.
     #[error(
-        "the clients of {node} have {}, and ours is {}: a majority of each could exist",
-        theirs.as_deref().map_or_else(|| "a list that is not known".into(), in_a_line),
-        in_a_line(ours)
+        "the clients of {node} use {}, and this client uses {}: both lists could have a majority \
+         at once",
+        theirs.as_deref().map_or_else(|| "nodes that are not known".into(), |theirs| used(theirs, ours)),
+        listed(ours)
     )]
     TooDifferent {
         /// The node.
@@ -197,8 +198,16 @@ pub enum ReplaceError {
     },
 }
 
-fn in_a_line(agreement: &Agreement) -> String {
-    Agreement::in_one_line(&agreement.to_string())
+/// The nodes of another list, and the times if those differ, too.
+fn used(theirs: &Agreement, ours: &Agreement) -> String {
+    let times = Agreement::new(ours.nodes().iter().cloned(), theirs.max_ttl(), theirs.skew());
+    let differ = (times.max_ttl(), times.skew()) != (ours.max_ttl(), ours.skew());
+    let times = if differ { format!(" with {}", ours.difference(&times)) } else { String::new() };
+    listed(theirs) + &times
+}
+
+fn listed(agreement: &Agreement) -> String {
+    format!("[{}]", agreement.nodes().join(", "))
 }
 
 /// A request that cannot be met whatever the nodes say. Nothing was sent.

@@ -22,7 +22,10 @@ use database::Database;
 use redlatch_core::{Command, Reply, Tag, Wake};
 use std::{
     path::{self, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -30,11 +33,12 @@ use wakes::Ear;
 
 /// The embedded node: a file shared by the processes of one machine.
 ///
-/// Nothing has to be installed or started. The file and its directories are created on
-/// first use, accessible to their owner only. (The command `redlatch`, where paths are
-/// typed and may be mistyped, refuses a file whose directory does not exist.) Two more
-/// files belong to it, `…-wal` and `…-shm`: to start afresh, stop all processes that use
-/// the file and delete all three. While clients wait in line, there is also a directory
+/// Nothing has to be installed or started. The file is created on first use, accessible to
+/// its owner only; its directory must exist, since by a mistyped path it would be another
+/// node. Two more files belong to it, `…-wal` and `…-shm`: to start afresh, stop all processes
+/// that use the file and delete all three. A client that had the file open does not create it
+/// again: if it was deleted or moved, the node fails for this client until it is back, and
+/// its leases end in time. While clients wait in line, there is also a directory
 /// `…-wake`, with one socket per waiting client for its wakes; if sockets cannot be
 /// created, clients find out by asking again.
 ///
@@ -58,6 +62,8 @@ pub struct File {
     name: String,
     address: String,
     path: PathBuf,
+    /// Whether this client has had the file open. From then on, it is not created.
+    was_open: Arc<AtomicBool>,
     /// The wake sockets of the open links.
     ears: Arc<Mutex<Vec<Weak<Ear>>>>,
 }
@@ -70,7 +76,13 @@ impl File {
         let path = path.into();
         let path = path::absolute(&path).unwrap_or(path);
         let address = format!("file:{}", path.display());
-        File { name: address.clone(), address, path, ears: Arc::default() }
+        File {
+            name: address.clone(),
+            address,
+            path,
+            was_open: Arc::default(),
+            ears: Arc::default(),
+        }
     }
 
     /// Sets the node's name.
@@ -106,7 +118,13 @@ impl Node for File {
         ears.retain(|ear| ear.strong_count() > 0);
         ears.push(Arc::downgrade(&ear));
         let shared = ear.clone();
-        let open = move || Ok(Database::open(&path)?.telling(told.clone(), shared.clone()));
+        let was_open = self.was_open.clone();
+        let open = move || {
+            let had_it = was_open.load(Ordering::SeqCst);
+            let database = if had_it { Database::reopen(&path) } else { Database::open(&path) }?;
+            was_open.store(true, Ordering::SeqCst);
+            Ok(database.telling(told.clone(), shared.clone()))
+        };
         Box::new(FileLink { commands: Threaded::new(open), wakes, ear })
     }
 

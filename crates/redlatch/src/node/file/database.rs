@@ -14,7 +14,7 @@ mod taking;
 
 use super::{
     boot::Boot,
-    opening::{self, Watched, fault, in_transaction, is_busy, unfit},
+    opening::{self, IfMissing, Watched, fault, in_transaction, is_busy, unfit},
     trust,
     wakes::{Ear, Reached, Wakes},
 };
@@ -74,9 +74,18 @@ type Outcome<T> = rusqlite::Result<T>;
 impl Database {
     /// Opens the database, and creates it if missing.
     pub(super) fn open(path: &Path) -> Result<Self, Fault> {
+        Database::at(path, IfMissing::Create)
+    }
+
+    /// Opens a database that this client had open before.
+    pub(super) fn reopen(path: &Path) -> Result<Self, Fault> {
+        Database::at(path, IfMissing::Fail)
+    }
+
+    fn at(path: &Path, if_missing: IfMissing) -> Result<Self, Fault> {
         let boot = Boot::present()?;
         trust::check(path)?;
-        let (connection, id) = opening::open(path, &boot)?;
+        let (connection, id) = opening::open(path, &boot, if_missing)?;
         trust::check(path)?;
         let identity = Identity {
             run: format!("{}/{id}", boot.id).into(),

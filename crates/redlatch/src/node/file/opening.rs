@@ -3,16 +3,17 @@
 //! In:  a path. Out: a connection to our database, or what is wrong with the
 //! path and what to do about it.
 //!
-//! Promise: files that are not ours stay untouched.
+//! Promise: files that are not ours stay untouched. No directory is ever created: whoever
+//! moves it away while a lock is held would otherwise get an empty database in its place.
 
 use super::{boot::Boot, trust::beside};
 use redlatch_core::Fault;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::{
     cell::Cell,
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     thread,
@@ -84,14 +85,27 @@ const WAITERS: &str = "
 /// The first format that records when a database was created.
 const SINCE: i32 = 2;
 
-/// Opens the database at `path`, creating it if missing, and returns the connection
-/// and the database's random id. Deletes locks from before the current boot.
-pub(super) fn open(path: &Path, boot: &Boot) -> Result<(Connection, String), Fault> {
+/// What to do if the file is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfMissing {
+    /// Nobody here has used it yet.
+    Create,
+    /// This client has had it open: it was deleted or moved, with the locks in it.
+    Fail,
+}
+
+/// Opens the database at `path` and returns the connection and the database's random id.
+/// Deletes locks from before the current boot.
+pub(super) fn open(
+    path: &Path,
+    boot: &Boot,
+    if_missing: IfMissing,
+) -> Result<(Connection, String), Fault> {
     // Closing a file drops all POSIX locks of the process on it, including those of
     // other connections: nobody here may use it before it is created and closed.
     static MAKING: Mutex<()> = Mutex::new(());
     let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    make(path)?;
+    make(path, if_missing)?;
     drop(making);
 
     let opened = connect(path).map_err(Obstacle::from).and_then(|connection| {
@@ -123,8 +137,8 @@ impl Obstacle {
     }
 }
 
-/// Creates the file and its parent directories unless it exists.
-fn make(path: &Path) -> Result<(), Fault> {
+/// Creates the file unless it exists.
+fn make(path: &Path, if_missing: IfMissing) -> Result<(), Fault> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() && found.nlink() > 1 => {
             let reason = format!(
@@ -144,9 +158,27 @@ fn make(path: &Path) -> Result<(), Fault> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(no_way(path, &error)),
     }
-    if let Some(parent) = path.parent() {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
-        made.map_err(|error| no_way(path, &error))?;
+    if if_missing == IfMissing::Fail {
+        return Err(unfit(
+            path,
+            "is gone, and so are the locks in it: put it back where it was, or stop all who used \
+             it and start them again",
+        ));
+    }
+    if let Some(dir) = path.parent().filter(|dir| is_missing(dir)) {
+        let reason = format!(
+            "cannot be made, because there is no directory {}: make it first",
+            dir.display()
+        );
+        return Err(unfit(path, &reason));
+    }
+    if ["-wal", "-shm"].iter().any(|suffix| beside(path, suffix).exists()) {
+        let file = path.display();
+        let reason = format!(
+            "was deleted or moved while it was in use: put it back, or stop all who used it and \
+             delete {file}-wal and {file}-shm"
+        );
+        return Err(unfit(path, &reason));
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(no_way(path, &error)),
@@ -154,13 +186,27 @@ fn make(path: &Path) -> Result<(), Fault> {
     }
 }
 
+/// Whether it is certain that there is no such directory.
+fn is_missing(dir: &Path) -> bool {
+    fs::metadata(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Checks without opening the file: closing it would drop the locks of others.
 fn writable(path: &Path) -> Result<(), Fault> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
-    accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(|error| {
-        unfit(path, &format!("is not writable for this user ({error}): change its owner or mode"))
+    let checked = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(io::Error::from);
+    checked.map_err(|error| match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => unfit(path, READ_ONLY),
+        _ => unfit(
+            path,
+            &format!("is not writable for this user ({error}): change its owner or mode"),
+        ),
     })
 }
+
+/// What neither the owner nor the mode of a file can be blamed for.
+const READ_ONLY: &str =
+    "is on a read-only file system: mount it writable, or name a file elsewhere";
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // Without `CREATE`: SQLite would make the file world-readable.
@@ -378,7 +424,23 @@ pub(super) fn fault(path: &Path, error: &rusqlite::Error) -> Fault {
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             unfit(path, &format!("cannot be used ({error}): {beside}"))
         }
+        _ if could_not_grow(error) => {
+            let text = "the disk is full, or a limit on the size of files (ulimit -f) is reached";
+            Fault::Refused(format!("{}: {text} ({error})", path.display()).into())
+        }
         _ => Fault::Refused(format!("{}: {error}", path.display()).into()),
+    }
+}
+
+/// Whether a file could not grow, as far as `SQLite` says: it calls a full disk that only
+/// while it writes the database.
+fn could_not_grow(error: &rusqlite::Error) -> bool {
+    use rustix::process::{Resource, getrlimit};
+    let rusqlite::Error::SqliteFailure(error, _) = error else { return false };
+    match error.extended_code {
+        rusqlite::ffi::SQLITE_IOERR_SHMSIZE => true,
+        rusqlite::ffi::SQLITE_IOERR_WRITE => getrlimit(Resource::Fsize).current.is_some(),
+        _ => false,
     }
 }
 
@@ -387,5 +449,8 @@ pub(super) fn unfit(path: &Path, reason: &str) -> Fault {
 }
 
 fn no_way(path: &Path, error: &io::Error) -> Fault {
+    if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+        return unfit(path, READ_ONLY);
+    }
     unfit(path, &format!("cannot be reached ({error}): check the path and who may write there"))
 }

@@ -86,14 +86,24 @@ fn opening_a_database_with_a_long_log_shortens_it() {
 #[test]
 fn what_is_made_is_for_its_owner_alone() {
     let scratch = Scratch::in_memory().unwrap();
-    let path = scratch.file("new/newer/locks.db");
+    let path = scratch.file("locks.db");
 
     let _database = Database::open(&path).unwrap();
 
     let mode = |name| fs::metadata(scratch.file(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!(["new", "new/newer"].map(mode), [0o700; 2]);
-    let files = ["new/newer/locks.db", "new/newer/locks.db-wal", "new/newer/locks.db-shm"];
+    let files = ["locks.db", "locks.db-wal", "locks.db-shm"];
     assert_eq!(files.map(mode), [0o600; 3]);
+}
+
+#[test]
+fn a_directory_is_not_made() {
+    let scratch = Scratch::in_memory().unwrap();
+
+    let text = unfit_text(&scratch.file("new/newer/locks.db"));
+
+    let dir = scratch.file("new/newer");
+    assert!(text.contains(&format!("there is no directory {}", dir.display())), "{text}");
+    assert!(!scratch.file("new").exists());
 }
 
 #[test]
@@ -126,7 +136,7 @@ fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
     let cases = [
         (scratch.file("."), "is a directory: name a file, such as"),
         (PathBuf::from("/dev/null"), "is not a regular file: name one"),
-        (PathBuf::from("/proc/redlatch/locks.db"), "cannot be reached"),
+        (PathBuf::from("/proc/redlatch/locks.db"), "there is no directory /proc/redlatch: make it"),
         (text.join("locks.db"), "cannot be reached"),
         (text.clone(), "is not a SQLite database: name another file"),
         (foreign.clone(), "is the database of another program: name another file"),
@@ -402,8 +412,8 @@ fn a_deleted_or_replaced_file_fails_the_command_and_closes_the_database() {
 async fn a_holder_of_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file("locks.db");
-    let node = File::new(&path);
-    let (mut holder, mut other) = (node.open(Clock::System), node.open(Clock::System));
+    let mut holder = File::new(&path).open(Clock::System);
+    let mut other = File::new(&path).open(Clock::System);
     let run = ask(&mut *holder, Command::Identify).await;
     assert_eq!(ask(&mut *holder, take("a", "1", LONG)).await, granted());
 
@@ -416,6 +426,61 @@ async fn a_holder_of_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
     assert!(matches!(fault, Reply::Vote(Vote::Failed(Fault::Disconnected(_)))), "{fault:?}");
     assert_eq!(ask(&mut *holder, extend("a", "1", LONG)).await, Reply::Vote(Vote::Gone));
     assert_ne!(ask(&mut *holder, Command::Identify).await, run);
+}
+
+/// Otherwise its renewal would make an empty database, in which others get the lock at once.
+#[tokio::test]
+async fn a_client_that_had_the_file_open_does_not_make_it_again() {
+    let scratch = Scratch::in_memory().unwrap();
+    let (dir, moved) = (scratch.file("dir"), scratch.file("moved"));
+    fs::create_dir(&dir).unwrap();
+    let node = File::new(dir.join("locks.db"));
+    let mut holder = node.open(Clock::System);
+    assert_eq!(ask(&mut *holder, take("a", "1", LONG)).await, granted());
+
+    fs::rename(&dir, &moved).unwrap();
+
+    let fault = ask(&mut *holder, extend("a", "1", LONG)).await;
+    assert!(matches!(fault, Reply::Vote(Vote::Failed(Fault::Disconnected(_)))), "{fault:?}");
+    // Neither if its directory is there again, nor over another connection of the client.
+    for is_there in [false, true] {
+        if is_there {
+            fs::create_dir(&dir).unwrap();
+        }
+        let mut rescue = node.clone().open(Clock::System);
+        for link in [&mut holder, &mut rescue] {
+            let fault = ask(&mut **link, extend("a", "1", LONG)).await;
+            let Reply::Vote(Vote::Failed(Fault::Unfit(text))) = fault else { panic!("{fault:?}") };
+            assert!(text.contains("is gone, and so are the locks in it"), "{text}");
+        }
+        assert_eq!(dir.exists(), is_there);
+    }
+    fs::remove_dir(&dir).expect("nothing was made in it");
+    fs::rename(&moved, &dir).unwrap();
+    assert_eq!(ask(&mut *holder, extend("a", "1", LONG)).await, granted());
+}
+
+#[test]
+fn a_file_that_was_deleted_in_use_is_not_made_anew_while_its_log_is_there() {
+    let scratch = Scratch::in_memory().unwrap();
+    let (path, away) = (scratch.file("locks.db"), scratch.file("away"));
+    let mut holder = Database::open(&path).unwrap();
+    assert_eq!(holder.execute(&take("a", "1", LONG)), Ok(granted()));
+
+    fs::rename(&path, &away).unwrap();
+    let text = unfit_text(&path);
+
+    assert!(text.contains("was deleted or moved while it was in use"), "{text}");
+    assert!(text.contains(&format!("delete {0}-wal and {0}-shm", path.display())), "{text}");
+    assert!(!path.exists());
+    fs::rename(&away, &path).unwrap();
+    assert!(is_held(&Database::open(&path).unwrap().execute(&take("a", "2", LONG))));
+    fs::remove_file(&path).unwrap();
+    drop(holder);
+    for file in ["locks.db-wal", "locks.db-shm"] {
+        let _ = fs::remove_file(scratch.file(file));
+    }
+    assert!(Database::open(&path).is_ok());
 }
 
 async fn ask(link: &mut dyn Link, command: Command) -> Reply {

@@ -22,7 +22,7 @@ pub(super) fn check(path: &Path) -> Result<(), Fault> {
     // SQLite looks for its files next to a link's target.
     let real = path.canonicalize().unwrap_or_else(|_| path.into());
     let Some(mode) = real.parent().and_then(|parent| fs::metadata(parent).ok()) else {
-        return Ok(()); // it will be created, for us alone
+        return Ok(()); // opening it will report this
     };
     let us = rustix::process::geteuid().as_raw();
     for file in ["", "-wal", "-shm"].map(|suffix| beside(&real, suffix)) {

@@ -256,7 +256,7 @@ fn login_refused(text: &[u8]) -> Fault {
         _ if says("err max number of clients") => passing("ERR max number of clients reached"),
         _ if says("err unknown command") => unfit("it does not know AUTH: was it renamed?"),
         _ if says("err client sent auth") || says("err auth <password> called without") => {
-            unfit("it has no password; leave it out of the address")
+            unfit("this server has no password: remove the one that is given with the address")
         }
         _ if code.iter().all(u8::is_ascii_uppercase) && code.len() < 20 => {
             unfit(&format!("{REFUSED_LOGIN}: {}", String::from_utf8_lossy(code)))

@@ -190,6 +190,7 @@ async fn sockets_are_for_those_who_may_use_the_file() {
 async fn a_path_of_any_length_is_short_enough() {
     let scratch = Scratch::in_memory().unwrap();
     let path = scratch.file(format!("{}/{}.db", "directory".repeat(20), "locks".repeat(30)));
+    fs::create_dir(path.parent().unwrap()).unwrap();
 
     let [mut holder, mut first] = line(&path).await;
 
