@@ -229,6 +229,12 @@ impl Trace {
         self.record.lost_ms = self.record.lost_ms.or(after);
     }
 
+    /// Nothing of the command was left for this long.
+    pub(crate) fn gone_for(&mut self, time: Duration) {
+        let held = self.granted.map(|since| since.elapsed().saturating_sub(time));
+        self.record.ran_ms = self.record.ran_ms.or(held.map(millis));
+    }
+
     /// Something was reported: whatever went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
         // If the command is over, nobody knows when that happened.
@@ -236,8 +242,8 @@ impl Trace {
             self.lost();
         }
         // That the command was killed with redlatch is on record already.
-        let is_known =
-            self.record.ended == Some(End::Killed) && matches!(event, Event::Killed { .. });
+        let is_known = self.record.ended == Some(End::Killed)
+            && matches!(event, Event::Killed { late_ms: None, .. });
         if let Some(words) = event.trouble().filter(|_| !is_known) {
             self.note(&words);
         }
