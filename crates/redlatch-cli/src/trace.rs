@@ -112,6 +112,7 @@ impl About {
             why: None,
             held_ms: None,
             exit: None,
+            was_killed: false,
             process: None,
         };
         if !task.is_on_nodes() {
@@ -279,8 +280,15 @@ impl Trace {
         self.record.ended = Some(End::Killed);
     }
 
-    /// The process that the caller started was killed.
+    /// The process that the caller started was killed: nobody sees by which signal, so its exit
+    /// status is not known.
+    pub(crate) fn orphaned(&mut self) {
+        self.record.was_killed = true;
+    }
+
+    /// The same, while the command ran.
     pub(crate) fn front_died(&mut self) {
+        self.orphaned();
         self.killed();
         self.note("redlatch was killed, and the command with it");
     }
@@ -369,7 +377,7 @@ impl Trace {
 
     fn end(&mut self, exit: Exit) -> Record {
         let was_killed = self.record.ended == Some(End::Killed);
-        self.record.exit = Some(exit.code());
+        self.record.exit = (!self.record.was_killed).then(|| exit.code());
         match self.granted {
             Some(_) if self.record.task != Task::Run => {}
             Some(since) => {

@@ -133,7 +133,9 @@ async fn hold(
             return failure.exit;
         }
         Err(NoLock::FrontDied) => {
-            plan.trace.borrow_mut().killed();
+            let mut trace = plan.trace.borrow_mut();
+            trace.killed();
+            trace.orphaned();
             return FRONT_DIED;
         }
         Err(NoLock::Signal(signal)) => {
