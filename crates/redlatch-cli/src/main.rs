@@ -28,6 +28,7 @@ mod fork;
 mod handle;
 mod help;
 mod http;
+mod inherited;
 mod live;
 mod local_time;
 mod log;
