@@ -107,8 +107,8 @@ fn nothing(records: &[Record], args: &LogArgs, file: &LogFile) -> String {
     let hint = if args.failed {
         ""
     } else {
-        "; redlatch was not started, or another user started it (--log FILE reads their log), or \
-         the record could not be written (`redlatch doctor` checks that)"
+        "; redlatch was not started, or has only just started, or another user started it (--log \
+         FILE reads their log), or the record could not be written (`redlatch doctor` checks that)"
     };
     format!("{path} has no {failed}{on} since {since}{hint}")
 }
