@@ -11,6 +11,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     say::{Event, Say, millis},
+    secrets::shown_node,
     settings::Settings,
     trace::Trace,
 };
@@ -136,7 +137,8 @@ fn named(
         let at = given().or_else(known).or_else(|| bare.and_then(|_| placed()));
         at.map(|at| Arc::from(names[at])).ok_or_else(|| {
             // Text that is none of our addresses may still contain a password.
-            let shown = name.unwrap_or(if typed.contains('@') { "that" } else { typed });
+            let typed = shown_node(typed);
+            let shown = name.unwrap_or(if typed == "…" { "that" } else { &typed });
             let labels: Vec<_> = names.iter().map(|name| observer.label(name)).collect();
             let words = format!("{shown} is not one of the nodes: {}", labels.join(", "));
             Failure::new(Exit::Failed, words)

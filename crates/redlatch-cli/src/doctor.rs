@@ -13,6 +13,7 @@ use crate::{
     name,
     plain::plain,
     say::{Paint, Say, millis, print_json},
+    secrets::shown_path,
     settings::{Settings, homeless},
     stdout,
     trace::{Place, TraceArgs},
@@ -121,15 +122,17 @@ fn unlogged(place: &Place) -> Option<Finding> {
     }
     let log = place.log.as_ref()?;
     let error = log.check().err()?;
-    let words =
-        format!("the log of this user's runs, {}, cannot be written: {error}", log.path.display());
+    let words = format!(
+        "the log of this user's runs, {}, cannot be written: {error}",
+        shown_path(&log.path)
+    );
     Some(Finding::warning(words).fix("make it writable, or name another: --log FILE, REDLATCH_LOG"))
 }
 
 fn unmeasured(place: &Place) -> Option<Finding> {
     let metrics = place.metrics.as_ref()?;
     let error = metrics.check().err()?;
-    let words = format!("no metrics can be written to {}: {error}", metrics.dir().display());
+    let words = format!("no metrics can be written to {}: {error}", shown_path(metrics.dir()));
     let fix = "let this user write there, or name another directory: --metrics-dir DIR, \
                REDLATCH_METRICS_DIR";
     Some(Finding::warning(words).fix(fix))

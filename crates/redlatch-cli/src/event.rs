@@ -48,7 +48,12 @@ pub(crate) enum Event {
     /// `--max-hold` is reached.
     Stopped { reason: String, then: Then },
     /// The command, or what was left of it, was killed.
-    Killed { how: Killed },
+    Killed {
+        how: Killed,
+        /// For how long it may have worked on after its lease had ended.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        late_ms: Option<u64>,
+    },
     /// These processes could not be stopped before the lock ended; others, that `/proc` does
     /// not show, if there are none.
     Survived { processes: Vec<Survivor> },
@@ -163,6 +168,14 @@ impl fmt::Display for Survivor {
 /// Added to the reason if the command was left alone.
 const RAN_ON: &str = "; the command ran on without the lock";
 
+/// Added to how the command was killed, if that was after the end of its lease.
+fn past_lease(late_ms: Option<u64>) -> String {
+    let late = late_ms.map(|late_ms| show(Duration::from_millis(late_ms)));
+    late.map_or(String::new(), |late| {
+        format!(": it may have worked on for up to {late} after its lease had ended")
+    })
+}
+
 /// How loud an event is.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
@@ -264,7 +277,7 @@ impl Event {
             | Event::Stopped { .. }
             | Event::HookFailed { .. }
             | Event::Unread { .. }
-            | Event::Killed { how: Killed::TooLate | Killed::LeftBehind | Killed::Late }
+            | Event::Killed { how: Killed::TooLate | Killed::LeftBehind | Killed::Late, .. }
             | Event::CutShort { .. }
             | Event::Unreleased { .. }
             | Event::Unsignalled { .. }
@@ -312,7 +325,7 @@ impl fmt::Display for Event {
                 Then::RunsOn => write!(f, "{reason}; the command runs on without the lock"),
                 Then::Over => f.write_str(reason),
             },
-            Event::Killed { how } => write!(f, "{how}"),
+            Event::Killed { how, late_ms } => write!(f, "{how}{}", past_lease(*late_ms)),
             Event::Survived { processes } if processes.is_empty() => f.write_str(
                 "the command has left processes that redlatch cannot see in /proc, and could not \
                  stop in time; they may still be at work without the lock (mount /proc, without \

@@ -9,6 +9,7 @@ use crate::{
     name,
     plain::plain,
     say::{Paint, print_json},
+    secrets::shown_path,
     settings::homeless,
     share, stdout,
     trace::{LogFile, Place, Record, TraceArgs, sentence},
@@ -29,7 +30,7 @@ pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Failed, format!("there is no log: {why}")));
     };
     let (records, unread) = file.expect_dir().and_then(|()| file.read()).map_err(|error| {
-        let mut words = format!("the log {} cannot be read: {error}", file.path.display());
+        let mut words = format!("the log {} cannot be read: {error}", shown_path(&file.path));
         let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
         if let Some(whose) = share::withholder(&file.path).filter(|_| is_denied) {
             let _ = write!(words, "; {whose}; its owner and root can read the log");
@@ -40,7 +41,7 @@ pub(crate) fn log(mut args: LogArgs) -> Result<Exit, Failure> {
         let lines = if unread == 1 { "1 line" } else { &format!("{unread} lines") };
         let words = format!(
             "{}: {lines} cannot be read: cut off by a full disk, or written by another version",
-            file.path.display()
+            shown_path(&file.path)
         );
         eprintln!("redlatch: {}", plain(&words));
     }
@@ -92,7 +93,7 @@ fn choose<'a>(records: &'a [Record], args: &LogArgs) -> Vec<&'a Record> {
 
 /// Why there is nothing to show: that is an answer, too.
 fn nothing(records: &[Record], args: &LogArgs, file: &LogFile) -> String {
-    let path = file.path.display();
+    let path = shown_path(&file.path);
     let Some(first) = records.first() else {
         return format!(
             "{path} has no record yet; each user has a log of their own (--log FILE reads another); if \
@@ -106,8 +107,8 @@ fn nothing(records: &[Record], args: &LogArgs, file: &LogFile) -> String {
     let hint = if args.failed {
         ""
     } else {
-        "; redlatch was not started, or another user started it (--log FILE reads their log), or \
-         the record could not be written (`redlatch doctor` checks that)"
+        "; redlatch was not started, or has only just started, or another user started it (--log \
+         FILE reads their log), or the record could not be written (`redlatch doctor` checks that)"
     };
     format!("{path} has no {failed}{on} since {since}{hint}")
 }

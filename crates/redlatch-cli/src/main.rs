@@ -28,6 +28,7 @@ mod fork;
 mod handle;
 mod help;
 mod http;
+mod inherited;
 mod live;
 mod local_time;
 mod log;
@@ -203,7 +204,8 @@ fn admit(args: AdmitArgs) -> Exit {
         return failed(Say::new(args.words), &failure);
     }
     let task = if args.replace { trace::Task::Replace } else { trace::Task::Admit };
-    let which: Vec<OsString> = args.which.iter().map(Into::into).collect();
+    let which: Vec<OsString> =
+        args.which.iter().map(|typed| secrets::shown_node(typed).into()).collect();
     let (place, trace, words) = (args.place.clone(), args.trace.clone(), args.words);
     on_record(About::new(task, &which), &place, &trace, words, async |settings, say, trace| {
         admit::admit(args, settings, say, Some(trace)).await

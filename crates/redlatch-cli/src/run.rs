@@ -16,6 +16,7 @@
 //! Stopping the front (Ctrl-Z) stops the command, but not the holder, which keeps
 //! renewing the lock, up to `--max-hold`.
 
+mod board;
 mod boot_time;
 mod cage;
 mod course;

@@ -7,7 +7,7 @@
 
 use crate::config::Config;
 use redlatch::node;
-use std::env;
+use std::{env, path::Path};
 
 pub(crate) const NODES: &str = "REDLATCH_NODES";
 /// Replaces addresses with passwords.
@@ -54,6 +54,18 @@ pub(crate) fn shown(url: &str) -> String {
         Ok(_) => hide(url),
         Err(error) => error.address().into(),
     }
+}
+
+/// A node as it was typed, by its name or by its address, as far as it may be shown.
+pub(crate) fn shown_node(typed: &str) -> String {
+    let is_name = !typed.contains(|c: char| ":@?=&".contains(c));
+    if is_name { typed.into() } else { shown(typed) }
+}
+
+/// A path, or an address in its place, as far as that may be shown.
+pub(crate) fn shown_path(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if text.contains("://") { shown(&text) } else { text.into() }
 }
 
 /// Removes whatever may be a password from a message about what was typed, or about the

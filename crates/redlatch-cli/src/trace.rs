@@ -112,6 +112,7 @@ impl About {
             why: None,
             held_ms: None,
             exit: None,
+            was_killed: false,
             process: None,
         };
         if !task.is_on_nodes() {
@@ -229,6 +230,12 @@ impl Trace {
         self.record.lost_ms = self.record.lost_ms.or(after);
     }
 
+    /// Nothing of the command was left for this long.
+    pub(crate) fn gone_for(&mut self, time: Duration) {
+        let held = self.granted.map(|since| since.elapsed().saturating_sub(time));
+        self.record.ran_ms = self.record.ran_ms.or(held.map(millis));
+    }
+
     /// Something was reported: whatever went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
         // If the command is over, nobody knows when that happened.
@@ -236,8 +243,8 @@ impl Trace {
             self.lost();
         }
         // That the command was killed with redlatch is on record already.
-        let is_known =
-            self.record.ended == Some(End::Killed) && matches!(event, Event::Killed { .. });
+        let is_known = self.record.ended == Some(End::Killed)
+            && matches!(event, Event::Killed { late_ms: None, .. });
         if let Some(words) = event.trouble().filter(|_| !is_known) {
             self.note(&words);
         }
@@ -273,8 +280,15 @@ impl Trace {
         self.record.ended = Some(End::Killed);
     }
 
-    /// The process that the caller started was killed.
+    /// The process that the caller started was killed: nobody sees by which signal, so its exit
+    /// status is not known.
+    pub(crate) fn orphaned(&mut self) {
+        self.record.was_killed = true;
+    }
+
+    /// The same, while the command ran.
     pub(crate) fn front_died(&mut self) {
+        self.orphaned();
         self.killed();
         self.note("redlatch was killed, and the command with it");
     }
@@ -363,7 +377,7 @@ impl Trace {
 
     fn end(&mut self, exit: Exit) -> Record {
         let was_killed = self.record.ended == Some(End::Killed);
-        self.record.exit = Some(exit.code());
+        self.record.exit = (!self.record.was_killed).then(|| exit.code());
         match self.granted {
             Some(_) if self.record.task != Task::Run => {}
             Some(since) => {

@@ -54,6 +54,20 @@ fn all_events_are_alike() {
 }
 
 #[test]
+fn what_was_killed_has_the_fields_that_the_guide_names() {
+    let sandbox = Sandbox::embedded();
+    let script = "redlatch run x --json --max-hold 100ms --on-lost kill -- sleep 100";
+    let told = events(&shell(&sandbox, script));
+    let guide = include_str!("../../../docs/cli.md");
+    let row = guide.lines().find(|line| line.starts_with("| `killed`")).unwrap();
+
+    let killed = event(&told, "killed");
+    assert_eq!(killed["how"], "at-once");
+    assert!(row.starts_with("| `killed` |") && row.contains("`how`"), "{row}");
+    assert!(!row.contains("`processes`") && killed["processes"].is_null(), "{killed}: {row}");
+}
+
+#[test]
 fn the_life_of_a_lock_is_reported_event_by_event() {
     let sandbox = Sandbox::embedded();
     // Two renewals, at a third of the TTL each.

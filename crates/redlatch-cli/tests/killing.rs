@@ -15,8 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 use support::{
-    Ended, PATIENCE, Sandbox, child_of, compile, copy_command, dies, eventually, is_alive, send,
-    start,
+    Ended, PATIENCE, Sandbox, child_of, compile, copy_command, dies, eventually, is_alive,
+    json_lines, redlatch, send, start,
 };
 
 /// A user without rights.
@@ -403,4 +403,69 @@ fn a_process_that_replaces_itself_is_killed_in_a_stopped_holders_stead() {
     next.end().exits_with(0);
     running.end().exits_with(123);
     assert!(!chains.iter().any(|file| file.exists()), "it works while the next one does");
+}
+
+/// Also if each of them begins a session of its own: no group is known then.
+#[test]
+fn a_process_that_replaces_itself_in_new_sessions_is_killed_in_a_stopped_holders_stead() {
+    let (_server, sandbox) = Sandbox::with_servers(1);
+    compile(&sandbox, "relay", "-O1");
+    let relays = ["a", "b"].map(|name| sandbox.path(name));
+    let script = "./relay a 5000 1500; ./relay b 5000 1500; exec sleep 600";
+    let running = sandbox.run("x --ttl 6s", script);
+    eventually(PATIENCE, || relays.iter().all(|file| file.exists()));
+
+    send("STOP", child_of(running.pid()));
+    let next = sandbox.run("x --wait 1m", "rm a b; echo > next");
+    sandbox.read("next");
+
+    next.end().exits_with(0);
+    let ended = running.end().exits_with(123);
+    assert!(!relays.iter().any(|file| file.exists()), "one works with the next one: {ended:?}");
+}
+
+/// Nobody kills in time, but whoever is continued first does, and says that it was too late.
+#[test]
+fn a_command_that_outlived_its_lease_because_all_were_stopped_is_reported_in_any_order() {
+    for order in ["front", "holder front", "watchdog holder front", "watchdog front"] {
+        let sandbox = Sandbox::embedded();
+        let script = "setsid -f sh -c 'echo $$ > away; exec sleep 100'; echo $$ > it; sleep 100";
+        let running = sandbox.run("x --ttl 2s --json --log held", script);
+        let kin = ["away", "it"].map(|name| sandbox.read_pid(name));
+        let (front, holder) = (running.pid(), child_of(running.pid()));
+        let watchdog = watchdog_of(&running);
+        for process in [watchdog, front, holder] {
+            send("STOP", process);
+        }
+        let next =
+            start(sandbox.redlatch(["run", "x", "--wait", "1m", "--log", "off", "--", "true"]));
+        next.end().exits_with(0);
+        assert!(kin.into_iter().all(is_alive), "then they were killed after all");
+
+        for who in order.split(' ') {
+            let pid = match who {
+                "front" => front,
+                "holder" => holder,
+                _ => watchdog,
+            };
+            send("CONT", pid);
+            match who {
+                "watchdog" => kin.into_iter().for_each(dies),
+                "holder" => dies(holder),
+                _ => {}
+            }
+        }
+
+        let ended = running.end().exits_with(123);
+        kin.into_iter().for_each(dies);
+        let told = json_lines(&ended.stderr);
+        let killed = told.iter().find(|event| event["event"] == "killed");
+        let killed = killed.unwrap_or_else(|| panic!("{order}: {ended:?}"));
+        assert_eq!(killed["how"], "late", "{order}: {killed}");
+        assert!(killed["late_ms"].as_u64() > Some(0), "{order}: {killed}");
+        assert!(told.iter().any(|event| event["event"] == "lost"), "{order}: {ended:?}");
+        let log = redlatch(&sandbox, &["log", "--log", "held"]).stdout;
+        assert!(log.contains("sh lost its lock after "), "{order}: {log}");
+        assert!(log.contains("it may have worked on for up to "), "{order}: {log}");
+    }
 }

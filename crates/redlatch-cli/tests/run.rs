@@ -33,6 +33,36 @@ fn a_pipe_that_closes_early_does_no_harm() {
     assert!(sandbox.is_free("x"));
 }
 
+/// `SIGPIPE` too, which the Rust runtime ignores, and `std` resets for every command.
+#[test]
+fn a_signal_that_the_caller_ignores_stays_ignored() {
+    let sandbox = Sandbox::embedded();
+    let ignored = |before: &str| {
+        let script = format!("{before} redlatch run x -- grep SigIgn /proc/self/status");
+        let ended = start(sandbox.shell(&script)).end().exits_with(0);
+        let mask = ended.stdout.trim().strip_prefix("SigIgn:").unwrap().trim();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        [Signal::SIGHUP, Signal::SIGPIPE].map(|signal| mask >> (signal as i32 - 1) & 1 == 1)
+    };
+
+    assert_eq!(ignored("trap '' HUP PIPE;"), [true, true]);
+    assert_eq!(ignored("trap '' PIPE;"), [false, true]);
+    assert_eq!(ignored("env --default-signal=HUP,PIPE"), [false, false]);
+}
+
+#[test]
+fn a_stream_that_the_caller_has_closed_is_closed() {
+    let sandbox = Sandbox::embedded();
+    let run = |script: &str| {
+        start(sandbox.shell(&format!("redlatch run x -- {script}"))).end().status.code()
+    };
+
+    assert_eq!(run("echo hi >&-"), Some(1));
+    assert_eq!(run("sh -c '[ ! -e /proc/self/fd/0 ] && [ -e /proc/self/fd/1 ]' <&-"), Some(0));
+    assert_eq!(run("sh -c '[ ! -e /proc/self/fd/2 ] && [ -e /proc/self/fd/1 ]' 2>&-"), Some(0));
+    assert_eq!(run("echo hi"), Some(0));
+}
+
 #[test]
 fn the_exit_status_of_the_command_is_passed_on() {
     let sandbox = Sandbox::embedded();

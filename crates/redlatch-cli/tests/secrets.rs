@@ -162,6 +162,38 @@ fn no_output_shows_the_password_of_an_address_that_is_mistyped() {
     }
 }
 
+/// Where something else is expected: the name of a node, or a path.
+#[test]
+fn no_output_shows_the_password_of_an_address_in_the_wrong_place() {
+    let (_servers, sandbox) = Sandbox::with_servers(1);
+    let log = sandbox.path("runs.jsonl");
+    let started = |args: &[&str]| {
+        let mut command = sandbox.redlatch(args);
+        command.env("REDLATCH_LOG", &log).env("REDLATCH_SYSLOG", "off");
+        start(command).end()
+    };
+    for typed in [":PW:127.0.0.1:1", "127.0.0.1?pass=PW", ":PW@127.0.0.1:1", "u:PW/x@h:1"] {
+        let typed = &*format!("redis://{}", typed.replace("PW", MARK));
+        let admitted = started(&["admit", typed]).exits_with(125);
+        let mut doctor = sandbox.redlatch(["doctor"]);
+        doctor.env("REDLATCH_LOG", typed).env("REDLATCH_METRICS_DIR", typed);
+        let others = [
+            start(doctor).end(),
+            started(&["run", "x", "--log", typed, "--", "true"]),
+            started(&["run", "x", "--metrics-dir", typed, "--", "true"]),
+            started(&["log", "--log", typed]),
+        ];
+
+        for ended in others.iter().chain([&admitted]) {
+            assert!(!format!("{ended:?}").contains(MARK), "{typed}: {ended:?}");
+        }
+        assert!(admitted.stderr.contains(" is not one of the nodes: "), "{admitted:?}");
+    }
+    let named = started(&["admit", "other"]).exits_with(125);
+    assert!(named.stderr.contains("other is not one of the nodes"), "{named:?}");
+    assert!(!fs::read_to_string(&log).unwrap().contains(MARK));
+}
+
 /// Errors and `Debug` of the library.
 #[test]
 fn the_library_shows_no_password_of_an_address_that_is_mistyped() {

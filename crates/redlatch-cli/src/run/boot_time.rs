@@ -21,9 +21,14 @@ impl BootTime {
         BootTime(self.0.saturating_add(nanos))
     }
 
+    /// How long after `earlier` it is, or nothing.
+    pub(super) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
     /// How long until then, or nothing.
     pub(super) fn left(self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(Self::now().0))
+        self.since(Self::now())
     }
 }
 

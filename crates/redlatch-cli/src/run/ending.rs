@@ -32,6 +32,9 @@ pub(super) async fn linger(
         lost = lease.lost() => lost_too_soon(plan, &lost, exit),
         signal = told_to_end(line) => {
             let name = signal.map(Signal::as_str);
+            if signal.is_none() {
+                plan.trace.borrow_mut().orphaned();
+            }
             plan.tell(&Event::CutShort { signal: name, left_ms: millis(left()) });
             if signal.is_some() { exit } else { FRONT_DIED }
         }

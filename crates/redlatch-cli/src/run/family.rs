@@ -3,7 +3,7 @@
 //!
 //! Needs: this process is a child subreaper, so that orphans become its children.
 
-use super::cage::Cage;
+use super::{boot_time::BootTime, cage::Cage};
 use crate::say::Survivor;
 use nix::{
     sys::signal::{Signal, kill, killpg},
@@ -27,6 +27,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long to reap before looking again: children may be ending as fast as we reap them.
 pub(super) const BURY: Duration = Duration::from_millis(50);
+
+/// How long to kill what is known at once, before looking at all processes: one may be
+/// replacing itself while we look.
+const QUICK: Duration = Duration::from_millis(20);
 
 /// In how many looks in a row nothing must be seen.
 const LOOKS: usize = 5;
@@ -52,7 +56,8 @@ impl Relative {
         let dir = format!("/proc/{pid}");
         let stat = Stat::parse(&fs::read_to_string(format!("{dir}/stat")).ok()?)?;
         let Stat { parent, group, session, .. } = stat;
-        let lives = !stat.is_zombie || has_other_threads(Path::new(&dir));
+        // There may be thousands of dead: nothing else is read of them.
+        let lives = !stat.is_zombie || stat.threads > 1 && has_other_threads(Path::new(&dir));
         Some((Relative { pid, parent, group, session }, lives))
     }
 
@@ -106,10 +111,6 @@ fn has_other_threads(process: &Path) -> bool {
     })
 }
 
-fn relatives() -> Vec<Relative> {
-    Family::below(Pid::this(), &[]).members
-}
-
 /// The living descendants of a process, in no more time than they are many: not all of
 /// them, perhaps, while some are ending.
 fn nearly_below(ancestor: Pid) -> Vec<Relative> {
@@ -129,7 +130,8 @@ fn visit_below(ancestor: Pid, mut visit: impl FnMut(Relative, bool)) {
     while let Some(pid) = unvisited.pop() {
         let children = children_of(pid);
         unvisited.extend(&children);
-        for (relative, lives) in children.into_iter().filter_map(Relative::look_even_dead) {
+        // The youngest first: of a process that replaces itself, the others are dead.
+        for (relative, lives) in children.into_iter().rev().filter_map(Relative::look_even_dead) {
             visit(relative, lives);
         }
     }
@@ -227,6 +229,8 @@ struct Stat {
     parent: Pid,
     group: Pid,
     session: Pid,
+    /// How many there are, with the first one, even if that has ended.
+    threads: u32,
 }
 
 impl Stat {
@@ -237,7 +241,8 @@ impl Stat {
         let (is_zombie, is_stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
         let mut pid = || fields.next()?.parse().ok().map(Pid::from_raw);
         let (parent, group, session) = (pid()?, pid()?, pid()?);
-        Some(Stat { is_zombie, is_stopped, parent, group, session })
+        let threads = fields.nth(13).and_then(|field| field.parse().ok()).unwrap_or(u32::MAX);
+        Some(Stat { is_zombie, is_stopped, parent, group, session, threads })
     }
 }
 
@@ -251,6 +256,20 @@ pub(super) fn is_stopped(pid: Pid) -> bool {
 pub(super) fn kill_now(group: Pid, cage: Option<&Cage>) {
     let _ = killpg(group, Signal::SIGKILL);
     kill_quickly(Pid::this(), cage, &[]);
+}
+
+/// Kills a process group, if its leader is a child of one of these: its id is the group's then,
+/// and of no other. That takes no look at all processes, of which there may be thousands.
+pub(super) fn kill_group(leader: Pid, parents: &[Pid]) {
+    let found = Relative::look_even_dead(leader);
+    if found.is_some_and(|(found, _)| found.group == leader && parents.contains(&found.parent)) {
+        let _ = killpg(leader, Signal::SIGKILL);
+    }
+}
+
+/// Whether a process is there, and not dead.
+pub(super) fn is_alive(pid: Pid) -> bool {
+    Relative::look(pid).is_some()
 }
 
 /// Sends a signal to a process group, and to every descendant that is not in it.
@@ -279,7 +298,13 @@ pub(super) fn out_of_reach(group: Pid) -> Vec<Survivor> {
 
 /// The descendants that are still alive, as far as `/proc` shows them.
 pub(super) fn survivors() -> Vec<Survivor> {
-    relatives().into_iter().filter_map(Relative::describe).collect()
+    survivors_but(&[])
+}
+
+/// The same, without these.
+pub(super) fn survivors_but(spared: &[Pid]) -> Vec<Survivor> {
+    let relatives = Family::below(Pid::this(), spared).members;
+    relatives.into_iter().filter_map(Relative::describe).collect()
 }
 
 /// Whether a descendant is alive, even one that `/proc` does not show: it is our child, or
@@ -315,13 +340,27 @@ pub(super) fn kill_all(cage: Option<&Cage>) -> Option<Vec<Survivor>> {
 }
 
 /// Kills what is known at once below a process: looking at all processes takes a while
-/// where there are thousands, and a lease may end meanwhile.
-fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
+/// where there are thousands, and a lease may end meanwhile. Returns whether anybody was
+/// still alive.
+fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> bool {
     if let Some(cage) = cage {
         cage.kill();
     }
     let home = Relative::look(ancestor).map(|ancestor| ancestor.session);
+    let since = Instant::now();
+    while kill_known(ancestor, home, spared) {
+        if since.elapsed() >= QUICK {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+/// Returns whether anybody was alive.
+fn kill_known(ancestor: Pid, home: Option<Pid>, spared: &[Pid]) -> bool {
     let mut groups = HashSet::new();
+    let mut is_any_alive = false;
     visit_below(ancestor, |relative, lives| {
         if spared.contains(&relative.pid) {
             return;
@@ -333,26 +372,58 @@ fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
             let _ = killpg(relative.group, Signal::SIGKILL);
         }
         if lives {
+            is_any_alive = true;
             let _ = relative.send(Signal::SIGKILL);
         }
     });
+    is_any_alive
 }
 
 /// Kills everything below a process but these, until nothing is seen there in several
 /// looks: a process may just be changing its parent. Or until only such are left that we
-/// may not kill. Reaps nothing.
-pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) {
+/// may not kill. Reaps nothing. Returns since when nothing is seen.
+pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> Option<BootTime> {
+    kill_seen(ancestor, cage, spared, || ())
+}
+
+/// The same below this process, whose dead children are reaped: they would pile up, and each
+/// of them takes a look.
+pub(super) fn kill_and_bury(cage: Option<&Cage>, spared: &[Pid]) -> Option<BootTime> {
+    kill_seen(Pid::this(), cage, spared, || {
+        bury();
+    })
+}
+
+fn kill_seen(
+    ancestor: Pid,
+    cage: Option<&Cage>,
+    spared: &[Pid],
+    before: impl Fn(),
+) -> Option<BootTime> {
     let since = Instant::now();
-    let mut seen_none = 0;
-    while seen_none < LOOKS && since.elapsed() < PATIENCE {
-        kill_quickly(ancestor, cage, spared);
+    let (mut seen_none, mut gone_at) = (0, None);
+    while seen_none < LOOKS {
+        if since.elapsed() >= PATIENCE {
+            return None;
+        }
+        before();
+        // Some do not die at once, whatever we do.
+        if kill_quickly(ancestor, cage, spared) && since.elapsed() < QUICK * 10 {
+            continue;
+        }
         let left = Family::below(ancestor, spared);
         if left.kill() && cage.is_none() {
-            return;
+            return None;
         }
-        seen_none = if left.members.is_empty() { seen_none + 1 } else { 0 };
+        if left.members.is_empty() {
+            gone_at.get_or_insert_with(BootTime::now);
+            seen_none += 1;
+        } else {
+            (seen_none, gone_at) = (0, None);
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+    gone_at
 }
 
 /// Kills a child that leads a process group, and everything below it. Stops it first: what
@@ -385,12 +456,14 @@ mod tests {
     fn the_parent_is_found_whatever_the_name_of_the_process() {
         let found = |is_zombie, parent, group| {
             let [parent, group, session] = [parent, group, 7].map(Pid::from_raw);
-            Some(Stat { is_zombie, is_stopped: false, parent, group, session })
+            Some(Stat { is_zombie, is_stopped: false, parent, group, session, threads: 2 })
         };
-        assert!(Stat::parse("7 (a) T 3 5 7").unwrap().is_stopped);
-        assert_eq!(Stat::parse("7 (a) S 3 5 7"), found(false, 3, 5));
-        assert_eq!(Stat::parse("7 (a) S 1) S 42 7 7"), found(false, 42, 7));
-        assert_eq!(Stat::parse("7 (a) Z 3 7 7"), found(true, 3, 7));
+        let parse =
+            |start: &str| Stat::parse(&format!("{start} 0 -1 1 2 3 4 5 6 7 8 9 20 0 2 0 9"));
+        assert!(parse("7 (a) T 3 5 7").unwrap().is_stopped);
+        assert_eq!(parse("7 (a) S 3 5 7"), found(false, 3, 5));
+        assert_eq!(parse("7 (a) S 1) S 42 7 7"), found(false, 42, 7));
+        assert_eq!(parse("7 (a) Z 3 7 7"), found(true, 3, 7));
         assert_eq!(Stat::parse(""), None);
     }
 

@@ -12,6 +12,7 @@
 
 use super::{
     Plan,
+    board::Board,
     boot_time::BootTime,
     cage::Cage,
     family, holder,
@@ -26,7 +27,7 @@ use crate::{
     duration::show,
     exit::Exit,
     fork::fork,
-    say::{Event, Then},
+    say::{Event, Killed, Survivor, Then, millis},
 };
 use nix::{
     errno::Errno,
@@ -67,26 +68,34 @@ pub(super) fn run(plan: &Plan) -> Exit {
     let split = started.map_err(io::Error::from).and_then(|original| {
         let (ours, theirs) = UnixStream::pair()?;
         let (heard, told) = UnixStream::pair()?;
+        let board = Board::new();
         let listened = signals::listened();
         let signals =
             SignalFd::with_flags(&listened, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         match split()? {
             ForkResult::Child => {
                 drop((ours, signals, heard));
-                let exit = holder::run(plan, (theirs, told), original, given);
+                let exit = holder::run(plan, (theirs, told, board), original, given);
                 process::exit(exit.code().into());
             }
             ForkResult::Parent { child } => {
                 drop((theirs, told));
-                let (watchdog, (line, signals)) =
-                    Watchdog::start(child, heard, plan.margin() / 4, &given, (ours, signals));
+                let (watchdog, (line, signals)) = Watchdog::start(
+                    child,
+                    (heard, &board),
+                    plan.margin() / 4,
+                    &given,
+                    (ours, signals),
+                );
                 Ok(Front {
                     holder: child,
                     watchdog,
                     line,
+                    board,
                     signals,
                     original,
                     good_until: None,
+                    ends_at: None,
                     command: None,
                     is_late: false,
                     overslept: None,
@@ -123,10 +132,13 @@ struct Front<'a> {
     holder: Pid,
     watchdog: Option<Watchdog>,
     line: UnixStream,
+    board: Board,
     signals: SignalFd,
     original: Original,
     /// Until when the command may run without another message from the holder.
     good_until: Option<BootTime>,
+    /// When the lease ends, as far as the holder has said.
+    ends_at: Option<BootTime>,
     /// The process group of the command, while it runs.
     command: Option<Pid>,
     /// The holder has not reported by then, and the command was killed in its stead.
@@ -161,15 +173,19 @@ impl Front<'_> {
                     self.plan.trace.borrow_mut().good_for(time.left());
                     self.stage = Stage::Runs;
                     self.good_until = Some(time);
+                    self.ends_at = Some(time.after(self.plan.margin() / 2));
                     self.is_late = false;
+                }
+                Ok(Some(News::AtWork(time))) => {
+                    (self.good_until, self.is_late) = (Some(time), false);
                 }
                 Ok(Some(News::Fenced(number))) => self.plan.trace.borrow_mut().fenced(number),
                 Ok(Some(News::Started(group))) => {
                     self.command = i32::try_from(group).ok().map(Pid::from_raw);
                 }
-                Ok(Some(News::NothingToGuard)) => (self.good_until, self.command) = (None, None),
+                Ok(Some(News::NothingToGuard)) => self.guard_nothing(),
                 Ok(Some(News::Ran { code, by_signal, ms })) => {
-                    (self.good_until, self.command) = (None, None);
+                    self.guard_nothing();
                     self.stage = Stage::HasRun;
                     let number = i32::from(code) - 128;
                     let exit = if by_signal { Exit::Signal(number) } else { Exit::Code(code) };
@@ -194,10 +210,6 @@ impl Front<'_> {
                     }
                     let is_stopped = family::is_stopped(self.holder);
                     if self.is_late || is_stopped {
-                        // First: the holder may take a while to die.
-                        self.kill_command();
-                        let _ = kill(self.holder, Signal::SIGKILL);
-                        self.bury();
                         break self.clear_up(Some(if is_stopped { STOPPED } else { HUNG }));
                     }
                     self.stand_in();
@@ -264,6 +276,11 @@ impl Front<'_> {
         }
     }
 
+    /// The command has ended, before the lock did.
+    fn guard_nothing(&mut self) {
+        (self.good_until, self.ends_at, self.command) = (None, None, None);
+    }
+
     fn forward(&mut self) {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let number = i32::try_from(info.ssi_signo).unwrap_or(0);
@@ -320,15 +337,48 @@ impl Front<'_> {
 
     /// Kills all that the command has started, while it is below the holder.
     fn kill_command(&self) {
-        self.kill_unseen();
-        family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
+        self.kill_group();
+        let gone_at = family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
+        // Nothing is below a holder that is dead.
+        if let Some(at) = gone_at.filter(|_| family::is_alive(self.holder)) {
+            self.board.gone(at);
+        }
     }
 
-    /// Kills the command by its process group, where `/proc` does not show what is below us.
-    fn kill_unseen(&self) {
-        if let Some(group) = self.command.filter(|_| !family::can_look()) {
+    /// Kills the command by its process group: at once, however many processes there are, and
+    /// also where `/proc` does not show what is below us.
+    fn kill_group(&self) {
+        let Some(group) = self.command else { return };
+        if family::can_look() {
+            family::kill_group(group, &[self.holder, Pid::this()]);
+        } else {
             let _ = killpg(group, Signal::SIGKILL);
         }
+    }
+
+    /// Kills all that the command has started, and a holder that does not: while it is
+    /// stopped, nobody reaps its dead children, and each of them takes a look.
+    fn kill_all_but(&self, spared: &[Pid], does_holder_live: bool) {
+        self.kill_group();
+        if does_holder_live {
+            let _ = kill(self.holder, Signal::SIGKILL);
+        }
+        let cage = Cage::left_by(self.holder);
+        if let Some(at) = family::kill_and_bury(cage.as_ref(), spared)
+            && family::can_look()
+        {
+            self.board.gone(at);
+        }
+        if does_holder_live {
+            self.bury();
+        }
+    }
+
+    /// For how long the command may have worked on after its lease had ended.
+    fn lateness(&self) -> Option<Duration> {
+        let gone_at = self.board.gone_at().unwrap_or_else(BootTime::now);
+        let late = gone_at.since(self.ends_at.filter(|_| self.stage == Stage::Runs)?);
+        (!late.is_zero()).then_some(late)
     }
 
     fn bury(&self) -> WaitStatus {
@@ -356,27 +406,37 @@ impl Front<'_> {
         let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
         let had_lock = self.stage != Stage::Waits;
         let overslept = overslept.filter(|_| had_lock && why.is_none()).map(|(time, _)| time);
-        let late = overslept.map(too_late);
-        let cage = Cage::left_by(self.holder);
-        self.kill_unseen();
         // The watchdog dies last: we may be stopped before everything else is dead.
-        let watchdog: Vec<Pid> = self.watchdog.iter().map(Watchdog::pid).collect();
-        family::kill_below(Pid::this(), cage.as_ref(), &watchdog);
+        let watchdog = self.watchdog.iter().map(Watchdog::pid);
+        let ours: Vec<Pid> = watchdog.chain([self.holder]).collect();
+        let is_over = self.ends_at.is_some_and(|end| end.left().is_zero());
+        // Before anything is killed.
+        let alive = (is_over || overslept.is_some()).then(|| family::survivors_but(&ours));
+        self.kill_all_but(&ours, why.is_some());
+        let late = self.lateness();
         self.dismiss();
-        let left = family::kill_all(cage.as_ref());
+        let left = family::kill_all(Cage::left_by(self.holder).as_ref());
         if let Some(terminal) = Terminal::open(Pid::this()) {
             terminal.take_back_from_the_dead();
         }
-        let lost = match (late, why) {
+        // Unless they are still alive.
+        let alive = alive.filter(|_| left.is_none()).unwrap_or_default();
+        let lost = match (overslept, why) {
             // The lease ended while nobody looked.
-            (Some((words, fate)), _) if left.is_none() => Some((words + &fate, Then::Over)),
-            (Some((words, _)), _) => Some((words, Then::Over)),
-            (None, why) => why.map(|why| (why.to_owned(), Then::Killed)),
+            (Some(time), _) => Some((too_late(time, &alive, left.is_none()), Then::Over)),
+            (None, Some(why)) => Some((format!("{why}{}", outlived(&alive)), Then::Killed)),
+            (None, None) => None,
         };
         if let Some((reason, then)) = lost {
+            self.plan.trace.borrow_mut().lost();
             self.plan.tell(&Event::Lost { reason, then });
             if let Some(processes) = left {
                 self.plan.tell(&Event::Survived { processes });
+            } else if let Some(late) = late {
+                let gone_for = self.board.gone_at().map(|at| BootTime::now().since(at));
+                self.plan.trace.borrow_mut().gone_for(gone_for.unwrap_or_default());
+                let late_ms = Some(millis(late));
+                self.plan.tell(&Event::Killed { how: Killed::Late, late_ms });
             }
             return Exit::Lost;
         }
@@ -412,22 +472,31 @@ impl Front<'_> {
 }
 
 /// What to say if the holder was killed, and the lease ended, while we were stopped;
-/// and what that meant for the command. Before anything is killed.
-fn too_late(time: Duration) -> (String, String) {
-    let words = format!(
-        "the lock is lost: the process that held it was killed while redlatch was stopped, for \
-         {}, and could not act; the lease is over",
-        show(time)
-    );
-    let alive: Vec<String> = family::survivors().iter().map(ToString::to_string).collect();
-    let fate = if !family::can_look() {
+/// and what that meant for the command, of which these processes were alive.
+fn too_late(time: Duration, alive: &[Survivor], are_killed: bool) -> String {
+    let fate = if !are_killed {
+        String::new()
+    } else if !family::can_look() {
         "; whether anything of the command was left cannot be seen, because /proc is hidden".into()
     } else if alive.is_empty() {
         "; nothing of the command is left".into()
     } else {
-        format!("; still alive without the lock, and killed only now: {}", alive.join(", "))
+        outlived(alive)
     };
-    (words, fate)
+    format!(
+        "the lock is lost: the process that held it was killed while redlatch was stopped, for \
+         {}, and could not act; the lease is over{fate}",
+        show(time)
+    )
+}
+
+/// What was alive when the lease had ended.
+fn outlived(alive: &[Survivor]) -> String {
+    let alive: Vec<String> = alive.iter().map(ToString::to_string).collect();
+    if alive.is_empty() {
+        return String::new();
+    }
+    format!("; still alive without the lock, and killed only now: {}", alive.join(", "))
 }
 
 /// The holder has not reported in time that the lease is still held.

@@ -1,6 +1,10 @@
 //! The holder's end of the connection to the front.
 
-use super::wire::{LENGTH, News, Order};
+use super::{
+    board::Board,
+    boot_time::BootTime,
+    wire::{LENGTH, News, Order},
+};
 use std::{
     io::{self, Write},
     os::unix::net,
@@ -11,16 +15,21 @@ use tokio::{io::AsyncReadExt, net::UnixStream};
 pub(super) struct FrontLink {
     stream: UnixStream,
     watchdog: net::UnixStream,
+    board: Board,
     bytes: [u8; LENGTH],
     filled: usize,
 }
 
 impl FrontLink {
-    pub(super) fn new(stream: net::UnixStream, watchdog: net::UnixStream) -> io::Result<Self> {
+    pub(super) fn new(
+        stream: net::UnixStream,
+        watchdog: net::UnixStream,
+        board: Board,
+    ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         watchdog.set_nonblocking(true)?;
         let stream = UnixStream::from_std(stream)?;
-        Ok(FrontLink { stream, watchdog, bytes: [0; LENGTH], filled: 0 })
+        Ok(FrontLink { stream, watchdog, board, bytes: [0; LENGTH], filled: 0 })
     }
 
     /// Waits for the next order; `None` once the front is dead. Cancel safe: a partly
@@ -34,6 +43,11 @@ impl FrontLink {
         }
         self.filled = 0;
         Order::from_bytes(self.bytes).ok()
+    }
+
+    /// When nothing of the command was left, if the front or the watchdog has killed it.
+    pub(super) fn gone_at(&self) -> Option<BootTime> {
+        self.board.gone_at()
     }
 
     pub(super) fn tell(&self, news: News) {

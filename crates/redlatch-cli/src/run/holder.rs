@@ -10,6 +10,7 @@
 
 use super::{
     Plan,
+    board::Board,
     boot_time::BootTime,
     course::{Act, Cause, Course, Event as Happening, FRONT_DIED},
     ending::{linger, release},
@@ -63,7 +64,7 @@ const WORD_PER_TTL: u32 = 10;
 /// Takes the lock, runs the command and returns the exit status.
 pub(super) fn run(
     plan: &Plan,
-    (line, watchdog): (UnixStream, UnixStream),
+    (line, watchdog, board): (UnixStream, UnixStream, Board),
     original: Original,
     given: Vec<RawFd>,
 ) -> Exit {
@@ -74,7 +75,7 @@ pub(super) fn run(
         let terminal = Terminal::open(getppid());
         let runtime = runtime::new()?;
         let exit = runtime.block_on(async {
-            let mut line = FrontLink::new(line, watchdog)?;
+            let mut line = FrontLink::new(line, watchdog, board)?;
             let mut locks = None;
             let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
             let is_clean = waiting::settle(locks.as_ref(), LAST_ANSWERS).await;
@@ -132,7 +133,9 @@ async fn hold(
             return failure.exit;
         }
         Err(NoLock::FrontDied) => {
-            plan.trace.borrow_mut().killed();
+            let mut trace = plan.trace.borrow_mut();
+            trace.killed();
+            trace.orphaned();
             return FRONT_DIED;
         }
         Err(NoLock::Signal(signal)) => {
@@ -149,7 +152,7 @@ async fn hold(
     };
     let taken = Instant::now();
     // Before anything that can block: from here on, the front kills us if we hang.
-    line.tell(good_until(plan, &guard.lease(), Duration::ZERO));
+    line.tell(good_until(plan, &guard.lease()));
     if let Some(number) = guard.fencing_token() {
         line.tell(News::Fenced(number.get()));
     }
@@ -314,7 +317,8 @@ async fn watch(
             }
             events = children.changed() => events,
             _ = word.tick(), if !over => {
-                line.tell(good_until(plan, lease, Duration::ZERO));
+                watch.note_end();
+                line.tell(good_until(plan, lease));
                 watch.health.look(plan, lease);
                 continue;
             }
@@ -347,7 +351,7 @@ async fn watch(
                     watch.over_at.get_or_insert_with(|| Instant::now() + PATIENCE);
                 }
                 Act::Kill => {
-                    line.tell(good_until(plan, lease, AT_WORK));
+                    line.tell(at_work(plan, lease));
                     events.extend(children.look());
                     job.kill();
                     watch.killed.get_or_insert(watch.killing);
@@ -356,7 +360,7 @@ async fn watch(
                 Act::GiveUp => {
                     events.extend(children.look());
                     if Job::has_survivors() {
-                        line.tell(News::GoodUntil(BootTime::now().after(PATIENCE + AT_WORK)));
+                        line.tell(News::AtWork(BootTime::now().after(PATIENCE + AT_WORK)));
                         watch.kill_the_rest(&job);
                         events.push_back(Happening::Survived);
                     }
@@ -368,11 +372,12 @@ async fn watch(
                 }
                 Act::Resume { foreground } => {
                     job.resume(foreground);
-                    line.tell(good_until(plan, lease, Duration::ZERO));
+                    watch.note_end();
+                    line.tell(good_until(plan, lease));
                 }
                 Act::Finish(exit) => {
-                    if let Some(how) = watch.killed.filter(|_| !watch.survived) {
-                        plan.tell(&Event::Killed { how });
+                    if let Some(killed) = watch.killed(line.gone_at()) {
+                        plan.tell(&killed);
                     }
                     job.give_terminal_back();
                     if exit == Exit::Signal(Signal::SIGINT as i32) && job.is_at_terminal() {
@@ -416,19 +421,31 @@ struct Supervision<'a> {
     killing: Killed,
     killed: Option<Killed>,
     survived: bool,
+    /// When the lease ends, as far as we have looked.
+    ends_at: BootTime,
+    /// The lease was over when we saw its loss: the command may have worked on.
+    is_late: bool,
     health: Renewals,
 }
 
-/// Until when the front may hear nothing from us: until after our kill was due, and for
-/// `at_least` from now.
-fn good_until(plan: &Plan, lease: &Lease, at_least: Duration) -> News {
+/// Until when the front may hear nothing from us: until after our kill was due.
+fn good_until(plan: &Plan, lease: &Lease) -> News {
     // Before we look at the lease: we may be stopped in between.
     let now = BootTime::now();
-    let time = match plan.on_lost {
+    News::GoodUntil(now.after(kill_is_due(plan, lease)))
+}
+
+/// The same while we kill, which may take a moment.
+fn at_work(plan: &Plan, lease: &Lease) -> News {
+    let now = BootTime::now();
+    News::AtWork(now.after(kill_is_due(plan, lease).max(AT_WORK)))
+}
+
+fn kill_is_due(plan: &Plan, lease: &Lease) -> Duration {
+    match plan.on_lost {
         OnLost::Warn => Duration::MAX,
         _ => lease.ends_in().saturating_sub(plan.margin() / 2),
-    };
-    News::GoodUntil(now.after(time.max(at_least)))
+    }
 }
 
 impl<'a> Supervision<'a> {
@@ -436,6 +453,7 @@ impl<'a> Supervision<'a> {
     fn kill_the_rest(&mut self, job: &Job) {
         let left = job.kill_patiently();
         self.killed = Some(Killed::Late);
+        self.is_late |= self.lease.ends_in().is_zero();
         self.survived = left.is_some();
         if let Some(processes) = left {
             self.plan.tell(&Event::Survived { processes });
@@ -451,6 +469,8 @@ impl<'a> Supervision<'a> {
             killing: Killed::AtOnce,
             killed: None,
             survived: false,
+            ends_at: BootTime::now().after(lease.ends_in()),
+            is_late: false,
             health: Renewals::new(lease),
         }
     }
@@ -461,6 +481,34 @@ impl<'a> Supervision<'a> {
             Happening::Ended(_) => self.killing = Killed::LeftBehind,
             Happening::FrontDied => self.plan.trace.borrow_mut().front_died(),
             _ => {}
+        }
+    }
+
+    /// Notes when the lease ends, unless it is over.
+    fn note_end(&mut self) {
+        let (now, left) = (BootTime::now(), self.lease.ends_in());
+        if !left.is_zero() {
+            self.ends_at = now.after(left);
+        }
+    }
+
+    /// The loss is seen: perhaps too late, because we were stopped.
+    fn note_loss(&mut self) {
+        self.note_end();
+        self.is_late = self.plan.on_lost != OnLost::Warn && self.lease.ends_in().is_zero();
+    }
+
+    /// How the command was killed, if it was, and did not survive. Others may have killed it
+    /// in our stead: then nothing of it was left at this time.
+    fn killed(&self, gone_at: Option<BootTime>) -> Option<Event> {
+        if self.survived {
+            return None;
+        }
+        let gone_at = gone_at.unwrap_or_else(BootTime::now);
+        let late = Some(gone_at.since(self.ends_at)).filter(|late| self.is_late && !late.is_zero());
+        match late {
+            Some(late) => Some(Event::Killed { how: Killed::Late, late_ms: Some(millis(late)) }),
+            None => self.killed.map(|how| Event::Killed { how, late_ms: None }),
         }
     }
 
@@ -485,6 +533,7 @@ impl<'a> Supervision<'a> {
         if is_known {
             return Vec::new();
         }
+        self.note_loss();
         self.over_at = Instant::now().checked_add(self.lease.ends_in());
         let reason = "the lock is lost: redlatch got no processor time to keep it".into();
         self.plan.tell(&Event::Lost { reason, then: Then::Killed });
@@ -492,6 +541,7 @@ impl<'a> Supervision<'a> {
     }
 
     fn ending(&mut self, lost: &Lost) -> Happening {
+        self.note_loss();
         let then = match (self.plan.on_lost, millis(self.time_to_end())) {
             (OnLost::Warn, _) => Then::RunsOn,
             (_, 0) => Then::Killed,

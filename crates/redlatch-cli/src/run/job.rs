@@ -173,7 +173,7 @@ fn in_child(
             // Do this before the command reads: only the foreground may read.
             let _ = terminal.lend(Pid::this());
         }
-        Ok(original.restore()?)
+        Ok(original.restore_all()?)
     };
     // SAFETY: between fork and exec, only async-signal-safe calls are allowed.
     // The closure makes system calls, takes no lock and allocates nothing.

@@ -1,5 +1,6 @@
 //! Which signals we handle, and the caller's signal mask.
 
+use crate::inherited::Inherited;
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use std::fs;
 
@@ -42,20 +43,27 @@ pub(super) fn expect_children() -> nix::Result<()> {
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)
 }
 
-/// The signal mask that we inherited, and that the command gets.
+/// What we inherited, and the command gets: the signal mask, and what the runtime hides.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Original(SigSet);
+pub(crate) struct Original(SigSet, Inherited);
 
 impl Original {
     /// Blocks signals, and remembers the mask from before.
     pub(crate) fn before(blocked: &SigSet) -> nix::Result<Self> {
         let original = SigSet::thread_get_mask()?;
         blocked.thread_block()?;
-        Ok(Original(original))
+        Ok(Original(original, Inherited::get()))
     }
 
+    /// The mask alone.
     pub(crate) fn restore(self) -> nix::Result<()> {
         self.0.thread_set_mask()
+    }
+
+    /// All of it, between `fork` and `exec`.
+    pub(super) fn restore_all(self) -> nix::Result<()> {
+        self.1.restore()?;
+        self.restore()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The watchdog: a third process, which does nothing unless the holder is killed or
 //! stopped.
 //!
-//! In:  what the holder tells the front. Out: nothing.
+//! In:  what the holder tells the front. Out: when nothing of the command was left, if it
+//! killed it.
 //!
 //! Promise: if the holder dies while a command runs, or does not report in time that the
 //! lease is still held, everything that the command has started is killed, even if the
@@ -13,6 +14,7 @@
 //! know.
 
 use super::{
+    board::Board,
     boot_time::BootTime,
     cage::Cage,
     family,
@@ -52,7 +54,7 @@ impl Watchdog {
     /// must not keep open: someone waits for its end. Without a process to spare, there is none.
     pub(super) fn start<T>(
         holder: Pid,
-        line: UnixStream,
+        (line, board): (UnixStream, &Board),
         grace: Duration,
         given: &[RawFd],
         ours: T,
@@ -62,7 +64,7 @@ impl Watchdog {
             Ok(ForkResult::Child) => {
                 drop(ours);
                 let _ = nothing().and_then(|nothing| let_go(given.to_vec(), &nothing));
-                watch(line, grace, front, holder);
+                watch(line, board, grace, front, holder);
                 process::exit(0);
             }
             Ok(ForkResult::Parent { child }) => (Some(Watchdog { pid: child }), ours),
@@ -81,13 +83,21 @@ impl Watchdog {
     }
 }
 
-fn watch(mut line: UnixStream, grace: Duration, front: Pid, holder: Pid) {
-    let mut good_until = None;
+fn watch(mut line: UnixStream, board: &Board, grace: Duration, front: Pid, holder: Pid) {
+    let (mut good_until, mut command) = (None, None);
     let mut bytes = [0; LENGTH];
     loop {
         if !hears(&line, good_until) {
             // The front may be killing just now, too, which does no harm.
-            family::kill_below(holder, Cage::left_by(holder).as_ref(), &[Pid::this()]);
+            if let Some(leader) = command {
+                family::kill_group(leader, &[holder, front]);
+            }
+            let cage = Cage::left_by(holder);
+            let gone_at = family::kill_below(holder, cage.as_ref(), &[Pid::this()]);
+            // Nothing is below a holder that is dead.
+            if let Some(at) = gone_at.filter(|_| family::is_alive(holder)) {
+                board.gone(at);
+            }
             good_until = Some(NEVER);
             continue;
         }
@@ -95,13 +105,17 @@ fn watch(mut line: UnixStream, grace: Duration, front: Pid, holder: Pid) {
             break;
         }
         match News::from_bytes(bytes) {
-            Ok(News::GoodUntil(time)) => good_until = Some(time.after(grace)),
+            Ok(News::GoodUntil(time) | News::AtWork(time)) => good_until = Some(time.after(grace)),
+            Ok(News::Started(group)) => command = i32::try_from(group).ok().map(Pid::from_raw),
             Ok(News::NothingToGuard | News::Ran { .. }) => good_until = None,
             _ => {}
         }
     }
     if good_until.is_some() && getppid() == front {
-        family::kill_below(front, Cage::left_by(holder).as_ref(), &[Pid::this()]);
+        let gone_at = family::kill_below(front, Cage::left_by(holder).as_ref(), &[Pid::this()]);
+        if let Some(at) = gone_at.filter(|_| getppid() == front && family::can_look()) {
+            board.gone(at);
+        }
     }
 }
 

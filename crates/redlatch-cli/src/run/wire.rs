@@ -24,6 +24,9 @@ pub(super) enum News {
     /// The command may run until then. Without another message by then, the front must
     /// kill it. A point in time, since the front may have been stopped, and read it late.
     GoodUntil(BootTime),
+    /// The same, while the holder kills the command: that takes longer than the lease lasts,
+    /// perhaps.
+    AtWork(BootTime),
     /// The fencing token of the lock, for the record.
     Fenced(u64),
     /// The command was started, as the leader of this process group.
@@ -69,6 +72,7 @@ impl News {
     pub(super) fn to_bytes(self) -> Bytes {
         match self {
             News::GoodUntil(BootTime(nanos)) => message(b'g', nanos),
+            News::AtWork(BootTime(nanos)) => message(b'w', nanos),
             News::Fenced(number) => message(b'f', number),
             News::Started(group) => message(b'p', u64::from(group)),
             News::NothingToGuard => message(b'n', 0),
@@ -84,6 +88,7 @@ impl News {
     pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Self> {
         match parts(bytes) {
             (b'g', nanos) => Ok(News::GoodUntil(BootTime(nanos))),
+            (b'w', nanos) => Ok(News::AtWork(BootTime(nanos))),
             (b'f', number) => Ok(News::Fenced(number)),
             (b'p', group) => Ok(News::Started(u32::try_from(group).map_err(|_| nonsense())?)),
             (b'n', _) => Ok(News::NothingToGuard),
@@ -131,6 +136,7 @@ mod tests {
         }
         for news in [
             News::GoodUntil(BootTime(1_234_567_890)),
+            News::AtWork(BootTime(u64::MAX)),
             News::Fenced(u64::MAX),
             News::Started(4_194_304),
             News::NothingToGuard,

@@ -7,7 +7,7 @@
 //! Needs: a local file system. NFS does not append atomically.
 
 use super::record::Record;
-use crate::writable;
+use crate::{secrets::shown_path, writable};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     ffi::OsString,
@@ -91,7 +91,7 @@ impl LogFile {
         match self.dir() {
             // One that we may not enter is another reason.
             Some(dir) if !self.is_usual && !dir.try_exists()? => {
-                let words = format!("the directory {} does not exist", dir.display());
+                let words = format!("the directory {} does not exist", shown_path(dir));
                 Err(io::Error::new(io::ErrorKind::NotFound, words))
             }
             _ => Ok(()),
@@ -112,7 +112,7 @@ impl LogFile {
         };
         let Some(place) = place else { return Ok(()) };
         if self.path.is_dir() || (place != self.path && !place.is_dir()) {
-            return Err(io::Error::other(format!("{} is in the way", place.display())));
+            return Err(io::Error::other(format!("{} is in the way", shown_path(place))));
         }
         writable::check(place)
     }

@@ -9,7 +9,9 @@ use super::{
     record::{Record, Task},
     syslog,
 };
-use crate::{config::Config, environment, metrics::TextFile, settings::homeless, size};
+use crate::{
+    config::Config, environment, metrics::TextFile, secrets::shown_path, settings::homeless, size,
+};
 use clap::Args;
 use std::{
     env, fmt, io,
@@ -118,11 +120,11 @@ impl Place {
 }
 
 fn uncounted(metrics: &TextFile, why: &dyn fmt::Display) -> String {
-    format!("no metrics are written to {}: {why}", metrics.dir().display())
+    format!("no metrics are written to {}: {why}", shown_path(metrics.dir()))
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> String {
-    format!("this attempt is not in the log: {} cannot be written: {error}", path.display())
+    format!("this attempt is not in the log: {} cannot be written: {error}", shown_path(path))
 }
 
 fn usual() -> Option<PathBuf> {

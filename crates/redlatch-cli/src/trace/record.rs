@@ -63,6 +63,10 @@ pub(crate) struct Record {
     /// The exit status of `redlatch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exit: Option<u8>,
+    /// Whether the process that the caller started was killed: its exit status is not known
+    /// then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) was_killed: bool,
     /// Which process it is, while nothing is known of its end: another one may get its
     /// id later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,7 +188,7 @@ impl Record {
 
     /// Whether nothing is known of its end.
     pub(crate) fn is_open(&self) -> bool {
-        self.exit.is_none()
+        self.exit.is_none() && !self.was_killed
     }
 
     /// Whether its process is still there, running the command or waiting for the lock.

@@ -36,9 +36,7 @@ pub(crate) fn sentence(record: &Record) -> String {
             format!("admit --replace by {}: not taken{}", record.user, because(record))
         }
     };
-    let is_told = |exit: &u8| {
-        (*exit != 0 || record.outcome != Outcome::Granted) && !was_killed(record, *exit)
-    };
+    let is_told = |exit: &u8| *exit != 0 || record.outcome != Outcome::Granted;
     if let Some(exit) = record.exit.filter(is_told) {
         let _ = write!(words, "; exit {exit}");
     }
@@ -46,12 +44,6 @@ pub(crate) fn sentence(record: &Record) -> String {
         let _ = write!(words, "; fencing token {token}");
     }
     words
-}
-
-/// Whether redlatch was killed. Whoever is left sees that, but not by which signal.
-fn was_killed(record: &Record, exit: u8) -> bool {
-    let is_killed = record.outcome == Outcome::Killed || record.ended == Some(End::Killed);
-    is_killed && i32::from(exit) == 128 + Signal::SIGKILL as i32
 }
 
 /// What an attempt does that is not over.
