@@ -21,7 +21,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use support::{Running, Sandbox, start};
 
@@ -38,7 +38,7 @@ const WORK: &str = "
     setsid sh -c '
         i=0
         while [ $i -lt 400 ]; do
-            echo $REDLATCH_FENCING_TOKEN >> work
+            echo $REDLATCH_FENCING_TOKEN $(date +%s.%N) $$ >> work
             i=$((i + 1))
             sleep 0.02
         done
@@ -115,23 +115,24 @@ impl Contenders {
             return pause(dice, Duration::from_millis(100));
         };
         let [front, holder, watchdog] = trio.0;
+        println!("{:.3} front {front}, holder {holder}, watchdog {watchdog}", seconds());
         let some = match dice.index(10) {
             0..3 => {
                 // The first process may be stopped while it kills what a dead holder has left.
-                let _ = kill(holder, Signal::SIGKILL);
+                send(holder, Signal::SIGKILL);
                 pause(dice, Duration::from_millis(15));
-                let _ = kill(front, Signal::SIGSTOP);
+                send(front, Signal::SIGSTOP);
                 vec![front]
             }
             3..5 => {
                 // Only the first process is left to kill the command.
-                let _ = kill(watchdog, Signal::SIGKILL);
-                let _ = kill(holder, Signal::SIGSTOP);
+                send(watchdog, Signal::SIGKILL);
+                send(holder, Signal::SIGSTOP);
                 vec![holder]
             }
             _ => {
                 for pid in &some {
-                    let _ = kill(*pid, Signal::SIGSTOP);
+                    send(*pid, Signal::SIGSTOP);
                     pause(dice, TTL / 20);
                 }
                 some
@@ -142,13 +143,13 @@ impl Contenders {
         let mut stopped = some;
         while !stopped.is_empty() {
             let next = stopped.swap_remove(dice.index(stopped.len()));
-            let _ = kill(next, Signal::SIGCONT);
+            send(next, Signal::SIGCONT);
             // One that went on may stop again, beside one that has not gone on yet.
             if dice.percent(20) {
                 let other = dice.pick(&trio.0);
                 let others_live = trio.0.iter().all(|pid| kill(*pid, None).is_ok());
                 if others_live && stopped.len() < 2 && !stopped.contains(&other) {
-                    let _ = kill(other, Signal::SIGSTOP);
+                    send(other, Signal::SIGSTOP);
                     stopped.push(other);
                 }
             }
@@ -165,6 +166,16 @@ impl Contenders {
         let some = trio.some(dice);
         Some((trio, some))
     }
+}
+
+/// Says so, for whoever reads of a failure.
+fn send(pid: Pid, signal: Signal) {
+    println!("{:.3} {signal} to {pid}", seconds());
+    let _ = kill(pid, signal);
+}
+
+fn seconds() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
 #[test]
@@ -196,8 +207,10 @@ fn whatever_is_stopped_and_goes_on_nobody_works_without_the_lock() {
     }
 
     let work = fs::read_to_string(contenders.sandbox.path("work")).unwrap();
-    let tokens: Vec<u64> = work.lines().map(|line| line.parse().unwrap()).collect();
-    let late: Vec<_> = tokens.windows(2).filter(|pair| pair[1] < pair[0]).collect();
+    // Token, time and process.
+    let work: Vec<Vec<&str>> = work.lines().map(|line| line.split(' ').collect()).collect();
+    let token = |line: &[&str]| line[0].parse::<u64>().unwrap();
+    let late: Vec<_> = work.windows(2).filter(|pair| token(&pair[1]) < token(&pair[0])).collect();
     assert!(late.is_empty(), "work of an earlier holder after that of a later one: {late:?}");
-    println!("{} lines, {} lost", tokens.len(), contenders.lost.load(Ordering::Relaxed));
+    println!("{} lines, {} lost", work.len(), contenders.lost.load(Ordering::Relaxed));
 }
