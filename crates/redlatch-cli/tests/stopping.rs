@@ -48,14 +48,26 @@ const WORK: &str = "
 #[derive(Debug)]
 struct Trio([Pid; 3]);
 
+/// Whether a process is there and not dead.
+fn lives(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 impl Trio {
-    /// `None` while it starts or ends.
+    /// `None` while it starts or ends, and once one of them is dead: if the other two were
+    /// stopped, nobody would be left.
     fn of(front: u32) -> Option<Self> {
         let children = fs::read_to_string(format!("/proc/{front}/task/{front}/children")).ok()?;
         let pid = |text: &str| text.parse().ok().map(Pid::from_raw);
         let mut children = children.split_whitespace();
         let (holder, watchdog) = (pid(children.next()?)?, pid(children.next()?)?);
-        Some(Trio([Pid::from_raw(front.try_into().ok()?), holder, watchdog]))
+        let trio = Trio([Pid::from_raw(front.try_into().ok()?), holder, watchdog]);
+        trio.lives().then_some(trio)
+    }
+
+    fn lives(&self) -> bool {
+        self.0.iter().all(|pid| lives(*pid))
     }
 
     /// Whether its command runs.
@@ -147,8 +159,7 @@ impl Contenders {
             // One that went on may stop again, beside one that has not gone on yet.
             if dice.percent(20) {
                 let other = dice.pick(&trio.0);
-                let others_live = trio.0.iter().all(|pid| kill(*pid, None).is_ok());
-                if others_live && stopped.len() < 2 && !stopped.contains(&other) {
+                if trio.lives() && stopped.len() < 2 && !stopped.contains(&other) {
                     send(other, Signal::SIGSTOP);
                     stopped.push(other);
                 }

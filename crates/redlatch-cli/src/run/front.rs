@@ -19,7 +19,7 @@ use super::{
     hooks::Hook,
     signals::{self, Original},
     terminal::Terminal,
-    watchdog::Watchdog,
+    watchdog::{Watchdog, wait_for},
     wire::{LENGTH, News, Order},
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
 };
 use nix::{
     errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
+    poll::{PollFd, PollFlags, poll},
     sys::{
         prctl,
         signal::{SigSet, Signal, kill, killpg},
@@ -95,6 +95,7 @@ pub(super) fn run(plan: &Plan) -> Exit {
                     signals,
                     original,
                     good_until: None,
+                    is_at_work: false,
                     ends_at: None,
                     command: None,
                     is_late: false,
@@ -137,6 +138,9 @@ struct Front<'a> {
     original: Original,
     /// Until when the command may run without another message from the holder.
     good_until: Option<BootTime>,
+    /// Whether the holder asked for that time to kill the command: if it is stopped, it does
+    /// not get it.
+    is_at_work: bool,
     /// When the lease ends, as far as the holder has said.
     ends_at: Option<BootTime>,
     /// The process group of the command, while it runs.
@@ -174,10 +178,11 @@ impl Front<'_> {
                     self.stage = Stage::Runs;
                     self.good_until = Some(time);
                     self.ends_at = Some(time.after(self.plan.margin() / 2));
-                    self.is_late = false;
+                    (self.is_at_work, self.is_late) = (false, false);
                 }
                 Ok(Some(News::AtWork(time))) => {
-                    (self.good_until, self.is_late) = (Some(time), false);
+                    self.good_until = Some(time);
+                    (self.is_at_work, self.is_late) = (true, false);
                 }
                 Ok(Some(News::Fenced(number))) => self.plan.trace.borrow_mut().fenced(number),
                 Ok(Some(News::Started(group))) => {
@@ -232,12 +237,9 @@ impl Front<'_> {
         loop {
             let slept = Instant::now();
             let left = self.good_until.map(BootTime::left);
-            // Round up, or we would spend the last millisecond in a busy loop. If the time
-            // is over, there may still be news: we may have been late, not the holder.
-            let timeout = left.map_or(PollTimeout::NONE, |left| match left {
-                Duration::ZERO => PollTimeout::ZERO,
-                left => PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX),
-            });
+            // If the time is over, there may still be news: we may have been late, not the
+            // holder.
+            let timeout = wait_for(left, self.is_at_work);
             let mut ready = vec![
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.line.as_fd(), PollFlags::POLLIN),
@@ -249,6 +251,7 @@ impl Front<'_> {
                 self.overslept = Some((slept.elapsed(), Instant::now()));
             }
             match polled {
+                Ok(0) if self.is_at_work && family::is_stopped(self.holder) => return Err(Hangs),
                 Ok(0) if !is_over => continue,
                 Err(Errno::EINTR) => continue,
                 // Without poll, we cannot watch anything any more.

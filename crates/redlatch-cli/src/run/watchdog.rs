@@ -84,10 +84,10 @@ impl Watchdog {
 }
 
 fn watch(mut line: UnixStream, board: &Board, grace: Duration, front: Pid, holder: Pid) {
-    let (mut good_until, mut command) = (None, None);
+    let (mut good_until, mut command, mut at_work) = (None, None, None);
     let mut bytes = [0; LENGTH];
     loop {
-        if !hears(&line, good_until) {
+        if !hears(&line, good_until, at_work) {
             // The front may be killing just now, too, which does no harm.
             if let Some(leader) = command {
                 family::kill_group(leader, &[holder, front]);
@@ -98,14 +98,17 @@ fn watch(mut line: UnixStream, board: &Board, grace: Duration, front: Pid, holde
             if let Some(at) = gone_at.filter(|_| family::is_alive(holder)) {
                 board.gone(at);
             }
-            good_until = Some(NEVER);
+            (good_until, at_work) = (Some(NEVER), None);
             continue;
         }
         if line.read_exact(&mut bytes).is_err() {
             break;
         }
         match News::from_bytes(bytes) {
-            Ok(News::GoodUntil(time) | News::AtWork(time)) => good_until = Some(time.after(grace)),
+            Ok(News::GoodUntil(time)) => (good_until, at_work) = (Some(time.after(grace)), None),
+            Ok(News::AtWork(time)) => {
+                (good_until, at_work) = (Some(time.after(grace)), Some(holder));
+            }
             Ok(News::Started(group)) => command = i32::try_from(group).ok().map(Pid::from_raw),
             Ok(News::NothingToGuard | News::Ran { .. }) => good_until = None,
             _ => {}
@@ -119,20 +122,52 @@ fn watch(mut line: UnixStream, board: &Board, grace: Duration, front: Pid, holde
     }
 }
 
-/// Waits for the holder's next word, or its end. Returns false if there is none in time.
-fn hears(line: &UnixStream, until: Option<BootTime>) -> bool {
+/// Waits for the holder's next word, or its end. Returns false if there is none in time, or
+/// if the holder is stopped while it is `at_work`.
+fn hears(line: &UnixStream, until: Option<BootTime>, at_work: Option<Pid>) -> bool {
     loop {
-        let timeout = match until.map(BootTime::left) {
-            None => PollTimeout::NONE,
-            // Round up, or we would spend the last millisecond in a busy loop.
-            Some(left) => PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX),
-        };
+        let timeout = wait_for(until.map(BootTime::left), at_work.is_some());
         let mut ready = [PollFd::new(line.as_fd(), PollFlags::POLLIN)];
         match poll(&mut ready, timeout) {
             Ok(0) if until.is_some_and(|until| until.left().is_zero()) => return false,
+            Ok(0) if at_work.is_some_and(family::is_stopped) => return false,
             Ok(0) | Err(Errno::EINTR) => {}
             // Whatever is wrong, reading tells.
             _ => return true,
         }
+    }
+}
+
+/// How often to look whether a holder that kills the command is stopped meanwhile: the lease
+/// may be over before the time it asked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long to wait for a holder that has so much time left.
+pub(super) fn wait_for(left: Option<Duration>, is_at_work: bool) -> PollTimeout {
+    let left = left.map(|left| if is_at_work { left.min(LOOK) } else { left });
+    left.map_or(PollTimeout::NONE, |left| match left {
+        Duration::ZERO => PollTimeout::ZERO,
+        // Round up, or we would spend the last millisecond in a busy loop.
+        left => PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_holder_that_is_stopped_while_it_kills_has_no_more_time() {
+        let (line, _holder) = UnixStream::pair().unwrap();
+        let mut holder = Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = Pid::from_raw(holder.id().cast_signed());
+        kill(pid, Signal::SIGSTOP).unwrap();
+
+        let heard = hears(&line, Some(NEVER), Some(pid));
+
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert!(!heard);
     }
 }
