@@ -8,6 +8,7 @@ use crate::{
     scene::Scene,
 };
 use redlatch_testbed::{Direction, Proxy};
+use std::time::Duration;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -107,21 +108,23 @@ fn pauses_the_holder(scene: &mut Scene) {
         holder.is_some()
     });
     if let Some(worker) = holder {
-        pause(scene, worker);
+        // Until others surely have the lock: whoever does not know that it is first in line
+        // looks once a second.
+        pause(scene, worker, scene.ttl + sec(2));
     }
     scene.wait(ms(100));
 }
 
 fn pauses_anybody(scene: &mut Scene) {
     let worker = scene.dice.index(scene.crew.len());
-    pause(scene, worker);
+    pause(scene, worker, scene.ttl * 3 / 2);
     scene.wait(ms(50));
 }
 
-fn pause(scene: &mut Scene, worker: usize) {
+fn pause(scene: &mut Scene, worker: usize, span: Duration) {
     scene.fault("worker stopped", |scene| {
         if scene.crew.pause(worker).is_ok() {
-            scene.wait(scene.ttl * 3 / 2);
+            scene.wait(span);
             let _ = scene.crew.wake(worker);
         }
     });
