@@ -1,5 +1,6 @@
 //! What the caller handed over and the Rust runtime hides before `main`: it ignores
-//! `SIGPIPE`, and opens `/dev/null` in place of standard streams that are closed.
+//! `SIGPIPE`, and opens `/dev/null` in place of standard streams that are closed: writes then
+//! succeed, and the data is lost.
 
 use nix::{
     libc,
@@ -21,14 +22,17 @@ impl Inherited {
         Inherited(SEEN.load(Ordering::Relaxed))
     }
 
+    /// Whether this standard stream was closed.
+    pub(crate) fn lacks(self, stream: u8) -> bool {
+        self.0 & 1 << stream != 0
+    }
+
     /// Closes what was closed, and ignores what was ignored. Between `fork` and `exec`:
     /// `std` has reset `SIGPIPE` by then.
     #[expect(unsafe_code, reason = "what a signal does cannot be set safely")]
     pub(crate) fn restore(self) -> nix::Result<()> {
-        for stream in 0..3 {
-            if self.0 & 1 << stream != 0 {
-                close(stream)?;
-            }
+        for stream in (0..3).filter(|stream| self.lacks(*stream)) {
+            close(i32::from(stream))?;
         }
         if self.0 & IGNORES_PIPE != 0 {
             // SAFETY: this runs none of our code.
