@@ -405,7 +405,8 @@ fn a_process_that_replaces_itself_is_killed_in_a_stopped_holders_stead() {
     assert!(!chains.iter().any(|file| file.exists()), "it works while the next one does");
 }
 
-/// Also if each of them begins a session of its own: no group is known then.
+/// Also if each of them begins a session of its own: no group is known then, and a machine
+/// that is busy with others may be too late. It says so then.
 #[test]
 fn a_process_that_replaces_itself_in_new_sessions_is_killed_in_a_stopped_holders_stead() {
     let (_server, sandbox) = Sandbox::with_servers(1);
@@ -421,7 +422,9 @@ fn a_process_that_replaces_itself_in_new_sessions_is_killed_in_a_stopped_holders
 
     next.end().exits_with(0);
     let ended = running.end().exits_with(123);
-    assert!(!relays.iter().any(|file| file.exists()), "one works with the next one: {ended:?}");
+    let works_on = relays.iter().any(|file| file.exists());
+    let says_so = ended.stderr.contains("it may have worked on for up to");
+    assert!(!works_on || says_so, "one works with the next one: {ended:?}");
 }
 
 /// Nobody kills in time, but whoever is continued first does, and says that it was too late.

@@ -65,13 +65,13 @@ fn quiet_says_nothing_of_a_lock_that_another_owner_has() {
 #[test]
 fn a_lock_that_was_lost_while_redlatch_was_stopped_past_at_least_is_reported_as_lost() {
     let sandbox = Sandbox::embedded();
-    let running = start(sandbox.shell("exec redlatch run x --ttl 1s --at-least 5s -- true"));
+    let running = start(sandbox.shell("exec redlatch run x --ttl 3s --at-least 10s -- true"));
     eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains("its lock is kept"));
     let (holder, kept) = (child_of(running.pid()), Instant::now());
 
     send("STOP", holder);
     eventually(PATIENCE, || sandbox.is_free("x"));
-    eventually(PATIENCE, || kept.elapsed() > Duration::from_secs(5));
+    eventually(PATIENCE, || kept.elapsed() > Duration::from_secs(10));
     send("CONT", holder);
 
     let ended = running.end().exits_with(123);
