@@ -45,14 +45,17 @@ pub(crate) struct Config {
     /// The directory for the locks of the whole machine, or `off`.
     pub(crate) shared: Option<PathBuf>,
     /// Where to write metrics of runs.
+    #[serde(default, deserialize_with = "path")]
     pub(crate) metrics_dir: Option<PathBuf>,
     /// Where traces go: a path, or `off`.
+    #[serde(default, deserialize_with = "path")]
     pub(crate) log: Option<PathBuf>,
     #[serde(default, deserialize_with = "size")]
     pub(crate) log_size: Option<u64>,
     /// Whether they name the command.
     pub(crate) log_command: Option<bool>,
     /// The socket of syslog, or `off`.
+    #[serde(default, deserialize_with = "path")]
     pub(crate) syslog: Option<PathBuf>,
 }
 
@@ -254,6 +257,14 @@ fn in_words(message: &str, key: Option<&str>) -> String {
     }
 }
 
+fn path<'de, D: Deserializer<'de>>(input: D) -> Result<Option<PathBuf>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Err(serde::de::Error::custom("it is empty; write a path, or leave it out"));
+    }
+    Ok(Some(text.into()))
+}
+
 fn plain_duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(input)?;
     duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
@@ -342,6 +353,9 @@ mod tests {
                 "owner = \"a\"\nnodes = 'redis://a'\n",
                 "FILE:2: nodes: a list in square brackets is wanted, not string \"redis://a\"",
             ),
+            ("metrics_dir = \"\"\n", "FILE:1: it is empty; write a path, or leave it out"),
+            ("\nlog = \"\"\n", "FILE:2: it is empty"),
+            ("\nsyslog = \"\"\n", "FILE:2: it is empty"),
             ("restart_guard = true\n", "FILE:1: restart_guard: a text in quotes is wanted"),
             (
                 "max_hold = \"5s\"\n",

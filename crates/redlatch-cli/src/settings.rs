@@ -417,7 +417,16 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
         config.shared.clone().map(|dir| (format!("`shared` in {}", path.display()), dir))
     };
     match typed.or_else(configured) {
-        None => Ok(share::look(Path::new(share::PLACE)).unwrap_or(Shared::No)),
+        None => {
+            let dir = Path::new(share::PLACE);
+            share::look(dir).or_else(|reason| {
+                if !share::was_for_a_group(dir) {
+                    return Ok(Shared::No);
+                }
+                let by = "the default for this machine".into();
+                Err(SettingsError::NotShared { by, dir: dir.into(), reason })
+            })
+        }
         Some((_, dir)) if dir.as_os_str() == share::OFF => Ok(Shared::No),
         Some((by, dir)) => {
             let found = share::look_at_named(&dir);

@@ -86,6 +86,13 @@ pub(crate) fn is_for_everybody(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & ALL_WRITE != 0)
 }
 
+/// Whether root has given a directory to a group, which may not use it any more: to lock
+/// elsewhere would exclude nobody of those who can.
+pub(crate) fn was_for_a_group(dir: &Path) -> bool {
+    let is_given = |found: Metadata| found.gid() != 0 || found.mode() & SET_GROUP != 0;
+    fs::metadata(dir).is_ok_and(|found| found.is_dir() && found.uid() == 0 && is_given(found))
+}
+
 /// Makes the directory of a default file, for its owner alone. What keeps it from being
 /// made, its node says.
 pub(crate) fn make_dir(file: &Path) {

@@ -132,6 +132,34 @@ fn without_a_shared_directory_everyone_is_told_that_the_locks_are_theirs_alone()
 }
 
 #[test]
+fn a_default_directory_that_its_group_may_no_longer_use_is_refused_and_nobody_locks_alone() {
+    let Some(sandbox) = place() else { return };
+    let user = format!("setpriv --reuid {ADA} --regid {TEAM} --clear-groups");
+    let home = sandbox.path("home");
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(ADA.into()), None).unwrap();
+    for (mode, group) in [("0755", TEAM), ("2750", 0), ("0700", TEAM)] {
+        let script = format!(
+            "mount -t tmpfs none /var/lib || {{ echo NO MOUNT; exit 0; }}
+             install -d -m {mode} -g {group} /var/lib/redlatch
+             unset REDLATCH_SHARED XDG_STATE_HOME; export HOME=$PWD/home
+             exec {user} ./command run x --log off -- echo never"
+        );
+        fs::write(sandbox.path("script"), script).unwrap();
+
+        let refused = start(sandbox.shell("unshare -m sh script || exit $?")).end();
+
+        if refused.stdout.starts_with("NO MOUNT") {
+            eprintln!("SKIPPED: no file system can be mounted here: {}", refused.stderr);
+            return;
+        }
+        let refused = refused.exits_with(125);
+        assert_eq!(refused.stdout, "");
+        assert!(refused.stderr.contains("its group may not write there"), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_shared_directory_that_is_set_and_does_not_count_is_refused() {
     let Some(sandbox) = place() else { return };
     for (dir, owner, mode) in
