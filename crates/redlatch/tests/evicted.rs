@@ -11,6 +11,8 @@ use support::{Fleet, LIMIT, MS, NAME, SEC, in_time, no_majority, soon, vouch};
 
 /// How old a client's last look at a server may be when it votes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How old what it knows of the server's settings may be.
+const LOOK_CLOSELY: Duration = Duration::from_secs(1);
 /// `max_ttl` and `skew`: how long a server that forgot is quarantined.
 const WINDOW: Duration = Duration::from_secs(3);
 
@@ -74,7 +76,7 @@ async fn a_server_that_begins_to_evict_gives_connected_clients_no_more_votes() {
         warm_up(&locks, NAME).await;
 
         fleet.servers.iter().for_each(|server| limit(server, "100mb", "volatile-lru"));
-        tokio::time::sleep(2 * LOOK_AGAIN).await;
+        tokio::time::sleep(LOOK_CLOSELY + LOOK_AGAIN).await;
 
         for _ in 0..2 {
             let votes = no_majority(locks.lock(NAME).await);

@@ -4,6 +4,10 @@
 //! each.
 //! Out: whether the server is still the one that was greeted, and still fit.
 //!
+//! A full re-check asks for all sections. A brief one asks only for what tells another
+//! history (`master_replid` is new with every run and every promotion) and evicted keys, and
+//! takes the rest from the last full one: a third of the cost to the server.
+//!
 //! Promise: the fault of a re-check never says that a command was not sent: commands sent
 //! after the questions may have been carried out.
 
@@ -17,7 +21,10 @@ use redlatch_core::Fault;
 
 /// Covers everything that [`identify`] reads, at half the cost to the server of a whole
 /// `INFO`. Redis 6.2 accepts only one section at a time.
-const SECTIONS: [&[u8]; 4] = [b"server", b"replication", b"memory", b"stats"];
+const SECTIONS: [&[u8]; 4] = [b"server", b"memory", b"replication", b"stats"];
+
+/// How many of the sections, the first ones, a brief re-check does not ask for.
+const RARE: usize = 2;
 
 /// The fields that [`identify`] reads. The rest of an answer, 3 kB or more, is discarded:
 /// searching it for each field takes ten times as long. (`cluster_enabled` is in none of
@@ -35,26 +42,36 @@ const FIELDS: [&[u8]; 10] = [
     b"cluster_enabled:",
 ];
 
-/// The answers to the re-check in progress, so far.
+/// One question of a re-check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Question(usize);
+
+/// What a server answered to its re-checks.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    parts: usize,
+    /// What the last full re-check was told that a brief one does not ask for.
+    rare: Vec<u8>,
+    /// The other answers to the re-check in progress, so far.
     text: Vec<u8>,
 }
 
 impl Look {
-    /// The number of answers.
-    pub(super) const PARTS: usize = SECTIONS.len();
-
-    pub(super) fn write(out: &mut Vec<u8>) {
-        for section in SECTIONS {
+    /// Asks the server. The first re-check has to be a full one.
+    pub(super) fn write(
+        out: &mut Vec<u8>,
+        is_full: bool,
+    ) -> impl Iterator<Item = Question> + use<> {
+        let first = if is_full { 0 } else { RARE };
+        for section in &SECTIONS[first..] {
             write_command(out, &[b"INFO", section]);
         }
+        (first..SECTIONS.len()).map(Question)
     }
 
-    /// Handles one answer of a server that was greeted as this run.
+    /// Handles the answer of a server that was greeted as this run.
     pub(super) fn hear(
         &mut self,
+        Question(asked): Question,
         value: &Value<'_>,
         address: &Address,
         run: &str,
@@ -62,13 +79,15 @@ impl Look {
         let Value::Text(part) = value else {
             return identify(value, address).map(drop).map_err(under_way);
         };
-        keep(&mut self.text, part);
-        self.parts += 1;
-        if self.parts < Self::PARTS {
+        if asked == 0 {
+            self.rare.clear();
+        }
+        keep(if asked < RARE { &mut self.rare } else { &mut self.text }, part);
+        if asked + 1 < SECTIONS.len() {
             return Ok(());
         }
+        self.text.extend_from_slice(&self.rare);
         let now = identify(&Value::Text(&self.text), address).map_err(under_way)?;
-        self.parts = 0;
         self.text.clear();
         if *now.run == *run {
             Ok(())
@@ -107,11 +126,22 @@ fn under_way(fault: Fault) -> Fault {
 mod tests {
     use super::{super::Transport, *};
 
-    /// Re-checks a server that was greeted as `run` and now answers this.
-    fn look(run: &str, said: [&str; 4]) -> Result<(), Fault> {
+    const SERVER: &str = "redis_version:7.0.1\r\nrun_id:abc\r\n";
+    const ROOMY: &str = "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n";
+    const MASTER: &str = "role:master\r\nmaster_replid:def\r\n";
+    const NONE: &str = "evicted_keys:0\r\n";
+
+    const REPLICA: &str = "role:slave\r\nmaster_replid:def\r\n";
+    const PROMOTED: &str = "role:master\r\nmaster_replid:fed\r\n";
+
+    /// Re-checks a server that was greeted as `run`, and answers this to each section.
+    fn ask(look: &mut Look, is_full: bool, run: &str, said: [&str; 4]) -> Result<(), Fault> {
         let address = Address::new(Transport::Unix("/nowhere".into()));
-        let mut look = Look::default();
-        said.iter().try_for_each(|part| look.hear(&Value::Text(part.as_bytes()), &address, run))
+        let mut asked = Look::write(&mut Vec::new(), is_full);
+        asked.try_for_each(|question| {
+            let said = Value::Text(said[question.0].as_bytes());
+            look.hear(question, &said, &address, run)
+        })
     }
 
     fn lost(outcome: Result<(), Fault>) -> String {
@@ -120,31 +150,56 @@ mod tests {
         fault.to_string()
     }
 
-    const SERVER: &str = "redis_version:7.0.1\r\nrun_id:abc\r\n";
-    const MASTER: &str = "role:master\r\nmaster_replid:def\r\n";
-    const ROOMY: &str = "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n";
-    const NONE: &str = "evicted_keys:0\r\n";
-
     #[test]
     fn a_server_is_who_it_was_until_it_is_a_replica_evicts_or_has_evicted() {
-        let replica = "role:slave\r\nmaster_replid:def\r\n";
-        let promoted = "role:master\r\nmaster_replid:fed\r\n";
+        let look = |run, said| ask(&mut Look::default(), true, run, said);
         let evicting = "maxmemory:9\r\nmaxmemory_policy:volatile-lru\r\n";
 
-        assert_eq!(look("abcdef", [SERVER, MASTER, ROOMY, NONE]), Ok(()));
+        assert_eq!(look("abcdef", [SERVER, ROOMY, MASTER, NONE]), Ok(()));
         let was = |said| lost(look("abcdef", said));
-        assert!(was([SERVER, replica, ROOMY, NONE]).contains("it is a replica"));
-        assert!(was([SERVER, promoted, ROOMY, NONE]).contains("changed its role"));
-        assert!(was([SERVER, MASTER, evicting, NONE]).contains("maxmemory-policy volatile-lru"));
-        assert!(was([SERVER, MASTER, ROOMY, "evicted_keys:5\r\n"]).contains("evicted keys"));
-        let reset = look("abcdef+5", [SERVER, MASTER, ROOMY, NONE]);
+        assert!(was([SERVER, ROOMY, REPLICA, NONE]).contains("it is a replica"));
+        assert!(was([SERVER, ROOMY, PROMOTED, NONE]).contains("changed its role"));
+        assert!(was([SERVER, evicting, MASTER, NONE]).contains("maxmemory-policy volatile-lru"));
+        assert!(was([SERVER, ROOMY, MASTER, "evicted_keys:5\r\n"]).contains("evicted keys"));
+        let reset = look("abcdef+5", [SERVER, ROOMY, MASTER, NONE]);
         assert!(lost(reset).contains("evicted keys"));
+    }
+
+    #[test]
+    fn a_brief_look_tells_another_history_and_evicted_keys() {
+        let was = |then| {
+            let mut look = Look::default();
+            assert_eq!(ask(&mut look, true, "abcdef", [SERVER, ROOMY, MASTER, NONE]), Ok(()));
+            for _ in 0..2 {
+                assert_eq!(ask(&mut look, false, "abcdef", ["", "", MASTER, NONE]), Ok(()));
+            }
+            lost(ask(&mut look, false, "abcdef", then))
+        };
+
+        assert!(was(["", "", REPLICA, NONE]).contains("it is a replica"));
+        assert!(was(["", "", PROMOTED, NONE]).contains("changed its role"));
+        assert!(was(["", "", MASTER, "evicted_keys:5\r\n"]).contains("evicted keys"));
+    }
+
+    #[test]
+    fn a_full_look_replaces_what_an_earlier_one_was_told() {
+        let mut look = Look::default();
+        let said = [SERVER, ROOMY, MASTER, NONE];
+        assert_eq!(ask(&mut look, true, "abcdef", said), Ok(()));
+        assert_eq!(ask(&mut look, true, "abcdef", said), Ok(()));
+        assert!(look.rare.len() < 2 * (SERVER.len() + ROOMY.len()), "it grows");
+
+        let other = "redis_version:7.0.1\r\nrun_id:bcd\r\n";
+        lost(ask(&mut look, true, "abcdef", [other, ROOMY, MASTER, NONE]));
     }
 
     #[test]
     fn a_server_that_no_longer_tells_is_left() {
         let address = Address::new(Transport::Unix("/nowhere".into()));
 
-        lost(Look::default().hear(&Value::Error(b"NOPERM no"), &address, "abc"));
+        for question in Look::write(&mut Vec::new(), true) {
+            let refused = Value::Error(b"NOPERM no");
+            lost(Look::default().hear(question, &refused, &address, "abc"));
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     super::{
         Address,
         connect::Connection,
-        look::{Look, role_changed},
+        look::{Look, Question, role_changed},
         plain::PlainTakes,
         resp::Value,
         scripts::Naming,
@@ -36,6 +36,8 @@ use tokio::time::{Instant, Sleep, sleep};
 /// its own copy), or an operator may have let it evict keys (locks go first, since they
 /// expire; the marker stays).
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// The re-check is a full one if the last full one is older than this.
+const LOOK_CLOSELY: Duration = Duration::from_secs(1);
 /// How many times to read in one turn, so that a server that sends endlessly does not keep
 /// the engine from the other nodes.
 const MOST_READS: usize = 16;
@@ -73,6 +75,8 @@ pub(super) struct Ready {
     quiet_since: Instant,
     /// When the server was greeted or last re-checked.
     looked_at: Instant,
+    /// When it was last re-checked in full, if ever.
+    looked_closely: Option<Instant>,
     look: Look,
     wakes: Wakes,
 }
@@ -81,8 +85,8 @@ pub(super) struct Ready {
 enum Sent {
     /// The next commands, this many.
     Call(usize, Form),
-    /// One question of a re-check.
-    Look,
+    /// A question of a re-check.
+    Look(Question),
     /// A subscription: answered by a push, or by an error if it is denied.
     Subscription,
 }
@@ -119,6 +123,7 @@ impl Ready {
             most: 0,
             quiet_since: now,
             looked_at: now,
+            looked_closely: None,
             look: Look::default(),
             wakes: Wakes::new(is_resp3),
         }
@@ -236,8 +241,12 @@ impl Ready {
         let votes = self.commands.of(&self.queued).any(is_vote);
         if votes && now - self.looked_at > LOOK_AGAIN {
             self.looked_at = now;
-            Look::write(self.wire.out());
-            self.under_way.extend((0..Look::PARTS).map(|_| Sent::Look));
+            let is_full = self.looked_closely.is_none_or(|last| now - last > LOOK_CLOSELY);
+            if is_full {
+                self.looked_closely = Some(now);
+            }
+            let asked = Look::write(self.wire.out(), is_full);
+            self.under_way.extend(asked.map(Sent::Look));
         }
         for command in self.commands.of(&self.queued) {
             if self.wakes.subscribe(command, self.wire.out()) {
@@ -326,9 +335,9 @@ impl Ready {
                         return Err(role_changed()); // re-check the server's identity
                     }
                 }
-                Some(Sent::Look) => {
+                Some(Sent::Look(question)) => {
                     let Server { address, identity, .. } = &self.server;
-                    self.look.hear(&value, address, &identity.run)?;
+                    self.look.hear(question, &value, address, &identity.run)?;
                 }
                 // Denied: the server will not wake us.
                 Some(Sent::Subscription) => {}
