@@ -17,7 +17,7 @@ use crate::{
 };
 use redlatch::{
     Cause, NodeStanding, Quarantine, ReplaceError, RestartGuard, Standing, node,
-    observer::{Agreement, Examined, Facts, Observer, advice, advice_to},
+    observer::{Examined, Facts, Observer},
 };
 use seen::Seen;
 use serde_json::{Value, json};
@@ -291,32 +291,6 @@ fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
     });
     let told: Vec<String> = told.collect();
     format!("waiting for {} of {nodes} nodes: {}", out.len(), told.join(", "))
-}
-
-/// What to do about a quarantined node for this cause, if `all` are the causes for
-/// all of them. `ours` is what we want clients to agree on, unless they merely have other
-/// names for our nodes.
-pub(crate) fn remedy<'a>(
-    ours: Option<&Agreement>,
-    all: impl IntoIterator<Item = &'a Cause>,
-    cause: &Cause,
-    (which, options): (&str, &str),
-) -> String {
-    let theirs = match cause {
-        Cause::Disagrees(theirs) => theirs.as_deref().and_then(Agreement::parse),
-        _ => None,
-    };
-    let Some(ours) = ours else { return advice(cause, which, options) };
-    if theirs.is_some_and(|theirs| is_far_from(theirs.nodes().len(), ours.nodes().len())) {
-        return "give this host the list that the others have".into();
-    }
-    advice_to(ours, all, cause, which, options)
-}
-
-/// Whether their list is too long for ours: no command takes that many nodes from clients
-/// that are at work.
-pub(crate) fn is_far_from(theirs: usize, ours: usize) -> bool {
-    theirs > ours + 1
 }
 
 /// Says that a node with these facts is quarantined, and for how much longer.

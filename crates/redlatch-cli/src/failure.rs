@@ -1,7 +1,6 @@
 //! What went wrong, in one sentence, and the exit status for it.
 
 use crate::{
-    admit::{is_far_from, remedy},
     around,
     connecting::{AGAIN, may_recover},
     doctor::user_in,
@@ -17,7 +16,9 @@ use nix::sys::signal::Signal;
 use redlatch::{
     AdmitError, Agreement, Cause, ConnectError, ExtendError, Fault, InvalidRequest, LazyError,
     LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ReleasePartsError,
-    ResumeError, StatusError, TermsError, Vote, Votes, node::OtherName, observer::refusal,
+    ResumeError, StatusError, TermsError, Vote, Votes,
+    node::OtherName,
+    observer::{advice, advice_to, refusal},
 };
 use std::{
     ffi::OsString,
@@ -501,31 +502,21 @@ impl<'a> Kind<'a> {
         let subject =
             if nodes == 1 { "the only node".into() } else { format!("{count} of {nodes} nodes") };
         let mut told = format!("{subject} {what}: {which}");
-        let known = || {
-            self.causes.iter().filter_map(|cause| match cause {
-                Cause::Disagrees(theirs) => theirs.as_deref(),
-                _ => None,
-            })
-        };
-        let longest = known().filter_map(Agreement::parse).map(|theirs| theirs.nodes().len()).max();
-        if let Some(longest) = longest.filter(|longest| *longest > nodes) {
-            let _ = write!(told, "; this host names {nodes} of {longest} nodes");
-            if is_far_from(longest, nodes) {
-                return told + ": give it the list that the others have";
-            }
-        }
         if let Some(others) = in_words(&self.others) {
             let _ = write!(told, "; {others}");
         }
         if let Some(cause) = self.causes.first() {
             let named = || self.which.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
             let which = if count == nodes { "--all".into() } else { named() };
-            let ours = votes.agreement().filter(|_| self.others.is_empty());
             let all = votes.iter().filter_map(|node| match &node.vote {
                 Vote::Quarantined(out) => Some(&out.cause),
                 _ => None,
             });
-            let _ = write!(told, "; {}", remedy(ours, all, cause, (&which, "")));
+            let advice = match votes.agreement() {
+                Some(ours) => advice_to(ours, self.others.first(), all, cause, &which, ""),
+                None => advice(cause, &which, ""),
+            };
+            let _ = write!(told, "; {advice}");
         }
         told
     }

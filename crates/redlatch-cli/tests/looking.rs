@@ -168,7 +168,7 @@ fn naming_one_node_of_three_gets_the_same_advice_from_all() {
     let (servers, sandbox) = with_a_lock();
     let one = ["--node", &servers[0].url(), "--restart-guard", "on"];
     let on_one = |args: &[&str]| redlatch(&sandbox, &[args, &one].concat());
-    let fix = "give this host the list that the others have";
+    let fix = "this client names 1 of 3 nodes: give it the list that the others have";
 
     let seen = json_of(&on_one(&["top", "--once", "--json"]).exits_with(0).stdout);
     says(&on_one(&["doctor"]).exits_with(2).stdout, fix);

@@ -96,13 +96,21 @@ fn a_laptop_whose_list_differs_by_more_than_one_node_is_told_what_works_there() 
         "stop all other clients first, then `redlatch admit --replace --all --all-stopped`";
 
     let far = site.with(&swapped, &["doctor"]).exits_with(2).stdout;
-    let short = site.with(one, &["doctor", "--restart-guard", "on"]).exits_with(2).stdout;
+    let short = |args: &[&str]| site.with(one, &[args, &["--restart-guard", "on"]].concat());
+    let told = [
+        short(&["doctor"]).exits_with(2).stdout,
+        short(&["top", "--once", "--json"]).exits_with(0).stdout,
+        short(&["admit", "--wait"]).exits_with(122).stderr,
+        short(&["run", "x", "--", "true"]).exits_with(122).stderr,
+    ];
     let renamed = site.laptop(&["doctor"]).exits_with(2).stdout;
 
     says_all(&far, &[stopped, "this server is admitted as"]);
     assert!(!far.contains("--replace --all`"), "{far}");
-    says_all(&short, &["give this host the list that the others have"]);
-    assert!(!short.contains("--replace"), "{short}");
+    for told in told {
+        says_all(&told, &["this client names 1 of 3 nodes: give it the list that the others have"]);
+        assert!(!told.contains("--replace"), "{told}");
+    }
     says_all(&renamed, &["`redlatch admit --replace --all`"]);
     site.with(&swapped, &["admit", "--replace", "--all", "--yes"]).exits_with(125);
 }

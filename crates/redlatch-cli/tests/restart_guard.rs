@@ -444,8 +444,11 @@ fn a_client_that_names_one_of_three_nodes_is_told_that_the_list_is_wrong() {
 
     let refused = redlatch(&one, &["run", "x", "--", "true"]).exits_with(122).stderr;
     let found = redlatch(&one, &["doctor"]).exits_with(2).stdout;
-    says_all(&refused, &["this host names 1 of 3 nodes: give it the list that the others have"]);
-    says_all(&found, &["fix: give this host the list that the others have"]);
+    says_all(&refused, &["this client names 1 of 3 nodes: give it the list that the others have"]);
+    says_all(
+        &found,
+        &["fix: this client names 1 of 3 nodes: give it the list that the others have"],
+    );
     for said in [refused, found] {
         assert!(!said.contains("--replace"), "it would be refused: {said}");
     }

@@ -159,17 +159,14 @@ impl Extension {
 pub type Decision = Result<Moment, ExtendError>;
 
 /// Why a lease was not extended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lock is no longer ours. Stop.
-    #[error("no longer held: {0}")]
     Lost(Loss),
     /// The lease was already over: released, or its loss signalled.
-    #[error("the lease had already ended")]
     Over,
     /// No majority answered. The end of the lease does not change; try again.
-    #[error("not known: {}", .0.tally())]
     Unknown(Ballot),
 }
 

@@ -158,18 +158,15 @@ impl Deadlines {
 }
 
 /// Why a lease ended before it was released.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
     /// It expired. Carries the votes of the last attempt to extend it; `None` if nobody
     /// tried, because no extension was wanted or the process was stalled.
-    #[error("{}", ran_out(.0.as_ref()))]
     Expired(Option<Ballot>),
     /// A majority of the nodes no longer has our key.
-    #[error("a majority of the nodes no longer has the lock")]
     Gone(Ballot),
     /// The lease reached the cap set by `max_hold`.
-    #[error("the lock was held for as long as max_hold allows")]
     MaxHold,
 }
 
@@ -182,13 +179,6 @@ impl Loss {
             Loss::Expired(tried) => tried.as_ref(),
             Loss::MaxHold => None,
         }
-    }
-}
-
-fn ran_out(tried: Option<&Ballot>) -> &'static str {
-    match tried {
-        Some(_) => "no majority of the nodes extended the lease in time",
-        None => "the lease was not extended in time",
     }
 }
 

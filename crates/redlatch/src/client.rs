@@ -6,7 +6,7 @@ mod builder;
 pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod grant_id;
-mod guard;
+pub(crate) mod guard;
 mod handover;
 mod health;
 pub(crate) mod judgement;

@@ -3,7 +3,7 @@
 //! In:  the nodes' standings, and what they report.
 //! Out: a line for each node, and an error if one of those that were named does not vote.
 
-use super::{cause_for, disagrees, is_down, may_vote, node_json, quarantined_for, remedy};
+use super::{cause_for, disagrees, is_down, may_vote, node_json, quarantined_for};
 use crate::{
     doctor::refusing,
     exit::Exit,
@@ -15,7 +15,7 @@ use crate::{
 };
 use redlatch::{
     NodeStanding, Standing,
-    observer::{Examined, Observer, Refusal},
+    observer::{Examined, Observer, Refusal, advice_to},
 };
 use serde_json::{Value, json};
 use std::{fmt::Write as _, sync::Arc};
@@ -90,8 +90,8 @@ impl<'a> Seen<'a> {
             && let Some(quarantine) = node.standing.quarantine()
         {
             let other = self.observer.other_name(&node.node, &node.standing);
-            let ours = Some(self.observer.agreement()).filter(|_| other.is_none());
-            let advice = remedy(ours, [], &quarantine.cause, ("", typed));
+            let ours = self.observer.agreement();
+            let advice = advice_to(ours, other.as_ref(), [], &quarantine.cause, "", typed);
             let _ = write!(words, "; waiting does not help: {advice}");
         }
         Some(words)

@@ -4,7 +4,7 @@
 
 use super::probe::Listener;
 use crate::{
-    admit::{for_another, for_now, remedy},
+    admit::{for_another, for_now},
     duration::show,
     event::Scope,
     exit::Exit,
@@ -16,7 +16,7 @@ use crate::{
 use redlatch::{
     Cause, Fault, LockState, RestartGuard, Standing, Vote,
     node::OtherName,
-    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial},
+    observer::{Agreement, Examined, Facts, Listed, Listing, Refusal, Taking, Trial, advice_to},
 };
 use serde::Serialize;
 use std::{path::Path, time::Duration};
@@ -337,7 +337,7 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         let in_their_words =
             theirs.map(|theirs| evidence.agreement.in_words_of(&theirs, known(evidence.examined)));
         let ours = in_their_words.as_ref().unwrap_or(evidence.agreement);
-        let fix = other + &remedy(Some(ours), [], &cause, (name, evidence.typed));
+        let fix = other + &advice_to(ours, None, [], &cause, name, evidence.typed);
         return Some(evidence.one_less(words).fix(fix));
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
@@ -346,8 +346,8 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
     let is_refused = causes().any(Cause::is_conflict);
     let out = if is_refused { for_another(quarantine) } else { for_now(quarantine, facts) };
     let out = to_paste(&out, evidence.typed);
-    let ours = Some(evidence.agreement);
-    let fix = remedy(ours, causes(), &quarantine.cause, (name, evidence.typed));
+    let (ours, cause) = (evidence.agreement, &quarantine.cause);
+    let fix = advice_to(ours, None, causes(), cause, name, evidence.typed);
     Some(match &quarantine.cause {
         Cause::OtherNode { is, .. } => Finding::problem(format!(
             "another server answers under this address: it is admitted as {is}, and does not vote \

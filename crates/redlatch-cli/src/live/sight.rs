@@ -5,7 +5,7 @@ use super::{
     node::{Node, Stands},
 };
 use crate::{
-    admit::{cause_for, for_another, for_now, is_unbegun, remedy},
+    admit::{cause_for, for_another, for_now, is_unbegun},
     doctor::{
         Finding, Level, clocks, endless, node_timeout, one_less, refusing, speed, unlisted, user_in,
     },
@@ -18,7 +18,7 @@ use crate::{
 };
 use redlatch::{
     Cause, Fault, FencingToken, LockState, Standing,
-    observer::{Examined, Listed, Listing, Observer},
+    observer::{Examined, Listed, Listing, Observer, advice_to},
 };
 use std::{
     sync::Arc,
@@ -117,10 +117,11 @@ impl Looker {
                     None => for_another(&out),
                 };
                 let finding = Finding::warning(format!("{quarantined_for}: {cause}"));
-                let ours = Some(self.observer.agreement()).filter(|_| other.is_none());
+                let ours = self.observer.agreement();
+                let (name, typed) = (&node.node, &self.typed);
+                let advice = advice_to(ours, other.as_ref(), causes, &out.cause, name, typed);
                 let other = other.map_or(String::new(), |other| format!("{other}; "));
-                let remedy = remedy(ours, causes, &out.cause, (&node.node, &self.typed));
-                found.push(finding.fix(other + &remedy));
+                found.push(finding.fix(other + &advice));
                 (Stands::Quarantined, out.remaining, Some(cause))
             }
             (Standing::Failed(fault), None) => failed(&fault, &mut found),

@@ -65,11 +65,18 @@ pub(super) fn output_text(now: Moment, output: &Output) -> Option<String> {
         }
         Output::NotKept(_, ballot) => format!("cannot extend it: {}", ballot.tally()),
         Output::Admitted(node) => format!("{} is admitted again", ["A", "B", "C"][*node]),
-        Output::Lost(_, Loss::Gone(_)) => "is told: LOST, gone".to_owned(),
-        Output::Lost(_, loss) => format!("is told: LOST, {loss}"),
+        Output::Lost(_, loss) => format!("is told: LOST, {}", loss_text(loss)),
         _ => return None,
     };
     Some(text)
+}
+
+fn loss_text(loss: &Loss) -> &'static str {
+    match loss {
+        Loss::Gone(_) => "gone",
+        Loss::MaxHold => "max_hold is reached",
+        _ => "expired",
+    }
 }
 
 pub(super) fn number_text(number: u64) -> String {

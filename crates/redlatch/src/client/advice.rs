@@ -1,7 +1,7 @@
 //! What people can do about nodes that may not vote. Worded here and nowhere else.
 
 use super::Votes;
-use crate::node::Node;
+use crate::node::{Node, OtherName};
 use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW};
 use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -42,11 +42,10 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
     }
 }
 
-/// Returns the same advice to a client with the settings `ours`. `all` are the causes for
-/// which any of its nodes are quarantined: while some serve clients with other settings,
-/// it can admit none.
-///
-/// If the clients merely have other names for the same nodes, ask for [`advice`].
+/// Returns the same advice to a client with the settings `ours`, whose nodes the others may
+/// call by other names: `renamed` is the other name of one of them. `all` are the causes for
+/// which any of its nodes are quarantined: while some serve clients with other settings, it
+/// can admit none.
 ///
 /// # Example
 ///
@@ -59,27 +58,32 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
 ///     .map(|nodes| Agreement::new(nodes.map(Into::into), times, times));
 /// let other = Cause::Disagrees(Some(theirs.to_string().into()));
 ///
-/// let words = advice_to(&ours, [&other], &other, "", "");
+/// let words = advice_to(&ours, None, [&other], &other, "", "");
 /// assert!(words.contains("`redlatch admit --replace --all --all-stopped`"));
 /// ```
 #[must_use]
 pub fn advice_to<'a>(
     ours: &Agreement,
+    renamed: Option<&OtherName>,
     all: impl IntoIterator<Item = &'a Cause>,
     cause: &Cause,
     which: &str,
     options: &str,
 ) -> String {
-    let is_conflict = |cause: &Cause| matches!(cause, Cause::Disagrees(_));
-    if let Some(nodes) = nodes_of_far_longer_list(ours, cause) {
-        return format!(
-            "this client names {} of {nodes} nodes: give it the list that the others have",
-            ours.nodes().len()
-        );
+    let theirs = match cause {
+        Cause::Disagrees(Some(theirs)) => Agreement::parse(theirs),
+        _ => None,
+    };
+    let (named, nodes) = (ours.nodes().len(), theirs.as_ref().map_or(0, |it| it.nodes().len()));
+    let short = format!("this client names {named} of {nodes} nodes");
+    if nodes > named + 1 {
+        // No command takes that many nodes from clients that are at work.
+        return format!("{short}: give it the list that the others have");
     }
-    match cause {
-        Cause::Disagrees(Some(theirs))
-            if Agreement::parse(theirs).is_some_and(|theirs| !ours.may_follow(&theirs)) =>
+    let is_conflict = |cause: &Cause| matches!(cause, Cause::Disagrees(_));
+    let words = match cause {
+        Cause::Disagrees(_)
+            if renamed.is_none() && theirs.is_some_and(|theirs| !ours.may_follow(&theirs)) =>
         {
             let options = if options.is_empty() { String::new() } else { format!(" {options}") };
             format!(
@@ -90,15 +94,8 @@ pub fn advice_to<'a>(
         }
         Cause::Forgot if all.into_iter().any(is_conflict) => AFTER.into(),
         cause => advice(cause, which, options),
-    }
-}
-
-/// How many nodes the others have, if our list is too short for any change by one node:
-/// it is probably ours that is wrong.
-fn nodes_of_far_longer_list(ours: &Agreement, cause: &Cause) -> Option<usize> {
-    let Cause::Disagrees(Some(theirs)) = cause else { return None };
-    let nodes = Agreement::parse(theirs)?.nodes().len();
-    (nodes > ours.nodes().len() + 1).then_some(nodes)
+    };
+    if nodes > named { format!("{short}; {words}") } else { words }
 }
 
 /// What becomes of nodes that forgot, while others serve clients with other settings.
@@ -116,14 +113,10 @@ pub(super) fn about_conflicts(votes: &Votes) -> String {
         let kind = std::mem::discriminant(&quarantine.cause);
         if quarantine.cause != Cause::Forgot && !seen.contains(&kind) {
             seen.push(kind);
-            let is_known = |ours: &&Agreement| {
-                let is_short = nodes_of_far_longer_list(ours, &quarantine.cause).is_some();
-                is_short || node.other_name().is_none()
-            };
-            let ours = votes.agreement().filter(is_known);
-            let told = match ours {
-                Some(ours) => advice_to(ours, [], &quarantine.cause, "", &options),
-                None => advice(&quarantine.cause, "", &options),
+            let (cause, renamed) = (&quarantine.cause, node.other_name());
+            let told = match votes.agreement() {
+                Some(ours) => advice_to(ours, renamed.as_ref(), [], cause, "", &options),
+                None => advice(cause, "", &options),
             };
             let _ = write!(words, "; {told}");
         }

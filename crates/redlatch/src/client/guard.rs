@@ -129,11 +129,10 @@ pub struct Lease {
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
     /// It expired: no extension succeeded in time, or none was tried.
-    #[error("{}", ran_out(votes.as_ref()))]
     Expired {
         /// The votes of the last attempt to extend it. `None` if nobody tried:
         /// renewal was off, or the process was paused for too long.
@@ -141,41 +140,66 @@ pub enum Lost {
     },
     /// A majority of the nodes no longer has the key: somebody deleted it, or
     /// servers lost their memory.
-    #[error("a majority of the nodes no longer has the lock: {votes}")]
     Gone {
         /// Every node's vote.
         votes: Votes,
     },
     /// It was held for as long as `max_hold` allows.
-    #[error("the lock was held for as long as max_hold allows")]
     MaxHold,
     /// Its guard released it.
-    #[error("the lock was released")]
     Released,
     /// The engine is gone, with its runtime.
-    #[error("{}", super::error::STOPPED)]
     Stopped,
+}
+
+impl std::error::Error for Lost {}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())?;
+        self.votes().map_or(Ok(()), |votes| write!(f, ": {votes}"))
+    }
 }
 
 impl Lost {
     pub(crate) fn by(shared: &Shared, end: LeaseEnd) -> Self {
-        let votes = |ballot: &Ballot| shared.votes(ballot).on_being(Asked::Extension);
         match end {
             LeaseEnd::Released => Lost::Released,
             LeaseEnd::Stopped => Lost::Stopped,
-            LeaseEnd::Lost(Loss::MaxHold) => Lost::MaxHold,
-            LeaseEnd::Lost(Loss::Gone(ballot)) => Lost::Gone { votes: votes(&ballot) },
-            LeaseEnd::Lost(loss) => Lost::Expired { votes: loss.ballot().map(votes) },
+            LeaseEnd::Lost(loss) => Lost::of(shared, &loss),
         }
     }
-}
 
-fn ran_out(votes: Option<&Votes>) -> String {
-    match votes {
-        Some(votes) => {
-            format!("no majority of the nodes extended the lease in time: {votes}")
+    pub(crate) fn of(shared: &Shared, loss: &Loss) -> Self {
+        let votes = |ballot: &Ballot| shared.votes(ballot).on_being(Asked::Extension);
+        match loss {
+            Loss::MaxHold => Lost::MaxHold,
+            Loss::Gone(ballot) => Lost::Gone { votes: votes(ballot) },
+            loss => Lost::Expired { votes: loss.ballot().map(votes) },
         }
-        None => "the lease was not extended in time".into(),
+    }
+
+    /// What happened, without the votes.
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Lost::Expired { votes: Some(_) } => {
+                "no majority of the nodes extended the lease in time"
+            }
+            Lost::Expired { votes: None } => "the lease was not extended in time",
+            Lost::Gone { .. } => "a majority of the nodes no longer has the lock",
+            Lost::MaxHold => "the lock was held for as long as max_hold allows",
+            Lost::Released => "the lock was released",
+            Lost::Stopped => super::error::STOPPED,
+        }
+    }
+
+    /// The votes of the last attempt to extend it, if they matter.
+    pub(crate) fn votes(&self) -> Option<&Votes> {
+        match self {
+            Lost::Gone { votes } => Some(votes),
+            Lost::Expired { votes } => votes.as_ref(),
+            Lost::MaxHold | Lost::Released | Lost::Stopped => None,
+        }
     }
 }
 

@@ -10,5 +10,5 @@ pub(super) fn see(site: &Site<'_>, seen: &Seen<'_>) -> Result<(), String> {
     let Seen::Lost(id @ LeaseId::Ours(client, _, op), loss) = seen else { return Ok(()) };
     let job = site.clients[*client].ops.get(op).map(|known| &site.schedule.jobs[known.job]);
     let lasts = job.is_some_and(|job| job.lasts) && *loss != Loss::MaxHold;
-    if lasts { Err(format!("{} lost its lease: {loss}", name(*id))) } else { Ok(()) }
+    if lasts { Err(format!("{} lost its lease: {loss:?}", name(*id))) } else { Ok(()) }
 }

@@ -151,7 +151,7 @@ impl World<'_> {
             Output::Extended(op, decision) => {
                 self.note(client, || match &decision {
                     Ok(_) => "extended".to_owned(),
-                    Err(error) => format!("not extended: {error}"),
+                    Err(error) => format!("not extended: {error:.30?}"),
                 });
                 self.resumed(client, op, &decision);
                 self.answered(client, op, "extended", |waits| &mut waits.extend);

@@ -2,7 +2,7 @@
 //! long each took. No tokens, no secrets.
 
 use super::{LeaseCell, Shared, meter};
-use crate::client::votes::Votes;
+use crate::client::{guard::Lost, votes::Votes};
 use redlatch_core::{
     AcquireError, Ballot, Fault, FencingToken, Reply, Resources, Standing, Vote, lease::Loss,
     release::Decision as ReleaseDecision,
@@ -119,14 +119,15 @@ impl Shared {
 
     pub(crate) fn trace_lost(&self, lease: &LeaseCell, loss: &Loss) {
         let (resources, fencing_token) = described(lease);
-        let votes = loss.ballot().map(|ballot| self.votes(ballot).to_string());
+        let lost = Lost::of(self, loss);
+        let (votes, words) = (lost.votes().map(ToString::to_string), lost.words());
         let cause = match loss {
             Loss::Gone(_) => "gone",
             Loss::MaxHold => "max-hold",
             _ => "expired",
         };
         warn_span!(parent: None, "lost", %resources, fencing_token, cause, votes)
-            .in_scope(|| warn!(%resources, votes, "lock lost: {loss}"));
+            .in_scope(|| warn!(%resources, votes, "lock lost: {words}"));
     }
 
     pub(super) fn trace_released(&self, lease: &LeaseCell, decision: &ReleaseDecision) {
