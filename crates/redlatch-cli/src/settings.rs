@@ -535,13 +535,24 @@ pub(crate) fn embedded_path(
     state: Option<&Path>,
     home: Option<&Path>,
 ) -> Option<PathBuf> {
+    own_dir("/var/lib/redlatch", is_root, state, home).map(|dir| dir.join(share::FILE))
+}
+
+/// The directory for what a user's runs keep: in the user's state directory; for root, this
+/// one.
+pub(crate) fn own_dir(
+    of_root: &str,
+    is_root: bool,
+    state: Option<&Path>,
+    home: Option<&Path>,
+) -> Option<PathBuf> {
     let state = state.filter(|dir| dir.is_absolute()).map(|dir| dir.join("redlatch"));
     let usual = || match home {
-        _ if is_root => Some("/var/lib/redlatch".into()),
+        _ if is_root => Some(of_root.into()),
         Some(home) if home.is_absolute() => Some(home.join(".local/state/redlatch")),
         _ => None,
     };
-    state.or_else(usual).map(|dir| dir.join(share::FILE))
+    state.or_else(usual)
 }
 
 /// The address of a node in the config file, with its password.

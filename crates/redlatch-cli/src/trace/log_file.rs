@@ -7,7 +7,7 @@
 //! Needs: a local file system. NFS does not append atomically.
 
 use super::record::Record;
-use crate::{secrets::shown_path, writable};
+use crate::{secrets::shown_path, settings::own_dir, writable};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     ffi::OsString,
@@ -177,13 +177,7 @@ pub(crate) fn usual_place(
     state: Option<&Path>,
     home: Option<&Path>,
 ) -> Option<PathBuf> {
-    let state = state.filter(|dir| dir.is_absolute()).map(|dir| dir.join("redlatch"));
-    let usual = || match home {
-        _ if is_root => Some("/var/log/redlatch".into()),
-        Some(home) if home.is_absolute() => Some(home.join(".local/state/redlatch")),
-        _ => None,
-    };
-    state.or_else(usual).map(|dir| dir.join("runs.jsonl"))
+    own_dir("/var/log/redlatch", is_root, state, home).map(|dir| dir.join("runs.jsonl"))
 }
 
 #[cfg(test)]
