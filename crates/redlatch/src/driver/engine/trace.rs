@@ -119,8 +119,8 @@ impl Shared {
 
     pub(crate) fn trace_lost(&self, lease: &LeaseCell, loss: &Loss) {
         let (resources, fencing_token) = described(lease);
-        let lost = Lost::of(self, loss);
-        let (votes, words) = (lost.votes().map(ToString::to_string), lost.words());
+        let shown = Lost::of(self, loss);
+        let (votes, words) = (shown.votes().map(ToString::to_string), shown.words());
         let cause = match loss {
             Loss::Gone(_) => "gone",
             Loss::MaxHold => "max-hold",
