@@ -310,6 +310,9 @@ pub struct Facts {
     /// Whether it can prove that nothing was flushed, swapped or evicted since it started:
     /// a missing key was never there in this run.
     pub intact: bool,
+    /// Whether it holds nothing but what it keeps for admission: no lock, and no other key
+    /// that may be one.
+    pub empty: bool,
     /// The highest number that any of its fencing registers has reached.
     pub highest: Option<FencingToken>,
     /// Which run of it was admitted to vote, and by which agreement.
@@ -365,6 +368,7 @@ impl Facts {
             max_clients: None,
             promoted: false,
             intact: false,
+            empty: false,
             highest: None,
             marker: None,
             agreement: None,

@@ -592,6 +592,7 @@ impl<T: Deadline> ReferenceNode<T> {
             uptime: at.uptime,
             promoted: self.promoted,
             intact: !self.flushed,
+            empty: self.contents.keys.keys().all(|name| self.key(at.now, name).is_none()),
             highest: FencingToken::new(self.highest()),
             ..Facts::of(self.identity.clone())
         }

@@ -83,11 +83,14 @@ impl Watch {
 }
 
 impl Facts {
-    /// Returns whether, as far as the node can tell, nobody has ever admitted or reserved
-    /// it: it was not emptied since it started, and was not promoted from a replica.
+    /// Returns whether, as far as the node can tell, nobody has ever used it: nobody has
+    /// admitted or reserved it or been given a number, it holds nothing, was not emptied
+    /// since it started, and was not promoted from a replica. Clients without the restart
+    /// guard admit nothing, so their locks alone show that they use it.
     pub(crate) fn is_new(&self) -> bool {
         let unknown = self.marker.is_none() && self.agreement.is_none() && self.reserved.is_none();
-        unknown && self.intact && !self.promoted
+        let unused = self.empty && self.highest.is_none();
+        unknown && unused && self.intact && !self.promoted
     }
 
     /// Returns how long it has been quarantined, judging by the age of its mark. Its uptime

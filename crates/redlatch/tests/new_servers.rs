@@ -161,6 +161,45 @@ async fn new_servers_that_the_program_vouches_for_vote_at_once() {
     }
 }
 
+/// Clients without the guard admit nothing: only what they left shows that they were there.
+#[tokio::test]
+async fn servers_of_which_one_is_used_without_the_guard_are_not_new() {
+    let fleet = Fleet::of(3);
+    let url = fleet.servers[0].url();
+    let plain = Locks::builder().nodes([&url]).fencing(false).connect().await.unwrap();
+    let held = plain.lock(NAME).wait(Duration::ZERO).await.unwrap();
+    let builder = guarded(&fleet).admit_new_servers();
+    let refused = async || {
+        let locks = builder.clone().connect().await.unwrap();
+        let result = locks.lock(NAME).wait(Duration::ZERO).await;
+        assert!(matches!(result, Err(LockError::Quarantined { .. })), "{result:?}");
+    };
+
+    refused().await;
+    assert!(held.is_held());
+    held.release().await.unwrap();
+
+    // The lock is gone, but the server has given a number.
+    fleet.servers.iter().for_each(Server::restart_empty);
+    let fenced = Locks::connect([&url]).await.unwrap();
+    fenced.lock(NAME).wait(LIMIT).await.unwrap().release().await.unwrap();
+    refused().await;
+}
+
+#[tokio::test]
+async fn servers_with_other_data_are_not_new_but_other_databases_do_not_matter() {
+    let fleet = Fleet::of(3);
+    fleet.servers[0].run(&["SET", "somebody:else", "1"]);
+    let locks = guarded(&fleet).admit_new_servers().connect().await.unwrap();
+
+    let result = locks.lock(NAME).wait(Duration::ZERO).await;
+
+    assert!(matches!(result, Err(LockError::Quarantined { .. })), "{result:?}");
+    let others = fleet.servers.urls().into_iter().map(|url| format!("{url}/3"));
+    let locks = Locks::builder().nodes(others).admit_new_servers().connect().await.unwrap();
+    assert!(locks.lock(NAME).wait(Duration::ZERO).await.unwrap().is_held());
+}
+
 #[tokio::test]
 async fn servers_of_which_one_was_ever_admitted_are_not_new() {
     let fleet = Fleet::of(3);

@@ -177,6 +177,29 @@ fn a_server_that_does_not_answer_may_not_be_new() {
 }
 
 #[test]
+fn a_server_that_holds_a_lock_is_not_new_though_nobody_has_admitted_it() {
+    let mut world = just_started(1, 3);
+    world.occupy(1);
+
+    let asked = world.vouch(0, vouch_for_new());
+
+    assert_eq!(world.may_vote(asked), Some(vec![]));
+}
+
+#[test]
+fn a_server_that_has_given_a_number_is_not_new_though_the_lock_is_gone() {
+    let mut world = World::with(2, 3);
+    world.guard(0, &["a", "b", "c"], false);
+    let lock = world.acquire_fenced(1, plain());
+    world.grant(lock);
+    world.release(lock);
+
+    let asked = world.vouch(0, vouch_for_new());
+
+    assert_eq!(world.may_vote(asked), Some(vec![]));
+}
+
+#[test]
 fn a_server_that_was_flushed_is_not_new() {
     let mut world = just_started(1, 3);
     world.nodes[1].flush();

@@ -324,9 +324,9 @@ impl Builder {
     /// for the occasion and thrown away.
     ///
     /// Servers count as new if all of them answer when [`connect`](Self::connect)
-    /// examines them, no client has ever admitted any of them, and none has lost
-    /// keys since it started. If any of them was ever admitted, this setting has no
-    /// effect: a restarted server waits as usual.
+    /// examines them, their databases are empty, and none has ever been admitted, has
+    /// granted a fenced lock, or has lost keys since it started. If any of them was ever
+    /// used, this setting has no effect: a restarted server waits as usual.
     ///
     /// Do not use it in production: if *all* servers come back empty at the same
     /// time, they look new, and locks that are still in use would be granted again.

@@ -86,7 +86,8 @@ checks! {
     a_replaced_node_is_quarantined_and_reserved
     an_examination_reports_what_a_watch_reports
     the_ledger_is_reported_as_kept
-    the_greatest_number_that_was_given_is_reported;
+    the_greatest_number_that_was_given_is_reported
+    a_node_that_holds_a_lock_is_not_empty;
 }
 
 checks! {

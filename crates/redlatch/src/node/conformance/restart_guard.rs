@@ -336,6 +336,18 @@ pub(super) async fn the_greatest_number_that_was_given_is_reported(site: &Site<'
     at_least(link.highest().await?, extended)
 }
 
+/// Whoever vouches for new nodes relies on it.
+pub(super) async fn a_node_that_holds_a_lock_is_not_empty(site: &Site<'_>) -> Outcome {
+    let (mut link, ours) = (site.link(), site.claim(["a"]));
+
+    link.granted(ours.take(LONG)).await?;
+
+    if link.facts(Command::Examine).await?.empty {
+        return problem("a node with a lock said that it was empty");
+    }
+    link.granted(ours.release()).await
+}
+
 /// Makes the node vote on everything.
 async fn votes(link: &mut CheckedLink, ours: &Claim, by: impl Fn(Command) -> Command) -> Outcome {
     let number = link.numbered(by(ours.take_fenced(LONG, 1))).await?;

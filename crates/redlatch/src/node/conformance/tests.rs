@@ -96,6 +96,7 @@ const CAUGHT: &[(Bug, &str)] = &[
     (Bug::AdmitsForAnyone, "a_replaced_node_is_quarantined_and_reserved"),
     (Bug::ExaminesNoGuard, "an_examination_reports_what_a_watch_reports"),
     (Bug::TellsNoLedger, "the_ledger_is_reported_as_kept"),
+    (Bug::TellsNoLocks, "a_node_that_holds_a_lock_is_not_empty"),
     (Bug::TellsNoNumbers, "the_greatest_number_that_was_given_is_reported"),
     (Bug::TellsLowerNumbers, "the_greatest_number_that_was_given_is_reported"),
     (Bug::TellsTheLastNumber, "the_greatest_number_that_was_given_is_reported"),

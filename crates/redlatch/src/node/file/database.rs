@@ -367,9 +367,15 @@ impl Database {
             journal: Some(true),
             // Only a new file is empty, and that is another run.
             intact: true,
+            empty: self.is_empty(now)?,
             highest: FencingToken::new(self.highest()?),
             ..Facts::of(self.identity.clone())
         })
+    }
+
+    fn is_empty(&self, now: i64) -> Outcome<bool> {
+        let live = "SELECT NOT EXISTS (SELECT 1 FROM locks WHERE deadline > ?1)";
+        self.statement(live)?.query_row([now], |row| row.get(0))
     }
 
     /// Why no lock can be written, if so: tries to write as much as a lock needs. Does not

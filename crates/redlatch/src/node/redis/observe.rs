@@ -98,10 +98,10 @@ pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
     Some(Page { locks: keys.into(), denied: usize::try_from(*denied).ok()?, next })
 }
 
-/// `{INFO, {seconds, microseconds} or nil, 1 or 0, highest number or nil, …}`
+/// `{INFO, {seconds, microseconds} or nil, 1 or 0, 1 or 0, highest number or nil, …}`
 /// the fields of the ledger, and the error that a write would get.
 pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
-    let [Value::Text(info), clock, intact, highest, kept @ ..] = parts else {
+    let [Value::Text(info), clock, intact, empty, highest, kept @ ..] = parts else {
         return None;
     };
     let info = String::from_utf8_lossy(info);
@@ -122,6 +122,7 @@ pub(super) fn facts(parts: &[Value<'_>], may_evict: bool) -> Option<Facts> {
         max_clients: number("maxclients"),
         promoted: field("master_replid2").is_some_and(|id| !no_history(id)),
         intact: *intact == Value::Int(1),
+        empty: *empty == Value::Int(1),
         highest: number_of(highest),
         ..Facts::of(identity(&info, may_evict)?)
     };

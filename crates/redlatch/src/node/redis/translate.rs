@@ -1,7 +1,7 @@
 //! Translates commands for the server, and its answers into replies.
 
 use super::{
-    observe,
+    Address, observe,
     resp::{Digits, Value, write_command},
     scripts::{ADMIT, NODE_KEY, Naming, Script, WATCH, write_node_script, write_script},
 };
@@ -32,16 +32,16 @@ impl MarkerText {
     }
 }
 
-/// Appends `command` in the wire format; votes carry the `marker`. With `may_evict`,
-/// evicting keys does not begin another run of the server.
+/// Appends `command`, to the server at this address, in the wire format; votes carry the
+/// `marker`.
 pub(super) fn write(
     out: &mut Vec<u8>,
     command: &Command,
     marker: &[u8],
     naming: Naming,
-    may_evict: bool,
+    address: &Address,
 ) {
-    let may_evict: &[u8] = if may_evict { b"1" } else { b"" };
+    let may_evict: &[u8] = if address.allow_eviction { b"1" } else { b"" };
     let mut digits = Digits::default();
     match command {
         Command::Take { resources, token, ttl, fence: None, place, .. } => {
@@ -97,11 +97,16 @@ pub(super) fn write(
         Command::Line { resource } => observe::write_line(out, resource),
         Command::List { pattern, after } => observe::write_list(out, pattern, after.as_deref()),
         Command::Others { after } => observe::write_others(out, after.as_deref()),
-        Command::Examine => write_node_script(out, WATCH, &[b"", b"", b"", b""]),
+        Command::Examine => {
+            let database = digits.of(address.database.into());
+            write_node_script(out, WATCH, &[b"", b"", b"", b"", database]);
+        }
         Command::Watch { fingerprint, nonce, replace } => {
             let (fingerprint, nonce) = (fingerprint.to_string(), format!("{nonce:016x}"));
             let replace: &[u8] = if *replace { b"1" } else { b"" };
-            let arguments = [fingerprint.as_bytes(), nonce.as_bytes(), replace, may_evict];
+            let database = digits.of(address.database.into());
+            let arguments =
+                [fingerprint.as_bytes(), nonce.as_bytes(), replace, may_evict, database];
             write_node_script(out, WATCH, &arguments);
         }
         Command::Ledger => {

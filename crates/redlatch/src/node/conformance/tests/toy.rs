@@ -101,6 +101,7 @@ pub(super) enum Bug {
     ExaminesNoGuard,
     TellsNoLedger,
     TellsNoNumbers,
+    TellsNoLocks,
     TellsLowerNumbers,
     TellsTheLastNumber,
     TellsNoFloor,

@@ -290,8 +290,7 @@ impl Ready {
             } else {
                 let command = self.commands.at(*first);
                 let marker = self.marker.of(command.fingerprint(), run);
-                let may_evict = self.server.address.allow_eviction;
-                translate::write(out, command, marker, naming, may_evict);
+                translate::write(out, command, marker, naming, &self.server.address);
             }
             self.under_way.push_back(Sent::Call(together, form));
             self.unanswered.extend(queue.drain(..together));

@@ -2,9 +2,9 @@
 -- quarantined node, unless it has a mark of its current run: `Ledger::watch` in the
 -- core does the same.
 -- KEYS: the node's hash. ARGV: fingerprint or '', nonce, '1' to replace, '1' if the
--- server may evict keys.
+-- server may evict keys, the number of this database.
 -- Returns {INFO, {seconds, microseconds} or false, 1 if provably nothing was flushed
--- since the server started, else 0, highest, admitted, agreement, reserved, watched, the
+-- since the server started, else 0, 1 if this database has no other key, else 0, highest, admitted, agreement, reserved, watched, the
 -- error that a write would get, the rules that this user lacks to be woken}; what is
 -- missing is false or ''.
 local node = KEYS[1]
@@ -19,6 +19,8 @@ for _, name in ipairs({'flushall', 'flushdb', 'swapdb', 'debug', 'replicaof', 's
     intact = 0
   end
 end
+local keys = string.match(info, '\ndb' .. ARGV[5] .. ':keys=(%d+)') or 0
+local empty = tonumber(keys) == redis.call('EXISTS', node) and 1 or 0
 local time = redis.pcall('TIME')
 time = time[1] and time or false
 local kept = redis.pcall('HMGET', node, 'highest', 'admitted', 'agreement', 'reserved', 'watched')
@@ -54,7 +56,7 @@ if guard == '' then
   kept[7] = table.concat(lacks, ' ')
 end
 if guard == '' or not time then
-  return {info, time, intact, unpack(kept)}
+  return {info, time, intact, empty, unpack(kept)}
 end
 local run = string.sub(string.match(info, '\nrun_id:(%x+)') or '', 1, 20)
   .. string.sub(string.match(info, '\nmaster_replid:(%x+)') or '', 1, 20)
@@ -83,4 +85,4 @@ if (disagrees and replace) or (not disagrees and marker_run ~= run) then
     disown(node, guard, mark)
   end
 end
-return {info, time, intact, unpack(kept)}
+return {info, time, intact, empty, unpack(kept)}

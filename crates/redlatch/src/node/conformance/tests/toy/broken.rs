@@ -402,6 +402,7 @@ impl Broken {
                 page.locks.iter_mut().for_each(|lock| lock.waiters = 0);
             }
             (Bug::TellsNoNumbers, _, Reply::Facts(facts)) => facts.highest = None,
+            (Bug::TellsNoLocks, _, Reply::Facts(facts)) => facts.empty = true,
             (Bug::TellsLowerNumbers, _, Reply::Facts(facts)) => {
                 facts.highest = FencingToken::new(self.node.highest().saturating_sub(1));
             }
