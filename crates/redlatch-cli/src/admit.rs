@@ -64,8 +64,7 @@ pub(crate) async fn admit(
         }
         watcher.replace(&named).await?
     } else if args.wait && observer.restart_guard() == RestartGuard::Off {
-        let message =
-            "the restart guard is off, so every node may vote as soon as it answers".into();
+        let message = "the restart guard is off, so this client waits for no admission".into();
         say.say(&Event::Waiting { message, is_trouble: true });
         observer.standings().await
     } else if args.wait {

@@ -448,8 +448,8 @@ fn no_majority(votes: &Votes, to_go: Option<Duration>) -> Failure {
         ),
         (
             watched,
-            "is about to be admitted by clients with the restart guard",
-            "are about to be admitted by clients with the restart guard",
+            "was marked by a client with the restart guard, and none has admitted it yet",
+            "were marked by a client with the restart guard, and none has admitted them yet",
             "",
         ),
         (disagree, &*serves, &*serve, ""),

@@ -185,7 +185,7 @@ fn waiting_for_nodes_without_the_guard_waits_for_nothing() {
 
     let waited = redlatch(&sandbox, &["admit", "--wait"]).exits_with(0);
 
-    says(&waited.stderr, "the restart guard is off, so every node may vote as soon as it answers");
+    says(&waited.stderr, "the restart guard is off, so this client waits for no admission");
     says(&waited.stdout, "admitted");
 }
 

@@ -459,14 +459,35 @@ fn a_client_that_names_one_of_three_nodes_is_told_that_the_list_is_wrong() {
     let refused = redlatch(&one, &["run", "x", "--", "true"]).exits_with(122).stderr;
     let found = redlatch(&one, &["doctor"]).exits_with(2).stdout;
     let seen = redlatch(&one, &["status", "x"]).exits_with(122).stdout;
-    says_all(&refused, &["is about to be admitted by clients with the restart guard"]);
+    says_all(&refused, &["the only node was marked by a client with the restart guard"]);
     for said in [&refused, &found] {
-        says_all(said, &["if they use more nodes than are named here, name the same ones"]);
+        says_all(said, &["if such clients are at work, name the nodes that they name"]);
     }
     for said in [&found, &seen] {
-        says_all(said, &["clients with the restart guard are about to admit it"]);
+        says_all(said, &["a client with the restart guard has marked it"]);
     }
     assert!(!found.contains("being taken"), "{found}");
+}
+
+#[test]
+fn a_server_that_a_single_guarded_run_has_marked_is_given_back_by_the_command_that_is_shown() {
+    let servers = Servers::start(1).unwrap();
+    let one = Sandbox::first(&servers, 1).with_times("30s", "30s");
+    let run =
+        |options: &[&str]| redlatch(&one, &[&["run", "x"], options, &["--", "true"]].concat());
+    run(&[]).exits_with(0);
+    run(&["--restart-guard", "on"]).exits_with(122);
+
+    let refused = run(&[]).exits_with(122).stderr;
+    let found = redlatch(&one, &["doctor"]).exits_with(2).stdout;
+    let command = "redlatch admit --all --restart-guard on";
+    for said in [&refused, &found] {
+        says_all(said, &[&format!("if none is, `{command}`")]);
+    }
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    redlatch(&one, &words).exits_with(0);
+
+    run(&[]).exits_with(0);
 }
 
 #[test]

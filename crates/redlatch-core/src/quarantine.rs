@@ -92,8 +92,8 @@ pub enum Cause {
         /// The name under which it was asked.
         asked: Arc<str>,
     },
-    /// Only for clients without the restart guard: guarded clients are watching the node,
-    /// and have not yet recorded which nodes they count.
+    /// Only for clients without the restart guard: a guarded client has marked the node, and
+    /// none has admitted it yet, which would record the nodes that they count.
     Watched,
 }
 
@@ -175,8 +175,8 @@ impl fmt::Display for Cause {
                  to one server, or lead to each other's"
             ),
             Cause::Watched => f.write_str(
-                "clients with the restart guard are about to admit it, by a list of nodes that \
-                 is not known yet",
+                "a client with the restart guard has marked it, and none has admitted it yet, so \
+                 it is not known which nodes they count",
             ),
         }
     }

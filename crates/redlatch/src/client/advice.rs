@@ -30,11 +30,10 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
             "point {asked} back to a server of its own (DNS, NAT, proxy, port forward); if the \
              names of servers were swapped for good: `redlatch admit --replace --all{options}`"
         ),
-        Cause::Watched => {
-            "if they use more nodes than are named here, name the same ones; if not, \
-                           wait until they have admitted it"
-                .into()
-        }
+        Cause::Watched => format!(
+            "if such clients are at work, name the nodes that they name, and wait until they have \
+             admitted it; if none is, `redlatch admit --all{options}`"
+        ),
         _ => format!(
             "`redlatch admit --wait {which}{options}` waits for that; if no forgotten lock can still \
              be in use, `redlatch admit {which}{options}` skips the wait"

@@ -13,6 +13,9 @@ use crate::node::UrlError;
 use redlatch_core::{Agreement, Fault, OwnerError, ResourceError, TermsError};
 use std::{fmt, sync::Arc, time::Duration};
 
+const NO_GUARD: &str = "the restart guard is off, so this client admits no node; turn it on with \
+                        `restart_guard`, or `--restart-guard on`";
+
 /// What is wrong with a list of nodes. No node was contacted.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -122,8 +125,8 @@ impl From<LazyError> for ConnectError {
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmitError {
-    /// The restart guard is off, so every node may vote. Turn it on.
-    #[error("there is no restart guard, so every node may vote; turn it on")]
+    /// The restart guard is off, so this client admits no node. Turn it on.
+    #[error("{NO_GUARD}")]
     NoGuard,
     /// Two addresses reach the same server: the right list would be locked out of
     /// it. Correct the list.
@@ -153,7 +156,7 @@ pub(super) const STOPPED: &str =
 #[non_exhaustive]
 pub enum ReplaceError {
     /// The restart guard is off, so nodes belong to no agreement. Turn it on.
-    #[error("there is no restart guard, so every node may vote; turn it on")]
+    #[error("{NO_GUARD}")]
     NoGuard,
     /// A node does not answer. Bring it back, or remove it from the list.
     #[error("{node} does not say what its clients agree on: {fault}")]
