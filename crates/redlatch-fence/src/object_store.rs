@@ -1,4 +1,4 @@
-//! An object in S3, Google Cloud Storage or Azure that rejects stale writes.
+//! An object in S3, Google Cloud Storage or Azure that refuses stale writes.
 //!
 //! In:  a token and the new content. Out: the object replaced, or the token
 //! that beat it.
@@ -51,7 +51,7 @@ const DIGITS: usize = 16;
 /// means another write succeeded, so this many in a row is no accident.
 const TRIES: u32 = 100;
 
-/// An object that rejects stale writes. Every write replaces the whole object.
+/// An object that refuses stale writes. Every write replaces the whole object.
 ///
 /// ```
 /// use object_store::{memory::InMemory, path::Path};
@@ -83,7 +83,7 @@ pub struct Object<S> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// The store has no conditional puts, so it cannot reject stale writes.
+    /// The store has no conditional puts, so it cannot refuse stale writes.
     /// Nothing was written (except that a store that *ignores* conditions now
     /// has an empty object).
     #[error(
@@ -127,7 +127,7 @@ impl<S: ObjectStore> Object<S> {
         self.replace(token, Some(content.into())).await
     }
 
-    /// Rejects smaller tokens from now on. Call it before you read.
+    /// Refuses smaller tokens from now on. Call it before you read.
     ///
     /// This reads the content and writes it back under the new token, so the
     /// cost grows with its length. An object without a fence gets one.
@@ -221,7 +221,7 @@ impl<S: ObjectStore> Object<S> {
         }
     }
 
-    /// Checks that the store rejects a failed condition, by replacing a version
+    /// Checks that the store refuses a failed condition, by replacing a version
     /// that never existed. Many stores that cannot replace conditionally can create
     /// conditionally, so there the first write would succeed and no later one.
     async fn probe(&self, token: FencingToken) -> Result<(), ObjectError> {

@@ -155,7 +155,7 @@ pub async fn check(
     checked
 }
 
-/// Rejects smaller tokens from now on: a [`check`] in its own transaction. Call
+/// Refuses smaller tokens from now on: a [`check`] in its own transaction. Call
 /// it before you read, if you read and write in different transactions.
 ///
 /// # Errors

@@ -100,7 +100,7 @@ pub fn check(
     raise(tx, resource, token)
 }
 
-/// Rejects smaller tokens from now on: a [`check`] in its own transaction. Call
+/// Refuses smaller tokens from now on: a [`check`] in its own transaction. Call
 /// it before you read, if you read and write in different transactions.
 ///
 /// # Errors

@@ -301,7 +301,7 @@ async fn reach(host: &str, port: u16) -> Result<TcpStream, Fault> {
     TcpStream::connect(found.as_slice()).await.map_err(|error| unreachable(&error))
 }
 
-/// Rejects a name that leads to several servers: if one of them died, another would vote in
+/// Refuses a name that leads to several servers: if one of them died, another would vote in
 /// its place, without its locks. One address of each family is assumed to be the same server.
 fn one_server(found: &[SocketAddr]) -> Result<(), Fault> {
     let other = |one: &SocketAddr, other: &SocketAddr| {
@@ -516,7 +516,7 @@ fn knows_all(value: &Value<'_>) -> Result<bool, Fault> {
     expected(value, is_known || is_no_script(value)).map(|()| is_known)
 }
 
-/// Rejects a server that cannot be a node, before it votes.
+/// Refuses a server that cannot be a node, before it votes.
 pub(super) fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
     let Value::Text(info) = value else {
         return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));
