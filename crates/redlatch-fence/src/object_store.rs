@@ -25,11 +25,11 @@
 //!
 //! Other readers skip those bytes: `Range: bytes=32-`, `tail -c +33`.
 //!
-//! Why not in the object's metadata, or in a second object? On S3 the tag that
-//! a conditional put compares is a hash of the *content*. A seal that changed
-//! only metadata would leave the tag unchanged, and a late write that looked
-//! before the seal would still meet its condition. And two objects cannot be
-//! checked and written in one step.
+//! Why not in the object's metadata, or in a second object? On S3 the tag that a
+//! conditional put compares is a hash of the *content*. A seal that changed only
+//! metadata would leave the tag unchanged, and a late write that read the tag before
+//! the seal would still meet its condition. And two objects cannot be checked and
+//! written in one step.
 
 use crate::write_error::{WriteError, parse};
 use ::object_store::{
@@ -221,9 +221,9 @@ impl<S: ObjectStore> Object<S> {
         }
     }
 
-    /// Checks that the store refuses a failed condition, by replacing a version
-    /// that never existed. Many stores that cannot replace conditionally can create
-    /// conditionally, so there the first write would succeed and no later one.
+    /// Checks that the store refuses a failed condition, by replacing a version that
+    /// never existed. Many stores that cannot replace conditionally can create
+    /// conditionally: the first write would succeed there, and no later one.
     async fn probe(&self, token: FencingToken) -> Result<(), ObjectError> {
         let never = UpdateVersion { e_tag: Some("\"never\"".into()), version: Some("1".into()) };
         let object = fenced(EMPTY, token, PutPayload::new());

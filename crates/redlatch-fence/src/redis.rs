@@ -77,8 +77,8 @@ pub enum ValueError {
         /// The key of both.
         key: String,
     },
-    /// The key is one of Redlatch's own, such as another value's fence. Nothing
-    /// was sent.
+    /// The key is reserved for Redlatch, such as another value's fence. Nothing was
+    /// sent.
     #[error("keys under `redlatch:` are reserved: the value {key:?} needs another key")]
     Reserved {
         /// The key of the value.
