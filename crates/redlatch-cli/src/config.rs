@@ -147,9 +147,9 @@ impl Config {
 }
 
 /// Opens a file if it exists. A file that exists but cannot be opened is an error, and so
-/// is a link that leads nowhere: without its settings, the locks would be elsewhere.
-/// Anyone who can write to the working directory could put a pipe or a device there: we
-/// wait for neither.
+/// is a dangling link: without its settings, the locks would be elsewhere. Anyone who can
+/// write to the working directory could put a pipe or a device there: we wait for
+/// neither.
 fn open(path: &Path) -> Result<Option<File>, ConfigError> {
     let mut options = File::options();
     options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());

@@ -190,7 +190,7 @@ impl Observer {
     /// [grants](Status::grants) are removed: if the lock has changed hands since they were
     /// read, the new holder keeps it. Keys that do not look like a lock stay.
     ///
-    /// The holder notices at its next renewal, and works without the lock until
+    /// The holder notices at its next renewal, and keeps working without the lock until
     /// then.
     ///
     /// # Errors
