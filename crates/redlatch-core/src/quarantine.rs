@@ -280,7 +280,7 @@ impl Ledger {
     /// they know the node as another one of the list than [`Agreement::at`] says: a majority
     /// of theirs and a majority of ours need not share a node. Nor may it if its locks may
     /// live longer than theirs: guarded clients would readmit a node that forgot such locks
-    /// before they expire.
+    /// before the locks expire.
     #[must_use]
     pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
