@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Fails if it is not said which nodes to vouch for, or to take.
+/// Fails if the arguments do not say which nodes to vouch for or to take.
 pub(crate) fn names_nodes(args: &AdmitArgs) -> Result<(), Failure> {
     if !args.which.is_empty() || args.all {
         return Ok(());
@@ -101,7 +101,7 @@ pub(crate) async fn admit(
     Ok(Exit::NoMajority)
 }
 
-/// Puts on record what the user answers for.
+/// Records what the user answers for.
 fn note_options(args: &AdmitArgs, trace: &mut Trace) {
     let options = [(args.yes, "--yes"), (args.all_stopped, "--all-stopped")];
     let given: Vec<&str> =
@@ -115,7 +115,7 @@ fn until(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-/// The names of the nodes that were typed; all nodes if none was.
+/// The names of the nodes that were typed; all nodes if none were.
 fn named(
     args: &AdmitArgs,
     settings: &Settings,
@@ -188,7 +188,7 @@ impl Watcher<'_> {
     }
 
     /// Says which nodes we wait for: continuously on a terminal, elsewhere once and
-    /// again on every change.
+    /// then on every change.
     fn tell(&self, out: &[&NodeStanding], nodes: usize, told: &mut Vec<(Arc<str>, Option<bool>)>) {
         let words = waiting_line(out, nodes);
         self.say.progress(&words);
@@ -221,8 +221,8 @@ impl Watcher<'_> {
         self.until.is_none_or(|until| Instant::now() < until)
     }
 
-    /// Takes the nodes from their clients one by one, each once the one before
-    /// votes for our clients. Returns all standings when that is done or has failed.
+    /// Takes the nodes from their clients one by one, each after the previous one votes
+    /// for our clients. Returns all standings when that is done or has failed.
     async fn replace(&self, named: &[Arc<str>]) -> Result<Vec<NodeStanding>, Failure> {
         let mut standings = self.observer.standings().await;
         for name in named {
@@ -230,8 +230,8 @@ impl Watcher<'_> {
                 continue;
             }
             standings = self.take(name).await?;
-            // It has forgotten that it was taken, or is about to: nobody else would
-            // admit it.
+            // It has forgotten that it was taken, or is about to forget it: nobody else
+            // would admit it.
             let mut forgot = stands(&standings, name, |node| is_left(node) || is_cut_off(node));
             while forgot && self.is_time_left() {
                 tokio::time::sleep(AGAIN).await;
@@ -316,18 +316,18 @@ pub(crate) fn for_another(quarantine: &Quarantine) -> String {
     }
 }
 
-/// Why a node may not vote; if its clients have other settings, in what they differ.
+/// Why a node may not vote and, if its clients have other settings, how those differ.
 pub(crate) fn cause_for(observer: &Observer, cause: &Cause) -> String {
     readable(&cause.for_client_of(observer.agreement()))
 }
 
-/// What the nodes report, if it takes that to say for how long some are quarantined.
+/// What the nodes report, if that is needed to say how long some are quarantined.
 pub(crate) async fn reports_on<'a>(
     observer: &Observer,
     out: impl Iterator<Item = &'a Quarantine> + Clone,
 ) -> Vec<Examined> {
     let is_untimed = |out: &Quarantine| out.cause == Cause::Forgot && out.remaining.is_none();
-    // A client that one node refuses begins the time of no other.
+    // A client that one node refuses does not begin the time of any other.
     let is_refused = out.clone().any(|out| out.cause.is_conflict());
     if is_refused || !out.clone().any(is_untimed) {
         return Vec::new();
@@ -335,8 +335,8 @@ pub(crate) async fn reports_on<'a>(
     observer.reports().await
 }
 
-/// Says that the node with this name is quarantined, and for how much longer, by what the
-/// nodes report.
+/// Says that the node with this name is quarantined and, judging by what the nodes
+/// report, for how much longer.
 pub(crate) fn quarantined_for(name: &str, quarantine: &Quarantine, reports: &[Examined]) -> String {
     let report = reports.iter().find(|report| *report.node == *name);
     match report.map(|report| &report.facts) {

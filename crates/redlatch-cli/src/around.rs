@@ -3,8 +3,8 @@
 use redlatch::OwnerParts;
 use std::{env, ffi::OsStr, fs, iter, os::unix::ffi::OsStrExt};
 
-/// Whether a `redlatch run` around this process holds this lock, which `owner` has.
-/// Waiting for it here would never end.
+/// Whether this lock, which `owner` holds, is held by a `redlatch run` around this
+/// process. Waiting for it here would never end.
 pub(crate) fn holds(name: &OsStr, owner: &OwnerParts) -> bool {
     let variable = |name: &str| env::var_os(name).unwrap_or_default();
     let is_innermost = is_own(
@@ -16,8 +16,8 @@ pub(crate) fn holds(name: &OsStr, owner: &OwnerParts) -> bool {
     is_innermost || is_above(owner)
 }
 
-/// Whether the owner is one of the processes that we run under. Only the innermost of
-/// them is in our environment, and not even that one if somebody cleared it.
+/// Whether the owner is one of the processes that we run under. Our environment shows
+/// only the innermost of them, and not even that one if somebody cleared it.
 fn is_above(owner: &OwnerParts) -> bool {
     let host = nix::unistd::gethostname().unwrap_or_default();
     let is_here = owner.host.as_deref() == Some(&*host.to_string_lossy());

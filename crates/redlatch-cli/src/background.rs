@@ -9,9 +9,8 @@
 //! worker sends it the exit status. The worker closes every descriptor it inherited
 //! and stays until nothing is left to undo.
 //!
-//! Promise: a signal at any time, or the death of the front, leaves nothing
-//! locked. The worker exits on its own, at the latest when all of its keys must
-//! have expired.
+//! Promise: a signal at any time, or the death of the front, leaves nothing locked. The
+//! worker exits by itself, no later than when all of its keys must have expired.
 
 use crate::{
     exit::Exit,
@@ -57,7 +56,8 @@ const LAST: Duration = Duration::from_secs(5);
 
 /// What a task leaves behind.
 pub(crate) struct Work {
-    /// The worker stays in the background until nothing of these is left on the nodes.
+    /// The worker stays in the background until nothing of these locks is left on the
+    /// nodes.
     pub(crate) rest: Option<Locks>,
     pub(crate) trace: Trace,
 }
@@ -238,7 +238,7 @@ pub(crate) fn given_descriptors() -> Vec<RawFd> {
         .collect()
 }
 
-/// What the standard streams are pointed at when nobody listens any more.
+/// What the standard streams point at when nobody listens any more.
 pub(crate) fn nothing() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/null")
 }

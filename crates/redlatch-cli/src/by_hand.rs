@@ -96,7 +96,7 @@ pub(crate) fn read_handle(typed: &OsStr) -> Result<Handle, Failure> {
     text.parse().map_err(|error| Failure::new(Exit::Failed, error))
 }
 
-/// For those who name a lock instead of giving its handle.
+/// For users who name a lock instead of giving its handle.
 pub(crate) const BY_NAME: &str =
     " (to take a lock away from its holder, by its name: `redlatch release --force NAME`)";
 
@@ -179,7 +179,7 @@ pub(crate) async fn release(
 /// A minority of the nodes may still have had it.
 const LEFTOVERS: &str = "; if a node still had it, it was removed there; no other lock was touched";
 
-/// No majority answered, so nobody knows whether the lock is released.
+/// No majority answered, so it is not known whether the lock is released.
 fn unknown(votes: &Votes, ttl: Duration) -> Failure {
     let words = format!(
         "it is not known whether the lock is released: {votes}; the release continues in the \

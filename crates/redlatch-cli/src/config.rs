@@ -146,10 +146,10 @@ impl Config {
     }
 }
 
-/// Opens a file if it exists. A file that exists but cannot be opened is an error, and
-/// so is a link that leads nowhere: without its settings, the locks would be elsewhere.
-/// Whoever can write to the working directory could put a pipe there, or a device: we wait
-/// for neither.
+/// Opens a file if it exists. A file that exists but cannot be opened is an error, and so
+/// is a dangling link: without its settings, the locks would be elsewhere. Anyone who can
+/// write to the working directory could put a pipe or a device there: we wait for
+/// neither.
 fn open(path: &Path) -> Result<Option<File>, ConfigError> {
     let mut options = File::options();
     options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
@@ -166,8 +166,7 @@ fn open(path: &Path) -> Result<Option<File>, ConfigError> {
     }
 }
 
-/// The link that keeps a path from leading anywhere: the file itself, or the directory
-/// that is meant for it.
+/// The dangling link in a path: the file itself, or the directory that is meant for it.
 fn dangling(path: &Path) -> Option<PathBuf> {
     let own = path.parent().filter(|dir| dir.ends_with("redlatch"));
     let links = own.into_iter().chain([path]);
@@ -178,7 +177,7 @@ fn unreadable(path: &Path, error: io::Error) -> ConfigError {
     ConfigError::Unreadable { path: path.into(), error }
 }
 
-/// A file in a home that this user may not enter: `HOME` is that of another user.
+/// A file in a home that this user may not enter: `HOME` is another user's.
 fn at_home(error: ConfigError, home: Option<PathBuf>) -> ConfigError {
     match error {
         ConfigError::Unreadable { path, error }
@@ -196,7 +195,7 @@ fn usual_places() -> Vec<PathBuf> {
     places(env::var_os("XDG_CONFIG_HOME").map(PathBuf::from), env::home_dir())
 }
 
-/// Those of a user with these directories.
+/// The paths for a user with these directories.
 pub(crate) fn places(config: Option<PathBuf>, home: Option<PathBuf>) -> Vec<PathBuf> {
     let home = || home.map(|home| home.join(".config"));
     let user = config.filter(|dir| dir.is_absolute());
@@ -206,7 +205,7 @@ pub(crate) fn places(config: Option<PathBuf>, home: Option<PathBuf>) -> Vec<Path
 
 fn read(path: &Path, file: File) -> Result<Config, ConfigError> {
     let text = io::read_to_string(file).map_err(|error| unreadable(path, error))?;
-    // Whoever comments the nodes out must not lock alone.
+    // A host whose nodes are commented out must not fall back to local locks.
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#')) {
         return Err(ConfigError::Empty(path.into()));
     }

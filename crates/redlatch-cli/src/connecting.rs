@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 /// The pause between attempts to connect while waiting.
 pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 
-/// Connects. While no majority answers, or servers refuse us, retries until the
-/// deadline, the last time just then, and reports every so often which nodes are missing. Calls `waits` with the reason
-/// before it tries again.
+/// Connects. While no majority answers, or servers refuse us, retries until the deadline (the last
+/// time at the deadline) and reports every so often which nodes are missing. Calls `waits` with the
+/// reason before each retry.
 pub(crate) async fn connect(
     settings: &Settings,
     say: Say,

@@ -77,7 +77,8 @@ pub(crate) async fn doctor(args: DoctorArgs, settings: Settings, _: Say) -> Resu
     findings.extend(untraced(&place));
     findings.extend(exposed(settings.nodes()));
     findings.extend(relative(settings.nodes()));
-    // A server with many keys takes long to list its locks, and says at once if it may not.
+    // A server with many keys takes a long time to list its locks, but refuses at once if
+    // the user may not list them.
     let listing = tokio::time::timeout(LISTING, observer.list("*")).await.ok();
     for (node, fault) in listing.iter().flat_map(|listing| &listing.failed) {
         let at = examined.iter().position(|examined| examined.node == *node);
@@ -138,7 +139,7 @@ fn unmeasured(place: &Place) -> Option<Finding> {
     Some(Finding::warning(words).fix(fix))
 }
 
-/// A file that is another one in another working directory.
+/// A relative path, which means another file in another working directory.
 fn relative(urls: &[String]) -> Option<Finding> {
     let path = |url: &String| {
         let (scheme, path) = url.split_once(':')?;
@@ -154,7 +155,7 @@ fn relative(urls: &[String]) -> Option<Finding> {
     Some(Finding::warning(words).fix("write the whole path, from / on"))
 }
 
-/// What else is at the addresses where no node answers.
+/// What else listens at the addresses where no node answers.
 async fn probed(examined: &[Examined]) -> Vec<Option<Listener>> {
     let mut found = Vec::new();
     for node in examined {
@@ -263,7 +264,7 @@ fn text(examined: &[Examined], findings: &[Finding], paint: Paint) -> String {
             finding_lines(&mut text, finding, paint);
         }
     }
-    // That no lock can be taken follows from the others, if there are any.
+    // If there are other problems, they imply that no lock can be taken.
     let listed = |level| {
         findings.iter().filter(|finding| finding.level == level && !finding.is_outage).count()
     };

@@ -13,7 +13,7 @@ const OURS: &str = "REDLATCH_";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Variable {
     pub(crate) name: &'static str,
-    /// The argument, by its id, of the commands that it matters to.
+    /// The id of the argument that marks the commands it matters to.
     pub(crate) with: &'static str,
     pub(crate) what: &'static str,
 }
@@ -88,7 +88,7 @@ pub(crate) const KNOWN: [Variable; 21] = [
 ];
 
 impl Variable {
-    /// Whether it is for users to set, and not set by us for a command.
+    /// Whether users set it, as opposed to us for a command.
     fn is_settable(&self) -> bool {
         !["command", "on_skip_run"].contains(&self.with)
     }
@@ -127,8 +127,8 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// A variable of ours, if it is set. One that is empty is an error, as a secret or a value
-/// that is missing in a template leaves it; `wanted` says what to do instead.
+/// A variable of ours, if it is set. An empty one is an error: a missing secret or
+/// template value leaves it empty. `wanted` says what to do instead.
 pub(crate) fn text(variable: &str, wanted: &str) -> Result<Option<OsString>, String> {
     match env::var_os(variable) {
         Some(value) if value.is_empty() => Err(format!("it is empty; {wanted}, or unset it")),
@@ -139,7 +139,8 @@ pub(crate) fn text(variable: &str, wanted: &str) -> Result<Option<OsString>, Str
 /// Names that differ in more letters than this are not alike.
 const ALIKE: usize = 2;
 
-/// Finds the first unknown variable. `passwords` are those that the config file names.
+/// Finds the first unknown variable. `passwords` are the variables that the config file
+/// names.
 pub(crate) fn unknown<'a>(passwords: impl Iterator<Item = &'a str>) -> Option<Unknown> {
     let passwords: Vec<&str> = passwords.collect();
     let names = env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
@@ -173,7 +174,7 @@ pub(crate) fn option_for(setting: &str) -> Option<String> {
     Some(format!("--{wanted}"))
 }
 
-/// The variable most like it, of those that users set.
+/// The most similar variable of those that users set.
 fn nearest(name: &str) -> Option<&'static str> {
     let names = KNOWN.iter().filter(|known| known.is_settable()).map(|known| known.name);
     let name = name.to_ascii_uppercase();
@@ -181,9 +182,9 @@ fn nearest(name: &str) -> Option<&'static str> {
     (far <= ALIKE).then_some(nearest)
 }
 
-/// Whether it is one of ours, or was meant to be: `redlatch_nodes`, `REDLACTH_NODES`. Only
-/// the list of nodes is looked for where the beginning is wrong, since without it each host
-/// would lock alone; much else may look like our other names.
+/// Whether it is one of ours, or was meant to be: `redlatch_nodes`, `REDLACTH_NODES`. If
+/// the beginning is wrong, we only look for the list of nodes, since without it each host
+/// would have separate locks; many other variables may look like the rest of our names.
 fn is_ours(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let is_near = || name.len().abs_diff(NODES.len()) <= ALIKE && distance(&name, NODES) <= ALIKE;

@@ -9,14 +9,14 @@ use std::{fmt, time::Duration};
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Event {
-    /// We use these nodes, which `by` names.
+    /// We use these nodes; `by` is where they are configured.
     Using {
         nodes: Vec<String>,
         /// How each of them is reached.
         addresses: Vec<String>,
         by: String,
         scope: Scope,
-        /// The locks are this user's alone, and nobody has said so yet.
+        /// Only this user uses these locks, and no message has said so yet.
         #[serde(skip)]
         is_news: bool,
     },
@@ -50,18 +50,19 @@ pub(crate) enum Event {
     /// The command, or what was left of it, was killed.
     Killed {
         how: Killed,
-        /// For how long it may have worked on after its lease had ended.
+        /// How long it may have kept working after its lease had ended.
         #[serde(skip_serializing_if = "Option::is_none")]
         late_ms: Option<u64>,
     },
-    /// These processes could not be stopped before the lock ended; others, that `/proc` does
-    /// not show, if there are none.
+    /// These processes could not be stopped before the lock ended. If the list is empty,
+    /// there are others that `/proc` does not show.
     Survived { processes: Vec<Survivor> },
     /// The command is done, and `--at-least` keeps the lock.
     Lingering { left_ms: u64 },
-    /// A signal ended `--at-least` early; one that killed us is not known.
+    /// A signal ended `--at-least` early; `None` if it killed us, since then it is not
+    /// known.
     CutShort { signal: Option<&'static str>, left_ms: u64 },
-    /// A signal could not be forwarded to these processes, which run on.
+    /// A signal could not be forwarded to these processes, which keep running.
     Unsignalled { signal: &'static str, processes: Vec<Survivor> },
     /// How the release went.
     Released { outcome: &'static str },
@@ -90,7 +91,7 @@ pub(crate) enum Event {
     HookFailed { message: String },
     /// The attempt leaves no trace.
     Untraced { reason: String },
-    /// So many lines were lost before this one, because nobody read them.
+    /// This many lines were lost before this one, because nobody read them.
     Unread { lines: u64 },
     /// `redlatch` exits.
     Finished { code: u8 },
@@ -104,7 +105,7 @@ pub(crate) enum Scope {
     Nodes,
     /// The users of this machine, by a file that they share.
     Machine,
-    /// This user, by a file of their own.
+    /// This user, by a private file.
     User,
 }
 
@@ -116,7 +117,7 @@ pub(crate) enum Then {
     Ends { left_ms: u64 },
     /// It is killed at once.
     Killed,
-    /// It runs on without the lock.
+    /// It keeps running without the lock.
     RunsOn,
     /// Nothing: it has ended.
     Over,
@@ -195,8 +196,8 @@ impl Event {
         Event::Skipped { message: hide(&message.to_string()), exit, is_for_somebody: false }
     }
 
-    /// The same, if it stays like this until somebody does something about it: `--quiet`
-    /// does not hide it then.
+    /// The same event, marked if it stays like this until somebody does something about
+    /// it: then `--quiet` does not hide it.
     pub(crate) fn for_somebody(mut self, is_so: bool) -> Self {
         if let Event::Failed { is_for_somebody, .. } | Event::Skipped { is_for_somebody, .. } =
             &mut self
@@ -236,7 +237,7 @@ impl Event {
         }
     }
 
-    /// What goes into the trace of the attempt, in words.
+    /// What the trace of the attempt says about it, in words.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self {
             Event::Lost { reason, then } | Event::Stopped { reason, then } => {
@@ -262,7 +263,8 @@ impl Event {
             // Another owner does the work, or the failure has no effect.
             Event::Failed { exit: Exit::Held | Exit::HeldAs(_) | Exit::Done, .. }
             | Event::Skipped { exit: Exit::Held | Exit::HeldAs(_), .. }
-            // Whoever sent the signal knows, but not what we were waiting for.
+            // The sender of the signal knows about it, but not what we were waiting
+            // for.
             | Event::Failed { exit: Exit::Signal(_), .. }
             | Event::Skipped { exit: Exit::Signal(_), .. }
             | Event::Awaited { .. }

@@ -25,7 +25,8 @@ pub(crate) async fn exporter(
     settings: Settings,
     say: Say,
 ) -> Result<Exit, Failure> {
-    // However rarely it is asked: a lock that is still there has been there since.
+    // Never starts over, however rarely it is asked: a lock that is still held has been
+    // held since.
     let live = Arc::new(Mutex::new(Live::new(&settings, Duration::MAX)?));
     let listener = listen(args.listen).await?;
     let address = listener.local_addr()?;

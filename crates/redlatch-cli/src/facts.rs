@@ -26,7 +26,7 @@ struct Facts {
     votes: Option<String>,
 }
 
-/// One JSON line: the same fields first, whatever the event.
+/// One JSON line, with the same fields first for every event.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     time: String,
@@ -78,6 +78,6 @@ pub(crate) fn line(event: &Event) -> Line<'_> {
 }
 
 fn known() -> MutexGuard<'static, Facts> {
-    // Whoever panicked left whole values behind.
+    // A thread that panicked left consistent values behind.
     FACTS.lock().unwrap_or_else(PoisonError::into_inner)
 }

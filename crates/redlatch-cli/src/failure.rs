@@ -49,12 +49,12 @@ impl Failure {
         Failure { votes: Some(in_short(votes)), ..self }
     }
 
-    /// The event that tells of it.
+    /// The event that reports it.
     pub(crate) fn event(&self) -> Event {
         Event::failed(&self.message, self.exit).for_somebody(self.is_endless)
     }
 
-    /// The event that tells of it if it is why the command is not run.
+    /// The event that reports it if it is the reason why the command is not run.
     pub(crate) fn skipped(&self) -> Event {
         Event::skipped(&self.message, self.exit).for_somebody(self.is_endless)
     }
@@ -64,8 +64,8 @@ impl Failure {
         Failure { message: to_paste(&self.message, typed), ..self }
     }
 
-    /// Adds how long the caller waited in vain since `began`; or, if it did not wait for
-    /// all of the time it had, that it would not have helped.
+    /// Adds how long the caller has waited in vain since `began` or, if it did not use
+    /// all of its time, that waiting would not have helped.
     pub(crate) fn after(mut self, wait: Duration, began: Instant) -> Self {
         let in_vain = matches!(self.exit, Exit::Held | Exit::HeldAs(_) | Exit::NoMajority);
         if in_vain && !wait.is_zero() {
@@ -123,8 +123,8 @@ impl Failure {
     }
 }
 
-/// Added if a `redlatch run` around this one holds the lock, which does not end its wait
-/// before it ends.
+/// Added if a `redlatch run` around this one holds the lock: it holds the lock until
+/// this one ends.
 pub(crate) const OWN: &str =
     ", the `redlatch run` that this command runs under: it would wait for itself";
 
@@ -150,7 +150,7 @@ pub(crate) fn to_paste(text: &str, typed: &str) -> String {
     pasted
 }
 
-/// Whoever returns sooner than this did not wait.
+/// A caller that returns sooner than this did not wait.
 const SOME: Duration = Duration::from_secs(1);
 
 /// How long to ask who holds a lock.
@@ -178,7 +178,7 @@ fn keys_to_grant(names: &[OsString], settings: &Settings) -> String {
     )
 }
 
-/// Who holds the first of them that is held, and whether its key never expires.
+/// Who holds the first of these locks that is held, and whether its key never expires.
 async fn whose(names: &[OsString], locks: &Locks, own: &str) -> Option<(String, bool)> {
     for name in names {
         let status = locks.status(name.as_bytes()).await.ok()?;
@@ -463,7 +463,7 @@ fn no_majority(votes: &Votes, to_go: Option<Duration>) -> Failure {
     Failure::new(Exit::NoMajority, message).voted(votes)
 }
 
-/// In what the settings of other clients differ from ours, each difference once.
+/// How the settings of other clients differ from ours, each difference once.
 fn differing(causes: &[&Cause], ours: Option<&Agreement>) -> String {
     let difference = |cause: &&Cause| match cause {
         Cause::Disagrees(Some(theirs)) => Some(ours?.difference(&Agreement::parse(theirs)?)),

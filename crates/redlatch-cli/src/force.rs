@@ -1,8 +1,8 @@
-//! `release --force`, and the same for the page: takes a lock away from its holder.
+//! `release --force`, and the same for the page: releases a lock by force.
 //!
-//! In:  a name, and the grants that somebody was shown. Out: what became of them.
+//! In:  a name, and the grants that somebody was shown. Out: what happened to them.
 //!
-//! Promise: nothing is removed but those very grants, whoever has the lock by now.
+//! Promise: only those grants are removed, no matter who has the lock by now.
 
 use crate::{
     admit::cause_for,
@@ -23,14 +23,14 @@ use redlatch::{
 use serde_json::json;
 use std::{ffi::OsStr, fmt::Write as _, io, os::unix::ffi::OsStrExt};
 
-/// What became of a forced release.
+/// The result of a forced release.
 pub(crate) struct Outcome {
     forced: Vec<Forced>,
     pub(crate) words: String,
     pub(crate) exit: Exit,
 }
 
-/// Shows whose lock it is, asks, and takes it away from that holder.
+/// Shows whose lock it is, asks, and releases it.
 pub(crate) async fn force(
     name: &OsStr,
     sure: bool,
@@ -68,8 +68,8 @@ pub(crate) async fn force(
     Ok(exit)
 }
 
-/// Takes these grants of a lock away, on every node that has one of them. `status` is a
-/// look at the nodes that is not older than the question who holds the lock.
+/// Removes these grants of a lock from every node that has one of them. `status` must
+/// be at least as recent as the look that showed who holds the lock.
 pub(crate) async fn take_away(
     observer: &Observer,
     name: &[u8],
@@ -112,7 +112,7 @@ fn all(owners: &[&str]) -> String {
     if owners.is_empty() { NAMELESS.into() } else { owners.join(" and ") }
 }
 
-/// Refuses if the nodes serve clients with another list: with a different list than
+/// Refuses if the nodes serve clients with another list: with a list that differs from
 /// the holder's, we would remove its lock from some of its nodes and call it free.
 fn refuse_another_list(observer: &Observer, status: &Status) -> Result<(), Failure> {
     let conflict = status.nodes.iter().find_map(|node| {

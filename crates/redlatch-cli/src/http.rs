@@ -1,11 +1,11 @@
 //! Just enough HTTP/1.1 for a scraper and a browser: one question, one answer, and the
 //! connection is closed.
 //!
-//! In:  a listener, and what to answer. Out: answers, to those who ask for one of our names.
+//! In:  a listener, and what to answer. Out: answers to requests for one of our names.
 //!
 //! Promise: a page of another site can neither read an answer nor have a question carried
 //! out. It cannot name us (`Host`), and what it sends says where it comes from (`Origin`).
-//! Whoever asks slowly, or does not read, holds up nobody but themselves.
+//! A client that asks slowly, or does not read, holds up only itself.
 
 mod visitors;
 
@@ -22,7 +22,7 @@ use visitors::{Stage, Visitors};
 const LONGEST: usize = 8 * 1024;
 /// How long a client may take to ask, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many connections there may be. Browsers keep some that they do not use.
+/// How many connections there may be. Browsers keep some open that they do not use.
 const MOST: usize = 256;
 /// How long to wait when no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ impl Answer {
     }
 }
 
-/// Answers until a signal says that it is enough.
+/// Answers until a signal says to stop.
 pub(crate) async fn serve<A>(
     listener: TcpListener,
     hosts: Vec<String>,
@@ -135,7 +135,7 @@ async fn visit<A>(
         stream.write_all(&answered.bytes()).await?;
         stream.shutdown().await
     };
-    // A client that does not read its answer does without.
+    // A client that does not read its answer goes without it.
     let _ = tokio::time::timeout(PATIENCE, write).await;
 }
 
@@ -219,7 +219,7 @@ impl Hosts {
         Ok((Question { method, path, query, bearer, body: Vec::new() }, length))
     }
 
-    /// A page elsewhere can have a browser ask for any name that leads here, but not for
+    /// A page elsewhere can make a browser ask for any name that leads here, but not for
     /// one of these.
     fn is_ours(&self, host: &str) -> bool {
         let is_port = |port: &str| port.chars().all(|c| c.is_ascii_digit());
@@ -244,7 +244,7 @@ pub(crate) fn not_allowed() -> Answer {
 struct Headers<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Headers<'a> {
-    /// The value of a header that may be there once.
+    /// The value of a header that may occur at most once.
     fn one(&self, name: &str) -> Result<Option<&'a str>, Answer> {
         let mut values = self.0.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         match (values.next(), values.next()) {
@@ -270,7 +270,7 @@ impl<'a> Headers<'a> {
         }
         match self.one("sec-fetch-site")? {
             None | Some("same-origin" | "none") => Ok(()),
-            // A link to the page, but not what the page reads.
+            // A link to the page is allowed, but not the data that the page reads.
             Some(_) if self.one("sec-fetch-mode")? == Some("navigate") && method == Method::Get => {
                 Ok(())
             }
@@ -278,7 +278,8 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// The length of the body: only JSON, which no form can send, and not in pieces.
+    /// The length of the body, which must be JSON (no form can send that) and not in
+    /// chunks.
     fn body_length(&self, method: Method) -> Result<usize, Answer> {
         if self.one("transfer-encoding")?.is_some() {
             return Err(bad("the body must have a length"));

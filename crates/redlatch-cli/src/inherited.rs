@@ -1,6 +1,6 @@
-//! What the caller handed over and the Rust runtime hides before `main`: it ignores
-//! `SIGPIPE`, and opens `/dev/null` in place of standard streams that are closed: writes then
-//! succeed, and the data is lost.
+//! What we inherited from the caller and the Rust runtime hides before `main`: it ignores
+//! `SIGPIPE`, and opens `/dev/null` in place of standard streams that are closed, so that
+//! writes succeed and the data is lost.
 
 use nix::{
     libc,
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 static SEEN: AtomicU8 = AtomicU8::new(0);
 const IGNORES_PIPE: u8 = 1 << 3;
 
-/// What a command that we start gets, as it would without us.
+/// What a command that we start inherits, as it would without us.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inherited(u8);
 
@@ -27,8 +27,8 @@ impl Inherited {
         self.0 & 1 << stream != 0
     }
 
-    /// Closes what was closed, and ignores what was ignored. Between `fork` and `exec`:
-    /// `std` has reset `SIGPIPE` by then.
+    /// Closes what was closed, and ignores what was ignored. Call it between `fork` and
+    /// `exec`: `std` has reset `SIGPIPE` by then.
     #[expect(unsafe_code, reason = "what a signal does cannot be set safely")]
     pub(crate) fn restore(self) -> nix::Result<()> {
         for stream in (0..3).filter(|stream| self.lacks(*stream)) {
@@ -51,7 +51,7 @@ static LOOK: extern "C" fn() = look;
 extern "C" fn look() {
     let mut seen = 0;
     for stream in 0..3 {
-        // SAFETY: it takes numbers alone.
+        // SAFETY: it takes only numbers.
         if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
             seen |= 1 << stream;
         }

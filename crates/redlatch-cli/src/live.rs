@@ -1,9 +1,9 @@
 //! The nodes and their locks as they are now: one model for `top`, `web` and the exporter.
 //!
-//! In:  what the nodes report, look after look. Out: snapshots, each compared with the one
-//! before.
+//! In:  what the nodes report at each look. Out: snapshots, each compared with the
+//! previous one.
 //!
-//! Promise: nothing is changed on the nodes. A lock is called free only if a majority
+//! Promise: nothing changes on the nodes. A lock is called free only if a majority
 //! could have said otherwise.
 
 mod changes;
@@ -30,7 +30,7 @@ use std::{
 /// Looks at the nodes, and remembers the last look.
 pub(crate) struct Live {
     looker: Looker,
-    /// After how long without a look to start over, instead of comparing.
+    /// After this long without a look, start over instead of comparing.
     gap: Duration,
     last: Option<Arc<Snapshot>>,
 }

@@ -50,7 +50,7 @@ impl LocalTime {
             tm.tm_hour = self.hour;
             tm.tm_min = self.minute;
             tm.tm_sec = self.second;
-            // Let the library find out whether it is summer.
+            // Let the library find out whether daylight saving time applies.
             tm.tm_isdst = -1;
             libc::mktime(&raw mut tm)
         };
@@ -85,7 +85,8 @@ impl LocalTime {
     }
 }
 
-/// Parses a point in the past: `8h` ago, a time of day that was last, a date, or both.
+/// Parses a point in the past: `8h` ago, the last occurrence of a time of day, a date,
+/// or both.
 pub(crate) fn parse_past(text: &str) -> Result<SystemTime, String> {
     past(text.trim(), SystemTime::now()).ok_or_else(|| {
         format!("`{text}` is not a time; write it like 8h, 01:00 or \"2026-11-17 01:00\"")

@@ -1,4 +1,4 @@
-//! `redlatch log`: what came of every attempt.
+//! `redlatch log`: the outcome of every attempt.
 
 use crate::{
     cli::LogArgs,
@@ -80,7 +80,7 @@ fn joined(lines: Vec<Record>) -> Vec<Record> {
 fn choose<'a>(records: &'a [Record], args: &LogArgs) -> Vec<&'a Record> {
     let is_wanted = |record: &&Record| {
         let is_named = args.names.is_empty() || args.names.iter().any(|name| record.is_on(name));
-        // What still runs, or waits, has not failed.
+        // An attempt that still runs or waits has not failed.
         let is_failure = !record.is_success() && !record.is_running();
         is_named
             && args.since.is_none_or(|since| record.time >= since)

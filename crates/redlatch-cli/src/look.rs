@@ -93,7 +93,7 @@ fn is_too_long(key: &NodeKey, max_ttl: Duration) -> bool {
     matches!(key, NodeKey::Held { owner: Some(_), remaining: Some(left) } if *left > max_ttl)
 }
 
-/// What each node says about a lock; `doctor` is the command that says more.
+/// What each node says about a lock. `doctor` is the command to suggest for details.
 pub(crate) async fn status_text(
     name: &[u8],
     status: &Status,
@@ -149,7 +149,7 @@ pub(crate) async fn status_text(
     text + &line_text(status)
 }
 
-/// Whether nodes that make a majority told, and have forgotten nothing: only then it is
+/// Whether a majority of the nodes answered and has forgotten nothing: only then is it
 /// known who waits.
 fn is_told(status: &Status) -> bool {
     let tells =
@@ -184,7 +184,8 @@ fn state_text(state: &LockState, paint: Paint) -> String {
     }
 }
 
-/// Why a node did not tell: it is down, or it answers and cannot be used as it is.
+/// Why a node did not answer the question: it is down, or it answers but cannot be
+/// used.
 pub(crate) fn failed_text(fault: &Fault) -> String {
     match fault {
         fault if refusal(fault).is_some() => reason(fault),
@@ -201,7 +202,7 @@ pub(crate) fn reason(fault: &Fault) -> String {
     refusal(fault).map_or_else(|| fault.to_string(), refusing_text)
 }
 
-/// That a node refuses writes, why, and what to do.
+/// Says that a node refuses writes, why, and what to do.
 fn refusing_text(why: Refusal) -> String {
     let Finding { words, fix, .. } = refusing(why);
     fix.map_or(words.clone(), |fix| format!("{words}; {fix}"))
@@ -292,8 +293,8 @@ fn reserved_json(owner: Option<&str>, remaining: Option<Duration>) -> Value {
     json!({ "state": "reserved", "owner": owner, "remaining_ms": remaining.map(millis) })
 }
 
-/// Whether a class of the pattern has no end. Redis ends it with the pattern, which is
-/// hardly what anyone means.
+/// Whether a class in the pattern is never closed. Redis closes it at the end of the
+/// pattern, which is rarely what the user meant.
 fn has_open_class(pattern: &[u8]) -> bool {
     let (mut rest, mut is_open) = (pattern, false);
     while let [byte, after @ ..] = rest {
@@ -335,7 +336,7 @@ pub(crate) async fn ls(args: LsArgs, settings: Settings, say: Say) -> Result<Exi
     Ok(complain(&listing, &standings, &reports, (&observer, &users, typed), say))
 }
 
-/// Formats locks in columns. Who waits for them is known if a majority told.
+/// Formats locks in columns. Who waits for them is known only if a majority answered.
 pub(crate) fn table(locks: &[Listed], nodes: usize, is_told: bool) -> String {
     if locks.is_empty() {
         return String::new();
@@ -398,7 +399,7 @@ fn row(lock: &Listed, nodes: usize, is_told: bool) -> [String; HEAD.len()] {
     ]
 }
 
-/// Whether nodes that make a majority listed all locks, and have forgotten none.
+/// Whether a majority of the nodes listed all locks and has forgotten none.
 pub(crate) fn is_all(listing: &Listing, standings: &[NodeStanding]) -> bool {
     let has_failed = |node: &str| listing.failed.iter().any(|(failed, _)| **failed == *node);
     let tells =
@@ -449,7 +450,7 @@ fn complain(
     exit
 }
 
-/// Keys that may be locks, and cannot be listed.
+/// Says that keys that may be locks cannot be listed.
 pub(crate) fn unread(keys: usize) -> String {
     match keys {
         1 => "1 key that this user may not read and that may be a lock".into(),
@@ -465,14 +466,14 @@ pub(crate) fn grant_reading(user: &str) -> String {
 /// Stands for a user whose name is not at hand.
 pub(crate) const ANY_USER: &str = "…";
 
-/// Why a node does not list its locks to this user. Listing needs a permission that
-/// locking doesn't, and the servers' messages (three variants so far) don't name it. Whoever
-/// lacks another one is told so on connecting.
+/// Why a node does not list its locks to this user. Listing needs a permission that locking
+/// doesn't, and the servers' messages (three variants so far) don't name it. A user who
+/// lacks any other permission learns that when connecting.
 pub(crate) fn why_unlisted(fault: &Fault, user: &str) -> String {
     let words = reason(fault);
     let denials = ["NOPERM", "ACL failure", "can't run this command"];
     let is_denied = denials.iter().any(|denial| words.contains(denial));
-    // A key that this user may not access is another matter.
+    // That this user may not access a key is a different problem.
     if is_denied && !words.contains(" key") && matches!(fault, Fault::Refused(_)) {
         format!("this user may not list locks; grant it: ACL SETUSER {user} +scan")
     } else if matches!(fault, Fault::Unfit(_) | Fault::WrongAddress(_)) {

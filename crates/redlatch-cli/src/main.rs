@@ -81,7 +81,7 @@ fn main() -> Exit {
     start()
 }
 
-/// Apart from `main`: its variables may not fit into a small stack.
+/// Separate from `main`: its variables may not fit into a small stack.
 #[inline(never)]
 fn start() -> Exit {
     let cli = match cli::parse(&cli::typed(env::args_os())) {
@@ -176,7 +176,7 @@ fn start() -> Exit {
     }
 }
 
-/// Takes a lock away from its holder. That goes on record.
+/// Releases a lock by force, and records that.
 fn force(args: ReleaseArgs) -> Exit {
     let ReleaseArgs { handle, id, yes, place, trace, words, .. } = args;
     let name = match handle.map(|name| name::typed(name, id)) {
@@ -193,7 +193,7 @@ fn force(args: ReleaseArgs) -> Exit {
     })
 }
 
-/// What is vouched for, or taken from others, goes on record.
+/// Vouches for nodes, or takes them from others, and records that.
 fn admit(args: AdmitArgs) -> Exit {
     if args.wait {
         return ask(args.words, settings(&args.place), async |settings, say| {

@@ -1,4 +1,4 @@
-//! The name of a lock: as it was typed, as people read it, and as JSON has it.
+//! The name of a lock: as it was typed, as people read it, and as it is in JSON.
 
 use crate::{exit::Exit, failure::Failure, percent, plain::plain};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::{
     os::unix::ffi::{OsStrExt as _, OsStringExt as _},
 };
 
-/// A name, as people read it: what is no text is shown as bytes.
+/// A name, as people read it: what is not text is shown as bytes.
 pub(crate) fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {
@@ -20,12 +20,12 @@ pub(crate) fn shown(name: &[u8]) -> String {
     text
 }
 
-/// A name as JSON has it: exactly, if it is text.
+/// A name as it is in JSON: exactly, if it is text.
 pub(crate) fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// A name exactly, whatever its bytes: commands take it with `--id`.
+/// A name exactly, with any bytes encoded: commands accept it with `--id`.
 pub(crate) fn id(name: &[u8]) -> String {
     let mut id = String::new();
     percent::encode(&mut id, name);
@@ -38,7 +38,7 @@ pub(crate) fn add_json(json: &mut Value, name: &[u8]) {
     json["id"] = id(name).into();
 }
 
-/// The name that was typed, also as an id.
+/// The name that was typed, perhaps as an id.
 pub(crate) fn typed(name: OsString, is_id: bool) -> Result<OsString, Failure> {
     if !is_id {
         return Ok(name);

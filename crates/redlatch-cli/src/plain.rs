@@ -1,4 +1,4 @@
-//! Text that means to people what it says: names, owners and messages come from anywhere.
+//! Makes text safe to show to people: names, owners and messages come from anywhere.
 
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -16,9 +16,9 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Whether it cannot be seen: a control character, white space other than a blank, or what
-/// Unicode lets programs ignore, such as marks that change the direction of others.
-/// `visible` of the page escapes the same.
+/// Whether it cannot be seen: a control character, white space other than a blank, or a
+/// character that Unicode lets programs ignore, such as marks that change the direction of
+/// text. `visible` of the page escapes the same ones.
 fn is_hidden(c: char) -> bool {
     let is_blank = c.is_whitespace() && c != ' ';
     let is_ignored = matches!(c,
@@ -30,8 +30,8 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || is_blank || is_ignored
 }
 
-/// The beginning of a text that fits into so many columns of a terminal, with an ellipsis if
-/// that is not all.
+/// The beginning of a text that fits into this many columns of a terminal, with an ellipsis
+/// if the text is longer.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.into();

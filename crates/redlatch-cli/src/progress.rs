@@ -20,11 +20,11 @@ use std::{
 const FIRST: Duration = Duration::from_millis(400);
 /// The shortest pause between two looks at the nodes.
 const LEAST: Duration = Duration::from_millis(200);
-/// The longest: what goes wrong during a long wait should be told soon.
+/// The longest: trouble during a long wait should be reported soon.
 const MOST: Duration = Duration::from_secs(5);
 
-/// Shows who holds the lock, how long we have waited since we began, and which nodes do not
-/// vote and why, until it is dropped. Calls `waits` with the reason when it is seen that
+/// Shows, until it is dropped, who holds the lock, how long we have waited since we began,
+/// and which nodes do not vote and why. Calls `waits` with the reason once it is clear that
 /// we have to wait.
 pub(crate) async fn show(
     say: Say,
@@ -52,7 +52,7 @@ struct Obstacle {
     what: String,
     /// The nodes that do not vote, and why.
     nodes: String,
-    /// Whether it will not just pass.
+    /// Whether it will not pass by itself.
     is_trouble: bool,
 }
 
@@ -63,8 +63,8 @@ impl Obstacle {
     }
 }
 
-/// Looks for the first lock that is not free. Whether or not one is, nodes that answer may
-/// refuse to grant it.
+/// Looks for the first lock that is not free. Even if all are free, nodes that answer may
+/// refuse to grant them.
 async fn obstacle(locks: &Locks, names: &[OsString]) -> Option<Obstacle> {
     for name in names {
         if let Ok(status) = locks.status(name.as_bytes()).await
@@ -112,7 +112,7 @@ fn held(name: &str, status: &Status) -> String {
     format!("{name} is {who}")
 }
 
-/// Which nodes do not vote: some let us read, and refuse to write.
+/// Which nodes do not vote: some let us read but refuse writes.
 fn missing(status: &Status, health: Option<&Health>) -> String {
     let refusal = |name: &str| {
         let node = health?.nodes.iter().find(|node| *node.node == *name)?;

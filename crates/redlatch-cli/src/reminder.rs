@@ -36,9 +36,8 @@ impl Reminder {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Says what we wait for, if a message is due, or there is trouble that was not there
-    /// before. Trouble, such as an outage, is always reported, the rest only with `-v` or
-    /// `--json`.
+    /// Says what we wait for, if a message is due or there is new trouble. Trouble, such
+    /// as an outage, is always reported, the rest only with `-v` or `--json`.
     pub(crate) fn tell(&mut self, is_trouble: bool, words: impl FnOnce() -> String) {
         let is_new = is_trouble && !self.was_trouble && self.since.elapsed() >= FIRST;
         self.was_trouble = is_trouble;

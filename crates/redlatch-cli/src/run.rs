@@ -65,8 +65,8 @@ struct Plan {
     at_least: Duration,
     /// From SIGTERM to SIGKILL when the lock is about to be lost.
     grace: Duration,
-    /// The same, for what is left of a command that a signal ended. Meanwhile the lock
-    /// is renewed, so the TTL doesn't limit this time.
+    /// The same, for what is left of a command that a signal ended. The lock is still
+    /// renewed, so the TTL doesn't limit this time.
     farewell: Duration,
     on_lost: OnLost,
     pass_secrets: bool,
@@ -74,13 +74,13 @@ struct Plan {
     say: Say,
     trace: RefCell<Trace>,
     hooks: Hooks,
-    /// The nodes that do not vote, as far as that was told.
+    /// The nodes that were reported as not voting.
     missing: RefCell<Missing>,
 }
 
 /// The longest default grace.
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
-/// The kill comes this long before the lease ends, at most.
+/// The kill comes at most this long before the lease ends.
 const MARGIN: Duration = Duration::from_millis(300);
 
 /// Runs the command and returns the exit status.
@@ -184,8 +184,8 @@ impl Plan {
     }
 }
 
-/// Looks for the command before taking the lock. Only executing it shows whether
-/// that really works.
+/// Looks for the command before taking the lock. Only executing it shows whether it
+/// really works.
 fn find_command(program: &OsStr) -> Result<(), (String, Exit)> {
     let shown = program.to_string_lossy();
     let not_executable =

@@ -10,7 +10,7 @@ use redlatch::node;
 use std::{env, path::Path};
 
 pub(crate) const NODES: &str = "REDLATCH_NODES";
-/// Replaces addresses with passwords.
+/// Stands in for addresses that contain passwords.
 pub(crate) const WITHHELD: &str = "withheld";
 
 /// The variables that contain secrets.
@@ -62,15 +62,16 @@ pub(crate) fn shown_node(typed: &str) -> String {
     if is_name { typed.into() } else { shown(typed) }
 }
 
-/// A path, or an address in its place, as far as that may be shown.
+/// A path, or an address typed in its place, as far as that may be shown.
 pub(crate) fn shown_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     if text.contains("://") { shown(&text) } else { text.into() }
 }
 
-/// Removes whatever may be a password from a message about what was typed, or about the
-/// config file: an address may stand in the place of anything, and have any form. So
-/// every quotation and every word with an `@` goes, and what is no address after `://`.
+/// Removes anything that may be a password from a message about what was typed, or
+/// about the config file: an address may be typed in place of anything, in any form. So
+/// every quotation and every word with an `@` is removed, as is whatever follows `://`
+/// and is not an address.
 pub(crate) fn hide_typed(text: &str) -> String {
     let text = hide(text);
     let mut shown = String::with_capacity(text.len());
@@ -92,20 +93,20 @@ fn hide_word(word: &str) -> String {
     let address = word.trim_matches(|c: char| "\"'`,;:()".contains(c));
     if let Some((scheme, _)) = address.split_once("://") {
         return match node::parse(address) {
-            // A login is hidden already.
+            // A login is already hidden.
             _ if address.contains("…@") => word.into(),
             Ok(_) => word.into(),
             Err(error) if scheme.contains('@') => error.address().into(),
             Err(error) => word.replace(address, error.address()),
         };
     }
-    // An `@` alone stands in our own advice.
+    // Our own advice contains a single `@`.
     if word.contains('@') && address != "@" { "…".into() } else { word.into() }
 }
 
-/// Removes whatever may be a password: the login of anything that looks like an
-/// address, and what follows `password=`. Every message that may quote user input
-/// goes through here.
+/// Removes anything that may be a password: the login of anything that looks like an
+/// address, and what follows `password=`. Every message that may quote user input goes
+/// through here.
 pub(crate) fn hide(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;

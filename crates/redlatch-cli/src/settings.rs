@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     named_by: String,
     /// Whether the default file is that of the whole machine.
     is_shared: bool,
-    /// Whether this user's own file is not there yet.
+    /// Whether this user's own file does not exist yet.
     is_first: bool,
     /// The typed options that say where the locks are: the next command needs them,
     /// too.
@@ -50,7 +50,7 @@ pub(crate) struct Settings {
     restart_guard: Option<GuardMode>,
     node_timeout: Option<Duration>,
     owner: Option<String>,
-    /// What else locks say of their owner.
+    /// What else locks say about their owner.
     details: OwnerParts,
     ttl: Duration,
     wait: Duration,
@@ -175,7 +175,7 @@ impl Settings {
         self
     }
 
-    /// The same settings, for locks that say this of their owner.
+    /// The same settings, for locks that say this about their owner.
     pub(crate) fn signed(mut self, details: OwnerParts) -> Self {
         self.details = details;
         self
@@ -249,7 +249,7 @@ impl Settings {
         }
     }
 
-    /// Whether this user locks in a file of their own for the first time.
+    /// Whether this user locks in a private file for the first time.
     pub(crate) fn is_first(&self) -> bool {
         self.is_first
     }
@@ -395,7 +395,7 @@ fn addresses(place: &PlaceArgs, config: &Config) -> Result<(Vec<String>, String)
     Ok((vec![format!("{EMBEDDED}{}", path.display())], DEFAULT.into()))
 }
 
-/// Why the home directory of this user is of no use.
+/// Why the home directory of this user cannot be used.
 pub(crate) fn homeless() -> String {
     match env::var_os("HOME").filter(|home| !home.is_empty()) {
         Some(home) => {
@@ -409,7 +409,8 @@ pub(crate) fn homeless() -> String {
 const DEFAULT: &str = "default";
 
 /// The file that the users of this machine share, if there is one. A directory that
-/// somebody set must be one for all: without it, each user would lock alone.
+/// somebody configured must be one for all users: without it, each user would have
+/// separate locks.
 fn shared(config: &Config) -> Result<Shared, SettingsError> {
     let typed = env::var_os(SHARED).map(|dir| (SHARED.into(), PathBuf::from(dir)));
     let configured = || {
@@ -438,7 +439,8 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
 /// Names the directory of the locks that all users share.
 const SHARED: &str = "REDLATCH_SHARED";
 
-/// The directory to make, if the one that was set is none: the same, if it can become one.
+/// The directory to create, if the configured one is not suitable: the same one, if it can
+/// be made suitable.
 fn place_to_make(set: &Path) -> String {
     let is_free = !set.exists() || (set.is_dir() && !share::is_for_everybody(set));
     let dir = if set.is_absolute() && is_free { set } else { Path::new(share::PLACE) };
@@ -459,8 +461,8 @@ fn has_scheme(url: &str, wanted: &str) -> bool {
     url.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(wanted))
 }
 
-/// Refuses nodes that would exclude nobody: those in memory, and files in directories that
-/// are not there, since a mistyped path would be a lock of its own.
+/// Refuses nodes that would exclude nobody: nodes in memory, and files in directories that
+/// do not exist, since a mistyped path would mean separate locks.
 fn check_kinds(nodes: &[String], named_by: &str) -> Result<(), SettingsError> {
     if nodes.iter().any(|url| has_scheme(url, "memory")) {
         return Err(SettingsError::Memory { named_by: named_by.into() });
@@ -474,8 +476,8 @@ fn check_kinds(nodes: &[String], named_by: &str) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Whether it is certain that there is no such directory. What else keeps a file from being
-/// used, its node says.
+/// Whether it is certain that there is no such directory. Anything else that keeps a file
+/// from being used is reported by its node.
 fn is_missing(dir: &Path) -> bool {
     dir.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -522,7 +524,7 @@ fn listed(list: &str) -> Result<Vec<String>, SettingsError> {
     Err(SettingsError::Variable { variable: secrets::NODES, reason })
 }
 
-/// How an address starts. One in memory is refused as such.
+/// How an address starts. An address in memory is refused separately.
 const SCHEMES: [&str; 6] = ["redis://", "rediss://", "redis+unix:", "unix:", "file:", "memory:"];
 
 fn split_list(list: &str) -> impl Iterator<Item = &str> {
@@ -538,8 +540,8 @@ pub(crate) fn embedded_path(
     own_dir("/var/lib/redlatch", is_root, state, home).map(|dir| dir.join(share::FILE))
 }
 
-/// The directory for what a user's runs keep: in the user's state directory; for root, this
-/// one.
+/// The directory for what a user's runs keep: in the user's state directory; for root, the
+/// given one.
 pub(crate) fn own_dir(
     of_root: &str,
     is_root: bool,

@@ -1,12 +1,12 @@
 //! Lock files that several users share.
 //!
-//! In:  directories and files. Out: which file is the machine's, why a directory is not for
-//! all, and what keeps a user from using a file.
+//! In:  directories and files. Out: which file all users of the machine share, why a
+//! directory is not for all, and what keeps a user from using a file.
 //!
 //! A directory that its group may write to shares what is in it: root makes one for the
 //! locks of the machine, `install -d -m 2770 -g GROUP /var/lib/redlatch`. Members of the
-//! group use the file in it; anyone else is refused. To lock somewhere else instead would
-//! exclude nobody, and tell nobody.
+//! group use the file in it; anyone else is refused. Silently locking somewhere else
+//! instead would exclude nobody.
 
 use nix::{sys::stat, unistd::Gid};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where root may make a directory for all.
+/// Where root may create a directory for all users.
 pub(crate) const PLACE: &str = "/var/lib/redlatch";
 /// The name of the file.
 pub(crate) const FILE: &str = "locks.db";
@@ -37,10 +37,11 @@ pub(crate) enum Shared {
     Denied { dir: PathBuf, group: String },
 }
 
-/// In place of a directory: there is none for all.
+/// In place of a directory: there is none for all users.
 pub(crate) const OFF: &str = "off";
 
-/// Looks at a directory that root may have made for all. Fails with the reason if it is none.
+/// Looks at a directory that root may have created for all users. Fails with the reason if it
+/// is not suitable.
 pub(crate) fn look(dir: &Path) -> Result<Shared, String> {
     if dir.as_os_str().is_empty() {
         return Err("it is empty".into());
@@ -72,8 +73,8 @@ pub(crate) fn look(dir: &Path) -> Result<Shared, String> {
     Ok(Shared::Denied { dir: dir.into(), group: group(found.gid()) })
 }
 
-/// Looks at a directory that somebody named for all. In one where everybody can write,
-/// anybody could put a file before the others, and keep them out.
+/// Looks at a directory that somebody named for all users. If everybody can write
+/// there, anybody could create the file before the others, and keep them out.
 pub(crate) fn look_at_named(dir: &Path) -> Result<Shared, String> {
     if is_for_everybody(dir) {
         return Err(format!("everybody can write there ({})", whose(dir).unwrap_or_default()));
@@ -86,25 +87,26 @@ pub(crate) fn is_for_everybody(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & ALL_WRITE != 0)
 }
 
-/// Whether root has given a directory to a group, which may not use it any more: to lock
-/// elsewhere would exclude nobody of those who can.
+/// Whether root has given a directory to a group that may no longer use it: locking
+/// elsewhere would not exclude those who can.
 pub(crate) fn was_for_a_group(dir: &Path) -> bool {
     let is_given = |found: Metadata| found.gid() != 0 || found.mode() & SET_GROUP != 0;
     fs::metadata(dir).is_ok_and(|found| found.is_dir() && found.uid() == 0 && is_given(found))
 }
 
-/// Makes the directory of a default file, for its owner alone. What keeps it from being
-/// made, its node says.
+/// Creates the directory of a default file, for its owner alone. If that fails, the
+/// node reports why.
 pub(crate) fn make_dir(file: &Path) {
     if let Some(dir) = file.parent() {
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     }
 }
 
-/// Makes a file that does not exist yet, if its directory shares what is in it: for the
-/// group, whatever the umask. Otherwise, whoever opens it makes it for themselves alone, or
-/// says that it was deleted while it was in use: its log is still there then.
-/// Call it only while this process has one thread, because the umask is the process's.
+/// Creates a file that does not exist yet, if its directory shares its contents: for the
+/// group, whatever the umask. Otherwise, the node that opens it creates it for its owner
+/// alone, or says that it was deleted while it was in use (its log still exists in that
+/// case). Call it only while this process has one thread, because the umask belongs to the
+/// process.
 pub(crate) fn make(path: &Path) {
     let shares = |found: &Metadata| {
         let wanted = GROUP_WRITES | SET_GROUP;
@@ -118,13 +120,13 @@ pub(crate) fn make(path: &Path) {
         return;
     }
     let umask = stat::umask(stat::Mode::empty());
-    // If it cannot be made, whoever opens it says why.
+    // If it cannot be created, the node that opens it says why.
     let _ = OpenOptions::new().write(true).create_new(true).mode(0o660).open(path);
     stat::umask(umask);
 }
 
-/// Whose a file is that a directory for all withholds from its group, and how to share it.
-/// Whoever used the directory before it was for all has made it.
+/// The owner of a file in a directory for all that its group may not use, and how to share
+/// it. The file was created by someone who used the directory before it was for all.
 pub(crate) fn withheld(path: &Path) -> Option<(String, String)> {
     let (dir, file) = (fs::metadata(path.parent()?).ok()?, fs::metadata(path).ok()?);
     let is_shared = file.gid() == dir.gid() && file.mode() & 0o060 == 0o060;
@@ -155,7 +157,7 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
         ));
     }
     if is_for_everybody(dir) {
-        return None; // its node knows better
+        return None; // the node gives a better reason
     }
     if of_file.is_err() {
         let commands = to_share(&path, "GROUP")?;
@@ -170,7 +172,7 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
     Some(format!("{}; {made}, and this user may not", whose(dir)?))
 }
 
-/// What keeps this user from reading a file, and whose that is.
+/// What keeps this user from reading a file, and who owns that.
 pub(crate) fn withholder(path: &Path) -> Option<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.into());
     whose(closed(&path).unwrap_or(&path))

@@ -1,13 +1,13 @@
 //! The limit for the stack (`ulimit -s`), which the first thread cannot do without.
 //!
-//! Other threads have a stack of their own size, whatever the limit.
+//! The stacks of other threads have a fixed size, whatever the limit.
 
 use rustix::process::{Resource, getrlimit};
 
-/// The least that will do, in KiB. What we need is far less, and depends on how we were built.
+/// The least that is enough, in KiB. We need far less, and how much depends on the build.
 const LEAST: u64 = 512;
 
-/// The limit in KiB, if it is too low: the kernel would kill us somewhere in the middle.
+/// The limit in KiB, if it is too low: the kernel would kill us at some point.
 pub(crate) fn too_small() -> Option<u64> {
     let limit = getrlimit(Resource::Stack).current? / 1024;
     (limit < LEAST).then_some(limit)

@@ -2,12 +2,12 @@
 //!
 //! In:  lines. Out: the same, or how many of them were lost.
 //!
-//! A pipe may be full, and a terminal held with Ctrl-S; whoever holds a lock must not wait
-//! for either. The caller has the same file description, so we may not change it: of a pipe
-//! or terminal, we open one of our own that does not block; to a socket, we send without
-//! waiting.
+//! A pipe may be full, and a terminal stopped with Ctrl-S; a process that holds a lock must
+//! not wait for either. We share the file description with the caller, so we may not change
+//! it: for a pipe or terminal, we open a separate one that does not block; to a socket, we
+//! send without waiting.
 //!
-//! Promise: writing a line takes a moment at most, whatever the reader does.
+//! Promise: writing a line takes only a moment, whatever the reader does.
 
 use nix::{
     errno::Errno,
@@ -31,7 +31,7 @@ use std::{
 
 /// How long a line may wait for a reader that has kept up so far.
 const SOON: Duration = Duration::from_millis(10);
-/// How long it may wait for one that has not.
+/// How long it may wait for a reader that has not.
 const NOW: Duration = Duration::from_millis(1);
 /// How long the last line may wait.
 const LAST: Duration = Duration::from_millis(100);
@@ -69,12 +69,12 @@ pub(crate) fn show(text: String) {
 }
 
 fn lines() -> MutexGuard<'static, Lines> {
-    // Whoever panicked left whole values behind.
+    // A thread that panicked left consistent values behind.
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lines {
-    /// Returns whether it is written, or begun.
+    /// Returns whether it was written, at least in part.
     fn put(&mut self, text: String, wait: Duration) -> bool {
         self.rest.drain(..write_now(&self.rest, wait));
         if !self.rest.is_empty() {
@@ -97,7 +97,7 @@ fn write_now(bytes: &[u8], wait: Duration) -> usize {
     let room = if kind == Some(FileType::RegularFile) { bytes.len() } else { ROOM };
     let ours = unblocked(&stderr);
     let stderr = ours.as_ref().map_or(stderr.as_fd(), AsFd::as_fd);
-    // What does not block tells whether there is room.
+    // A description that does not block reports whether there is room.
     let may_try = || ours.is_some() || has_room(stderr, Duration::ZERO);
     let put = |piece: &[u8]| match kind {
         Some(FileType::Socket) => send_some(stderr, piece),
@@ -116,14 +116,16 @@ fn write_now(bytes: &[u8], wait: Duration) -> usize {
                     break;
                 }
             }
-            // There is no reader any more, or a full disk: that must not end the command.
+            // There is no reader any more, or the disk is full: that must not end the
+            // command.
             Err(_) => return bytes.len(),
         }
     }
     written
 }
 
-/// Sends what a socket has room for, whoever else has the socket, and however.
+/// Sends what a socket has room for, whichever other processes have the socket, and in
+/// whatever mode.
 fn send_some(stderr: BorrowedFd<'_>, bytes: &[u8]) -> nix::Result<usize> {
     let sent = send(stderr, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     sent.map_err(|error| Errno::from_raw(error.raw_os_error()))
@@ -133,15 +135,15 @@ fn kind(stderr: &Stderr) -> Option<FileType> {
     fstat(stderr).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
-/// A file description of our own, of a pipe or terminal. It is closed after each line:
-/// somebody may wait for the end of the pipe.
+/// A separate file description for a pipe or terminal. It is closed after each line:
+/// somebody may be waiting for the end of the pipe.
 fn unblocked(stderr: &Stderr) -> Option<File> {
     let may_block = kind(stderr) == Some(FileType::Fifo) || stderr.is_terminal();
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let open = || {
         let mut options = File::options();
         options.write(true).custom_flags(flags.bits().cast_signed());
-        // It may be another user's.
+        // It may belong to another user.
         options.open("/proc/self/fd/2").ok()
     };
     may_block.then(open).flatten()

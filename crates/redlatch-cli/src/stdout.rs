@@ -11,7 +11,8 @@ pub(crate) fn is_open() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes this to stdout. The error says so: of a full disk alone, nobody would know which.
+/// Writes this to stdout. The error names stdout: from "disk full" alone, nobody would know
+/// which disk.
 pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| {

@@ -1,6 +1,6 @@
 //! `redlatch top`: nodes, locks and what is wrong, live.
 //!
-//! On a terminal, a screen with keys. Elsewhere plain text or JSON, one snapshot after
+//! On a terminal, a screen with keys. Elsewhere, plain text or JSON, one snapshot after
 //! the other.
 
 mod frame;
@@ -34,7 +34,7 @@ use tokio::{
 };
 use view::View;
 
-/// After how long without a look to start over.
+/// After this long without a look, start over.
 const GAP: Duration = Duration::from_secs(60);
 
 pub(crate) async fn top(args: TopArgs, settings: Settings, _: Say) -> Result<Exit, Failure> {
@@ -79,7 +79,7 @@ struct Whole<'a> {
 #[derive(Clone)]
 struct Seen {
     snapshot: Arc<Snapshot>,
-    /// The lock to look into, and what the nodes say about it.
+    /// The lock to show in detail, and what the nodes say about it.
     detail: Option<(Vec<u8>, String)>,
 }
 
@@ -90,7 +90,8 @@ async fn watch(
     max_ttl: Duration,
     terminal: File,
 ) -> Result<Exit, Failure> {
-    // Before the terminal is ours, so that nothing can end us without our giving it back.
+    // Listen before we take the terminal, so that nothing can end us without our
+    // restoring it.
     let mut signals = Signals::new()?;
     let screen = Screen::new(terminal.try_clone()?, Paint::stdout().is_on())?;
     let mut keys = Keys::of(terminal)?;
@@ -122,7 +123,8 @@ async fn watch(
                 signals.go_on.recv().await;
                 screen.enter()?;
             }
-            // Stopped without being asked: whoever had the terminal may have changed it.
+            // We were stopped without warning: another program may have changed the
+            // terminal.
             _ = signals.go_on.recv() => screen.enter()?,
         }
     }
@@ -137,7 +139,7 @@ fn drawn(seen: Option<&Seen>, view: &View, room: frame::Room) -> Vec<Line> {
     frame::screen(&seen.snapshot, view, detail.map(|(_, text)| &**text), room)
 }
 
-/// Looks at the nodes all the time, and at one lock if one is wanted.
+/// Looks at the nodes again and again, and at one lock if one is wanted.
 fn start_looking(
     mut live: Live,
     every: Duration,
@@ -156,7 +158,7 @@ fn start_looking(
             if seen.send(Some(Seen { snapshot, detail })).is_err() {
                 return;
             }
-            // Another lock is looked into at once.
+            // If another lock is chosen, look at it at once.
             let _ = tokio::time::timeout(every, wanted.changed()).await;
         }
     });
@@ -199,7 +201,7 @@ impl Signals {
         })
     }
 
-    /// One of those that end us.
+    /// Waits for one of the signals that end us.
     async fn end(ends: &mut [Listener]) {
         poll_fn(|cx| {
             let has_come = ends.iter_mut().any(|signal| signal.poll_recv(cx).is_ready());

@@ -1,9 +1,9 @@
-//! The trace that every attempt leaves: who wanted which lock, and what came of it.
+//! The trace that every attempt leaves: who wanted which lock, and how it ended.
 //!
 //! In:  what happens to one attempt. Out: records, in the local log and in syslog.
 //!
-//! Promise: a trace that cannot be written makes no job fail, or wait. It is reported on
-//! stderr, and in syslog for `--quiet`.
+//! Promise: a trace that cannot be written never makes a job fail or wait. The failure
+//! is reported on stderr, or in syslog with `--quiet`.
 
 mod log_file;
 mod names;
@@ -49,18 +49,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 const TOO_SLOW: &str = "this attempt is not in the log: the disk is too slow";
 
-/// What is known of one attempt so far.
+/// What is known about one attempt so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     place: Place,
     record: Record,
     began: Instant,
-    /// It has to wait, and that is on record.
+    /// It has to wait, and that has been recorded.
     is_waiting: bool,
     /// What it waits for, or waited for last.
     obstacle: Option<String>,
     granted: Option<Instant>,
-    /// When the lease ends, as far as we have heard.
+    /// When the lease ends, as far as we know.
     good_until: Option<Instant>,
 }
 
@@ -146,12 +146,13 @@ impl Trace {
         self
     }
 
-    /// Whether its events end with one that says so.
+    /// Whether its last event says that it is over.
     pub(crate) fn has_end(&self) -> bool {
         self.record.task == Task::Run
     }
 
-    /// Whose attempt this is, for other users of the locks: as much as the log says.
+    /// Whose attempt this is, for other users of the locks. Tells no more than the log
+    /// does.
     pub(crate) fn owner(&self) -> OwnerParts {
         let Record { host, user, pid, command, .. } = &self.record;
         let mut parts = OwnerParts::default();
@@ -184,8 +185,8 @@ impl Trace {
         facts::voted(self.record.votes.clone());
     }
 
-    /// The lock was taken, or renewed, and is ours for this long. If it is over, we heard
-    /// too late, and it ended when we heard last.
+    /// The lock was taken or renewed, and is ours for this long. If that is zero, we
+    /// learned it too late: the lease ended at the last end that we knew of.
     pub(crate) fn good_for(&mut self, time: Duration) {
         self.succeeded();
         if !time.is_zero() {
@@ -198,7 +199,7 @@ impl Trace {
         self.record.names = names.into_iter().map(hide).collect();
     }
 
-    /// What was asked for was done; nothing more is known.
+    /// The request was carried out; nothing more is known.
     pub(crate) fn succeeded(&mut self) {
         if self.granted.is_none() {
             self.granted = Some(Instant::now());
@@ -207,7 +208,7 @@ impl Trace {
         }
     }
 
-    /// What was asked for was begun, and nothing came of it.
+    /// The request was begun, but had no effect.
     pub(crate) fn did_nothing(&mut self) {
         self.granted = None;
     }
@@ -221,8 +222,8 @@ impl Trace {
         }
     }
 
-    /// The lock is lost from now on; or since its lease ended, if nobody could see that,
-    /// because we were stopped.
+    /// The lock is lost from now on or, if we were stopped when its lease ended, since
+    /// then.
     pub(crate) fn lost(&mut self) {
         let now = Instant::now();
         let at = self.good_until.map_or(now, |end| end.min(now));
@@ -230,19 +231,19 @@ impl Trace {
         self.record.lost_ms = self.record.lost_ms.or(after);
     }
 
-    /// Nothing of the command was left for this long.
+    /// Nothing of the command has been left for this long.
     pub(crate) fn gone_for(&mut self, time: Duration) {
         let held = self.granted.map(|since| since.elapsed().saturating_sub(time));
         self.record.ran_ms = self.record.ran_ms.or(held.map(millis));
     }
 
-    /// Something was reported: whatever went wrong is part of the trace.
+    /// Something was reported: anything that went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
         // If the command is over, nobody knows when that happened.
         if matches!(event, Event::Lost { then, .. } if *then != Then::Over) {
             self.lost();
         }
-        // That the command was killed with redlatch is on record already.
+        // It is already recorded that the command was killed with redlatch.
         let is_known = self.record.ended == Some(End::Killed)
             && matches!(event, Event::Killed { late_ms: None, .. });
         if let Some(words) = event.trouble().filter(|_| !is_known) {
@@ -250,7 +251,7 @@ impl Trace {
         }
     }
 
-    /// Adds to what went wrong.
+    /// Adds something that went wrong.
     pub(crate) fn note(&mut self, words: &str) {
         let mut words: String = hide(words).chars().take(LONGEST).collect();
         if let Some(before) = &mut self.record.why {
@@ -280,7 +281,7 @@ impl Trace {
         self.record.ended = Some(End::Killed);
     }
 
-    /// The process that the caller started was killed: nobody sees by which signal, so its exit
+    /// The process that the caller started was killed: nobody saw by which signal, so its exit
     /// status is not known.
     pub(crate) fn orphaned(&mut self) {
         self.record.was_killed = true;
@@ -302,8 +303,8 @@ impl Trace {
         record
     }
 
-    /// Writes what is known while the attempt waits or the command runs, and does not
-    /// wait for that.
+    /// Writes what is known while the attempt waits or the command runs, without
+    /// waiting for the disk.
     pub(crate) fn write_start(&self) {
         self.write_aside(self.known());
     }
@@ -316,7 +317,7 @@ impl Trace {
         let _ = thread::Builder::new().spawn(move || {
             record.process = process::identity(record.pid);
             let _ = place.log(&record);
-            // Whoever waits does not run.
+            // An attempt that waits does not run.
             if record.outcome == Outcome::Granted { place.count(&record) } else { Ok(()) }
         });
     }
@@ -327,14 +328,14 @@ impl Trace {
         self.obstacle = Some(why.into());
         if !self.is_waiting {
             self.is_waiting = true;
-            // What came of it may have another reason.
+            // The outcome may have another reason.
             let mut waiting = self.clone();
             waiting.note(why);
             self.write_aside(waiting.known());
         }
     }
 
-    /// Says that a signal ended the wait, and what was waited for, if that is known.
+    /// Says that a signal ended the wait and, if known, what we waited for.
     pub(crate) fn interrupted(&self, signal: Signal) -> String {
         let obstacle = self.obstacle.as_ref();
         let what = obstacle.map_or(String::new(), |obstacle| format!(": {obstacle}"));
@@ -346,7 +347,7 @@ impl Trace {
         self.is_waiting
     }
 
-    /// Writes what came of the attempt, which is over. Waits for a slow disk, but not
+    /// Writes the outcome of the attempt, which is over. Waits for a slow disk, but not
     /// for long.
     pub(crate) fn write_end(&mut self, exit: Exit, say: Say) {
         let (place, record) = (self.place.clone(), self.end(exit));
@@ -383,7 +384,7 @@ impl Trace {
             Some(since) => {
                 self.record.held_ms = Some(millis(since.elapsed()));
                 let end = self.record.ended.get_or_insert(end_of(exit));
-                // The loss may be seen when the command is done.
+                // The loss may be noticed only when the command is done.
                 if exit == Exit::Lost && !was_killed {
                     *end = End::Lost;
                 }
@@ -444,7 +445,7 @@ fn host() -> String {
     nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The name of the user who runs us, from the local list alone: asking a directory
+/// The name of the user who runs us, from the local list only: asking a directory
 /// server could take long.
 fn user() -> String {
     let uid = nix::unistd::geteuid().to_string();

@@ -1,10 +1,10 @@
-//! `redlatch web`: the live look as a page.
+//! `redlatch web`: the live view as a web page.
 //!
-//! In:  questions of browsers. Out: one page with all it needs, snapshots, and, for those
-//! who have the password, forced releases.
+//! In:  requests from browsers. Out: one page with everything it needs, snapshots and,
+//! for users with the password, forced releases.
 //!
-//! Promise: however many look, the nodes are asked once. Nothing changes on them without
-//! the password, and nothing that they say is taken for markup.
+//! Promise: the nodes are asked once, however many browsers look. Nothing changes on the
+//! nodes without the password, and nothing that they say is interpreted as markup.
 
 mod release;
 
@@ -29,9 +29,9 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// After how long without a viewer to start over.
+/// After this long without a viewer, start over.
 const GAP: Duration = Duration::from_secs(60);
-/// How many single locks are looked into at most before their answers are forgotten.
+/// The most single locks whose answers are remembered.
 const DETAILS: usize = 64;
 /// How many locks a page shows; others can be found by the filter.
 const MOST: usize = 500;
@@ -72,7 +72,7 @@ pub(crate) async fn web(args: WebArgs, settings: Settings, say: Say) -> Result<E
     Ok(serve(listener, args.host, answer).await?)
 }
 
-/// What there is to ask for.
+/// What browsers can ask for.
 struct Site {
     observer: Observer,
     live: Mutex<Live>,
@@ -112,7 +112,7 @@ impl Site {
         }
     }
 
-    /// What there is to see, filtered by `filter=TEXT`.
+    /// The current snapshot, filtered by `filter=TEXT`.
     async fn snapshot(&self, query: &str) -> Answer {
         let Some(filter) = parameter(query, "filter") else {
             return Answer::text("400 Bad Request", "the filter cannot be read");
@@ -156,7 +156,7 @@ impl Site {
     }
 }
 
-/// A snapshot, with what only a page needs.
+/// A snapshot, with fields that only a page needs.
 #[derive(Serialize)]
 struct Shown<'a> {
     every_ms: u64,
@@ -169,7 +169,7 @@ struct Shown<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// A parameter of a query, empty if it is not there; `None` if it cannot be read.
+/// A parameter of a query, empty if it is missing; `None` if it cannot be decoded.
 fn parameter(query: &str, name: &str) -> Option<Vec<u8>> {
     let mut values = query.split('&').filter_map(|pair| {
         let (known, value) = pair.split_once('=')?;

@@ -5,7 +5,7 @@ use redlatch::{OwnerParts, WaiterStatus};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is known of an owner besides its label: `user ada, command backup, since …`.
+/// What is known about an owner besides its label: `user ada, command backup, since …`.
 /// Empty if nothing is known.
 pub(crate) fn details(parts: &OwnerParts) -> String {
     let OwnerParts { label, host, pid, user, command, since, .. } = parts;
@@ -44,14 +44,15 @@ pub(crate) fn when(since: Duration) -> String {
     LocalTime::of(at(since)).show()
 }
 
-/// A time since 1970, which anyone can write into a lock's value; years have four digits.
+/// A time since 1970, capped because anyone can write any time into a lock's value: years
+/// have four digits.
 pub(crate) fn at(since: Duration) -> SystemTime {
     /// In the last days of the year 9999, in every time zone.
     const LATEST: Duration = Duration::from_secs(253_402_128_000);
     UNIX_EPOCH + since.min(LATEST)
 }
 
-/// Adds what is known of an owner; `null` for what is not.
+/// Adds what is known about an owner; `null` for what is not.
 pub(crate) fn add_json(json: &mut Value, parts: Option<&OwnerParts>) {
     json["host"] = parts.and_then(|parts| parts.host.clone()).into();
     json["pid"] = parts.and_then(|parts| parts.pid).into();

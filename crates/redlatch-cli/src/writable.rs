@@ -1,4 +1,5 @@
-//! Whether a user may use a place, without using it: what `doctor` looks at beforehand.
+//! Whether a user may use a place, found out without using it, as `doctor` does
+//! beforehand.
 //!
 //! In:  paths. Out: why not, in words.
 
@@ -18,7 +19,7 @@ pub(crate) fn check(place: &Path) -> io::Result<()> {
     if has_room { Ok(()) } else { Err(io::Error::other("the disk is full")) }
 }
 
-/// The same error; whoever is denied something is told whose it is.
+/// The same error; if access is denied, it says who owns the place.
 fn with_owner(error: io::Error, place: &Path) -> io::Error {
     match whose(place).filter(|_| error.kind() == io::ErrorKind::PermissionDenied) {
         Some(whose) => io::Error::new(error.kind(), format!("{error}; {whose}")),

@@ -53,7 +53,7 @@ pub enum Command {
         fingerprint: Option<Fingerprint>,
     },
     /// Sets every key to the token, for `ttl`, if none of them exists: puts a lease that
-    /// was just proved held back on a node that lost it. A quarantined node does so, too,
+    /// has just been proven back on a node that lost it. A quarantined node does so, too,
     /// if it has a mark of this agreement. Answer: [`Vote::Granted`], [`Vote::Held`] or
     /// [`Vote::Quarantined`].
     Plant {
@@ -116,8 +116,8 @@ pub enum Command {
         after: Option<Arc<[u8]>>,
     },
     /// Lists some of the keys that may be locks of other libraries: those that expire
-    /// and are not ours. In small steps, like `List`. Answer: [`Reply::Page`], with
-    /// empty values.
+    /// and are not ours. Works in small steps, like `List`. Answer: [`Reply::Page`],
+    /// with empty values.
     Others {
         /// Where the last page ended; `None` for the first.
         after: Option<Arc<[u8]>>,

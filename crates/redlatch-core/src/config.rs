@@ -17,7 +17,8 @@ const LEAST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 /// How long renewal continues by default.
 pub const DEFAULT_MAX_HOLD: Duration = Duration::from_secs(3600);
 
-/// What a caller wants of a lock; `None` selects the default given for each field.
+/// The times that a caller wants for a lock; `None` selects the default given for each
+/// field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// How long a key lives without renewal.
@@ -36,7 +37,7 @@ pub struct Wanted {
     pub renewal: Option<WantedRenewal>,
 }
 
-/// What a caller wants of renewal.
+/// The renewal that a caller wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedRenewal {
     /// How often to renew. Default: a third of the TTL, at most half of its usable time.

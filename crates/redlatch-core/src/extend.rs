@@ -97,8 +97,8 @@ impl Extension {
     }
 
     /// Returns the votes to report if the lease is lost now, with silent nodes as timed
-    /// out; `None` if it was kept. Until a node has answered this attempt, the votes on a
-    /// failed attempt before it say more.
+    /// out; `None` if it was kept. Until a node has answered this attempt, the votes on
+    /// the failed attempt before it say more.
     #[must_use]
     pub(crate) fn failure(&self, now: Moment) -> Option<Ballot> {
         if self.kept {

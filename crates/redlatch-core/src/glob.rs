@@ -4,7 +4,7 @@
 /// byte, `[abc]`, `[a-z]` and `[^a-z]` one byte in or not in the class, and `\` escapes the
 /// byte after it.
 ///
-/// Takes time proportional to the product of both lengths at most.
+/// Takes time at most proportional to the product of both lengths.
 #[must_use]
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut pattern, mut name) = (pattern, name);

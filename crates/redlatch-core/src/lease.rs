@@ -19,7 +19,7 @@ pub fn usable(ttl: Duration) -> Duration {
     ttl.saturating_sub(drift(ttl))
 }
 
-/// Returns a TTL, hardly longer than needed, of which a lease may use `time`.
+/// Returns a TTL, hardly longer than needed, that lets a lease use `time`.
 fn ttl_for(time: Duration) -> Duration {
     let millisecond = Duration::from_millis(1);
     let with_rest = time.saturating_add(2 * millisecond);
@@ -90,7 +90,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Returns the deadlines of a lease proved until `usable_until` and capped at `hold_until`.
+    /// Returns the deadlines of a lease proven until `usable_until` and capped at `hold_until`.
     #[must_use]
     pub fn of(terms: &Terms, usable_until: Moment, hold_until: Moment) -> Self {
         let ends_at = usable_until.min(hold_until);
@@ -106,7 +106,7 @@ impl Deadlines {
         Deadlines { ends_at, notice_at, rescue_at, hold_until }
     }
 
-    /// Returns the deadlines of the same lease, now proved until `usable_until`. The lease
+    /// Returns the deadlines of the same lease, now proven until `usable_until`. The lease
     /// never gets shorter.
     #[must_use]
     pub fn extended(&self, terms: &Terms, usable_until: Moment) -> Self {
@@ -126,8 +126,8 @@ impl Deadlines {
     }
 
     /// Returns how long a rescue that begins now may wait for the nodes, or `None` if it is
-    /// too early or too late for one. A little less than the time left, so that the votes
-    /// are known when the loss is signalled.
+    /// too early or too late for one. It is a little less than the time left, so that the
+    /// votes are known when the loss is signalled.
     #[must_use]
     pub fn rescue_patience(&self, now: Moment) -> Option<Duration> {
         let left = self.notice_at.since(now);

@@ -1,4 +1,4 @@
-//! What a node keeps for the restart guard, and what it does with it.
+//! What a node keeps for the restart guard, and how it uses it.
 //!
 //! In:  the commands to a node.
 //! Out: its answers.
@@ -37,8 +37,8 @@ impl Ledger {
     /// has, since losing them would mean losing the mark.
     #[must_use]
     pub fn refusal(&self, run: &str, fingerprint: Fingerprint) -> Option<Quarantine> {
-        // Its clients, according to its last marker, an operator's word or the mark left on it.
-        // If it were asked under another name, the lock on it would count twice.
+        // Its clients, according to its last marker, an operator's reservation or the mark left
+        // on it. If it were asked under another name, the lock on it would count twice.
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);
         let marker = self.marker().map(|marker| marker.fingerprint);
         let ours = self.watched.as_ref().is_some_and(|text| {

@@ -25,7 +25,7 @@ pub const LARGEST_SKEW: Duration = Duration::from_secs(1);
 /// How long a node keeps a line that nobody joins, leaves or checks.
 pub const LINE_LIFE: Duration = Duration::from_secs(30);
 /// How long a ticket counts after its client last asked for the lock: three times the
-/// longest pause between two checks. Dead clients thus drop out of line.
+/// longest pause between two checks. That is how dead clients drop out of line.
 pub const TICKET_LIFE: Duration = Duration::from_secs(30);
 /// How long a ticket counts after a release that its client could not be notified of, unless
 /// it asks again: a client that lost its connection is back by then, and keeps its place.
@@ -41,7 +41,7 @@ const PLACES: u32 = 8;
 /// The default of [`InLine::poll_max`].
 pub const DEFAULT_POLL_MAX: Duration = Duration::from_millis(250);
 /// How often a client that passes a lock on among its own callers leaves it free for a
-/// moment: other libraries do not wait in line, and would never get a turn.
+/// moment: other libraries do not wait in line, and would otherwise never get a turn.
 pub const OPEN_EVERY: Duration = Duration::from_secs(1);
 /// How long it then stays free. A client that asks more often than this gets a turn.
 pub const OPEN_FOR: Duration = Duration::from_millis(10);
@@ -98,8 +98,8 @@ impl fmt::Debug for Waiter {
 
 /// A place in line. Earlier arrivals come first.
 ///
-/// As text it is 36 hex digits, and texts compare as tickets do: 16 digits for the
-/// arrival, 16 for the waiter, 4 for the patience.
+/// As text it is 36 hex digits: 16 for the arrival, 16 for the waiter, 4 for the
+/// patience. Texts compare as tickets do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     /// When its client began to wait, in microseconds since 1970. Nodes bring it
@@ -145,7 +145,7 @@ impl Ticket {
         Some(Ticket { arrived: hex(0, 16)?, waiter: Waiter(hex(16, 32)?), patience })
     }
 
-    /// Returns the ticket for which a key with this value is reserved, if it is.
+    /// Returns the ticket that a key with this value is reserved for, if any.
     #[must_use]
     pub fn reserved_in(value: &[u8]) -> Option<Self> {
         Waiting::reserved_in(value).map(|waiting| waiting.ticket)
@@ -246,8 +246,8 @@ pub enum Then {
     Leave(Ticket),
     /// If the key was ours, puts the ticket into the line before the next waiter is served.
     Wait(Ticket),
-    /// If the key was ours, reserves it for this ticket, whoever else waits. Its client
-    /// already knows, so nobody is woken.
+    /// If the key was ours, reserves it for this ticket, whoever else waits. The
+    /// ticket's client already knows, so nobody is woken.
     Pass(Ticket),
 }
 
@@ -271,7 +271,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns for whom a key with this value is reserved, if it is.
+    /// Returns for whom a key with this value is reserved, if for anyone.
     #[must_use]
     pub fn reserved_in(value: &[u8]) -> Option<Self> {
         let rest = value.strip_prefix(RESERVED_FOR.as_bytes())?;

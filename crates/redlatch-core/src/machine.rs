@@ -64,7 +64,7 @@ pub struct Machine<E> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
     op: Op,
-    /// When its timer fires; never later than the operation's own `due`.
+    /// When its timer fires; never later than the operation's `due`.
     armed: Moment,
     /// The load it is currently counted as.
     load: Load,
@@ -95,7 +95,7 @@ struct World<E> {
     spawned: Vec<Undoing>,
 }
 
-/// What becomes of an operation after an event.
+/// What happens to an operation after an event.
 enum Next {
     Same,
     Becomes(Op),

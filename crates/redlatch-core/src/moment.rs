@@ -1,9 +1,9 @@
 //! Points in time, on two clocks.
 //!
-//! Time *left* (a lease) is measured on the fastest clock there is, as a [`Moment`]; time
-//! that must have *passed* (the restart guard's window) on the slowest, as a [`Steady`].
-//! Neither converts to the other, so a window cannot be measured on the lease clock, which
-//! moves if the wall clock is stepped.
+//! Time *left* (a lease) is measured on the fastest clock, as a [`Moment`]; time that must
+//! have *passed* (the restart guard's window) on the slowest, as a [`Steady`]. Neither
+//! converts to the other, so a window cannot be measured on the lease clock, which moves
+//! if the wall clock is stepped.
 //!
 //! Only differences between moments of the *same* clock mean anything; the driver
 //! decides where zero is. All arithmetic saturates: a moment that cannot be

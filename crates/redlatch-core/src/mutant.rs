@@ -8,7 +8,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mutant {
-    /// A majority is a grant, however late it comes.
+    /// A majority is a grant, no matter how late it comes.
     ValidityNotRechecked = 1,
     /// Validity is checked when the takes are answered, not after the registers are
     /// raised.
@@ -59,21 +59,22 @@ pub enum Mutant {
     EarlyWakeIgnored,
     /// Clients waiting in line rely on being woken.
     NeverLooksAgain,
-    /// A waiter whose attempt is lost keeps what it got on some nodes.
+    /// A waiter whose attempt is lost keeps its keys on some nodes.
     KeepsItsPart,
     /// A waiter that gives up leaves its ticket on the nodes.
     TicketLeft,
     /// A head that gives up appoints no successor.
     NoHeir,
-    /// A client passes the lock on among its own callers without end.
+    /// A client passes the lock on among its callers without end.
     BatchWithoutEnd,
-    /// A waiter tells each node once that it leaves, whether or not that arrives.
+    /// A waiter tells each node only once that it leaves, whether or not the message
+    /// arrives.
     LeavesOnce,
     /// A lock that is handed to another process leaves its ticket in line.
     TicketForgotten,
     /// A waiter that can no longer be woken waits for its timer.
     DeafAndPatient,
-    /// A client serves the last of its own callers first.
+    /// A client serves the last of its callers first.
     ServesTheYoungest,
 }
 

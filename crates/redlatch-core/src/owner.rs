@@ -67,8 +67,8 @@ impl Owner {
         }
     }
 
-    /// Adds host, process id, user and command, as far as they are known. Each is truncated
-    /// to a length that leaves room for the others.
+    /// Adds the known ones of host, process id, user and command. Each is truncated to a
+    /// length that leaves room for the others.
     #[must_use]
     pub fn with_details(self, parts: &OwnerParts) -> Self {
         let mut text = String::from(self.as_str());
@@ -155,8 +155,8 @@ pub struct OwnerParts {
     pub user: Option<String>,
     /// The command that it runs, or its first word.
     pub command: Option<String>,
-    /// When it asked for the lock, by its own wall clock, as time since 1970. A holder
-    /// was granted the lock a round trip later.
+    /// When it asked for the lock, by its wall clock, as time since 1970. A holder was
+    /// granted the lock a round trip later.
     pub since: Option<Duration>,
 }
 

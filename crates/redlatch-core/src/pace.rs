@@ -67,8 +67,8 @@ impl Pace {
         }
         if queued > spare / 4 {
             if in_use && self.limit == FEWEST {
-                // So few attempts cannot keep the nodes busy, so the round trip itself has
-                // become longer.
+                // Such a small number of attempts cannot keep the nodes busy, so the round
+                // trip itself has become longer.
                 self.least += queued / 8;
             }
         } else if in_use {

@@ -5,10 +5,10 @@
 //!
 //! A node that forgot its locks must not vote until every lock it may have forgotten has
 //! expired. Each node keeps a [`Marker`] that says which run of it was admitted, and by
-//! which [`Agreement`]. Every vote checks it, so a restart, a flush, a restored dump or
-//! another list of nodes quarantines the node at once; so does another server that answers
-//! at the node's address. A quarantined node keeps a [`Mark`] instead, left by the first
-//! client that saw it quarantined: while the mark is there, nobody has admitted the node.
+//! which [`Agreement`]. Every vote checks it, so a restart, a flush, a restored dump,
+//! another list of nodes or another server at the node's address quarantines the node at
+//! once. A quarantined node keeps a [`Mark`] instead, left by the first client that saw it
+//! quarantined: while the mark is there, nobody has admitted the node.
 
 use crate::{
     agreement::{Admission, Agreement, Fingerprint},
@@ -34,7 +34,7 @@ pub struct Marker {
 
 impl Marker {
     /// Returns whether the node serves others: clients of another agreement, or of this one
-    /// under another name. A marker of another node and an earlier run only shows that data
+    /// under another name. A marker of another node and another run only shows that data
     /// was copied here, for example because this server was that node's replica.
     #[must_use]
     pub(crate) fn is_of_others(&self, run: &str, fingerprint: Fingerprint) -> bool {
@@ -63,7 +63,7 @@ impl fmt::Display for Marker {
 pub struct Mark {
     /// Unique to each mark.
     pub id: Arc<str>,
-    /// How long the node has been quarantined, by its own clock.
+    /// How long the node has been quarantined, by its clock.
     pub age: Duration,
 }
 
@@ -93,7 +93,7 @@ pub enum Cause {
         asked: Arc<str>,
     },
     /// Only for clients without the restart guard: a guarded client has marked the node, and
-    /// none has admitted it yet, which would record the nodes that they count.
+    /// none has admitted it yet, which would record the nodes that they use.
     Watched,
 }
 
@@ -230,7 +230,7 @@ impl Facts {
     }
 }
 
-/// How far others got with taking a node over from clients of our agreement.
+/// How far others have got with taking a node over from clients of our agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Taking {
@@ -241,12 +241,12 @@ pub enum Taking {
 }
 
 impl Admission {
-    /// Returns how far others got with taking the node over from clients of our agreement, or
-    /// `None` if they did not begin, have finished, or began with a node of yet another agreement.
+    /// Returns how far others have got with taking the node over from clients of our agreement, or
+    /// `None` if they have not begun, have finished, or began with a node of a third agreement.
     ///
     /// We may take it back at any time. Since its mark was set, it has granted nothing to
-    /// anyone; what it kept for the others meanwhile is still there and refuses us; and
-    /// they can no longer admit it.
+    /// anyone; the keys that it has kept for the others since are still there and make it
+    /// refuse us; and once we do, they can no longer admit it.
     ///
     /// # Panics
     ///
@@ -276,10 +276,11 @@ impl Agreement {
 
 impl Ledger {
     /// Returns why a client without the restart guard must not count the node, or `None` if
-    /// it may. It must not if guarded clients count nodes other than `ours`, or may do so, or
-    /// know the node as another one of the list than [`Agreement::at`] says: a majority of
-    /// theirs and a majority of ours need not share a node. Nor may it if its locks may live
-    /// longer than theirs: before those expire, they would readmit a node that forgot them.
+    /// it may. It must not if guarded clients use, or may use, nodes other than `ours`, or if
+    /// they know the node as another one of the list than [`Agreement::at`] says: a majority
+    /// of theirs and a majority of ours need not share a node. Nor may it if its locks may
+    /// live longer than theirs: guarded clients would readmit a node that forgot such locks
+    /// before the locks expire.
     #[must_use]
     pub fn other_nodes(&self, ours: &Agreement) -> Option<Cause> {
         let reserved = self.reserved.as_deref().and_then(Fingerprint::parse);

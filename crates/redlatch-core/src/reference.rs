@@ -82,8 +82,8 @@ pub struct ReferenceNode<T = Moment> {
     /// for at most [`UNHEARD_LIFE`]. `None` if every client can be woken.
     pub listening: Option<BTreeSet<u64>>,
     /// Who waits, and until when each ticket counts. `None` if tickets last as long as
-    /// their line and nobody will ask whose they are: for worlds in which hardly any time
-    /// passes and in which this would make equal nodes differ.
+    /// their line and nobody will ask whose they are: this is for worlds in which hardly
+    /// any time passes, where equal nodes would otherwise differ.
     pub waiters: Option<BTreeMap<Waiter, Presence<T>>>,
 }
 
@@ -302,7 +302,7 @@ impl<T: Deadline> ReferenceNode<T> {
         match (reply, place, ticket) {
             (Reply::Vote(Vote::Held(holder)), _, Some(ticket)) => {
                 let held = resources.iter().find(|name| self.key(at.now, name).is_some());
-                // A take that the network repeats is refused because of our own key.
+                // A take that the network repeats is refused because of its own key.
                 let held = held.filter(|name| !self.has(at.now, name, token));
                 let held = held.cloned();
                 let owner = signature_of(token.as_bytes());

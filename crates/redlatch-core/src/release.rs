@@ -32,7 +32,7 @@ pub(crate) struct Undo {
     expires: Steady,
     /// When to check for that, on the clock that wakes callers.
     expires_at: Moment,
-    /// How long a caller waits for the outcome, if any does.
+    /// Until when a caller waits for the outcome, if any does.
     answer_by: Option<Moment>,
 }
 
@@ -149,8 +149,8 @@ impl Undo {
         self.asked.iter().all(|(asked, _)| *asked == Asked::Done)
     }
 
-    /// Returns when to call [`tick`](Self::tick) and [`asks`](Self::asks) again; at
-    /// the latest when the keys expire.
+    /// Returns when to call [`tick`](Self::tick) and [`asks`](Self::asks) again; never
+    /// later than when the keys expire.
     #[must_use]
     pub(crate) fn due(&self) -> Moment {
         let again = self.asked.iter().filter_map(|(asked, _)| match asked {
@@ -203,8 +203,8 @@ pub enum Released {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// No majority answered. The release continues in the background; the lock is
-    /// free at the latest when its TTL ends.
+    /// No majority answered. The release continues in the background; the lock is free
+    /// when its TTL ends, if not before.
     #[error("not known: {} of {} nodes did not answer the release", .0.tally().failed, .0.tally().nodes)]
     Unknown(Ballot),
 }

@@ -108,7 +108,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Any bytes as people see a name: what is not UTF-8 or cannot be printed is escaped.
+/// A name as people see it: bytes that are not UTF-8 or cannot be printed are escaped.
 #[derive(Debug)]
 pub struct Shown<'a>(pub &'a [u8]);
 

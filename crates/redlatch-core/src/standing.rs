@@ -17,18 +17,19 @@ use core::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Standing {
-    /// It may. Without the restart guard every node may, unless guarded clients count other nodes.
+    /// It may vote. Without the restart guard every node may, unless guarded clients use other
+    /// nodes.
     Admitted,
-    /// It may not, for this reason.
+    /// It may not vote, for this reason.
     Quarantined(Quarantine),
-    /// It does not answer, or not as it should.
+    /// It does not answer, or its answer is an error or makes no sense.
     Failed(Fault),
 }
 
 impl Admission {
     /// Returns the nodes' standings for a client with the restart guard, from their answers
     /// to [`Command::Examine`](crate::Command::Examine), one for each node. The time left
-    /// is what the nodes themselves say, which a strict guard does not trust.
+    /// is what the nodes themselves report; a strict guard does not trust it.
     ///
     /// # Panics
     ///

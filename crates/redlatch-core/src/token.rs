@@ -92,8 +92,8 @@ impl fmt::Debug for Token {
 
 /// Returns the owner label in a value found on a node, if the value is one of ours.
 ///
-/// Other libraries use opaque values without a label; showing those would reveal what it
-/// takes to release their locks.
+/// Other libraries use opaque values without a label: anyone who sees one can release
+/// the lock.
 #[must_use]
 pub fn owner_of(value: &[u8]) -> Option<String> {
     OwnerParts::of_value(value).map(|parts| parts.label)

@@ -50,8 +50,8 @@ impl<'a> Told<'a> {
     }
 
     /// Returns whether two addresses lead to the same server. Once that server has
-    /// forgotten, nobody can tell which of the nodes it is, and what it says about the
-    /// others would count twice.
+    /// forgotten, nobody can tell which of the nodes it is, and what it reports about
+    /// the others would count twice.
     pub(crate) fn are_twins(&self) -> bool {
         let runs = || self.all().map(|(_, facts)| &facts.identity.run);
         runs().enumerate().any(|(at, run)| runs().skip(at + 1).any(|next| next == run))

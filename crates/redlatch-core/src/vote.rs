@@ -30,7 +30,7 @@ pub enum Vote {
     /// Take: the key already exists. It may even be our own, from a command that
     /// the network repeated, so a refusal does not prove another owner.
     Held(Holder),
-    /// Extension or release: our key is not there (or no longer).
+    /// Extension or release: the node does not have our key, or no longer has it.
     Gone,
     /// The node did not vote.
     Failed(Fault),
@@ -348,7 +348,7 @@ impl Tally {
         self.nodes / 2 + 1
     }
 
-    /// Returns won or lost as soon as the missing votes cannot change it.
+    /// Returns won or lost as soon as the missing votes cannot change the result.
     #[must_use]
     pub fn verdict(self) -> Verdict {
         if mutant::on(Mutant::MajorityOfTheReachable) && self.pending == 0 {
@@ -509,8 +509,8 @@ mod tests {
         }
     }
 
-    /// Checks every combination of votes of up to five nodes against a dumb oracle: fill in
-    /// the missing votes in every possible way and see what comes out.
+    /// Checks every combination of votes of up to five nodes against a dumb oracle, which
+    /// fills in the missing votes in every possible way and sees what comes out.
     #[test]
     fn the_verdict_is_what_every_completion_of_the_votes_agrees_on() {
         for nodes in 1..=5_u32 {

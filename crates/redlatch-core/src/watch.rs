@@ -31,7 +31,7 @@ pub(crate) enum Outlook {
     Disagrees,
     /// It is quarantined, and nothing on it shows since when.
     Unmarked,
-    /// It may be admitted from this time on, if this mark is still there.
+    /// It may be admitted from this time on, if it still has this mark.
     Quarantined {
         mark: Arc<str>,
         from: Steady,

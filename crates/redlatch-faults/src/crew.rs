@@ -14,7 +14,7 @@ pub(crate) struct Crew {
     dir: PathBuf,
     workers: Vec<Worker>,
     hired: usize,
-    /// Their wall clock, by which they propose fencing tokens.
+    /// Their wall clock, from which they propose fencing tokens.
     clock: Option<FakeClock>,
 }
 
@@ -61,7 +61,7 @@ impl Crew {
         self.workers.iter().position(|worker| worker.orders.name == name)
     }
 
-    /// Freezes a worker wherever it is.
+    /// Freezes a worker at whatever point it has reached.
     pub(crate) fn pause(&self, which: usize) -> io::Result<()> {
         self.workers[which].process.freeze()
     }
@@ -70,7 +70,7 @@ impl Crew {
         self.workers[which].process.thaw()
     }
 
-    /// Kills a worker (`SIGKILL`) and starts another one for its work.
+    /// Kills a worker (`SIGKILL`) and starts another one in its place.
     pub(crate) fn replace(&mut self, which: usize) -> io::Result<()> {
         self.workers[which] = self.start(self.workers[which].orders.clone())?;
         Ok(())

@@ -1,8 +1,8 @@
 //! The history of a run: what was tried, granted, believed and written, when.
 //!
-//! A directory of text files named `*.log`. Each caller appends to one of its
-//! own, so that no two writers meet; the harness itself writes `harness.log`.
-//! One event a line, whole lines only, in the order they happened:
+//! A directory of text files named `*.log`. Each caller appends to a separate file, so
+//! that no two writers meet; the harness itself writes `harness.log`. One event per
+//! line, whole lines only, in the order they happened:
 //!
 //! ```text
 //! TIME WORD ATTEMPT DETAILS…
@@ -32,8 +32,8 @@
 //! | `final` | place, resource, value | (harness) the counter after all was done |
 //! | `left` | node, key | (harness) a key that nobody removed |
 //!
-//! A place is `fenced` or `unfenced`. A line cut short by `SIGKILL` is the last
-//! of its file and is left out.
+//! A place is `fenced` or `unfenced`. A line cut short by `SIGKILL` is the last of its
+//! file and is ignored.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -206,7 +206,7 @@ impl std::fmt::Display for Event {
         let mut line = |word: &str, details: &dyn std::fmt::Display| {
             write!(f, "{at} {word} {attempt} {details}")
         };
-        // Foreign text may have line breaks.
+        // Text from elsewhere may have line breaks.
         let flat = |text: &str| text.replace('\n', " ");
         match what {
             What::Try { resource } => line("try", resource),

@@ -97,8 +97,8 @@ impl Player {
     }
 }
 
-/// The testbed panics if a server misbehaves: that is a miss of one row, not the
-/// end of the run.
+/// The testbed panics if a server misbehaves: that row has missed, but the run
+/// continues.
 fn unless_it_panics<T>(act: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panicked| {
         let text = panicked.downcast_ref::<String>().map(String::as_str);

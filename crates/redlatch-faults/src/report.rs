@@ -19,10 +19,10 @@ pub(crate) struct ReportLine {
     pub(crate) how: String,
     /// The names of the tests that show it, if any.
     pub(crate) tests: Vec<String>,
-    /// How often the fault was injected; `None` if tests do it.
+    /// How many times the fault was injected; `None` if tests inject it.
     pub(crate) injected: Option<usize>,
     pub(crate) acquisitions: usize,
-    /// If workers counted under locks.
+    /// The figures, if workers counted under locks.
     pub(crate) load: Option<Figures>,
     /// What went wrong; empty if nothing did.
     pub(crate) missed: Vec<String>,

@@ -1,4 +1,4 @@
-//! What is done for one row of the table of faults, and what must come of it.
+//! What is done for one row of the table of faults, and what the result must be.
 
 use crate::{
     checker::Findings,
@@ -38,7 +38,7 @@ impl Row {
 
 pub(crate) enum Part {
     Load(Box<Load>),
-    /// A short scenario of its own.
+    /// A short separate scenario.
     Script(Script),
     /// Tests of this workspace that show it, by name.
     Tests(&'static [&'static str]),
@@ -53,7 +53,7 @@ impl Part {
     }
 }
 
-/// A short scenario of its own: returns what it saw, or what was wrong.
+/// A short separate scenario: returns what it saw, or what was wrong.
 pub(crate) struct Script {
     pub(crate) what: &'static str,
     pub(crate) play: fn(Scale) -> anyhow::Result<Shown>,
@@ -78,8 +78,8 @@ pub(crate) struct Load {
     pub(crate) what: &'static str,
     pub(crate) nodes: Nodes,
     pub(crate) proxied: bool,
-    /// Workers that take turns in holding the first resource for long, without
-    /// renewal: what a node forgets then matters.
+    /// Workers that take turns holding the first resource for a long time without
+    /// renewal, so that it matters if a node forgets.
     pub(crate) lingerers: usize,
     /// The least and the most time they hold it.
     pub(crate) linger: (Duration, Duration),
@@ -102,14 +102,14 @@ pub(crate) struct Load {
 }
 
 pub(crate) enum Nodes {
-    /// So many of one kind.
+    /// This many of one kind.
     Alike(usize, ServerOptions),
     /// One of each.
     Each(Vec<ServerOptions>),
 }
 
-/// What must come of a load. In any case tokens are in order, no fenced update is
-/// lost and nothing is left behind.
+/// What the result of a load must be. In any case, tokens are in order, no fenced
+/// update is lost and nothing is left behind.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each must stands for itself")]
 pub(crate) struct Must {
@@ -204,7 +204,7 @@ impl Load {
 }
 
 impl Must {
-    /// What readers of the figures must know.
+    /// What readers of the figures need to know.
     pub(crate) fn note(self) -> String {
         if self.exclude { String::new() } else { "exclusion is not promised here".into() }
     }
@@ -216,7 +216,7 @@ impl Must {
             (!token_faults.is_empty(), format!("{} token faults", token_faults.len())),
             (fenced.lost > 0, format!("{} fenced updates lost", fenced.lost)),
             (!left.is_empty(), format!("{} keys left behind", left.len())),
-            // The report shows how long it took: that depends on the machine.
+            // The report shows how long it took, since that depends on the machine.
             (
                 self.recovers && recovery.without > 0,
                 format!("{} faults without recovery", recovery.without),

@@ -32,7 +32,7 @@ pub(crate) struct Scene {
     // Dropped in this order: users of the servers before the servers.
     pub(crate) crew: Crew,
     pub(crate) proxies: Vec<Proxy>,
-    /// They lie in the directories of the servers, so they go first.
+    /// They are in the directories of the servers, so they are dropped first.
     pub(crate) disks: Vec<Disk>,
     pub(crate) servers: Servers,
     counters: Server,
@@ -125,7 +125,7 @@ impl Scene {
         Instant::now() >= self.over || self.crew.is_done()
     }
 
-    /// Continues the load and its faults for so much longer.
+    /// Continues the load and its faults for this much longer.
     pub(crate) fn go_on(&mut self, longer: Duration) {
         self.over = Instant::now() + longer;
     }

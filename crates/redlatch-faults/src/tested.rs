@@ -27,7 +27,7 @@ impl Tested {
         let output = Command::new(cargo)
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
             .args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"])
-            // They mostly wait.
+            // The tests mostly wait.
             .args(["--lib", "--bins", "--tests", "--", "--test-threads=4", "--exact"])
             .args(names)
             .stdin(Stdio::null())

@@ -3,8 +3,8 @@
 //! In:  [`Orders`].
 //! Out: a history file per caller.
 //!
-//! It does what a user's program does. It records what it believes about its locks
-//! before it acts on it.
+//! It does what a user's program does, and records what it believes about its locks
+//! before it acts on that.
 
 use crate::{
     counter_store::{CounterStore, Fenced, Reading},
@@ -153,7 +153,7 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// A careless caller sleeps through; others check now and then.
+    /// A careless caller sleeps without checking the lock; others check now and then.
     fn think(&mut self, hold: &mut Hold) {
         let Habits { thinks: (least, most), careless, .. } = self.orders.habits;
         let until = Instant::now() + self.dice.time(least, most);
@@ -195,8 +195,8 @@ impl<'a> Caller<'a> {
         self.note(What::Released(outcome));
     }
 
-    /// Checks and records the answer: the first no, and a yes now and then and if
-    /// it was the last one.
+    /// Checks and records the answer: the first no, and a yes now and then and before
+    /// the first no.
     fn is_held(&mut self, hold: &mut Hold) -> bool {
         let asked = history::now();
         if hold.guard.is_held() {

@@ -1,9 +1,9 @@
-//! Databases and object stores that reject writes from a late lock holder.
+//! Databases and object stores that refuse writes from a late lock holder.
 //!
 //! A lock with a timeout cannot stop a process that was paused past its lease
 //! from writing when it wakes up. The storage it writes to can: every grant of
 //! a [`redlatch`] lock carries a greater [`FencingToken`], and the storage
-//! rejects any token smaller than one it has already seen. This crate does that
+//! refuses any token smaller than one it has already seen. This crate does that
 //! for storage that needs a driver.
 //!
 //! | you write to | use | feature |

@@ -1,4 +1,4 @@
-//! An object in S3, Google Cloud Storage or Azure that rejects stale writes.
+//! An object in S3, Google Cloud Storage or Azure that refuses stale writes.
 //!
 //! In:  a token and the new content. Out: the object replaced, or the token
 //! that beat it.
@@ -25,11 +25,11 @@
 //!
 //! Other readers skip those bytes: `Range: bytes=32-`, `tail -c +33`.
 //!
-//! Why not in the object's metadata, or in a second object? On S3 the tag that
-//! a conditional put compares is a hash of the *content*. A seal that changed
-//! only metadata would leave the tag unchanged, and a late write that looked
-//! before the seal would still meet its condition. And two objects cannot be
-//! checked and written in one step.
+//! Why not in the object's metadata, or in a second object? On S3 the tag that a
+//! conditional put compares is a hash of the *content*. A seal that changed only
+//! metadata would leave the tag unchanged, and a late write that read the tag before
+//! the seal would still meet its condition. And two objects cannot be checked and
+//! written in one step.
 
 use crate::write_error::{WriteError, parse};
 use ::object_store::{
@@ -51,7 +51,7 @@ const DIGITS: usize = 16;
 /// means another write succeeded, so this many in a row is no accident.
 const TRIES: u32 = 100;
 
-/// An object that rejects stale writes. Every write replaces the whole object.
+/// An object that refuses stale writes. Every write replaces the whole object.
 ///
 /// ```
 /// use object_store::{memory::InMemory, path::Path};
@@ -83,7 +83,7 @@ pub struct Object<S> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// The store has no conditional puts, so it cannot reject stale writes.
+    /// The store has no conditional puts, so it cannot refuse stale writes.
     /// Nothing was written (except that a store that *ignores* conditions now
     /// has an empty object).
     #[error(
@@ -127,7 +127,7 @@ impl<S: ObjectStore> Object<S> {
         self.replace(token, Some(content.into())).await
     }
 
-    /// Rejects smaller tokens from now on. Call it before you read.
+    /// Refuses smaller tokens from now on. Call it before you read.
     ///
     /// This reads the content and writes it back under the new token, so the
     /// cost grows with its length. An object without a fence gets one.
@@ -221,9 +221,9 @@ impl<S: ObjectStore> Object<S> {
         }
     }
 
-    /// Checks that the store rejects a failed condition, by replacing a version
-    /// that never existed. Many stores that cannot replace conditionally can create
-    /// conditionally, so there the first write would succeed and no later one.
+    /// Checks that the store refuses a failed condition, by replacing a version that
+    /// never existed. Many stores that cannot replace conditionally can create
+    /// conditionally: the first write would succeed there, and no later one.
     async fn probe(&self, token: FencingToken) -> Result<(), ObjectError> {
         let never = UpdateVersion { e_tag: Some("\"never\"".into()), version: Some("1".into()) };
         let object = fenced(EMPTY, token, PutPayload::new());

@@ -2,10 +2,10 @@
 //!
 //! In:  your own transaction and a token. Out: go on, or the token that beat it.
 //!
-//! Promise: from [`check`] until the transaction ends, no other token, smaller
-//! or greater, gets past: the check locks the resource's row, at every
-//! isolation level. So your writes are committed before anyone else's check is
-//! answered, or they are rolled back together with the token.
+//! Promise: from [`check`] until the transaction ends, no other token, smaller or
+//! greater, gets past, because the check locks the resource's row at every isolation
+//! level. So your writes are committed before anyone else's check is answered, or they
+//! are rolled back together with the token.
 //! Needs: the table of [`CREATE_TABLE`], and a check by every writer. A
 //! database has one such table, `public.redlatch_fence`, whatever `search_path`
 //! says: two would be two fences. A role that checks needs `SELECT`, `INSERT`
@@ -72,8 +72,9 @@ CREATE TABLE IF NOT EXISTS public.redlatch_fence (
 /// Raises the token (`$2`) of a resource (`$1`), locks its row, and returns the
 /// greatest token seen. Sets those of the transaction's two limits that are not set.
 ///
-/// A smaller token also updates the row, to the value it had: that way one statement
-/// locks, decides and reports. A value that is not a token is kept and returned.
+/// A smaller token also updates the row, to the value it already has: that way one
+/// statement locks, decides and reports. A value that is not a token is kept and
+/// returned.
 pub const CHECK: &str = "\
 INSERT INTO public.redlatch_fence AS fence (resource, token)
 SELECT $1::text, $2::bigint FROM (SELECT
@@ -155,7 +156,7 @@ pub async fn check(
     checked
 }
 
-/// Rejects smaller tokens from now on: a [`check`] in its own transaction. Call
+/// Refuses smaller tokens from now on: a [`check`] in its own transaction. Call
 /// it before you read, if you read and write in different transactions.
 ///
 /// # Errors

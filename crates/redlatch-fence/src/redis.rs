@@ -1,4 +1,4 @@
-//! A value in Redis that rejects stale writes.
+//! A value in Redis that refuses stale writes.
 //!
 //! In:  a token and the new value. Out: the key set, or the token that beat it.
 //!
@@ -44,7 +44,7 @@ const RESERVED: &[u8] = b"redlatch:";
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(WRITE));
 
-/// A value in Redis that rejects stale writes, over your own connection.
+/// A value in Redis that refuses stale writes, over your own connection.
 ///
 /// ```no_run
 /// use redlatch::FencingToken;
@@ -77,8 +77,8 @@ pub enum ValueError {
         /// The key of both.
         key: String,
     },
-    /// The key is one of Redlatch's own, such as another value's fence. Nothing
-    /// was sent.
+    /// The key is reserved for Redlatch, such as another value's fence. Nothing was
+    /// sent.
     #[error("keys under `redlatch:` are reserved: the value {key:?} needs another key")]
     Reserved {
         /// The key of the value.
@@ -111,7 +111,7 @@ impl Value {
     /// `redlatch:`. Its fence is stored under `redlatch:fence:KEY`.
     ///
     /// A lock is also a key, with the name of its resource. If one server holds
-    /// both, give the value a different name: a write over a lock is rejected.
+    /// both, give the value a different name: a write over a lock is refused.
     #[must_use]
     pub fn new(key: impl AsRef<[u8]>) -> Self {
         let key = key.as_ref();
@@ -147,7 +147,7 @@ impl Value {
         self.settle(token, script.invoke_async(connection).await)
     }
 
-    /// Rejects smaller tokens from now on. Call it before you read.
+    /// Refuses smaller tokens from now on. Call it before you read.
     ///
     /// # Errors
     ///

@@ -32,11 +32,11 @@
 //!
 //! # Waiting for another writer
 //!
-//! A database has one writing transaction at a time, so one that has checked and
-//! stalls blocks all others, and there is no server to end it. How long they wait is
-//! set by their connection's [`Connection::busy_timeout`] (5 s by default); after
-//! that they get [`WriteError::Busy`], and nothing was written. A stale transaction
-//! also blocks them until it is dropped or rolled back: return with `?`.
+//! A database has one writing transaction at a time, so one that has checked and stalls
+//! blocks all others, and there is no server to end it. The others wait as long as
+//! their connection's [`Connection::busy_timeout`] (5 s by default); after that they
+//! get [`WriteError::Busy`], and nothing was written. A stale transaction also blocks
+//! them until it is dropped or rolled back: return with `?`.
 //!
 //! # Beside another SQLite library
 //!
@@ -100,7 +100,7 @@ pub fn check(
     raise(tx, resource, token)
 }
 
-/// Rejects smaller tokens from now on: a [`check`] in its own transaction. Call
+/// Refuses smaller tokens from now on: a [`check`] in its own transaction. Call
 /// it before you read, if you read and write in different transactions.
 ///
 /// # Errors

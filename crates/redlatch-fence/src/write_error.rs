@@ -33,11 +33,10 @@ pub enum WriteError<E> {
     /// was written. Retry while you still hold the lock.
     #[error("nothing was written: {0}")]
     Busy(#[source] E),
-    /// The storage failed or refused. Unless its error says otherwise, the
-    /// write may or may not have been applied. A write that sets the new value
-    /// is safe to repeat with the same token; one that *changes* the old value
-    /// (`cents = cents - 30`) could be applied twice: seal, read, and see
-    /// whether it was applied.
+    /// The storage failed or refused. Unless its error says otherwise, the write may or
+    /// may not have been applied. A write that sets the new value is safe to repeat
+    /// with the same token. A write that *changes* the old value (`cents = cents - 30`)
+    /// could be applied twice: seal, read, and see whether it was applied.
     #[error(transparent)]
     Store(E),
 }
@@ -67,7 +66,7 @@ pub(crate) fn parse<E>(text: &str) -> Result<FencingToken, WriteError<E>> {
     text.parse().map_err(|_| WriteError::damaged(text))
 }
 
-/// The result of a write, from the greatest token seen, including this one.
+/// The result of a write, judging by the greatest token seen, including this one.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn settle<E>(token: FencingToken, greatest: i64) -> Result<(), WriteError<E>> {
     let seen = u64::try_from(greatest).ok().and_then(FencingToken::new);

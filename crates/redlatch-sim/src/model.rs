@@ -9,34 +9,33 @@
 //!
 //! # What a world is
 //!
-//! Three nodes, one to three clients with a machine each, and a connection from
-//! each client to each node. One step is one event: a caller asks for, extends,
-//! releases or cancels a lock; a node carries out the next command of a connection;
-//! a client reads a reply; a timer fires; time passes; something goes wrong. Every
-//! order of steps is tried. So a command or a reply may take any time, even
-//! forever; connections overtake one another, commands on one connection do not.
-//! What may go wrong is counted per history (see [`Faults`]): connections break,
-//! commands arrive twice, keys expire early, nodes forget or fail over, clients are
-//! paused, someone deletes the lock, a client of another library joins in, the line
-//! of those who wait goes wrong.
+//! Three nodes, one to three clients with a machine each, and a connection from each
+//! client to each node. One step is one event: a caller asks for, extends, releases or
+//! cancels a lock; a node carries out the next command of a connection; a client reads
+//! a reply; a timer fires; time passes; something goes wrong. Every order of steps is
+//! tried. So a command or a reply may take any time, even forever; connections overtake
+//! one another, commands on one connection do not. What may go wrong is counted per
+//! history (see [`Faults`]): connections break, commands arrive twice, keys expire
+//! early, nodes forget or fail over, clients are paused, someone deletes the lock, a
+//! client of another library joins in, the line goes wrong.
 //!
-//! A node's wake to a client that waits in line is a message of its own: it overtakes
-//! replies, comes late or never.
+//! A node's wake to a client that waits in line is a separate message: it may overtake
+//! replies, come late or never arrive.
 //!
 //! # Time
 //!
-//! There is one clock, which moves from one moment that matters to the next: a
-//! timer, the end of a lease, the expiry of a key. Nothing depends on the time in
-//! between. The clock stops at the scenario's horizon. It does not pass a due
-//! timer, unless the client is paused (a fault). Wall clocks stand still: fencing
-//! tokens come from the registers alone, which is the worst case.
+//! There is one clock, which jumps from one relevant moment to the next: a timer, the
+//! end of a lease, the expiry of a key. Nothing depends on the time in between. The
+//! clock stops at the scenario's horizon. It does not pass a due timer, unless the
+//! client is paused (a fault). Wall clocks stand still: fencing tokens come from the
+//! registers alone, which is the worst case.
 //!
 //! # What makes it finite and smaller
 //!
-//! Scripts, counted faults and the horizon are bounds. Of histories that mirror
-//! each other, one is tried (identical nodes and clients are numbered in the order
-//! in which they act). Replies that nobody waits for are dropped. Replies to undos
-//! are immediate, and so are looks of the restart guard; a scenario may make all
+//! Scripts, counted faults and the horizon are bounds. Only one of several histories
+//! that mirror each other is tried (identical nodes and clients are numbered in the
+//! order in which they act). Replies that nobody waits for are dropped. Replies to
+//! undos are immediate, and so are looks of the restart guard; a scenario may make all
 //! replies immediate, or let a client begin later.
 //!
 //! # What is not covered

@@ -31,7 +31,7 @@ mod list;
 use list::Planted;
 pub use list::{ALL, Hunt, Mutant, Plant};
 
-/// A diagram of more steps is no help.
+/// A diagram with more steps than this is no help.
 const MOST_DRAWN: usize = 2_000;
 
 #[derive(Debug, ClapArgs)]

@@ -55,7 +55,7 @@ impl DerefMut for Node {
 /// A node's clocks when it carries out a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
-    /// What keys expire by.
+    /// The clock that keys expire by.
     pub now: Moment,
     /// The wall clock, in microseconds since 1970.
     pub wall: u64,
@@ -66,8 +66,8 @@ pub struct Habits {
     pub flaw: Option<Flaw>,
     /// Whether a refusal hides the holder and the time left.
     pub discreet: bool,
-    /// Whether its wall clock stands still for fencing and for tickets, so that its
-    /// registers alone order grants, and arrivals alone those who wait.
+    /// Whether its wall clock stands still for fencing and for tickets, so that only
+    /// its registers order grants and only arrivals order waiters.
     pub stands_still: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What is to happen, ordered by time; at one time, in the order of pushing.
+//! Future events, ordered by time; at the same time, in the order in which they were
+//! pushed.
 
 use redlatch_core::Moment;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! Out: a text table, one row per step and one column per participant; diagrams
 //!      are drawn from the same value.
 //!
-//! Promise: rendering depends on the trace alone: the same history gives the same
+//! Promise: rendering depends only on the trace, so the same history gives the same
 //! text.
 
 mod table;

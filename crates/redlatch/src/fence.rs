@@ -1,8 +1,8 @@
-//! Storage that rejects writes from a late lock holder.
+//! Storage that refuses writes from a late lock holder.
 //!
 //! A lock with a timeout cannot stop a process that was paused past its lease
 //! from writing when it wakes up. The storage it writes to can: every grant
-//! carries a greater [`FencingToken`], and the storage rejects any token
+//! carries a greater [`FencingToken`], and the storage refuses any token
 //! smaller than one it has already seen. This module has such storage.
 //!
 //! | you write to | use | feature of `redlatch-fence` |
@@ -28,19 +28,19 @@
 //!
 //! # The rule
 //!
-//! A write is applied if its token is at least the greatest one seen, and then
-//! becomes the greatest. Equal is fine: a holder may write as often as it
-//! likes. Check and write are atomic. A rejected write changes nothing and
-//! reports the token that beat it: [`Stale`].
+//! A write is applied if its token is at least the greatest one seen; the token is then
+//! the greatest. An equal token is fine: a holder may write as often as it likes. Check
+//! and write are atomic. A refused write changes nothing and reports the token that
+//! beat it: [`Stale`].
 //!
 //! Stale is an error rather than a status because a stale holder must stop,
 //! which is what `?` does.
 //!
 //! # Seal, read, write
 //!
-//! A holder whose write depends on what it read must **seal** first, that is,
-//! write its token alone. Otherwise a late write by its predecessor could land
-//! between its read and its write, and be overwritten unseen.
+//! A holder whose write depends on what it read must **seal** first, that is, write its
+//! token alone. Otherwise a late write by its predecessor could land between its read
+//! and its write, and be silently overwritten.
 //!
 //! ```
 //! use redlatch::{blocking::Locks, fence::Register};
@@ -65,10 +65,10 @@
 //!
 //! # What it does not do
 //!
-//! A fence rejects late writes; it does not stop two holders from working at the
-//! same time. It protects only the storage that checks: a job that writes to two
-//! places needs a fence in both, and mail that was sent stays sent. It also relies
-//! on the storage to remember: restoring a backup brings back an old token.
+//! A fence refuses late writes; it does not stop two holders from working at the same
+//! time. It protects only the storage that checks: a job that writes to two places
+//! needs a fence in both, and mail that was sent stays sent. It also relies on the
+//! storage's memory: restoring a backup brings back an old token.
 
 mod file;
 mod register;

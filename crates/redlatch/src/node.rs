@@ -6,7 +6,7 @@
 //! node, and every kind passes the same suite, `conformance`. To run it on your own node,
 //! enable the feature of that name and call `conformance::check` in a test.
 //!
-//! Commands and replies, and everything they consist of, are in [`core`].
+//! Commands, replies and their parts are in [`core`].
 //!
 //! # Example
 //!
@@ -87,7 +87,7 @@ pub use url::{UrlError, parse};
 /// [`Ticket`](redlatch_core::Ticket), and a release reserves the lock for the first in line
 /// and wakes that client. A node without lines is just as safe: it ignores the tickets,
 /// answers [`Held`](redlatch_core::Vote::Held) without `ahead`, and deletes the key on
-/// release. Clients then find out by asking again.
+/// release. Its clients then learn that the lock is free by asking again.
 pub trait Node: Debug + Send + Sync {
     /// Returns the node's name. All clients must use the same name for a node,
     /// because they compare their lists of nodes by name. Errors show it, so it
@@ -113,14 +113,14 @@ pub trait Node: Debug + Send + Sync {
         false
     }
 
-    /// Returns whether a server has ever answered at the address. If not, the address may
-    /// be mistyped, and errors say so. Default: `true`.
+    /// Returns whether a server has ever answered at the address. If none has, the
+    /// address may be mistyped, and errors say so. Default: `true`.
     fn has_answered(&self) -> bool {
         true
     }
 
     /// Returns what a connection attempt is waiting for, if that hints at a mistake in the
-    /// address. Errors show it next to a missing answer. Default: `None`.
+    /// address. Errors about a missing answer show it. Default: `None`.
     fn hint(&self) -> Option<&'static str> {
         None
     }
@@ -136,7 +136,8 @@ pub trait Node: Debug + Send + Sync {
     fn open(&self, clock: Clock) -> Box<dyn Link>;
 
     /// Stops listening for wakes on every link, at once. Called when the process is about to exit
-    /// and may not get to drop its links, to remove what would outlive it. Default: does nothing.
+    /// and may not get to drop its links, to remove anything that would outlive it. Default: does
+    /// nothing.
     fn hang_up(&self) {}
 }
 
@@ -154,10 +155,10 @@ pub(crate) fn explained(node: &dyn Node, fault: Fault) -> Fault {
 /// have an unknown outcome.
 ///
 /// On a node that keeps lines, the first command with a
-/// [ticket](redlatch_core::Command::ticket) also says whose link it is: from then on
-/// [`poll`](Link::poll) reports every key that the node reserves for that client. A wake is
-/// only a hint. It may be lost or repeated: clients that get none ask again by themselves.
-/// Once a client has no link left, its tickets are skipped.
+/// [ticket](redlatch_core::Command::ticket) also tells it which client the link belongs to:
+/// from then on [`poll`](Link::poll) reports every key that the node reserves for that
+/// client. A wake is only a hint. It may be lost or repeated: clients that get none ask
+/// again by themselves. Once a client has no link left, its tickets are skipped.
 pub trait Link: Send {
     /// Queues a command. It runs after all earlier ones that concern any of the same
     /// resources, and [`poll`](Link::poll) returns its reply with the same tag, exactly

@@ -96,7 +96,7 @@ impl Observer {
         for (of_key, more) in replies {
             let (line, told) = more.unzip();
             lines.extend(line);
-            // A node that did not answer the first question was asked no other.
+            // A node that did not answer the first question was not asked the others.
             facts.push(told.unwrap_or_else(|| of_key.clone()));
             keys.push(of_key);
         }
@@ -114,10 +114,10 @@ impl Observer {
     /// Lists the locks whose names match `pattern` (see
     /// [`glob`](redlatch_core::glob)).
     ///
-    /// Servers are read in small steps that delay nobody; locks that come and go in
-    /// the meantime may be missed. Locks of other libraries are left out: their
-    /// keys look like any other ([`others`](Self::others)). So is what this user of a
-    /// server may not read ([`Listing::unread`]).
+    /// Servers are read in small steps that delay nobody; locks that come and go in the
+    /// meantime may be missed. The list leaves out locks of other libraries, because
+    /// their keys look like any other (see [`others`](Self::others)), and keys that
+    /// this user may not read (see [`Listing::unread`]).
     ///
     /// # Cancel safety
     ///
@@ -186,11 +186,11 @@ impl Observer {
         Others::new(&self.nodes, told)
     }
 
-    /// Takes a lock away from its holder, on every node that answers. Only the given
+    /// Releases a lock by force, on every node that answers. Only the given
     /// [grants](Status::grants) are removed: if the lock has changed hands since they were
     /// read, the new holder keeps it. Keys that do not look like a lock stay.
     ///
-    /// The holder notices at its next renewal, and works without the lock until
+    /// The holder notices at its next renewal, and keeps working without the lock until
     /// then.
     ///
     /// # Errors
@@ -386,9 +386,9 @@ impl Observer {
         self.told(&replies.collect::<Vec<_>>())
     }
 
-    /// Returns how far others got with taking a node from clients of our list, according to
-    /// the facts that it reports, or `None` if nobody has begun. Nodes are numbered from
-    /// zero, in the order they were given.
+    /// Returns how far others have got with taking a node from clients of our list,
+    /// according to the facts that it reports, or `None` if nobody has begun. Nodes are
+    /// numbered from zero, in the order they were given.
     ///
     /// # Panics
     ///
@@ -416,8 +416,8 @@ impl Observer {
         self.nodes.iter().zip(standings).map(of).collect()
     }
 
-    /// Admits these nodes at once, on an operator's word that they have forgotten
-    /// no lock that could still be held. Nodes are given by [name](Self::nodes).
+    /// Admits these nodes at once: an operator vouches that they have forgotten no lock
+    /// that could still be held. Nodes are given by [name](Self::nodes).
     ///
     /// # Errors
     ///
@@ -573,8 +573,8 @@ impl Observer {
 /// The pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// The agreement of a node that serves other clients, if `ours`, in their words,
-/// may follow it.
+/// The agreement of a node that serves other clients, if our agreement may follow it.
+/// `ours` returns our agreement with their names for the nodes.
 fn followed(
     admission: &Admission,
     ours: impl Fn(&Agreement) -> Agreement,

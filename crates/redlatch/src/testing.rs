@@ -91,8 +91,7 @@ impl Nodes {
 
     /// Returns locks on these nodes, on tokio's clock, without the restart guard.
     ///
-    /// Each call makes a new client: two of them compete for a lock like two
-    /// processes.
+    /// Each call makes a new client: two clients compete for a lock like two processes.
     ///
     /// # Panics
     ///
@@ -261,9 +260,9 @@ impl Nodes {
         self.node(node).keys()
     }
 
-    /// Loses the lock on this resource now: its key disappears from every node, and
-    /// its guard reports [`Lost::Gone`](crate::Lost::Gone). For a lock on several
-    /// resources, any of them will do.
+    /// Loses the lock on this resource now: its key disappears from every node, and its
+    /// guard reports [`Lost::Gone`](crate::Lost::Gone). For a lock on several
+    /// resources, name any of them.
     ///
     /// # Panics
     ///

@@ -2,9 +2,9 @@
 //!
 //! In:  the nodes that the user is about to vouch for, or to take.
 //! Out: nothing, or an error. We ask first if any node has a lock, or a key that may be
-//! one of another library, or cannot be read; before taking a node that its clients
-//! know by another name, or whose clients have more nodes, since it may be our list that
-//! is wrong; and before taking back a node from others who may still be at work on it.
+//! a lock of another library, or cannot be read; before taking a node that its clients
+//! know by another name, or whose clients have more nodes, since our list may be the
+//! wrong one; and before taking back a node from others who may still be working on it.
 
 use super::strangers;
 use crate::{
@@ -41,8 +41,9 @@ pub(super) async fn ask_to_vouch(
     confirm(&to_paste(&question, typed), &unasked)
 }
 
-/// Asks whether to take these nodes from their clients, if there are doubts. Whoever has
-/// stopped all of them knows that they have another list, but may not know that it is longer.
+/// Asks whether to take these nodes from their clients, if there are doubts. A user who has
+/// stopped all of those clients knows that they have another list, but may not know that it
+/// is longer.
 pub(super) async fn ask_to_replace(
     observer: &Observer,
     named: &[Arc<str>],
@@ -100,7 +101,7 @@ fn missing_here(observer: &Observer, out: &[NodeStanding]) -> Option<String> {
     ))
 }
 
-/// Whether others may still be at work on taking one of these nodes from our list.
+/// Whether others may still be working on taking one of these nodes from our list.
 async fn still_taken(observer: &Observer, out: &[NodeStanding]) -> Option<String> {
     let reports = observer.reports().await;
     let taken = reports.iter().enumerate().filter(|(at, node)| {
@@ -138,7 +139,7 @@ async fn doubts_about(observer: &Observer, out: &[Arc<str>]) -> Option<String> {
     let (mut listing, mut others, standings) =
         tokio::join!(observer.list("*"), observer.others(), observer.standings());
     listing.locks.retain(|lock| !matches!(lock.state, LockState::Reserved { .. }));
-    // Said already.
+    // Already reported.
     others.unseen.retain(|(node, _)| listing.failed.iter().all(|(failed, _)| failed != node));
     let strangers = strangers::in_words(observer, &others);
     if listing.locks.is_empty() && listing.failed.is_empty() && strangers.is_none() {

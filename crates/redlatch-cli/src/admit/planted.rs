@@ -1,4 +1,4 @@
-//! Whether the locks that are held are back on a node that votes again.
+//! Whether a node that votes again has back the locks that are held.
 //!
 //! A node that forgot its locks gets them back when their holders extend them. If a
 //! rolling restart continues before that, a lease may lose its majority. After
@@ -32,7 +32,7 @@ enum What {
     Lock(String),
     /// The list of its locks, for this reason.
     Listing(String),
-    /// Nothing that is known: it has keys that this user may not read.
+    /// Unknown: it has keys that this user may not read.
     Unread,
 }
 
@@ -68,7 +68,8 @@ impl Watcher<'_> {
 }
 
 fn missing(listing: &Listing, named: &[Arc<str>]) -> BTreeSet<Missing> {
-    // Which of these keys are locks is not known, nor which of the named nodes lack them.
+    // We do not know which of these keys are locks, nor which of the named nodes lack
+    // them.
     let unread = listing.unread.iter();
     let unread = unread.map(|(node, _)| Missing { node: node.clone(), what: What::Unread });
     let mut missing: BTreeSet<Missing> = unread.collect();

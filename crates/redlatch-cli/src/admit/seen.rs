@@ -1,7 +1,7 @@
-//! What came of `admit`: where each node stands, and whether it would vote.
+//! The result of `admit`: each node's standing, and whether it would vote.
 //!
 //! In:  the nodes' standings, and what they report.
-//! Out: a line for each node, and an error if one of those that were named does not vote.
+//! Out: a line for each node, and an error if a named node does not vote.
 
 use super::{cause_for, disagrees, is_down, may_vote, node_json, quarantined_for};
 use crate::{
@@ -20,7 +20,7 @@ use redlatch::{
 use serde_json::{Value, json};
 use std::{fmt::Write as _, sync::Arc};
 
-/// Where each node stands, and what it reports.
+/// Each node's standing, and what it reports.
 pub(super) struct Seen<'a> {
     observer: &'a Observer,
     reports: Vec<Examined>,
@@ -55,7 +55,7 @@ impl<'a> Seen<'a> {
         Ok(Exit::NoMajority)
     }
 
-    /// Puts on record what came of it: which of the named nodes do not vote, and why.
+    /// Records the result: which of the named nodes do not vote, and why.
     pub(super) fn record(&self, named: &[Arc<str>], is_replaced: bool, trace: &mut Trace) {
         let ours = || self.standings.iter().filter(|node| named.contains(&node.node));
         let is_not_taken =
@@ -147,7 +147,7 @@ impl<'a> Seen<'a> {
                 let other = self.observer.other_name(&node.node, &node.standing);
                 let other = other.map_or(String::new(), |other| format!("; {other}"));
                 let cause = cause_for(self.observer, &quarantine.cause);
-                // A client that one node refuses begins the time of no other.
+                // A client that one node refuses does not begin the time of any other.
                 let is_refused = self.conflicts().next().is_some();
                 let reports: &[_] = if is_refused { &[] } else { &self.reports };
                 let out = quarantined_for(&node.node, quarantine, reports);

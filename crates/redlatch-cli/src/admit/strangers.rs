@@ -1,5 +1,5 @@
-//! Keys that may be locks of other libraries, in words. They exclude our locks, and so
-//! count before someone vouches for a node that may have forgotten one.
+//! Keys that may be locks of other libraries, in words. Such locks exclude ours, so
+//! they matter before someone vouches for a node that may have forgotten one.
 //!
 //! On a server that is also a cache, there are very many of them, so a message gives
 //! their number and names a few: those that expire soonest, as locks do.
@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 /// A key, the nodes that have it, and how long until it expires.
 type Key<'a> = (String, &'a [Arc<str>], Duration);
 
-/// What may be a lock of another library, in one line, if there is any such key or
+/// The keys that may be locks of another library, in one line, if there are any or if
 /// nodes have too many keys to tell.
 pub(super) fn in_words(observer: &Observer, others: &Others) -> Option<String> {
     let keys: Vec<Key<'_>> = others.keys.iter().map(key).collect();
@@ -43,7 +43,7 @@ pub(super) fn in_words(observer: &Observer, others: &Others) -> Option<String> {
 }
 
 /// The keys that live longer than the restart guard waits for, in one line, if there
-/// is any.
+/// are any.
 pub(super) fn outliving(
     observer: &Observer,
     listing: &Listing,

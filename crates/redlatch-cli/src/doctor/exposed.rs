@@ -1,4 +1,4 @@
-//! Password files that others than their owner can read.
+//! Password files that users other than their owner can read.
 //!
 //! In:  the addresses of the nodes. Out: a finding for each such file.
 
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which bits of a mode say what every user, and what those of its group, may do.
+/// The bits of a mode that say what every user, and what its group, may do.
 const ANYBODY: u32 = 0o007;
 const GROUP: u32 = 0o070;
 

@@ -88,7 +88,7 @@ pub(super) struct Evidence<'a> {
     pub(super) standings: &'a [Standing],
     /// The other name that each node's clients use for it, if any.
     pub(super) other_names: &'a [Option<OtherName>],
-    /// How far others got with taking each node from our list.
+    /// How far others have got with taking each node from our list.
     pub(super) takings: &'a [Option<Taking>],
     pub(super) guard: RestartGuard,
     /// What all clients must agree on.
@@ -104,12 +104,12 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// In what the settings of that node's clients differ from ours, in words, if they do.
+    /// How the settings of that node's clients differ from ours, in words, if they do.
     fn other(&self, facts: &Facts) -> Option<String> {
         // A node that was never admitted has no clients with the guard.
         facts.marker.as_ref()?;
         let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
-        // Not compared here: which node of the list it is. The standing says that.
+        // Which node of the list it is, is not compared here: the standing says that.
         let same = theirs.as_ref().is_some_and(|theirs| {
             let terms = |of: &Agreement| (of.nodes().to_vec(), of.max_ttl(), of.skew());
             terms(theirs) == terms(self.agreement)
@@ -156,7 +156,8 @@ impl Evidence<'_> {
     }
 }
 
-/// How bad a node is that does not vote, if others make a majority or do not.
+/// How bad it is that a node does not vote, depending on whether the others form a
+/// majority.
 pub(crate) fn one_less(have_majority: bool) -> Level {
     if have_majority { Level::Warning } else { Level::Problem }
 }
@@ -203,7 +204,7 @@ fn outage(evidence: &Evidence<'_>) -> Option<Finding> {
     let majority = nodes / 2 + 1;
     let words = format!("no lock can be taken: {votes} of {nodes} nodes may vote, {majority} must");
     let finding = Finding { is_outage: true, ..Finding::problem(words) };
-    // Waiting is in vain for nodes that serve clients with other settings.
+    // It is no use waiting for nodes that serve clients with other settings.
     let in_vain = known(evidence.examined).any(|(_, facts)| evidence.other(facts).is_some());
     let nodes = evidence.examined.iter().zip(evidence.standings);
     let forgot = nodes.filter(|(_, standing)| {
@@ -220,7 +221,7 @@ fn outage(evidence: &Evidence<'_>) -> Option<Finding> {
     Some(finding.fix(fix.trim_end()))
 }
 
-/// Another kind of server, or another protocol, than the address says.
+/// A different kind of server or protocol than the address says.
 fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Finding {
     let (words, fix) = match listener {
         Listener::Tls => (
@@ -315,11 +316,11 @@ fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
     }
 }
 
-/// What helps against a password that a server does not take.
+/// What to do about a password that a server does not accept.
 const LOG_IN: &str = "write the user and the password that the server has: the user in the address, the \
                       password in password_file or password_env; or change it there (ACL SETUSER)";
 
-/// What helps an embedded node whose disk is full.
+/// What to do about an embedded node whose disk is full.
 const MAKE_ROOM: &str = "free some space on the disk that it is on";
 
 /// The command that stops a server from evicting keys.
@@ -332,7 +333,7 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
         let other = evidence.other_names[at].as_ref();
         let other = other.map_or(String::new(), |other| format!("{other}; "));
         let cause = Cause::Disagrees(facts.agreement.clone());
-        // What works depends on the servers, whatever they are called.
+        // What works depends on the servers, no matter what they are called.
         let theirs = facts.agreement.as_deref().and_then(Agreement::parse);
         let in_their_words =
             theirs.map(|theirs| evidence.agreement.in_words_of(&theirs, known(evidence.examined)));
@@ -342,7 +343,7 @@ fn guarded(facts: &Facts, name: &str, at: usize, evidence: &Evidence<'_>) -> Opt
     }
     let Standing::Quarantined(quarantine) = &evidence.standings[at] else { return None };
     let causes = || evidence.standings.iter().filter_map(|node| Some(&node.quarantine()?.cause));
-    // A client that one node refuses begins the time of no other.
+    // A client that one node refuses does not begin the time of any other.
     let is_refused = causes().any(Cause::is_conflict);
     let out = if is_refused { for_another(quarantine) } else { for_now(quarantine, facts) };
     let out = to_paste(&out, evidence.typed);
@@ -450,7 +451,7 @@ fn unwoken(facts: &Facts, user: &str) -> Option<Finding> {
     Some(Finding::warning(words).fix(format!("ACL SETUSER {user} {lacks}")))
 }
 
-/// A server to which nearly all the clients that it accepts are connected.
+/// A server that has nearly as many clients as it accepts.
 fn crowded(facts: &Facts) -> Option<Finding> {
     let (clients, most) = (facts.clients?, facts.max_clients?);
     (clients.saturating_mul(10) >= most.saturating_mul(9)).then(|| {
@@ -470,7 +471,7 @@ pub(crate) fn node_timeout(ttl: Duration, set: Option<Duration>) -> Duration {
     set.unwrap_or((ttl / 20).clamp(least, most))
 }
 
-/// A node that answers too slowly, which is that bad, or nearly so.
+/// A node that answers too slowly (as bad as the given level), or almost too slowly.
 pub(crate) fn speed(
     round_trip: Duration,
     limit: Duration,
@@ -510,12 +511,13 @@ fn acl_line(user: &str, prefix: &str) -> String {
     format!("ACL SETUSER {user} ~{keys}*")
 }
 
-/// How the name of the test lock starts if nobody says. No job can lock such a name.
+/// How the name of the test lock starts by default. No job can lock such a name.
 pub(crate) const UNNAMED: &str = "redlatch:doctor:";
 
-/// A user of their own may lock only some names, and only a name of ours was tried.
+/// A user other than the default one may be allowed to lock only some names, but only a
+/// name of ours was tried.
 fn untried(evidence: &Evidence<'_>) -> Option<Finding> {
-    // What no server has accepted may be a password in the wrong place.
+    // A user name that no server has accepted may be a password in the wrong place.
     let accepted =
         evidence.users.iter().zip(evidence.examined).filter(|(_, node)| node.facts.is_ok());
     let (user, _) = accepted.into_iter().find(|(user, _)| *user != "default")?;
@@ -559,8 +561,9 @@ pub(crate) fn clocks(examined: &[Examined], skew: Duration) -> Option<Finding> {
     Some(Finding::warning(words).fix(fix))
 }
 
-/// How far the clocks of the nodes and of this machine are apart, in seconds and in words;
-/// `None` if they agree. Each node comes with the seconds it is ahead of this machine.
+/// How far apart the clocks of the nodes and of this machine are, in seconds and in words;
+/// `None` if they agree. Each node comes with the seconds that it is ahead of this
+/// machine.
 fn far_apart(mut clocks: Vec<(f64, &str)>) -> Option<(f64, String)> {
     clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
     if let [(first, _), .., (last, _)] = clocks[..]
@@ -588,7 +591,7 @@ fn versions(examined: &[Examined]) -> Option<Finding> {
     (versions.len() > 1).then(|| Finding::note(format!("versions differ: {}", versions.join(", "))))
 }
 
-/// About the file in the directory for all users.
+/// The finding about the file in the directory for all users.
 fn of_all(file: &Path) -> Finding {
     match share::withheld(file) {
         Some((whose, fix)) => Finding::warning(format!(

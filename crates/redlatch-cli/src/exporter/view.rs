@@ -58,7 +58,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     metrics.text(&DESCRIBED)
 }
 
-/// If no majority tells its locks, nothing is said of them: zero would be a lie.
+/// If no majority lists its locks, these metrics are absent: zero would be a lie.
 fn locks(metrics: &mut Metrics, snapshot: &Snapshot) {
     let listed = snapshot.nodes.iter().filter(|node| node.lists).count();
     metrics.set(LISTED, &[], number(listed));

@@ -71,8 +71,8 @@ fn say(address: SocketAddr, words: &str) -> std::net::TcpStream {
     stream
 }
 
-/// The clock stands still while the clients are at work: nobody is served because somebody
-/// else's time is up.
+/// The clock stands still while the clients are connected, so nobody is served just
+/// because somebody else's time is up.
 #[tokio::test(start_paused = true)]
 async fn clients_that_ask_half_a_question_or_do_not_read_keep_nobody_waiting() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,8 +1,8 @@
 //! Who is connected, and who has to make room.
 //!
-//! Promise: a question that has been asked is answered. Whoever has only begun to ask, or
-//! does not read the answer, makes room for others when there are too many: who came first
-//! goes first.
+//! Promise: a question that has been asked is answered. If there are too many visitors,
+//! those that have only begun to ask, or do not read the answer, make room for others: the
+//! earliest goes first.
 
 use std::{
     collections::VecDeque,
@@ -27,7 +27,7 @@ pub(super) struct Visitors {
     most: usize,
 }
 
-/// How far a visit is.
+/// How far a visit has got.
 #[derive(Clone, Default)]
 pub(super) struct Stage(Arc<AtomicU8>);
 

@@ -1,4 +1,4 @@
-//! What happened between two looks, as far as they can tell. Pure.
+//! What happened between two looks, as far as they show it. Pure.
 
 use super::{
     lock::{Lock, State},
@@ -31,8 +31,8 @@ pub(crate) enum Kind {
     Freed,
     /// A lock ended, or lost its majority, before its holder released it.
     Lost,
-    /// A lock was held before an outage and no longer after it: released or lost, nobody
-    /// could see.
+    /// A lock was held before an outage but not after it: nobody could see whether it
+    /// was released or lost.
     Unseen,
     /// A node went down, or into quarantine, or restarted.
     Trouble,
@@ -47,8 +47,8 @@ impl Kind {
     }
 }
 
-/// What happened from one snapshot to the next. About locks, only if all of them are seen
-/// now: a lock that nobody told about is not a lock that is free. After an outage, they are
+/// What happened from one snapshot to the next. Covers locks only if all of them are
+/// visible now: a lock that no node reported need not be free. After an outage, locks are
 /// compared with those before it.
 pub(super) fn changes(before: &Snapshot, now: &Snapshot, outage: bool) -> Vec<Change> {
     let mut happened: Vec<(Kind, String, String)> = Vec::new();
@@ -124,11 +124,11 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
         (Some(was), State::Reserved) => {
             vec![(Kind::Freed, format!("free; {} had it, and {owner} is next", was.whose()))]
         }
-        // The next one's attempt is in its place.
+        // The next owner's attempt is in its place.
         (Some(was), state) if state.is_on_few() && !lock.is_same_grant(was) => {
             vec![gone(was, now)]
         }
-        // For the second time: not one that is being released.
+        // Seen twice, so it is not just being released.
         (Some(was), state) if state.is_on_few() && was.state.is_on_few() => {
             vec![(Kind::Lost, format!("no majority: {}", lock.where_it_is(now.nodes.len())))]
         }
@@ -136,7 +136,7 @@ fn of_lock(was: Option<&Lock>, lock: &Lock, now: &Snapshot) -> Vec<(Kind, String
     }
 }
 
-/// What became of a lock that is no longer there.
+/// What happened to a lock that is gone.
 fn gone(was: &Lock, now: &Snapshot) -> (Kind, String) {
     if was.is_unseen {
         unseen(was)
@@ -147,8 +147,8 @@ fn gone(was: &Lock, now: &Snapshot) -> (Kind, String) {
     }
 }
 
-/// What happened to a lock from before an outage until now. If it is there, but only a
-/// minority has it, the next look tells.
+/// What happened to a lock from before an outage until now. If only a minority has it,
+/// the next look decides.
 fn after_outage(was: Option<&Lock>, lock: &Lock) -> Vec<(Kind, String)> {
     let is_taken = lock.state == State::Held && !was.is_some_and(|was| lock.is_same_grant(was));
     let taken = is_taken.then(|| (Kind::Taken, format!("taken by {}", lock.whose())));

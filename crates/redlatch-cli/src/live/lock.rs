@@ -1,4 +1,4 @@
-//! A lock, as it was seen, and what only an earlier look can know about it.
+//! A lock, as it was seen, and what only earlier looks can show about it.
 
 use super::units::{in_millis, maybe_in_utc, whole_millis};
 use crate::doctor::Finding;
@@ -10,7 +10,7 @@ use std::{
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Lock {
-    /// Its name exactly, percent-encoded; `name` is for people.
+    /// Its exact name, percent-encoded; `name` is for people.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) state: State,
@@ -19,7 +19,7 @@ pub(crate) struct Lock {
     pub(crate) pid: Option<u32>,
     pub(crate) user: Option<String>,
     pub(crate) command: Option<String>,
-    /// Since when its holder has it, by the holder's clock.
+    /// When its holder took it, by the holder's clock.
     #[serde(serialize_with = "maybe_in_utc")]
     pub(crate) since: Option<SystemTime>,
     /// How long that is; if it is not known, how long it has been seen.
@@ -30,7 +30,7 @@ pub(crate) struct Lock {
     pub(crate) first_seen: Instant,
     #[serde(rename = "seen_ms", serialize_with = "whole_millis")]
     pub(crate) seen: Duration,
-    /// How many wait in line for it; `None` if no majority tells.
+    /// How many wait in line for it; `None` if no majority says.
     pub(crate) waiters: Option<usize>,
     /// The holder's fencing token, or a later one.
     pub(crate) fencing_token: Option<u64>,
@@ -66,12 +66,12 @@ pub(crate) enum State {
     /// Nobody has it, though a minority of the nodes still has a key: an attempt is in
     /// progress, its holder lost it, or a forced release did not reach that node.
     Free,
-    /// None of these: no majority tells.
+    /// None of these: no majority says.
     Unclear,
 }
 
 impl State {
-    /// Whether no majority of the nodes has it, or keeps it for somebody.
+    /// Whether no majority of the nodes has it or has reserved it for somebody.
     pub(crate) fn is_on_few(self) -> bool {
         matches!(self, State::Free | State::Unclear)
     }
@@ -82,7 +82,7 @@ impl Lock {
         self.owner.as_deref().unwrap_or("another client")
     }
 
-    /// Whether its name or its owner contains this, in any case.
+    /// Whether its name or its owner contains this text, ignoring case.
     pub(crate) fn contains(&self, text: &str) -> bool {
         let text = text.to_lowercase();
         let matches = |whole: &str| whole.to_lowercase().contains(&text);
@@ -94,7 +94,7 @@ impl Lock {
         format!("{} of {nodes} nodes {verb} {}'s lock", self.on, self.whose())
     }
 
-    /// Whether its owner has had it ever since, as far as can be seen.
+    /// Whether its owner has had it ever since, as far as looks can show.
     pub(super) fn is_same_grant(&self, before: &Lock) -> bool {
         self.owner == before.owner && self.since == before.since
     }
@@ -109,8 +109,8 @@ impl Lock {
     }
 }
 
-/// Locks that only a minority of the nodes has, although a majority was asked. What is
-/// seen like that for the first time is an attempt in progress.
+/// Locks that only a minority of the nodes has, although a majority was asked. A lock
+/// that is seen like that for the first time is an attempt in progress.
 pub(super) fn on_few_nodes(locks: &[Lock], nodes: usize) -> Option<Finding> {
     let is_on_few = |lock: &&Lock| lock.state.is_on_few() && !lock.seen.is_zero();
     let mut few = locks.iter().filter(is_on_few);
@@ -127,7 +127,7 @@ pub(super) fn on_few_nodes(locks: &[Lock], nodes: usize) -> Option<Finding> {
     Some(Finding::warning(format!("the lock {name}{more} {state} {on}")))
 }
 
-/// Carries over what only an earlier look can know, be it before an outage.
+/// Carries over what only an earlier look can show, even one before an outage.
 pub(super) fn remember(locks: &mut [Lock], before: &[Lock], outage: bool, at: Instant) {
     let before: BTreeMap<&str, &Lock> = before.iter().map(|lock| (&*lock.id, lock)).collect();
     for lock in locks {

@@ -1,4 +1,4 @@
-//! How many locks were lost, and since when anybody has been looking.
+//! How many locks were lost, and since when we have been looking.
 
 use super::{
     changes::{Change, Kind},
@@ -8,7 +8,7 @@ use crate::doctor::Finding;
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
-/// For how long a lock that is gone since an outage is reported as a finding.
+/// How long a lock that has been gone since an outage is reported as a finding.
 const REPORTED: Duration = Duration::from_secs(10 * 60);
 /// How many of them a finding names.
 const NAMED: usize = 5;
@@ -16,11 +16,11 @@ const NAMED: usize = 5;
 /// Locks that were lost, as far as looks could tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Losses {
-    /// The first look that is compared with. What was lost before, nobody counted.
+    /// The first look. Nobody counted what was lost before it.
     #[serde(serialize_with = "in_utc")]
     pub(crate) since: SystemTime,
     pub(crate) lost: usize,
-    /// Gone during an outage: released or lost, nobody could see.
+    /// Gone during an outage: nobody could see whether they were released or lost.
     pub(crate) unseen: usize,
 }
 
@@ -49,7 +49,7 @@ impl Losses {
     }
 }
 
-/// Locks that an outage has swallowed a short while ago.
+/// Locks that an outage swallowed a short while ago.
 pub(super) fn swallowed(changes: &[Change], now: SystemTime) -> Option<Finding> {
     let is_recent = |change: &&Change| {
         let age = now.duration_since(change.time).unwrap_or_default();

@@ -24,7 +24,7 @@ pub(crate) struct Node {
     /// In seconds; negative if it is behind.
     #[serde(rename = "clock_ahead_s")]
     pub(crate) clock_ahead: Option<f64>,
-    /// Whether it tells its locks.
+    /// Whether it lists its locks.
     pub(crate) lists: bool,
     /// Which run of the server this is, if it answers.
     #[serde(skip)]
@@ -36,7 +36,7 @@ pub(crate) struct Node {
 pub(crate) enum Stands {
     Admitted,
     Quarantined,
-    /// It would vote, and tells its locks, but refuses writes.
+    /// It would vote, and lists its locks, but refuses writes.
     Refusing,
     /// It answers, but cannot be a node as it is.
     Unusable,
@@ -44,11 +44,11 @@ pub(crate) enum Stands {
 }
 
 impl Stands {
-    /// Those that metrics tell apart.
+    /// The standings that metrics distinguish.
     pub(crate) const COUNTED: [Stands; 4] =
         [Stands::Admitted, Stands::Quarantined, Stands::Refusing, Stands::Down];
 
-    /// As metrics tell it.
+    /// The same standing, as metrics count it.
     pub(crate) fn counted(self) -> Self {
         if self == Stands::Unusable { Stands::Down } else { self }
     }
@@ -65,13 +65,13 @@ impl Stands {
 }
 
 impl Node {
-    /// Whether it told its locks both times, and has not restarted in between: what is
-    /// missing now was taken from it.
+    /// Whether it listed its locks both times, and has not restarted in between: then a
+    /// missing lock was removed.
     pub(super) fn has_kept(&self, before: &Node) -> bool {
         self.is_told() && before.is_told() && !self.has_restarted(before)
     }
 
-    /// Whether it has forgotten nothing, and tells its locks.
+    /// Whether it has forgotten nothing, and lists its locks.
     pub(super) fn is_told(&self) -> bool {
         self.lists && matches!(self.standing, Stands::Admitted | Stands::Refusing)
     }

@@ -1,4 +1,4 @@
-//! One look at the nodes, before it is compared with the one before.
+//! One look at the nodes, before it is compared with the previous one.
 
 use super::{
     lock::{Lock, State},
@@ -33,11 +33,11 @@ pub(super) struct Sight {
     pub(super) nodes: Vec<Node>,
     /// By name.
     pub(super) locks: Vec<Lock>,
-    /// What is wrong, as far as one look can tell.
+    /// What is wrong, as far as one look can show.
     pub(super) findings: Vec<Finding>,
 }
 
-/// Whom to ask, and what to judge the answers by.
+/// Which nodes to ask, and what to judge their answers by.
 pub(super) struct Looker {
     pub(super) observer: Observer,
     users: Vec<String>,
@@ -110,7 +110,7 @@ impl Looker {
             (Standing::Quarantined(out), _) => {
                 let cause = cause_for(&self.observer, &out.cause);
                 has_begun = facts.map(|facts| !is_unbegun(&out, facts));
-                // A client that one node refuses begins the time of no other.
+                // A client that one node refuses does not begin the time of any other.
                 let is_refused = causes.iter().any(Cause::is_conflict);
                 let quarantined_for = match facts.filter(|_| !is_refused) {
                     Some(facts) => to_paste(&for_now(&out, facts), &self.typed),
@@ -164,7 +164,7 @@ impl Looker {
     }
 }
 
-/// How a node stands that does not tell, and why.
+/// The standing of a node that reports nothing, and why it does not.
 fn failed(fault: &Fault, found: &mut Vec<Finding>) -> (Stands, Option<Duration>, Option<String>) {
     let stands = if fault.is_silence() { Stands::Down } else { Stands::Unusable };
     found.push(Finding::warning(failed_text(fault)));

@@ -18,9 +18,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// For how long locks that are taken are counted.
+/// How long a lock that was taken is counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How many changes are remembered, of those that happen every day and of the others.
+/// How many changes are remembered: this many everyday ones, and as many others.
 const REMEMBERED: usize = 50;
 
 #[derive(Debug, Clone, Serialize)]
@@ -30,22 +30,24 @@ pub(crate) struct Snapshot {
     pub(crate) time: SystemTime,
     #[serde(skip)]
     pub(crate) at: Instant,
-    /// How many nodes may vote, and how many must for a lock to be taken.
+    /// How many nodes may vote, and how many must vote for a lock to be taken.
     pub(crate) votes: usize,
     pub(crate) majority: usize,
-    /// Whether nodes that make a majority told all their locks: if not, some may be missing.
+    /// Whether a majority of the nodes listed all their locks: if not, some may be missing.
     pub(crate) is_complete: bool,
     /// What is wrong, worst first.
     pub(crate) findings: Vec<Finding>,
     pub(crate) nodes: Vec<Node>,
-    /// By name. JSON has them where it is told which: there may be very many.
+    /// Sorted by name. Not serialized here: there may be very many, so callers choose
+    /// which ones to include.
     #[serde(skip)]
     pub(crate) locks: Vec<Lock>,
-    /// How many of them are held; like the next three, `None` if no majority tells.
+    /// How many of them are held; like the next three, `None` if no majority lists its
+    /// locks.
     pub(crate) held: Option<usize>,
     /// How many wait in line for one.
     pub(crate) waiting: Option<usize>,
-    /// `None`, too, at the first look: there is nothing to compare with.
+    /// Also `None` at the first look: there is nothing to compare with.
     pub(crate) rates: Option<Rates>,
     /// Likewise.
     pub(crate) losses: Option<Losses>,
@@ -54,15 +56,15 @@ pub(crate) struct Snapshot {
     /// Looks within the window, and how many locks were taken before each.
     #[serde(skip)]
     taken: Vec<(Instant, usize)>,
-    /// All losses, whether or not they are told now.
+    /// All losses, whether or not `losses` shows them now.
     #[serde(skip)]
     counted: Option<Losses>,
-    /// While no majority tells: the locks as they were when one did.
+    /// While no majority lists its locks: the locks as they were when one last did.
     #[serde(skip)]
     before_outage: Option<Arc<[Lock]>>,
 }
 
-/// What was seen to happen within the last minute, at least.
+/// What was seen to happen within the last minute: a lower bound.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Rates {
     pub(crate) taken_per_second: f64,
@@ -119,14 +121,14 @@ impl Snapshot {
         snapshot
     }
 
-    /// Whether locks may have come and gone unseen between then and now: no majority told,
-    /// or have kept what they knew.
+    /// Whether locks may have come and gone unseen between then and now: no majority
+    /// listed its locks, or none has kept them since.
     fn is_cut_off_from(&self, nodes: &[Node]) -> bool {
         let has_kept = |(node, before): &(&Node, &Node)| node.has_kept(before);
         !self.is_complete || nodes.iter().zip(&self.nodes).filter(has_kept).count() < self.majority
     }
 
-    /// All locks, as they were when a majority last told theirs; `None` if they never have.
+    /// All locks, as they were when a majority last listed them; `None` if none ever has.
     pub(super) fn known(&self) -> Option<&[Lock]> {
         if self.is_complete { Some(&self.locks) } else { self.before_outage.as_deref() }
     }
@@ -140,7 +142,7 @@ impl Snapshot {
         }
     }
 
-    /// Adds what is wrong with all of it, and sorts.
+    /// Adds the findings about all nodes and locks together, and sorts.
     fn judge(&mut self) {
         let nodes = self.nodes.len();
         let (votes, majority) = (self.votes, self.majority);
@@ -170,7 +172,7 @@ impl Snapshot {
         self.taken.push((self.at, taken));
         self.losses = self.counted;
         self.counted.get_or_insert(Losses::since(self.time));
-        // The first look within the window has nothing to be compared with.
+        // The first look within the window has nothing to compare with.
         let began = self.at.checked_sub(WINDOW);
         let first = self.taken.iter().rposition(|(at, _)| began.is_some_and(|began| *at <= began));
         self.taken.drain(..first.unwrap_or(0));
@@ -197,7 +199,7 @@ impl Snapshot {
     }
 }
 
-/// Changes, newest first. What happens every day does not push out what does not.
+/// Changes, newest first. Everyday changes do not push out the others.
 fn latest(happened: Vec<Change>, before: Option<&Snapshot>) -> Vec<Change> {
     let known = before.into_iter().flat_map(|before| before.changes.iter().cloned());
     let (mut everyday, mut others) = (0, 0);

@@ -1,7 +1,8 @@
-//! Which jobs run on this machine: locks on bytes of a file, one byte for each name. They
-//! end with the process that has them.
+//! Which jobs run on this machine: locks on bytes of a file, one byte for each name. A
+//! lock ends with the process that has it.
 //!
-//! Promise: a job that was killed, or whose machine restarted, does not run.
+//! Promise: a job that was killed, or whose machine restarted, does not count as
+//! running.
 
 use nix::{
     fcntl::{FcntlArg, fcntl},
@@ -12,7 +13,8 @@ use std::{fs::File, io, sync::OnceLock};
 /// Closing the file would end the locks.
 static OURS: OnceLock<File> = OnceLock::new();
 
-/// Says that the job with these names runs, until this process ends, which has no other.
+/// Marks the job with these names as running until this process ends. A process has only
+/// one job.
 pub(super) fn begin(file: File, names: &[String]) -> io::Result<()> {
     if OURS.get().is_none() {
         for name in names {

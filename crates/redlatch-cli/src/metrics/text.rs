@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 /// A metric's name, its type and what it means.
 pub(crate) type Described = (&'static str, &'static str, &'static str);
 
-/// How a line starts that only we read: to others it is a comment.
+/// How a line that only we read starts: to others it is a comment.
 const OURS: &str = "# redlatch: ";
 
 /// Samples, by metric and labels.

@@ -1,11 +1,12 @@
 //! Metrics of finished runs, in a file for `node_exporter`'s textfile collector.
 //!
-//! In:  the record of a run that has begun, or is over. Out: the file, with all counters as
+//! In:  the record of a run that has begun or is over. Out: the file, with all counters as
 //! of this run.
 //!
-//! Promise: a reader sees the file before or after a run, never in between. Writers
-//! take turns, but none waits for long. A run that begins is noted; if nobody is left to
-//! count it, because all of it was killed or the machine went down, the next writer does.
+//! Promise: a reader sees the file before or after a run, never in between. Writers take
+//! turns, but none waits for long. A run that begins is noted. If nobody is left to count
+//! it, because all of its processes were killed or the machine went down, the next writer
+//! does.
 
 use super::{
     running::{self, is_running},
@@ -31,7 +32,8 @@ use std::{
 
 /// How long to wait for other writers.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How many locks the file tells of; the one that was not tried for longest goes first.
+/// How many locks the file covers; the one that was tried least recently is dropped
+/// first.
 const LOCKS: usize = 500;
 
 const ATTEMPTS: &str = "redlatch_attempts_total";
@@ -41,7 +43,8 @@ const LAST_ATTEMPT: &str = "redlatch_last_attempt_timestamp_seconds";
 const LAST_SUCCESS: &str = "redlatch_last_success_timestamp_seconds";
 const SKIPPED_SINCE: &str = "redlatch_skipped_since_timestamp_seconds";
 
-/// Runs that have begun, with what they count as if nobody can say more: only we read these.
+/// Runs that have begun, with what they count as if nothing more becomes known: only we read
+/// these.
 const UNFINISHED: &str = "unfinished";
 
 const DESCRIBED: [Described; 6] = [
@@ -57,8 +60,8 @@ const DESCRIBED: [Described; 6] = [
     ),
 ];
 
-/// Whether this process has counted its run, of which it has one: the beginning may be
-/// written after the end.
+/// Whether this process has counted its only run: the beginning may be written after
+/// the end.
 static IS_COUNTED: AtomicBool = AtomicBool::new(false);
 
 /// The file of one user.
@@ -76,7 +79,7 @@ impl TextFile {
         &self.dir
     }
 
-    /// Whether it could be written, without writing it.
+    /// Checks whether it could be written, without writing it.
     pub(crate) fn check(&self) -> io::Result<()> {
         if !fs::metadata(&self.dir)?.is_dir() {
             return Err(io::Error::other("it is not a directory"));
@@ -84,8 +87,8 @@ impl TextFile {
         writable::check(&self.dir)
     }
 
-    /// Says that a command runs, or has run and its lock is kept: whoever is refused
-    /// meanwhile does not miss a run.
+    /// Records that a command runs, or has run and its lock is kept: an attempt that is
+    /// refused meanwhile does not miss a run.
     pub(crate) fn begin(&self, record: &Record) -> io::Result<()> {
         let ours: Vec<String> = record.names.iter().map(|name| label(name)).collect();
         running::begin(self.lock_file(record)?, &ours)?;
@@ -118,7 +121,7 @@ impl TextFile {
         })
     }
 
-    /// Replaces the file. Hands over the locked file, too.
+    /// Replaces the file. `change` also gets the locked file.
     fn update(&self, record: &Record, change: impl Fn(&mut Metrics, &File)) -> io::Result<()> {
         let name = name_for(record);
         let path = self.dir.join(format!("{name}.prom"));
@@ -130,7 +133,8 @@ impl TextFile {
         let new = self.dir.join(format!(".{name}.new"));
         let mut file = open(&new)?;
         file.set_len(0)?;
-        // `node_exporter` is another user, and must be able to read it, whatever the umask.
+        // `node_exporter` runs as another user, and must be able to read it, whatever the
+        // umask.
         file.set_permissions(Permissions::from_mode(0o644))?;
         let text = metrics.text(&DESCRIBED) + &metrics.notes(UNFINISHED);
         let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&new, &path));
@@ -202,7 +206,7 @@ fn note(metrics: &mut Metrics, name: &str, record: &Record) {
     let Some(identity) = &record.process else { return };
     let ending = if record.ended.is_some() { record.ending() } else { Ending::Ended(End::Killed) };
     let process = format!("{} {identity}", record.pid);
-    // In the order of those that it is counted with.
+    // In the order of the labels that it is counted with.
     let labels = [
         ("name", name),
         ("outcome", ending.name()),
@@ -212,16 +216,15 @@ fn note(metrics: &mut Metrics, name: &str, record: &Record) {
     metrics.set(UNFINISHED, &labels, began(record));
 }
 
-/// Removes what was noted of this run: it is counted now, or noted anew.
+/// Removes what was noted about this run: it is counted now, or noted again.
 fn finish(metrics: &mut Metrics, record: &Record) {
     let (process, began) = (format!(",process=\"{} ", record.pid), began(record));
     let is_ours = |labels: &str, at: f64| labels.contains(&process) && at.total_cmp(&began).is_eq();
     metrics.retain(UNFINISHED, |labels, at| !is_ours(labels, at));
 }
 
-/// Counts the runs of which no process is left that could: neither the first one, nor that
-/// which holds the lock. `runs` tells whether there is one of the latter, by the label of a
-/// name.
+/// Counts the runs that no process is left to count: neither the front nor the holder.
+/// `runs` says, by the label of a name, whether there is a holder.
 fn bury(metrics: &mut Metrics, record: &Record, runs: impl Fn(&str) -> bool) {
     let parts = |labels: &str| -> Option<(String, String, u32, String)> {
         let (counted, process) = labels.rsplit_once(",process=\"")?;

@@ -1,7 +1,7 @@
-//! When nothing of the command was left, as the process that killed it saw it: whoever is
-//! stopped meanwhile reads it there.
+//! When nothing of the command was left, as recorded by the process that killed it. A
+//! process that was stopped at that time reads it here.
 //!
-//! Without a descriptor to spare, there is none, and nobody knows.
+//! If no descriptor is left, there is no board, and the time is unknown.
 
 use super::boot_time::BootTime;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -16,7 +16,8 @@ impl Board {
         Board(memfd_create("redlatch", MemfdFlags::CLOEXEC).ok().map(File::from))
     }
 
-    /// Nothing of the command was left then. The first word counts.
+    /// Records that nothing of the command was left at this time. The first record
+    /// counts.
     pub(super) fn gone(&self, at: BootTime) {
         if let Some(file) = self.0.as_ref().filter(|_| self.gone_at().is_none()) {
             let _ = file.write_all_at(&at.0.to_le_bytes(), 0);

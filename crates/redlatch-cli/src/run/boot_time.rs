@@ -1,5 +1,5 @@
-//! Points in time that two processes understand alike, even if one of them, or the
-//! machine, was stopped in between.
+//! Points in time that mean the same to two processes, even if one of them or the
+//! machine was stopped in between.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -15,18 +15,18 @@ impl BootTime {
         BootTime(seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0))
     }
 
-    /// Later by `time`; never, if that is beyond all times.
+    /// Later by `time`; never, if that is out of range.
     pub(super) fn after(self, time: Duration) -> Self {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         BootTime(self.0.saturating_add(nanos))
     }
 
-    /// How long after `earlier` it is, or nothing.
+    /// How long after `earlier` it is; zero if it is before that.
     pub(super) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// How long until then, or nothing.
+    /// How long until then; zero if it has passed.
     pub(super) fn left(self) -> Duration {
         self.since(Self::now())
     }

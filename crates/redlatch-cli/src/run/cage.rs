@@ -1,9 +1,9 @@
 //! A separate control group for the command, where we may create one.
 //!
-//! The kernel kills everything in it at once, including processes that have become
-//! another user and that we may no longer signal. Root needs none: it may signal
-//! every process. Others get one if they may divide their own group, as under
-//! `systemd --user`, and do without otherwise.
+//! The kernel kills everything in it at once, including processes that have changed
+//! their user and that we may no longer signal. Root needs none: it may signal every
+//! process. Other users get one if they may divide their own group, as under `systemd
+//! --user`, and otherwise do without.
 
 use nix::unistd::{Pid, geteuid};
 use std::{
@@ -14,7 +14,7 @@ use std::{
 
 /// How its name starts; the holder's process id follows.
 const NAME: &str = "redlatch-run-";
-/// How often to try moving processes out: they may be starting others.
+/// How many times to try to move processes out: they may be starting others.
 const MOVES: usize = 10;
 
 /// The control group; dropping it removes the group.
@@ -36,7 +36,7 @@ impl Cage {
         cage.dir.join("cgroup.kill").exists().then_some(cage)
     }
 
-    /// The one that a dead holder left behind.
+    /// The control group that a dead holder left behind.
     pub(super) fn left_by(holder: Pid) -> Option<Self> {
         let dir = place(holder)?;
         dir.is_dir().then_some(Cage { dir })

@@ -30,9 +30,9 @@ pub(super) enum Event {
     Ending(Cause),
     /// The grace period is over.
     GraceOver,
-    /// The lease has ended, or the time to kill what a signal did not end is up.
+    /// The lease has ended, or there is no time left to kill what a signal did not end.
     TimeOver,
-    /// Some of the command's processes are left and cannot be killed.
+    /// Some of the command's processes are still alive and cannot be killed.
     Survived,
 }
 
@@ -130,7 +130,7 @@ impl Course {
             (Event::TimeOver, Some(_)) => vec![Act::GiveUp],
             // Whatever the cause, the command has outlived its lock.
             (Event::Survived, _) => vec![Act::Finish(Exit::Lost)],
-            // Processes that the command started may still be there.
+            // Processes that the command started may still be alive.
             (Event::Ended(_) | Event::Ending(_), Some(_))
             | (Event::GraceOver | Event::AllGone | Event::TimeOver, None) => vec![],
         }
@@ -179,14 +179,14 @@ impl Cause {
     }
 }
 
-/// What the caller sees if the front is dead. Nobody tells us by which signal; mostly it is
-/// this one.
+/// What the caller sees if the front is dead. We cannot know which signal killed it;
+/// usually it is this one.
 pub(super) const FRONT_DIED: Exit = Exit::Signal(Signal::SIGKILL as i32);
 
 /// The signals that ask a command to end.
 const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
-/// Whether one of them ended the command: a Ctrl-C at the terminal doesn't go through us.
+/// Whether one of them ended the command: a Ctrl-C in the terminal doesn't go through us.
 fn is_told(exit: Exit) -> bool {
     ENDING.iter().any(|signal| exit == Exit::Signal(*signal as i32))
 }

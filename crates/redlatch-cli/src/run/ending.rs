@@ -25,7 +25,7 @@ pub(super) async fn linger(
     }
     plan.tell(&Event::Lingering { left_ms: millis(left()) });
     tokio::select! {
-        // If we were stopped for so long, the lock may be gone.
+        // If we were stopped past that time, the lock may be gone.
         () = tokio::time::sleep(left()) => {
             if lease.is_held() { exit } else { lost_too_soon(plan, &lease.lost().await, exit) }
         }
@@ -41,7 +41,8 @@ pub(super) async fn linger(
     }
 }
 
-/// The lock was lost while it was kept for `--at-least`. When, nobody knows who was stopped.
+/// The lock was lost while it was kept for `--at-least`. If we were stopped, we do not know
+/// when.
 fn lost_too_soon(plan: &Plan, lost: &Lost, exit: Exit) -> Exit {
     // --max-hold is longer, so --at-least is over, except for the time of the grant.
     if *lost == Lost::MaxHold {

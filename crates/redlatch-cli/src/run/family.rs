@@ -28,11 +28,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to reap before looking again: children may be ending as fast as we reap them.
 pub(super) const BURY: Duration = Duration::from_millis(50);
 
-/// How long to kill what is known at once, before looking at all processes: one may be
-/// replacing itself while we look.
+/// How long to kill the known processes at once, before looking at all processes: one
+/// may be replacing itself while we look.
 const QUICK: Duration = Duration::from_millis(20);
 
-/// In how many looks in a row nothing must be seen.
+/// How many looks in a row must find nothing.
 const LOOKS: usize = 5;
 
 /// A descendant of this process.
@@ -51,12 +51,12 @@ impl Relative {
         lives.then_some(relative)
     }
 
-    /// Reads a process, even one that is dead and not reaped, and whether it lives.
+    /// Reads a process, even one that is dead but not reaped, and whether it is alive.
     fn look_even_dead(pid: Pid) -> Option<(Self, bool)> {
         let dir = format!("/proc/{pid}");
         let stat = Stat::parse(&fs::read_to_string(format!("{dir}/stat")).ok()?)?;
         let Stat { parent, group, session, .. } = stat;
-        // There may be thousands of dead: nothing else is read of them.
+        // There may be thousands of dead processes: read nothing else about them.
         let lives = !stat.is_zombie || stat.threads > 1 && has_other_threads(Path::new(&dir));
         Some((Relative { pid, parent, group, session }, lives))
     }
@@ -101,7 +101,7 @@ fn effective_user_in(status: &str) -> Option<u32> {
     uids.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether a process that looks like a zombie has other threads: only its first one
+/// Whether a process that looks like a zombie has other threads: only its first thread
 /// has ended.
 fn has_other_threads(process: &Path) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return false };
@@ -111,15 +111,15 @@ fn has_other_threads(process: &Path) -> bool {
     })
 }
 
-/// The living descendants of a process, in no more time than they are many: not all of
-/// them, perhaps, while some are ending.
+/// The living descendants of a process, found in time proportional to their number.
+/// Some may be missing while others are exiting.
 fn nearly_below(ancestor: Pid) -> Vec<Relative> {
     let mut found = Vec::new();
     visit_below(ancestor, |relative, lives| found.extend(lives.then_some(relative)));
     found
 }
 
-/// Visits the descendants of a process one by one, each with whether it lives.
+/// Visits the descendants of a process one by one, each with whether it is alive.
 fn visit_below(ancestor: Pid, mut visit: impl FnMut(Relative, bool)) {
     // Not every kernel lists children.
     if !Path::new("/proc/thread-self/children").exists() {
@@ -130,7 +130,7 @@ fn visit_below(ancestor: Pid, mut visit: impl FnMut(Relative, bool)) {
     while let Some(pid) = unvisited.pop() {
         let children = children_of(pid);
         unvisited.extend(&children);
-        // The youngest first: of a process that replaces itself, the others are dead.
+        // The youngest first: if a process replaces itself, the older ones are dead.
         for (relative, lives) in children.into_iter().rev().filter_map(Relative::look_even_dead) {
             visit(relative, lives);
         }
@@ -147,7 +147,7 @@ fn children_of(pid: Pid) -> Vec<Pid> {
     pids.filter_map(|pid| pid.parse().ok().map(Pid::from_raw)).collect()
 }
 
-/// All processes that live.
+/// All living processes.
 fn living() -> impl Iterator<Item = Relative> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -156,8 +156,8 @@ fn living() -> impl Iterator<Item = Relative> {
     })
 }
 
-/// Whether others than a process and its ancestors are in its process group: the rest of
-/// a pipeline.
+/// Whether any processes besides this one and its ancestors are in its process group:
+/// the rest of a pipeline.
 pub(super) fn has_neighbours(pid: Pid) -> bool {
     let mut others: HashMap<Pid, Relative> = living().map(|other| (other.pid, other)).collect();
     let Some(this) = others.remove(&pid) else { return false };
@@ -172,7 +172,7 @@ pub(super) fn has_neighbours(pid: Pid) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct Family {
     members: Vec<Relative>,
-    /// The process groups in which there is nobody else.
+    /// The process groups that contain no other processes.
     groups: Vec<Pid>,
 }
 
@@ -205,10 +205,11 @@ impl Family {
         Family { members, groups }
     }
 
-    /// Kills its groups, then each member. Returns whether we may kill none of them.
+    /// Kills its groups, then each member. Returns whether we are allowed to kill none
+    /// of them.
     ///
-    /// A process that forks and ends again and again has another id whenever we look. Its
-    /// group stays the same, and no fork escapes the kill of a group.
+    /// A process that forks and exits again and again has a different id whenever we
+    /// look. Its group stays the same, and no fork escapes when a group is killed.
     fn kill(&self) -> bool {
         for group in &self.groups {
             let _ = killpg(*group, Signal::SIGKILL);
@@ -224,12 +225,12 @@ impl Family {
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     is_zombie: bool,
-    /// By a signal, or by a debugger.
+    /// Stopped by a signal or by a debugger.
     is_stopped: bool,
     parent: Pid,
     group: Pid,
     session: Pid,
-    /// How many there are, with the first one, even if that has ended.
+    /// How many threads it has, including the first one, even if that has ended.
     threads: u32,
 }
 
@@ -246,7 +247,8 @@ impl Stat {
     }
 }
 
-/// Whether a process is stopped, as by `SIGSTOP`. One that merely gets no processor is not.
+/// Whether a process is stopped, as by `SIGSTOP`. A process that merely gets no CPU time is
+/// not.
 pub(super) fn is_stopped(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     Stat::parse(&stat).is_some_and(|stat| stat.is_stopped)
@@ -258,8 +260,9 @@ pub(super) fn kill_now(group: Pid, cage: Option<&Cage>) {
     kill_quickly(Pid::this(), cage, &[]);
 }
 
-/// Kills a process group, if its leader is a child of one of these: its id is the group's then,
-/// and of no other. That takes no look at all processes, of which there may be thousands.
+/// Kills a process group, if its leader is a child of one of these processes: its id is then
+/// the group's and no other's. This avoids looking at all processes, of which there may be
+/// thousands.
 pub(super) fn kill_group(leader: Pid, parents: &[Pid]) {
     let found = Relative::look_even_dead(leader);
     if found.is_some_and(|(found, _)| found.group == leader && parents.contains(&found.parent)) {
@@ -267,7 +270,7 @@ pub(super) fn kill_group(leader: Pid, parents: &[Pid]) {
     }
 }
 
-/// Whether a process is there, and not dead.
+/// Whether a process exists and is not dead.
 pub(super) fn is_alive(pid: Pid) -> bool {
     Relative::look(pid).is_some()
 }
@@ -279,8 +282,9 @@ pub(super) fn signal_all(group: Pid, signal: Signal) {
     signal_others(group, signal);
 }
 
-/// Sends a signal to every descendant that is not in the group. Those that the kernel does
-/// not list just then are told later: by the kill, which looks at all processes.
+/// Sends a signal to every descendant that is not in the group. Descendants that the
+/// kernel does not list at that moment are reached later, by the kill, which looks at all
+/// processes.
 pub(super) fn signal_others(group: Pid, signal: Signal) {
     let others = nearly_below(Pid::this()).into_iter();
     for relative in others.filter(|relative| relative.group != group) {
@@ -319,13 +323,14 @@ pub(super) fn can_look() -> bool {
     Relative::look(Pid::this()).is_some()
 }
 
-/// Kills and reaps every descendant, again and again until none is left that we can
-/// kill: one may have been starting another. Returns the survivors, if there are any; none
-/// of them is listed if `/proc` does not show them.
+/// Kills and reaps every descendant, again and again until none is left that we can kill:
+/// one may have been starting another. Returns the survivors, if there are any; the list
+/// is empty if `/proc` does not show them.
 pub(super) fn kill_all(cage: Option<&Cage>) -> Option<Vec<Survivor>> {
     let since = Instant::now();
     loop {
-        // First: to look at thousands of dead takes longer than to reap them.
+        // Reap first: looking at thousands of dead processes takes longer than reaping
+        // them.
         bury();
         kill_quickly(Pid::this(), cage, &[]);
         let refuse = Family::below(Pid::this(), &[]).kill();
@@ -339,8 +344,8 @@ pub(super) fn kill_all(cage: Option<&Cage>) -> Option<Vec<Survivor>> {
     }
 }
 
-/// Kills what is known at once below a process: looking at all processes takes a while
-/// where there are thousands, and a lease may end meanwhile. Returns whether anybody was
+/// Kills at once the known processes below a process: looking at all processes takes a
+/// while if there are thousands, and a lease may end meanwhile. Returns whether any was
 /// still alive.
 fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> bool {
     if let Some(cage) = cage {
@@ -357,7 +362,7 @@ fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> bool {
     false
 }
 
-/// Returns whether anybody was alive.
+/// Returns whether any was alive.
 fn kill_known(ancestor: Pid, home: Option<Pid>, spared: &[Pid]) -> bool {
     let mut groups = HashSet::new();
     let mut is_any_alive = false;
@@ -365,8 +370,9 @@ fn kill_known(ancestor: Pid, home: Option<Pid>, spared: &[Pid]) -> bool {
         if spared.contains(&relative.pid) {
             return;
         }
-        // Whoever began a session of its own shares it only with its descendants. The dead
-        // count: of a process that replaces itself faster than we look, they tell the group.
+        // A process that began a new session shares it only with its descendants. Dead
+        // processes count: if a process replaces itself faster than we look, they show the
+        // group.
         let is_away = home.is_some_and(|home| relative.session != home);
         if is_away && groups.insert(relative.group) {
             let _ = killpg(relative.group, Signal::SIGKILL);
@@ -379,15 +385,15 @@ fn kill_known(ancestor: Pid, home: Option<Pid>, spared: &[Pid]) -> bool {
     is_any_alive
 }
 
-/// Kills everything below a process but these, until nothing is seen there in several
-/// looks: a process may just be changing its parent. Or until only such are left that we
-/// may not kill. Reaps nothing. Returns since when nothing is seen.
+/// Kills everything below a process except these, until several looks find nothing there
+/// (a process may just be changing its parent) or only processes that we may not kill.
+/// Reaps nothing. Returns since when nothing has been found.
 pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> Option<BootTime> {
     kill_seen(ancestor, cage, spared, || ())
 }
 
 /// The same below this process, whose dead children are reaped: they would pile up, and each
-/// of them takes a look.
+/// of them costs time in every look.
 pub(super) fn kill_and_bury(cage: Option<&Cage>, spared: &[Pid]) -> Option<BootTime> {
     kill_seen(Pid::this(), cage, spared, || {
         bury();
@@ -407,7 +413,7 @@ fn kill_seen(
             return None;
         }
         before();
-        // Some do not die at once, whatever we do.
+        // Some do not die at once, no matter what we do.
         if kill_quickly(ancestor, cage, spared) && since.elapsed() < QUICK * 10 {
             continue;
         }
@@ -426,16 +432,16 @@ fn kill_seen(
     gone_at
 }
 
-/// Kills a child that leads a process group, and everything below it. Stops it first: what
-/// it has started in other groups would lose its parent with it, and not be found.
+/// Kills a child that leads a process group, and everything below it. Stops it first:
+/// otherwise processes that it has started in other groups would lose their parent and not
+/// be found.
 pub(super) fn kill_tree(leader: Pid) {
     let _ = killpg(leader, Signal::SIGSTOP);
     kill_below(leader, None, &[]);
     let _ = killpg(leader, Signal::SIGKILL);
 }
 
-/// Reaps exited children, as many as there are in a moment. Returns whether no child is
-/// left.
+/// Reaps exited children for a moment. Returns whether no child is left.
 fn bury() -> bool {
     let since = Instant::now();
     while since.elapsed() < BURY {
@@ -467,7 +473,7 @@ mod tests {
         assert_eq!(Stat::parse(""), None);
     }
 
-    /// 1 is the ancestor, 9 somebody else.
+    /// 1 is the ancestor, 9 an unrelated process.
     #[test]
     fn only_groups_that_are_all_ours_are_killed_as_groups() {
         let of = |pid, parent, group| {

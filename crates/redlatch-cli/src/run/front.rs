@@ -7,8 +7,8 @@
 //! held, every process of the command is killed. While the front is stopped, the
 //! watchdog does that if the holder dies.
 //!
-//! A holder that is late but not stopped may only lack the processor: the front kills
-//! the command in its stead, and lets it tell how that came about.
+//! A holder that is late but not stopped may merely lack CPU time: the front kills the
+//! command in its place, and lets the holder report what happened.
 
 use super::{
     Plan,
@@ -48,7 +48,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What ended less than this ago still explains what we see.
+/// A stop that ended less than this ago still explains what we see.
 const JUST_NOW: Duration = Duration::from_secs(5);
 
 /// Why a holder did not report in time.
@@ -138,26 +138,26 @@ struct Front<'a> {
     original: Original,
     /// Until when the command may run without another message from the holder.
     good_until: Option<BootTime>,
-    /// Whether the holder asked for that time to kill the command: if it is stopped, it does
-    /// not get it.
+    /// Whether the holder asked for that time in order to kill the command. A stopped holder
+    /// does not get it.
     is_at_work: bool,
     /// When the lease ends, as far as the holder has said.
     ends_at: Option<BootTime>,
     /// The process group of the command, while it runs.
     command: Option<Pid>,
-    /// The holder has not reported by then, and the command was killed in its stead.
+    /// The holder did not report by then, and the command was killed in its place.
     is_late: bool,
-    /// This process was stopped past that time: for how long, and when that ended.
+    /// This process was stopped past that time: for how long, and when the stop ended.
     overslept: Option<(Duration, Instant)>,
     stage: Stage,
-    /// Whether a signal told us to end when there was nothing left but a hook.
+    /// Whether a signal told us to end when only a hook was left.
     is_told: bool,
     /// The hooks that were started.
     hooks: Vec<Hook>,
     plan: &'a Plan,
 }
 
-/// How far the holder has come.
+/// How far the holder has got.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It never had the lock.
@@ -306,8 +306,8 @@ impl Front<'_> {
     }
 
     /// Stops with our whole process group, as on Ctrl-Z, until the caller resumes us.
-    /// If the command stopped because it needs the terminal, and the caller has put us
-    /// into the foreground meanwhile, gives it the terminal instead.
+    /// If the command stopped because it needs the terminal, and the caller has since
+    /// put us into the foreground, gives it the terminal instead.
     fn stop(&mut self, wants_terminal: bool) {
         // While we are stopped, the holder watches, and the command does not run.
         self.good_until = None;
@@ -329,8 +329,8 @@ impl Front<'_> {
         }
     }
 
-    /// Kills the command in the holder's stead, before its lease ends. The holder has some
-    /// time to tell how that came about: it may have got no processor.
+    /// Kills the command in the holder's place, before its lease ends. The holder gets
+    /// some time to report what happened: it may have had no CPU time.
     fn stand_in(&mut self) {
         self.order(Order::TooLate);
         self.kill_command();
@@ -338,7 +338,7 @@ impl Front<'_> {
         self.good_until = Some(BootTime::now().after(family::PATIENCE));
     }
 
-    /// Kills all that the command has started, while it is below the holder.
+    /// Kills everything that the command has started, while it is below the holder.
     fn kill_command(&self) {
         self.kill_group();
         let gone_at = family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
@@ -349,7 +349,7 @@ impl Front<'_> {
     }
 
     /// Kills the command by its process group: at once, however many processes there are, and
-    /// also where `/proc` does not show what is below us.
+    /// even if `/proc` does not show what is below us.
     fn kill_group(&self) {
         let Some(group) = self.command else { return };
         if family::can_look() {
@@ -359,8 +359,9 @@ impl Front<'_> {
         }
     }
 
-    /// Kills all that the command has started, and a holder that does not: while it is
-    /// stopped, nobody reaps its dead children, and each of them takes a look.
+    /// Kills everything that the command has started, and a holder that does not do so
+    /// itself: while it is stopped, nobody reaps its dead children, and each of them
+    /// costs time in every look.
     fn kill_all_but(&self, spared: &[Pid], does_holder_live: bool) {
         self.kill_group();
         if does_holder_live {
@@ -377,7 +378,7 @@ impl Front<'_> {
         }
     }
 
-    /// For how long the command may have worked on after its lease had ended.
+    /// How long the command may have kept working after its lease had ended.
     fn lateness(&self) -> Option<Duration> {
         let gone_at = self.board.gone_at().unwrap_or_else(BootTime::now);
         let late = gone_at.since(self.ends_at.filter(|_| self.stage == Stage::Runs)?);
@@ -394,8 +395,8 @@ impl Front<'_> {
         }
     }
 
-    /// Cleans up after a holder that is gone without having ended the command. If we
-    /// killed it, tells why.
+    /// Cleans up after a holder that is gone but has not ended the command. If we
+    /// killed the holder, `why` says why.
     fn clear_up(&mut self, why: Option<&str>) -> Exit {
         let exit = self.end_command(why);
         if exit == Exit::Failed && self.stage != Stage::HasRun {
@@ -413,7 +414,7 @@ impl Front<'_> {
         let watchdog = self.watchdog.iter().map(Watchdog::pid);
         let ours: Vec<Pid> = watchdog.chain([self.holder]).collect();
         let is_over = self.ends_at.is_some_and(|end| end.left().is_zero());
-        // Before anything is killed.
+        // List them before anything is killed.
         let alive = (is_over || overslept.is_some()).then(|| family::survivors_but(&ours));
         self.kill_all_but(&ours, why.is_some());
         let late = self.lateness();
@@ -425,7 +426,7 @@ impl Front<'_> {
         // Unless they are still alive.
         let alive = alive.filter(|_| left.is_none()).unwrap_or_default();
         let lost = match (overslept, why) {
-            // The lease ended while nobody looked.
+            // The lease ended while nobody was watching.
             (Some(time), _) => Some((too_late(time, &alive, left.is_none()), Then::Over)),
             (None, Some(why)) => Some((format!("{why}{}", outlived(&alive)), Then::Killed)),
             (None, None) => None,
@@ -474,8 +475,8 @@ impl Front<'_> {
     }
 }
 
-/// What to say if the holder was killed, and the lease ended, while we were stopped;
-/// and what that meant for the command, of which these processes were alive.
+/// What to say if the holder was killed and the lease ended while we were stopped, and
+/// what that meant for the command, of which these processes were alive.
 fn too_late(time: Duration, alive: &[Survivor], are_killed: bool) -> String {
     let fate = if !are_killed {
         String::new()
@@ -493,7 +494,7 @@ fn too_late(time: Duration, alive: &[Survivor], are_killed: bool) -> String {
     )
 }
 
-/// What was alive when the lease had ended.
+/// The processes that were alive after the lease had ended.
 fn outlived(alive: &[Survivor]) -> String {
     let alive: Vec<String> = alive.iter().map(ToString::to_string).collect();
     if alive.is_empty() {

@@ -53,7 +53,7 @@ impl FrontLink {
     pub(super) fn tell(&self, news: News) {
         // Nine bytes fit into the buffer; `next` notices if the front is gone.
         let _ = self.stream.try_write(&news.to_bytes());
-        // It would wake up for nothing.
+        // The watchdog would wake up for nothing.
         if !matches!(news, News::Fenced(_)) {
             let _ = (&self.watchdog).write(&news.to_bytes());
         }

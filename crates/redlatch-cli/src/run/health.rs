@@ -16,10 +16,10 @@ const LAST_ANSWERS: Duration = Duration::from_millis(100);
 /// The shortest pause between two looks.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Looks at all nodes, beside the command. Only if details are wanted.
+/// Looks at all nodes while the command runs, but only if details are wanted.
 ///
-/// A renewal needs a majority only, and waits for nobody else: a silent node shows here
-/// alone.
+/// A renewal needs only a majority and does not wait for the others: a silent node
+/// shows only here.
 pub(super) struct Health(Option<JoinHandle<Result<redlatch::Health, HealthError>>>);
 
 impl Health {
@@ -28,8 +28,8 @@ impl Health {
         Health(locks.map(|locks| tokio::spawn(async move { locks.health().await })))
     }
 
-    /// Reports what the nodes answer, and looks again, as often as locks are renewed.
-    /// Cancel safe.
+    /// Reports what the nodes answer, and looks again as often as locks are renewed.
+    /// Cancel-safe.
     pub(super) async fn report(&mut self, plan: &Plan, locks: Option<&Locks>) -> Infallible {
         if !plan.say.has_details() {
             return std::future::pending().await;
@@ -51,7 +51,8 @@ impl Health {
         let answered = asked.await;
         self.0 = None;
         let Ok(Ok(health)) = answered else { return };
-        // Without a majority, the lock is about to be lost: that is told by itself.
+        // Without a majority, the lock is about to be lost: the loss is reported
+        // separately.
         if !health.has_majority() {
             return;
         }
@@ -63,8 +64,8 @@ impl Health {
     }
 }
 
-/// The nodes that do not vote, by the last look at all of them and by the last renewal:
-/// each may see what the other cannot.
+/// The nodes that do not vote, according to the last look at all of them and to the
+/// last renewal: each may see what the other cannot.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
     by_look: Vec<String>,
@@ -104,8 +105,8 @@ impl Renewals {
     pub(super) fn look(&mut self, plan: &Plan, lease: &Lease) {
         let left = lease.ends_in();
         let ends = Instant::now() + left;
-        // Clocks are read twice, so the same end differs a little. A lease that is over ends
-        // now, whenever that is.
+        // Clocks are read twice, so the same end differs a little. A lease that is over
+        // seems to end now, at any time of looking.
         if left.is_zero() || ends <= self.ends + plan.settings.ttl() / 20 {
             return;
         }
@@ -126,7 +127,7 @@ impl Renewals {
     }
 }
 
-/// The nodes that did not vote, as far as they were waited for.
+/// The nodes that were waited for and did not vote.
 fn missing(votes: &Votes) -> impl Iterator<Item = &NodeVote> {
     let is_missing = |vote: &Vote| matches!(vote, Vote::Failed(_) | Vote::Quarantined(_));
     votes.iter().filter(move |node| is_missing(&node.vote))

@@ -1,12 +1,12 @@
 //! The holder: the process that holds the lock and is the command's parent.
 //!
-//! In:  orders from the front, news of the command, the end of the lease.
+//! In:  orders from the front, news about the command, the end of the lease.
 //! Out: an exit status, after the lock was released.
 //!
 //! If nodes are silent, the caller gets its exit status at once, and the holder
 //! continues to undo in the background.
 //!
-//! Promise: the kill comes before the lease ends, whatever the command does.
+//! Promise: the kill comes before the lease ends, no matter what the command does.
 
 use super::{
     Plan,
@@ -56,7 +56,8 @@ const LAST_ANSWERS: Duration = Duration::from_millis(25);
 const SHORT: Duration = Duration::from_secs(1);
 /// How soon after a kill to look for survivors.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
-/// While it kills, the holder has this long to report to the front before that helps.
+/// While it kills, the holder has this long to report to the front before the front
+/// steps in.
 const AT_WORK: Duration = Duration::from_millis(500);
 /// How many times per TTL the holder reports to the front.
 const WORD_PER_TTL: u32 = 10;
@@ -127,7 +128,7 @@ async fn hold(
         Err(NoLock::Failed(failure)) => {
             let failure = failure.with_options(plan.settings.typed());
             plan.trace.borrow_mut().voted(&failure);
-            // What is wrong with the call itself will be wrong the next time, too.
+            // A usage error will be there the next time, too.
             let is_lasting = failure.exit == Exit::Failed;
             plan.tell(&if is_lasting { failure.event() } else { failure.skipped() });
             return failure.exit;
@@ -191,8 +192,8 @@ async fn hold(
     exit
 }
 
-/// Leaves a trace of a command that runs for long, or of a lock that is kept for long
-/// after it: their end may never be written.
+/// Leaves a trace of a command that runs for a long time, or of a lock that is kept for
+/// a long time after it: their end may never be recorded.
 async fn trace_start(plan: &Plan, taken: Instant) -> Infallible {
     tokio::time::sleep(SHORT.saturating_sub(taken.elapsed())).await;
     plan.trace.borrow().write_start();
@@ -236,7 +237,7 @@ fn environment<'a>(plan: &'a Plan, lease: &Lease) -> Vec<(&'a str, Option<OsStri
         let secrets = plan.settings.secrets().changes();
         changes.extend(secrets.map(|(name, instead)| (name, instead.map(Into::into))));
     }
-    // Without a token of our own, remove that of an enclosing lock.
+    // If our lock has no token, remove that of an enclosing lock.
     let fence = lease.fencing_token().map(|number| number.to_string().into());
     changes.extend([
         ("REDLATCH_RESOURCE", Some(OsString::from_vec(names.join(&b"\n"[..])))),
@@ -310,7 +311,8 @@ async fn watch(
                 vec![Happening::TimeOver]
             }
             () = sleep_until(watch.kill_at) => vec![Happening::GraceOver],
-            // Before the news of its children: they may be dead because it was too late.
+            // Comes before news about the children: the front may have killed them
+            // because we were late.
             order = line.next(), if is_front_alive => {
                 is_front_alive = order.is_some();
                 watch.hear(order, &mut over)
@@ -390,10 +392,10 @@ async fn watch(
     }
 }
 
-/// Sends a signal to the command, and tells whom it cannot reach.
+/// Sends a signal to the command, and reports the processes that it cannot reach.
 fn forward(plan: &Plan, job: &Job, signal: Signal) {
     job.signal(signal);
-    // Nobody waits for what comes of this one.
+    // Nobody cares whether this one arrives.
     if signal == Signal::SIGWINCH {
         return;
     }
@@ -421,16 +423,16 @@ struct Supervision<'a> {
     killing: Killed,
     killed: Option<Killed>,
     survived: bool,
-    /// When the lease ends, as far as we have looked.
+    /// When the lease ends, as of our last look.
     ends_at: BootTime,
-    /// The lease was over when we saw its loss: the command may have worked on.
+    /// The lease was over when we saw its loss: the command may have kept working.
     is_late: bool,
     health: Renewals,
 }
 
-/// Until when the front may hear nothing from us: until after our kill was due.
+/// The time until which the front need not hear from us: just after our kill is due.
 fn good_until(plan: &Plan, lease: &Lease) -> News {
-    // Before we look at the lease: we may be stopped in between.
+    // Read the clock before the lease: we may be stopped in between.
     let now = BootTime::now();
     News::GoodUntil(now.after(kill_is_due(plan, lease)))
 }
@@ -449,7 +451,7 @@ fn kill_is_due(plan: &Plan, lease: &Lease) -> Duration {
 }
 
 impl<'a> Supervision<'a> {
-    /// Kills what has survived the lease so far, and says what still does.
+    /// Kills what has survived the lease so far, and reports what still survives.
     fn kill_the_rest(&mut self, job: &Job) {
         let left = job.kill_patiently();
         self.killed = Some(Killed::Late);
@@ -492,14 +494,14 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// The loss is seen: perhaps too late, because we were stopped.
+    /// Notes that we have seen the loss, perhaps too late because we were stopped.
     fn note_loss(&mut self) {
         self.note_end();
         self.is_late = self.plan.on_lost != OnLost::Warn && self.lease.ends_in().is_zero();
     }
 
-    /// How the command was killed, if it was, and did not survive. Others may have killed it
-    /// in our stead: then nothing of it was left at this time.
+    /// How the command was killed, if it was killed and nothing survived. If others killed
+    /// it in our place, `gone_at` is when nothing of it was left.
     fn killed(&self, gone_at: Option<BootTime>) -> Option<Event> {
         if self.survived {
             return None;
@@ -516,7 +518,7 @@ impl<'a> Supervision<'a> {
         self.kill_at = Some(Instant::now() + self.time_to_end());
     }
 
-    /// What an order means, or the end of the front. Notes if the lock is over.
+    /// What an order, or the end of the front, means. Sets `over` if the lock is over.
     fn hear(&mut self, order: Option<Order>, over: &mut bool) -> Vec<Happening> {
         match order {
             Some(Order::Signal(signal)) => vec![Happening::Told(signal)],
@@ -526,8 +528,8 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// The front has killed the command, since it had not heard of us in time. We may not
-    /// even have seen the lease end.
+    /// The front has killed the command, since it did not hear from us in time. We may
+    /// not even have seen the lease end.
     fn too_late(&mut self, is_known: bool) -> Vec<Happening> {
         self.killed.get_or_insert(self.killing);
         if is_known {
@@ -547,7 +549,7 @@ impl<'a> Supervision<'a> {
             (_, 0) => Then::Killed,
             (_, left_ms) => Then::Ends { left_ms },
         };
-        // Whoever was told how long it has, and is killed, did not end in time.
+        // A command that was told how long it has, and is killed, did not end in time.
         if self.killing == Killed::AtOnce && matches!(then, Then::Ends { .. }) {
             self.killing = Killed::TooLate;
         }

@@ -2,8 +2,8 @@
 //!
 //! In:  events, in the holder. Out: processes, in the front.
 //!
-//! The holder kills everything below it when the lock is lost, so hooks are children
-//! of the front; the holder tells it in a datagram what to say.
+//! The holder kills everything below it when the lock is lost, so hooks are children of
+//! the front. The holder sends the front a datagram with what to tell the hook.
 //!
 //! Promise: a hook delays neither the release nor the end of the command, and `redlatch`
 //! waits for it only so long.
@@ -36,12 +36,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often to look whether a hook has ended.
+/// How often to check whether a hook has ended, in ms.
 const LOOK: u8 = 5;
 /// Longer reasons are cut.
 const LONGEST: usize = 4000;
 
-/// The hooks, and the line on which the holder asks for them.
+/// The hooks, and the socket over which the holder asks for them.
 #[derive(Debug)]
 pub(super) struct Hooks {
     args: HookArgs,
@@ -105,7 +105,7 @@ impl Hooks {
         self.line.as_ref().is_some_and(|(ours, theirs)| is_it(ours) || is_it(theirs))
     }
 
-    /// Where the front hears of hooks to start.
+    /// Where the front learns which hooks to start.
     pub(super) fn heard(&self) -> Option<BorrowedFd<'_>> {
         self.line.as_ref().map(|(_, theirs)| theirs.as_fd())
     }
@@ -134,7 +134,7 @@ impl Hooks {
     }
 
     /// Waits for the hooks to end, and kills those that take too long. A signal ends
-    /// the wait, also one that came before.
+    /// the wait, even one that came before it.
     pub(super) fn finish(&self, running: Vec<Hook>, is_told: bool, signals: &SignalFd, say: Say) {
         for mut hook in running {
             if let Some(failure) = hook.finish(self.args.hook_timeout, is_told, signals) {
@@ -195,7 +195,7 @@ fn option(event: &str) -> &'static str {
 fn spawn(command: &OsStr, call: &Call, plan: &Plan, original: Original) -> io::Result<Child> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).process_group(0).stdin(Stdio::null());
-    // Stdout is the command's.
+    // Stdout belongs to the command.
     shell.stdout(io::stderr().as_fd().try_clone_to_owned().map_or(Stdio::null(), Stdio::from));
     if !plan.pass_secrets {
         for (name, instead) in plan.settings.secrets().changes() {
@@ -213,7 +213,7 @@ fn spawn(command: &OsStr, call: &Call, plan: &Plan, original: Original) -> io::R
         ("REDLATCH_WAITED_MS", Some(call.waited_ms.to_string())),
         ("REDLATCH_VOTES", call.votes.clone()),
         ("REDLATCH_FENCING_TOKEN", call.fencing_token.map(|token| token.to_string())),
-        // That of a lock around this one is not the hook's.
+        // The token of a lock around this one is not for the hook.
         ("REDLATCH_LOCK_TOKEN", None),
         ("REDLATCH_USABLE_UNTIL", None),
     ];

@@ -94,8 +94,8 @@ impl Job {
         let _ = killpg(self.pid, signal);
     }
 
-    /// The processes of the command's group that we may not signal: they became another
-    /// user.
+    /// The processes of the command's group that we may not signal: they have changed
+    /// their user.
     pub(super) fn out_of_reach(&self) -> Vec<Survivor> {
         family::out_of_reach(self.pid)
     }
@@ -116,7 +116,7 @@ impl Job {
     }
 
     /// Kills and reaps until nothing is left, or there is no point in continuing. Returns
-    /// what is still alive then, if anything is, as far as it can be seen.
+    /// what is then still alive, if anything, as far as it is visible.
     pub(super) fn kill_patiently(&self) -> Option<Vec<Survivor>> {
         family::kill_all(self.cage.as_ref())
     }
@@ -183,7 +183,7 @@ fn in_child(
 /// Watches all processes that the command has started.
 pub(super) struct Children {
     news: tokio::signal::unix::Signal,
-    /// There was news, and nobody has looked yet.
+    /// There was news that nobody has looked at yet.
     is_due: bool,
     job: Pid,
 }
@@ -198,8 +198,8 @@ impl Children {
         Children { news, is_due: false, job }
     }
 
-    /// Waits until something happens to any of them. What else has happened by then, an
-    /// order from the front, is heard first. Cancel safe.
+    /// Waits until something happens to any of them. If an order from the front has
+    /// arrived by then, it is handled first. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Vec<Event> {
         loop {
             if !self.is_due {
@@ -215,8 +215,8 @@ impl Children {
         }
     }
 
-    /// Reaps exited children, for a moment: others may be ending as fast as we reap them,
-    /// and the lock must be looked after. Returns what happened to the command itself.
+    /// Reaps exited children for a moment: others may be exiting as fast as we reap them,
+    /// and the lock needs attention. Returns what happened to the command itself.
     pub(super) fn look(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         let since = Instant::now();

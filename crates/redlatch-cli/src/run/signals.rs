@@ -14,7 +14,8 @@ const FORWARDED: [Signal; 9] = [
     Signal::SIGUSR2,
     Signal::SIGWINCH,
     Signal::SIGTSTP,
-    // Whoever suspends without a terminal, as batch systems do, resumes us, not the command.
+    // A caller that suspends us without a terminal, as batch systems do, resumes us, not the
+    // command.
     Signal::SIGCONT,
 ];
 
@@ -29,8 +30,8 @@ pub(super) fn block() -> nix::Result<Original> {
     Ok(original)
 }
 
-/// Under a limit for the size of files, a write to the log or the metrics fails, and does
-/// not kill us.
+/// If file sizes are limited (`ulimit -f`), lets writes to the log or the metrics fail
+/// instead of killing us.
 pub(crate) fn survive_limits() -> nix::Result<()> {
     SigSet::from(Signal::SIGXFSZ).thread_block()
 }
@@ -43,7 +44,8 @@ pub(super) fn expect_children() -> nix::Result<()> {
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)
 }
 
-/// What we inherited, and the command gets: the signal mask, and what the runtime hides.
+/// What we inherited and pass on to the command: the signal mask, and what the runtime
+/// hides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Original(SigSet, Inherited);
 
@@ -55,12 +57,12 @@ impl Original {
         Ok(Original(original, Inherited::get()))
     }
 
-    /// The mask alone.
+    /// Restores only the mask.
     pub(crate) fn restore(self) -> nix::Result<()> {
         self.0.thread_set_mask()
     }
 
-    /// All of it, between `fork` and `exec`.
+    /// Restores all of it, between `fork` and `exec`.
     pub(super) fn restore_all(self) -> nix::Result<()> {
         self.1.restore()?;
         self.restore()

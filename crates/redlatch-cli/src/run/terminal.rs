@@ -36,9 +36,9 @@ impl Terminal {
         tcgetpgrp(&self.tty) == Ok(self.home)
     }
 
-    /// Whether the command should have the terminal before it asks for it: nobody else whom
-    /// the caller started with us may want to read from it. Only the controlling terminal
-    /// tells its foreground group, so stdin is that terminal.
+    /// Whether the command should have the terminal before it asks for it: nothing else
+    /// that the caller started with us may want to read from it. Only the controlling
+    /// terminal reports its foreground group, so stdin must be that terminal.
     pub(super) fn is_free(&self) -> bool {
         let stdout = fstat(io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
         tcgetpgrp(io::stdin()) == Ok(self.home)

@@ -82,7 +82,7 @@ async fn attempt(
         .lock_all(names)
         .owner(&plan.owner)
         .notice(plan.notice())
-        // At `max_hold` the command is asked to end, and has the notice to do so.
+        // At `max_hold` the command is asked to end, and has the notice time to do so.
         .max_hold(plan.max_hold.saturating_add(plan.notice()))
         .wait(left);
     let watching = progress::show(plan.say, locks, &plan.names, began, deadline, waits);

@@ -8,10 +8,10 @@
 //! lease is still held, everything that the command has started is killed, even if the
 //! front is stopped at that time and cannot do it.
 //!
-//! It is a child of the front like the holder, in a process group of its own, so that
-//! a signal to one of them, or to a group, does not reach it. It cannot help if the
-//! front is dead, too: what the command has started is then no longer below anything we
-//! know.
+//! Like the holder, it is a child of the front, but in a separate process group, so
+//! that a signal to one of them, or to a group, does not reach it. It cannot help if
+//! the front is dead, too: what the command has started is then no longer below
+//! anything we know.
 
 use super::{
     board::Board,
@@ -41,17 +41,18 @@ use std::{
     time::Duration,
 };
 
-/// A time that does not come: the command was killed, and is still to be looked after.
+/// A time that never comes: the command was killed, and still needs attention.
 const NEVER: BootTime = BootTime(u64::MAX);
 
-/// The watchdog, in the front's hand.
+/// The front's handle to the watchdog.
 pub(super) struct Watchdog {
     pid: Pid,
 }
 
 impl Watchdog {
-    /// Starts it. The front has the `grace` to act first. `ours` is all that the watchdog
-    /// must not keep open: someone waits for its end. Without a process to spare, there is none.
+    /// Starts it. The front has `grace` to act first. `ours` is everything that the watchdog
+    /// must not keep open, because someone waits for it to be closed. If no process can be
+    /// created, there is no watchdog.
     pub(super) fn start<T>(
         holder: Pid,
         (line, board): (UnixStream, &Board),
@@ -122,8 +123,8 @@ fn watch(mut line: UnixStream, board: &Board, grace: Duration, front: Pid, holde
     }
 }
 
-/// Waits for the holder's next word, or its end. Returns false if there is none in time, or
-/// if the holder is stopped while it is `at_work`.
+/// Waits for the holder's next message or its end. Returns `false` if neither comes in
+/// time, or if the holder is stopped while it is `at_work`.
 fn hears(line: &UnixStream, until: Option<BootTime>, at_work: Option<Pid>) -> bool {
     loop {
         let timeout = wait_for(until.map(BootTime::left), at_work.is_some());
@@ -132,17 +133,17 @@ fn hears(line: &UnixStream, until: Option<BootTime>, at_work: Option<Pid>) -> bo
             Ok(0) if until.is_some_and(|until| until.left().is_zero()) => return false,
             Ok(0) if at_work.is_some_and(family::is_stopped) => return false,
             Ok(0) | Err(Errno::EINTR) => {}
-            // Whatever is wrong, reading tells.
+            // Reading will show what is wrong.
             _ => return true,
         }
     }
 }
 
-/// How often to look whether a holder that kills the command is stopped meanwhile: the lease
+/// How often to check whether a holder that kills the command has been stopped: the lease
 /// may be over before the time it asked for.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long to wait for a holder that has so much time left.
+/// How long to wait for a holder that has this much time left.
 pub(super) fn wait_for(left: Option<Duration>, is_at_work: bool) -> PollTimeout {
     let left = left.map(|left| if is_at_work { left.min(LOOK) } else { left });
     left.map_or(PollTimeout::NONE, |left| match left {

@@ -14,7 +14,7 @@ pub(super) enum Order {
     Signal(Signal),
     /// The front was stopped and runs again, in the terminal's foreground or not.
     Continue { foreground: bool },
-    /// The holder has not reported in time: the front kills the command in its stead.
+    /// The holder has not reported in time: the front kills the command in its place.
     TooLate,
 }
 
@@ -24,10 +24,10 @@ pub(super) enum News {
     /// The command may run until then. Without another message by then, the front must
     /// kill it. A point in time, since the front may have been stopped, and read it late.
     GoodUntil(BootTime),
-    /// The same, while the holder kills the command: that takes longer than the lease lasts,
-    /// perhaps.
+    /// The same, while the holder kills the command, which may take longer than the lease
+    /// lasts.
     AtWork(BootTime),
-    /// The fencing token of the lock, for the record.
+    /// The fencing token of the lock, for the log record.
     Fenced(u64),
     /// The command was started, as the leader of this process group.
     Started(u32),

@@ -38,7 +38,8 @@ pub(super) fn whole(snapshot: &Snapshot) -> Vec<Line> {
     lines
 }
 
-/// What fits on a screen. `detail` is what the nodes say about the lock to look into.
+/// What fits on a screen. `detail` is what the nodes say about the lock to show in
+/// detail.
 pub(super) fn screen(
     snapshot: &Snapshot,
     view: &View,

@@ -8,7 +8,8 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// How long the rest of a key may take. One that begins like another is `Escape` itself.
+/// How long the rest of a key sequence may take. If none follows, the key is `Escape`
+/// itself.
 const REST: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Reads them in a thread, which waits for a key as long as we live.
+    /// Reads them in a thread, which waits for keys as long as this process lives.
     pub(super) fn of(mut terminal: File) -> io::Result<Self> {
         let (send, read) = mpsc::unbounded_channel();
         let reading = move || {
@@ -80,7 +81,7 @@ impl Keys {
     }
 }
 
-/// What some bytes begin with.
+/// The key that some bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
 enum First {
     Nothing,
@@ -117,7 +118,7 @@ fn first(bytes: &[u8]) -> First {
     }
 }
 
-/// A key that is sent as `ESC [` or `ESC O`, and this.
+/// A key that is sent as `ESC [` or `ESC O`, followed by these bytes.
 fn sequence(rest: &[u8]) -> First {
     let Some(end) = rest.iter().position(|byte| (0x40..0x7f).contains(byte)) else {
         return First::Part;
@@ -151,7 +152,7 @@ mod tests {
                 }
                 First::Unknown(length) => bytes = &bytes[length..],
                 First::Nothing => break,
-                // What is not complete never will be.
+                // A key that is not complete by now never will be.
                 First::Part => bytes = &bytes[1..],
             }
         }

@@ -1,6 +1,6 @@
-//! The terminal, while it is ours.
+//! The terminal, while we draw on it.
 //!
-//! Promise: it is as it was when we are done, whether we quit, panic or are stopped. A
+//! Promise: it is restored when we are done, whether we quit, panic or are stopped. A
 //! signal that cannot be caught is the only exception.
 
 use super::text::Line;
@@ -31,7 +31,7 @@ pub(super) fn terminal() -> Option<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty").ok()
 }
 
-/// A screen of our own, until it is dropped.
+/// The alternate screen, until it is dropped.
 pub(super) struct Screen {
     terminal: File,
     colours: bool,
@@ -64,7 +64,7 @@ impl Screen {
         print(ENTER)
     }
 
-    /// Gives it back, for now.
+    /// Restores the terminal for now.
     #[expect(clippy::unused_self, reason = "only who has the screen can leave it")]
     pub(super) fn leave(&self) {
         restore();
@@ -133,7 +133,7 @@ mod tests {
     /// Says that this process is the one to panic.
     const PANICS: &str = "PANICS_ON_A_SCREEN";
 
-    /// The same test in a process of its own, with a terminal, where it panics.
+    /// The same test in a separate process, with a terminal, where it panics.
     #[test]
     fn a_panic_gives_the_terminal_back_before_it_is_reported() {
         if std::env::var_os(PANICS).is_some() {

@@ -16,7 +16,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// How a terminal is told; without colours, by weight and reversal alone.
+    /// The escape code for a terminal; without colours, only weight and reversal.
     fn code(self, colours: bool) -> &'static str {
         match self {
             Style::Plain => "",
@@ -59,7 +59,7 @@ impl Line {
         text.trim_end().to_owned()
     }
 
-    /// As a terminal of this width wants it.
+    /// The line for a terminal of this width.
     pub(super) fn painted(&self, width: usize, colours: bool) -> String {
         let (mut line, mut left) = (String::new(), width);
         for (style, text) in &self.0 {
@@ -76,7 +76,7 @@ impl Line {
     }
 }
 
-/// A text in lines that fit, broken between words; all but the first are indented.
+/// Wraps a text between words, into lines that fit; all but the first are indented.
 pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split_inclusive(' ') {
@@ -97,8 +97,8 @@ pub(super) type Cell = (Style, String);
 /// The least that a column is cut to.
 const NARROW: usize = 12;
 
-/// Columns, as wide as they must be, with two blanks between them. In a narrow terminal
-/// the widest give way, and then the last.
+/// Columns, as wide as they must be, with two blanks between them. In a narrow
+/// terminal, the widest columns shrink first; then the last ones are dropped.
 pub(super) fn table<const N: usize>(
     head: [&str; N],
     rows: &[[Cell; N]],
@@ -127,7 +127,7 @@ pub(super) fn table<const N: usize>(
     [row(&head)].into_iter().chain(rows.iter().map(row)).collect()
 }
 
-/// Cuts columns, and leaves some out, until they fit.
+/// Cuts columns, and drops some, until they fit.
 fn fit(widths: &mut Vec<usize>, width: usize) {
     let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
     let least = |widths: &[usize]| {

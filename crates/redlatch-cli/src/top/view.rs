@@ -1,4 +1,4 @@
-//! What a person wants to see: the order, a filter, one lock. Pure.
+//! What the user wants to see: the order, a filter, one lock. Pure.
 
 use super::keys::Key;
 use crate::{
@@ -14,7 +14,7 @@ const PAGE: usize = 10;
 pub(super) struct View {
     pub(super) sort: Sort,
     pub(super) filter: String,
-    /// Whether the keys are for the filter.
+    /// Whether keys are typed into the filter.
     pub(super) is_typing: bool,
     /// The lock under the cursor.
     pub(super) selected: Option<String>,
@@ -86,7 +86,7 @@ impl View {
         locks.iter().position(is_selected).unwrap_or(0)
     }
 
-    /// The lock to look into, exactly.
+    /// The exact name of the lock to show in detail.
     pub(super) fn wanted(&self) -> Option<Vec<u8>> {
         let id = self.selected.as_ref().filter(|_| self.page == Page::One)?;
         percent::decode(id)

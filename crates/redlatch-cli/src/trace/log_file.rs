@@ -1,9 +1,9 @@
 //! The local log: one JSON object per line, in a file that never grows beyond its size.
 //!
-//! In:  records. Out: lines, in the file or in its one predecessor, `FILE.1`.
+//! In:  records. Out: lines, in the file or in its single predecessor, `FILE.1`.
 //!
-//! Promise: many processes can write at once, and a line is never torn apart. Writing
-//! waits for nothing: neither for another writer, nor for the reader of a pipe.
+//! Promise: many processes can write at once, and a line is never split. Writing waits
+//! for nothing, neither for another writer nor for the reader of a pipe.
 //! Needs: a local file system. NFS does not append atomically.
 
 use super::record::Record;
@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A longer line is not written: a write this short is never split.
+/// A longer line is not written: a write of at most this length is never split.
 const LONGEST_LINE: usize = 64 * 1024;
 
 /// The log, and how large it may grow.
@@ -28,7 +28,7 @@ const LONGEST_LINE: usize = 64 * 1024;
 pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
     pub(crate) size: u64,
-    /// Whether it is where logs are by default, so that its directory may be created.
+    /// Whether it is at the default place, so that its directory may be created.
     pub(crate) is_usual: bool,
 }
 
@@ -48,8 +48,8 @@ impl LogFile {
         file.write_all(&line)
     }
 
-    /// Reads the predecessor, then the log itself. Skips, and counts, lines that are no
-    /// record: a full disk cut them off, or a later version wrote them.
+    /// Reads the predecessor, then the log itself. Skips and counts lines that are not
+    /// records: a full disk cut them off, or a later version wrote them.
     pub(crate) fn read(&self) -> io::Result<(Vec<Record>, usize)> {
         let (mut records, mut unread) = (Vec::new(), 0);
         for path in [self.predecessor(), self.path.clone()] {
@@ -85,11 +85,11 @@ impl LogFile {
         }
     }
 
-    /// Fails if the log was named and its directory does not exist: that is more likely
-    /// a typo than a wish.
+    /// Fails if the log was named and its directory does not exist: that is probably a
+    /// typo.
     pub(crate) fn expect_dir(&self) -> io::Result<()> {
         match self.dir() {
-            // One that we may not enter is another reason.
+            // A directory that we may not enter is reported differently.
             Some(dir) if !self.is_usual && !dir.try_exists()? => {
                 let words = format!("the directory {} does not exist", shown_path(dir));
                 Err(io::Error::new(io::ErrorKind::NotFound, words))
@@ -102,7 +102,7 @@ impl LogFile {
         self.path.parent().map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir })
     }
 
-    /// Whether a record could be written, without writing one.
+    /// Checks whether a record could be written, without writing one.
     pub(crate) fn check(&self) -> io::Result<()> {
         self.expect_dir()?;
         let place = match self.path.symlink_metadata() {
@@ -117,8 +117,8 @@ impl LogFile {
         writable::check(place)
     }
 
-    /// Makes the file the predecessor, unless another process does so or has done so.
-    /// Returns whether there is a new file to write to.
+    /// Turns the file into the predecessor, unless another process is doing so or has
+    /// done so. Returns whether there is a new file to write to.
     fn rotate(&self, file: &File, more: usize) -> io::Result<bool> {
         if flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
             // Another process rotates it: our line may still go to the old file.
@@ -142,7 +142,7 @@ impl LogFile {
 }
 
 /// Reads a file. A pipe could keep us waiting for its writer, and some devices never end:
-/// we read no other than one that is open already, as `/dev/stdin` is.
+/// we read them only if they are already open, as `/dev/stdin` is.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let kind = fs::metadata(path)?.file_type();
     let open = ["/dev/stdin", "/dev/fd", "/proc"];

@@ -1,4 +1,4 @@
-//! The names of locks, as the log has them.
+//! The names of locks, as the log contains them.
 
 use crate::{name, secrets::hide};
 use std::{
@@ -9,12 +9,12 @@ use std::{
 /// The longest name of a lock, in bytes.
 const LONGEST_NAME: usize = 1024;
 
-/// A name, or a word of a command, with nothing that looks like a password.
+/// A name, or a word of a command, without anything that looks like a password.
 pub(super) fn shown(word: &OsStr) -> String {
     hide(&word.to_string_lossy())
 }
 
-/// A name, cut if no lock can have it, because it is too long.
+/// A name, cut if it is too long for any lock.
 pub(super) fn named(name: &OsStr) -> String {
     let mut name = shown(name);
     if name.len() > LONGEST_NAME {
@@ -26,7 +26,7 @@ pub(super) fn named(name: &OsStr) -> String {
     name
 }
 
-/// The names exactly, unless they are text, or may contain a password.
+/// The exact names, unless they are text or may contain a password.
 pub(super) fn ids(names: &[OsString]) -> Vec<String> {
     let is_told =
         |name: &OsString| name.len() <= LONGEST_NAME && shown(name) == name.to_string_lossy();

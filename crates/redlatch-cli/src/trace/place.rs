@@ -45,7 +45,7 @@ pub(crate) struct TraceArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) log: Option<LogFile>,
-    /// Whether there would be a log, if this user had a home for it.
+    /// Whether there would be a log if this user had a home directory.
     pub(crate) is_homeless: bool,
     syslog: Option<PathBuf>,
     pub(crate) metrics: Option<TextFile>,
@@ -53,7 +53,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place that the options, the environment and the config file name.
+    /// The place given by the options, the environment and the config file.
     pub(crate) fn new(args: &TraceArgs, config: &Config) -> Result<Self, String> {
         let size = match env_path("REDLATCH_LOG_SIZE", "write a size, such as 5MB")? {
             Some(text) => Some(
@@ -98,7 +98,7 @@ impl Place {
             }
             None => Ok(()),
         };
-        // Where nothing listens, there is no syslog. A run is told when it is over.
+        // If nothing listens, there is no syslog. A run is reported when it is over.
         if let Some(socket) = self.syslog.as_ref().filter(|_| !record.is_open()) {
             let _ = syslog::send(socket, record, logged.as_ref().err());
         }

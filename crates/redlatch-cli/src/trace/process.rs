@@ -1,26 +1,27 @@
-//! Which process an id meant: ids are used again, after a restart of the machine at the
-//! latest, and each container has its own.
+//! Which process an id meant: ids are reused, if only after a restart of the machine,
+//! and each container has its own ids.
 
 use std::fs;
 
-/// Whether a process is still there.
+/// Whether a process still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     Runs,
     Gone,
-    /// It was started where we see no processes: in another container, on another machine.
+    /// It was started where we see no processes: in another container or on another
+    /// machine.
     Unknown,
 }
 
 /// Identifies a process among all that have ever had its id: by the start of the machine,
-/// the namespace that its id is of, and its own start, in ticks since that of the machine,
-/// which no clock that is set can change.
+/// the namespace that its id belongs to, and its own start, in ticks since that of the
+/// machine, which setting a clock cannot change.
 pub(super) fn identity(pid: u32) -> Option<String> {
     let (boot, namespace) = here()?;
     Some(format!("{boot}/{namespace}/{}", Stat::of(pid)?.started))
 }
 
-/// Whether the process with this id and identity, of a host with this name, is still there.
+/// Whether the process with this id and identity, on a host with this name, still exists.
 pub(crate) fn life(pid: u32, identity: &str, host: &str) -> Life {
     let mut parts = identity.splitn(3, '/');
     let (Some(boot), Some(namespace), Some(started), Some((our_boot, our_namespace))) =

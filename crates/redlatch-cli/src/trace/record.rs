@@ -7,7 +7,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, time::SystemTime};
 
 /// One line of the log. An attempt has up to four: one if it waits, one when the
 /// command has been running for a while, one when it is done and `--at-least` keeps the
-/// lock, and one when all is over; they have the same time, host and process id.
+/// lock, and one when everything is over; they have the same time, host and process id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// When the attempt began.
@@ -41,17 +41,17 @@ pub(crate) struct Record {
     /// How the command ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<End>,
-    /// Its exit status, if it ended by itself or by a signal. That of `redlatch` may be
-    /// another one.
+    /// Its exit status, if it ended by itself or by a signal. The status of `redlatch`
+    /// may differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command_exit: Option<u8>,
     /// How long it ran, from the moment the lock was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ran_ms: Option<u64>,
-    /// After which time the lock was lost, if that is known.
+    /// How long after the grant the lock was lost, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lost_ms: Option<u64>,
-    /// `--at-least`: for how long to keep the lock, however short the command is.
+    /// `--at-least`: how long to keep the lock, however short the command is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at_least_ms: Option<u64>,
     /// Everything that went wrong, in words.
@@ -67,8 +67,8 @@ pub(crate) struct Record {
     /// then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) was_killed: bool,
-    /// Which process it is, while nothing is known of its end: another one may get its
-    /// id later.
+    /// Which process it is, while its end is unknown: another process may get its id
+    /// later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) process: Option<String>,
 }
@@ -84,7 +84,7 @@ pub(crate) enum Task {
     ForceRelease,
     /// Vouched for nodes. The names are those of the nodes.
     Admit,
-    /// Took nodes from their clients, likewise.
+    /// Took nodes from their clients. The names are those of the nodes.
     Replace,
 }
 
@@ -100,7 +100,7 @@ impl Task {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Granted,
-    /// It is not known yet: it waits.
+    /// Not known yet: it waits.
     Waiting,
     /// Another owner has it.
     Held,
@@ -131,7 +131,7 @@ pub(crate) enum End {
     NotStarted,
 }
 
-/// What came of a run, in one word: what metrics count.
+/// The outcome of a run in one word, as metrics count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Succeeded,
@@ -164,11 +164,11 @@ impl Ending {
 }
 
 impl Record {
-    /// What came of it.
+    /// Its outcome.
     pub(crate) fn ending(&self) -> Ending {
         match (self.outcome, self.ended) {
             (Outcome::Granted, _) if self.is_success() => Ending::Succeeded,
-            // Whatever became of redlatch afterwards.
+            // Whatever happened to redlatch afterwards.
             (Outcome::Granted, Some(End::Exited)) if self.command_exit == Some(0) => {
                 Ending::Succeeded
             }
@@ -186,17 +186,17 @@ impl Record {
         }
     }
 
-    /// Whether nothing is known of its end.
+    /// Whether its end is unknown.
     pub(crate) fn is_open(&self) -> bool {
         self.exit.is_none() && !self.was_killed
     }
 
-    /// Whether its process is still there, running the command or waiting for the lock.
+    /// Whether its process still exists, running the command or waiting for the lock.
     pub(crate) fn is_running(&self) -> bool {
         self.life() == Life::Runs
     }
 
-    /// What became of its process.
+    /// What happened to its process.
     pub(crate) fn life(&self) -> Life {
         match &self.process {
             _ if !self.is_open() => Life::Gone,
@@ -205,8 +205,7 @@ impl Record {
         }
     }
 
-    /// The same, as far as it can be told after the fact: a process that is gone does
-    /// not wait.
+    /// The same record, corrected after the fact: a process that is gone does not wait.
     pub(crate) fn seen_now(mut self) -> Self {
         if self.outcome == Outcome::Waiting && self.life() == Life::Gone {
             self.outcome = Outcome::Killed;
@@ -228,8 +227,8 @@ impl Record {
     }
 
     /// Joins two records of the same attempt: what the later one says, completed by the
-    /// earlier. The process that writes the last one may not be the one that held the
-    /// lock.
+    /// earlier one. The process that writes the last record may not be the one that
+    /// held the lock.
     pub(crate) fn joined(self, other: Record) -> Record {
         let (mut later, earlier) =
             if self.stage() > other.stage() { (self, other) } else { (other, self) };
@@ -241,7 +240,7 @@ impl Record {
         later
     }
 
-    /// How far the attempt had come. Lines may be written out of order.
+    /// How far the attempt had got. Lines may be written out of order.
     fn stage(&self) -> u8 {
         match self.outcome {
             _ if !self.is_open() => 3,

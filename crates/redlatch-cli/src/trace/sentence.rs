@@ -1,4 +1,4 @@
-//! A record in words, for whoever asks in the morning why a job did not run.
+//! A record in words, for someone who asks in the morning why a job did not run.
 
 use super::{
     process::Life,
@@ -8,7 +8,7 @@ use crate::{duration::show, local_time::LocalTime};
 use nix::sys::signal::Signal;
 use std::{fmt::Write as _, time::Duration};
 
-/// What came of the attempt, in one line.
+/// The outcome of the attempt, in one line.
 pub(crate) fn sentence(record: &Record) -> String {
     let mut words = match (record.task, record.outcome) {
         (_, Outcome::Waiting) => waits(record),
@@ -17,10 +17,10 @@ pub(crate) fn sentence(record: &Record) -> String {
         (task, Outcome::Granted) => by_hand(task, record),
         (Task::Acquire, _) => format!("acquire: not locked{}", because(record)),
         (Task::Extend, _) => format!("extend: not extended{}", because(record)),
-        // Its reason says that it is not known.
+        // The reason says that the outcome is not known.
         (Task::Release, Outcome::NoMajority) => format!("release{}", because(record)),
         (Task::Release, _) => format!("release: not released{}", because(record)),
-        // Some nodes may have let it go.
+        // Some nodes may have released it.
         (Task::ForceRelease, Outcome::NoMajority) => {
             format!("release --force by {}{}", record.user, because(record))
         }
@@ -46,7 +46,7 @@ pub(crate) fn sentence(record: &Record) -> String {
     words
 }
 
-/// What an attempt does that is not over.
+/// What an unfinished attempt is doing.
 fn waits(record: &Record) -> String {
     let command = record.command.as_deref().unwrap_or("the command");
     let who = if record.task == Task::Run { command } else { "acquire" };
@@ -61,7 +61,7 @@ fn waits(record: &Record) -> String {
     }
 }
 
-/// Why nobody here knows what became of it.
+/// Why nobody here knows how it ended.
 fn unseen(record: &Record) -> String {
     format!(
         "cannot be told from here: it was started in another container, or on another machine \
@@ -117,7 +117,7 @@ fn ran(record: &Record) -> String {
     }
 }
 
-/// For how long the lock was kept when the command was done, if that is worth a word.
+/// How long the lock was kept after the command was done, if that is worth mentioning.
 fn kept(record: &Record) -> String {
     match record.held_ms {
         None => match record.life() {
@@ -138,7 +138,7 @@ fn timed(words: &str, ms: Option<u64>) -> String {
     ms.map_or(String::new(), |ms| format!("{words}{}", millis(ms)))
 }
 
-/// The signal that a command with this exit status was ended by.
+/// The signal that ended a command with this exit status.
 fn signal(exit: u8) -> String {
     let number = i32::from(exit) - 128;
     Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |known| known.to_string())

@@ -13,8 +13,8 @@ pub(super) const SOCKET: &str = "/dev/log";
 /// Scheduled jobs belong here, says the standard: "clock daemon".
 const FACILITY: u8 = 9;
 
-/// Sends a record, and why the log does not have it, if so. A daemon that does not read
-/// misses it; we never wait.
+/// Sends a record and, if the log does not have it, the reason. A daemon that does not
+/// read misses it; we never wait.
 pub(super) fn send(socket: &Path, record: &Record, unlogged: Option<&String>) -> io::Result<()> {
     let mut line = line(record, SystemTime::now());
     if let Some(why) = unlogged {
@@ -33,12 +33,12 @@ fn line(record: &Record, now: SystemTime) -> String {
     format!("<{priority}>{time} redlatch[{pid}]: {}", plain(&format!("{names}: {words}")))
 }
 
-/// An error (3), a warning (4), a notice (5) or news (6).
+/// An error (3), a warning (4), a notice (5) or information (6).
 fn severity(record: &Record) -> u8 {
     match (record.outcome, record.ended) {
         (Outcome::Held | Outcome::Interrupted, _) => 4,
         (Outcome::Granted, Some(End::Exited | End::Signal)) if record.exit != Some(0) => 4,
-        // What can give a lock two holders should stand out.
+        // Anything that can give a lock two holders should stand out.
         (Outcome::Granted, _) if record.task == Task::ForceRelease || record.task.is_on_nodes() => {
             5
         }

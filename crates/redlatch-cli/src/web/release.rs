@@ -1,4 +1,4 @@
-//! Forced releases, for those who have the password.
+//! Forced releases, for users who have the password.
 
 use crate::{
     cli::WebArgs,
@@ -23,7 +23,7 @@ use std::{
 };
 use subtle::ConstantTimeEq as _;
 
-/// A password that is shorter could be guessed.
+/// A shorter password could be guessed.
 const SHORTEST: usize = 16;
 const LONGEST: u64 = 1024;
 
@@ -44,7 +44,7 @@ struct Wish {
 }
 
 impl Wish {
-    /// The lock's name, and what was shown of it.
+    /// The lock's name, and the grants that were shown.
     fn read(body: &[u8]) -> Option<(Vec<u8>, Vec<GrantId>)> {
         let Wish { id, grants } = serde_json::from_slice(body).ok()?;
         let grants = grants.iter().map(|grant| grant.parse().ok()).collect::<Option<_>>()?;
@@ -66,7 +66,7 @@ impl Releases {
 
     pub(super) async fn answer(&self, question: &Question, observer: &Observer) -> Answer {
         let given = question.bearer.as_deref().unwrap_or_default();
-        // Takes as long, however much of it is right.
+        // Takes the same time, however much of the password is right.
         if !bool::from(self.password.as_bytes().ct_eq(given.as_bytes())) {
             return Answer::text("401 Unauthorized", "this is not the password");
         }
@@ -79,7 +79,7 @@ impl Releases {
         }
     }
 
-    /// Takes away what was shown, and nothing else.
+    /// Releases the grants that were shown, and nothing else.
     async fn release(
         &self,
         name: Vec<u8>,
@@ -109,7 +109,7 @@ impl Releases {
     }
 }
 
-/// Reads the password, which nobody else may be able to.
+/// Reads the password from a file that nobody else may read.
 fn read(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode();

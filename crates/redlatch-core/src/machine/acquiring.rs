@@ -69,7 +69,7 @@ enum State {
     Taking(Taking),
 }
 
-/// Most late nodes refuse the take, too, and put us in line. Only a node that does not
+/// Most late nodes refuse the take, too, and put us in line. Only a node that grants it
 /// needs an undo, so we wait for their answers first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Late {
@@ -167,7 +167,8 @@ impl Acquiring {
             State::Pausing { .. } => self.queue(now, id, world),
             State::Behind if now < self.order.wait_until => Next::Same,
             State::Behind => {
-                // Make one attempt of its own, so that the error can name the holder.
+                // Let this caller make one attempt itself, so that the error can name
+                // the holder.
                 world.lines.leave(id, &self.order.resources, None, now);
                 self.state = State::Pausing { until: now, number: None };
                 self.queue(now, id, world)
@@ -593,8 +594,8 @@ impl Acquiring {
         self.undo(time, None, world);
         let is_crowded = world.intake.is_crowded();
         self.last = is_crowded.then(|| Box::new(error.clone()));
-        // If nodes failed, keep the place in the queue. If the lock is held, give it up: retries
-        // would delay other callers.
+        // If nodes failed, keep the place in the queue. If the lock is held, give the place up:
+        // retries would delay other callers.
         let number = self.number().filter(|_| is_crowded && !is_held);
         world.outbox.push_back(Output::Retrying(id, error, until.since(now)));
         self.state = State::Pausing { until, number };
@@ -611,7 +612,8 @@ impl Acquiring {
         elapsed: Duration,
         world: &mut World<E>,
     ) -> Duration {
-        // The same lock as before expires at the same time, give or take the answers' delay.
+        // A lock that is still the same expires at the same time, give or take the delay of
+        // the answers.
         let is_another = |(seen, ends): (Moment, Moment)| until.since(ends) > now.since(seen) / 2;
         if self.stranger.replace((now, until)).is_none_or(is_another) {
             self.backoff = Backoff::new(self.order.terms.ttl);
@@ -619,7 +621,7 @@ impl Acquiring {
         self.backoff.pause(elapsed, &mut world.entropy)
     }
 
-    /// Waits until a node wakes us, at most for `pause`.
+    /// Waits until a node wakes us, for `pause` at most.
     fn wait_in_line<E>(
         &mut self,
         time: Now,

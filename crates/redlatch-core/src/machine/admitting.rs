@@ -3,7 +3,7 @@
 //! Works in phases: look at all nodes, which changes nothing; leave a mark on quarantined
 //! ones; admit those whose time has come; look again. If a node refuses this client because
 //! it serves another agreement, the client marks and admits nothing: otherwise one
-//! misconfigured client would take over every node that restarts. The same goes if two
+//! misconfigured client would take over every node that restarts. The same holds if two
 //! addresses lead to one server.
 //!
 //! The lowest number that an admitted node may give comes from a look that began after its
@@ -37,7 +37,7 @@ const SHORTEST_REST: Duration = Duration::from_millis(10);
 pub(super) struct Admitting {
     nodes: Box<[Node]>,
     phase: Phase,
-    /// When the phase ends at the latest.
+    /// The latest time at which the phase ends.
     until: Moment,
     /// When the last look was sent.
     looked_at: Steady,
@@ -138,7 +138,7 @@ impl Admitting {
         }
         let looking = world.admission.as_ref().filter(|_| self.phase == Phase::Looking);
         if let (Some(admission), Reply::Facts(facts)) = (looking, &reply) {
-            // From now on the mark is known to be there.
+            // From now on, the node is known to have the mark.
             let outlook = self.nodes[node].watch.look(now.steady, facts, admission, node);
             self.nodes[node].outlook = Some(outlook);
         }
@@ -212,7 +212,7 @@ impl Admitting {
         }
     }
 
-    /// Applies a caller's word that all nodes are new, if it is true.
+    /// Applies a caller's word that all nodes are new, if they are.
     fn take_in_new(&mut self) {
         // A word given during a look applies to the next look.
         if self.vouched_new && !self.asked {

@@ -48,8 +48,8 @@ pub(super) struct Holding {
     fence: Option<FencingToken>,
     /// Whether the take asked to join the line on nodes that refuse it.
     in_line: bool,
-    /// Whether some node put us in line. Our ticket is there even once our key has been
-    /// planted.
+    /// Whether some node put us in line. Our ticket stays there even once our key has
+    /// been planted.
     has_joined: bool,
     round: u32,
     /// The round of the take and of planting: its late grants still belong to the lease.
@@ -224,7 +224,7 @@ impl Holding {
         Next::Same
     }
 
-    /// Gives up the lease: extending it further would keep alive a lock that its holder
+    /// Lets the lease end: extending it further would keep alive a lock that its holder
     /// believes to be lost.
     pub(super) fn give_up<E>(&mut self, now: Moment, id: OpId, world: &mut World<E>) -> Next {
         self.lose(id, self.loss(now), world);
@@ -301,7 +301,8 @@ impl Holding {
             planted.casts().iter().all(|cast| match &cast.vote {
                 Vote::Pending | Vote::Held(_) => false,
                 Vote::Failed(fault) => !fault.never_sent() && !self.in_line,
-                // It granted nothing, so it has not taken our ticket out of its line either.
+                // The node granted nothing, so it has not taken our ticket out of its line
+                // either.
                 Vote::Quarantined(_) => ticket.is_none(),
                 _ => true,
             })

@@ -73,7 +73,8 @@ pub enum Input {
     Forget(OpId),
     /// Someone else extended the lease; it now ends at this moment.
     Extended(OpId, Moment),
-    /// Someone else signalled the loss: let the lease end, whatever the nodes say.
+    /// Someone else signalled the loss: let the lease end, no matter what the nodes
+    /// say.
     GivenUp(OpId),
     /// Send the same command to every node and answer with all replies.
     Survey(OpId, Command, Duration),
@@ -105,7 +106,7 @@ pub struct Order {
     /// How long to retry or to wait for a turn. At least one attempt is made, unless no
     /// turn comes up by then or within the node timeout, whichever is later.
     pub wait_until: Moment,
-    /// The wall clock from which fencing numbers are proposed; `None` without fencing.
+    /// The wall clock that fencing numbers are proposed from; `None` without fencing.
     pub fencing: Option<WallClock>,
     /// How to wait in line, first come first served; `None` to retry after random pauses.
     pub line: Option<InLine>,

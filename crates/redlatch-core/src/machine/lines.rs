@@ -39,7 +39,7 @@ struct Line {
     behind: BTreeSet<OpId>,
     /// The caller that won the lock from this line and holds it.
     holder: Option<OpId>,
-    /// How many times in a row the lock was passed on among our own callers.
+    /// How many times in a row the lock was passed on among our callers.
     passes: u32,
     /// When to leave the lock free for a moment; `None` until it is first passed on.
     opens_at: Option<Moment>,
@@ -63,9 +63,10 @@ pub(super) struct Claim {
 /// News for a caller in line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum News {
-    /// It is the head now. One of our own callers holds the lock.
+    /// It is now the head. One of our callers holds the lock.
     Leads(Waiter),
-    /// It is the head now, in place of a caller that would have looked at the nodes then.
+    /// It is now the head, in place of a caller that would have looked at the nodes at
+    /// this moment.
     Inherits(Place, Moment),
     /// The lock is being released for it: take it.
     Served,
@@ -189,7 +190,7 @@ impl Lines {
     }
 
     /// Records that a lock is released. Returns what the nodes should do about our line, if
-    /// one of our own callers waits for the lock.
+    /// one of our callers waits for the lock.
     pub(super) fn released(
         &mut self,
         now: Moment,

@@ -55,7 +55,8 @@ impl Undoing {
             world.send(node, tag, Command::Release { resources, token, then });
         }
         // Leaving is final, so a leave is repeated until each node has answered. Nothing else
-        // is: somebody else may hold the lock by then, and our own waiters look for themselves.
+        // is repeated: somebody else may hold the lock by then, and our own waiters look for
+        // themselves.
         let leaves =
             |then: &Then| matches!(then, Then::Leave(_)) && !mutant::on(Mutant::LeavesOnce);
         self.then = self.then.filter(leaves);

@@ -1,5 +1,5 @@
-//! Counters that every holder reads and writes back one higher: an update is lost
-//! if someone overwrites it without having seen it.
+//! Counters that every holder reads and writes back one higher. An update is lost if
+//! someone overwrites it without having seen it.
 
 use super::attempts::{Attempt, Outcome};
 use crate::history::{Counter, Track, What};

@@ -1,4 +1,4 @@
-//! Exclusion: two guards for one resource never both say "held" at one time.
+//! Exclusion: two guards for one resource never both say "held" at the same time.
 
 use super::attempts::Attempt;
 use crate::history::Nanos;
@@ -14,8 +14,8 @@ pub(crate) struct Overlap {
     pub(crate) until: Nanos,
 }
 
-/// Every belief that began during another one, paired with the one that lasted
-/// longest.
+/// Every belief that began during another belief, paired with the one of those that
+/// lasted longest.
 pub(crate) fn find(attempts: &[Attempt<'_>]) -> Vec<Overlap> {
     let mut beliefs: BTreeMap<&str, Vec<(Nanos, Nanos, &Attempt<'_>)>> = BTreeMap::new();
     for attempt in attempts {

@@ -108,8 +108,8 @@ fn pauses_the_holder(scene: &mut Scene) {
         holder.is_some()
     });
     if let Some(worker) = holder {
-        // Until others surely have the lock: whoever does not know that it is first in line
-        // looks once a second.
+        // Pause until others must have the lock: a client that does not know that it is
+        // first in line looks once a second.
         pause(scene, worker, scene.ttl + sec(2));
     }
     scene.wait(ms(100));
@@ -130,7 +130,7 @@ fn pause(scene: &mut Scene, worker: usize, span: Duration) {
     });
 }
 
-/// Another delay for each node: takes are slow, and registers differ.
+/// A different delay for each node: takes are slow, and registers differ.
 fn slows_the_network(scene: &mut Scene) {
     for (proxy, delay) in scene.proxies.iter().zip([2, 5, 9, 14, 20]) {
         proxy.delay(Direction::Requests, ms(delay));

@@ -34,8 +34,8 @@ pub(crate) fn row(acquires: u64, processes: u64) -> Row {
     })
 }
 
-/// Kills a node and restarts it empty, sometimes while another one is still out;
-/// never so many that a majority has forgotten.
+/// Kills a node and restarts it empty, sometimes while another one is still
+/// quarantined, but never so many that a majority has forgotten.
 fn forgets(scene: &mut Scene) {
     let node = scene.some_node();
     scene.await_memory(1);

@@ -87,8 +87,8 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Three nodes, and a network that can keep some of them out of a lock: if one node
-/// of a bare majority forgets, two owners are possible.
+/// Three nodes, and a network that can keep some of them out of a lock: if one node of
+/// a bare majority forgets, a lock may have two owners.
 fn three_nodes() -> Load {
     Load {
         nodes: Nodes::Alike(3, Server::options()),
@@ -105,7 +105,7 @@ fn forgets(scene: &mut Scene, what: &str, forget: impl FnOnce(&mut Scene, usize)
     scene.fault(what, |scene| {
         scene.proxies[away].black_hole();
         scene.wait_between(ms(300), ms(800));
-        // What went into the hole is lost: the connections have a gap.
+        // What was sent into the black hole is lost: the connections have a gap.
         scene.proxies[away].reset_all();
         scene.proxies[away].pass();
         forget(scene, node);
@@ -117,7 +117,7 @@ fn comes_back_empty(scene: &mut Scene) {
     forgets(scene, "restarted empty", |scene, node| scene.servers[node].restart_empty());
 }
 
-/// Restarts one node of the majority after the other, several times within a TTL.
+/// Restarts the nodes of the majority one after the other, several times within a TTL.
 fn restarts_in_a_loop(scene: &mut Scene) {
     scene.fault("restarted in a loop", |scene| {
         let first = scene.some_node();
@@ -145,7 +145,7 @@ fn loads_an_old_dump(scene: &mut Scene) {
 }
 
 fn is_flushed(scene: &mut Scene) {
-    // A database never used before: one that comes back is another matter.
+    // A database never used before: a database that comes back is a different fault.
     let fresh = (scene.faults() % 15 + 1).to_string();
     let flush: &[&[&str]] = &[&["FLUSHALL"], &["FLUSHDB"], &["SWAPDB", "0", &fresh]];
     let command = scene.dice.pick(flush);
@@ -158,7 +158,7 @@ fn swaps_back(scene: &mut Scene) {
     forgets(scene, "SWAPDB", |scene, node| drop(scene.servers[node].run(&["SWAPDB", "0", "1"])));
 }
 
-/// Afterwards it has another node's data under the same run id.
+/// Afterwards the node has another node's data under the same run id.
 fn becomes_a_replica(scene: &mut Scene) {
     forgets(scene, "replica and back", |scene, node| {
         let port = scene.servers[(node + 1) % 3].port().to_string();

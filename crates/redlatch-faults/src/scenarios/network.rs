@@ -116,7 +116,7 @@ fn breaks_links(scene: &mut Scene) {
     scene.fault(what, |scene| {
         on(scene, &nodes, break_it);
         scene.wait_between(ms(100), ms(400));
-        // What went into a black hole is lost: the connection has a gap.
+        // What was sent into a black hole is lost: the connection has a gap.
         if what == "black hole" {
             on(scene, &nodes, Proxy::reset_all);
         }

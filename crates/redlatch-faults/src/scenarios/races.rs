@@ -1,5 +1,4 @@
-//! What must go right a hundred thousand times: row 27, and the descriptors of row
-//! 42.
+//! What must succeed a hundred thousand times: row 27, and the descriptors of row 42.
 
 use super::{ms, row};
 use crate::{

@@ -37,7 +37,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "fault_7_a_server_that_evicts_is_refused_unless_that_is_allowed",
             "a_server_that_begins_to_evict_gives_connected_clients_no_more_votes",
             "a_lock_that_was_evicted_is_nobody_elses_before_the_window_has_passed",
-            // The session `doctor_on_servers` among them.
+            // This includes the session `doctor_on_servers`.
             "every_file_is_a_session",
         ]),
         row(8, "out of memory")
@@ -79,7 +79,7 @@ fn renewing() -> Habits {
 }
 
 fn deletes_a_key(scene: &mut Scene) {
-    // Ideally while someone holds it.
+    // Preferably while someone holds the lock.
     let resource = Orders::resource(scene.dice.index(3));
     let nodes = if scene.dice.index(4) == 0 { scene.minority() } else { scene.majority() };
     scene.fault("DEL", |scene| {

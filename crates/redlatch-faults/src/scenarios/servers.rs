@@ -1,5 +1,5 @@
-//! Servers that are frozen, busy, of different versions, or dead in too great a
-//! number: rows 10, 11, 15, 25, 32 and 38.
+//! Servers that are frozen, busy or of different versions, and too many dead ones: rows
+//! 10, 11, 15, 25, 32 and 38.
 
 use super::{ms, row, sec};
 use crate::{

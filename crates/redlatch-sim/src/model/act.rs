@@ -140,7 +140,7 @@ impl World {
 
     fn note_sent(&mut self, client: usize, command: &Command) {
         let bit = |(other, caller): (usize, &Caller)| u8::from(caller.lease().is_some()) << other;
-        // Elsewhere it has no use, and would make equal states differ.
+        // It is used only there; elsewhere it would make equal states differ.
         let matters = self.setting.scenario.faults.removals > 0;
         let under = self.callers.iter().enumerate().filter(|_| matters).map(bit).sum();
         let client = self.who_signed(client, command);

@@ -9,9 +9,9 @@ pub(super) struct Caller {
     /// How many locks it has wanted so far.
     pub(super) started: u8,
     pub(super) stage: Stage,
-    /// How often it may still check which nodes may vote.
+    /// How many more times it may check which nodes may vote.
     pub(super) looks: u8,
-    /// How often it may still extend by hand.
+    /// How many more times it may extend by hand.
     pub(super) extends: u8,
     /// The greatest token granted before the current attempt began: its own must be
     /// greater.
@@ -26,11 +26,12 @@ pub(super) struct Caller {
     pub(super) attempt: u8,
     /// The number of its current operation.
     pub(super) op: u8,
-    /// When it began to wait in line, among all that ever did; zero if it does not.
+    /// Its place in the order of all callers that ever began to wait in line; zero if
+    /// it does not wait.
     pub(super) arrived: u8,
     /// Whether its client has stood in line on a majority of the nodes since.
     pub(super) in_line: bool,
-    /// How often later ones of other clients were granted the lock since then.
+    /// How many times later callers of other clients were granted the lock since then.
     pub(super) overtaken: u8,
 }
 

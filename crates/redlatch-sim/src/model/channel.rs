@@ -7,9 +7,9 @@ use std::hash::{Hash, Hasher};
 /// What is under way between one client and one node.
 #[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Channel {
-    /// On the current connection; those carried out come first.
+    /// Commands on the current connection; those carried out come first.
     waiting: Vec<Waiting>,
-    /// From broken connections: carried out eventually, never answered.
+    /// Commands from broken connections: carried out eventually, never answered.
     stragglers: Vec<Shared<Command>>,
     /// Wakes on their way to the client.
     wakes: Vec<Wake>,

@@ -1,7 +1,7 @@
-//! Searches one scenario and compares the outcome with what it says.
+//! Searches one scenario and compares the outcome with the expected one.
 //!
 //! In:  a scenario, and a mistake to plant, if any.
-//! Out: what was found, and how that differs from what the scenario says.
+//! Out: what was found, and how that differs from what the scenario expects.
 
 use super::{
     explore::{self, Found, Violation},
@@ -29,10 +29,10 @@ pub struct Mistake {
 #[derive(Debug)]
 pub struct Outcome {
     pub states: u64,
-    /// How many steps lead from one to another.
+    /// How many steps lead from one state to another.
     pub transitions: u64,
     pub took: Duration,
-    /// How the outcome differs from what the scenario says; empty if it does not.
+    /// How the outcome differs from what the scenario expects; empty if it does not.
     pub complaints: Vec<String>,
     pub broken: Option<Broken>,
 }
@@ -49,7 +49,8 @@ pub struct Broken {
 /// Beyond this many states we do not look for the shortest history.
 const MOST_FOR_A_TRACE: usize = 12_000_000;
 
-/// Searches every state and compares the outcome with what the scenario says.
+/// Searches every state and compares the outcome with the one that the scenario
+/// expects.
 pub fn prove(scenario: &Scenario) -> Outcome {
     prove_within(scenario, usize::MAX)
 }

@@ -50,7 +50,8 @@ impl World {
         }
     }
 
-    /// A node learns from a ticket whom it can wake, if it cares.
+    /// A node learns from a ticket which client it can wake, if that matters in the
+    /// scenario.
     pub(super) fn listen(&mut self, node: usize, command: &Command) {
         let Some(listening) = &self.nodes[node].listening else { return };
         if let Some(client) = command.ticket().map(|ticket| ticket.waiter.client())
@@ -145,7 +146,7 @@ impl World {
         line.into_iter().flat_map(|(line, _)| line.tickets()).copied().chain(reserved)
     }
 
-    /// Whom the machine of a client speaks to.
+    /// The caller that the machine of a client answers.
     pub(super) fn who_asked(&self, client: usize, output: &Output) -> usize {
         let id = match output {
             Output::Acquired(id, _)
@@ -161,7 +162,7 @@ impl World {
         self.callers_of(client).find(asked).unwrap_or(client)
     }
 
-    /// For whom the machine of a client sends a command.
+    /// The caller for which the machine of a client sends a command.
     pub(super) fn who_signed(&self, client: usize, command: &Command) -> usize {
         let (Command::Take { token, .. }
         | Command::Raise { token, .. }
@@ -227,7 +228,7 @@ impl World {
     }
 }
 
-/// What follows if every message arrives at once.
+/// What happens if every message arrives at once.
 impl World {
     /// Lets the first clients begin, one after the other.
     pub(super) fn settle_first(&mut self) {

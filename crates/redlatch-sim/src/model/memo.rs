@@ -1,8 +1,8 @@
 //! Remembers what machines and nodes did: the same state and the same input have
 //! the same outcome, so it is computed once.
 //!
-//! This is where the speed comes from. A world has millions of states, but its
-//! parts have few: most outcomes are looked up.
+//! This is where the speed comes from. A world has millions of states, but its parts
+//! have only a few: most outcomes are looked up.
 
 use super::{
     hash::{AsItIs, Shared, hash_of},

@@ -21,7 +21,7 @@ pub(super) use reachability::{Marks, missing};
 use super::{act::Heard, world::World};
 use std::fmt;
 
-/// A promise of the lock, as far as the model can check it.
+/// A promise of the lock that the model can check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Property {
     /// No two leases overlap.
@@ -48,7 +48,7 @@ pub enum Property {
     LinesEmpty,
 }
 
-/// What holds whenever requests wait in line and nothing goes wrong.
+/// What holds if requests wait in line and nothing goes wrong.
 pub(super) const IN_LINE: &[Property] = &[
     Property::Exclusion,
     Property::FencingOrder,

@@ -28,8 +28,8 @@ pub struct Scenario {
     /// Whether replies may be delayed, as commands always may.
     pub late_replies: bool,
     pub guard: Option<Guarded>,
-    /// Who has begun, one after the other, and waits for no message any more when the
-    /// history begins.
+    /// The clients that have begun, one after the other, and wait for no message any
+    /// more when the history begins.
     pub settled: &'static [usize],
     /// What the fencing registers start with.
     pub registers: [u64; NODES],
@@ -51,7 +51,7 @@ pub struct Script {
     pub locks: u8,
     /// The earliest time at which it begins.
     pub after_ms: u32,
-    /// How often it checks which nodes may vote, and admits those that may.
+    /// How many times it checks which nodes may vote, and admits those that may.
     pub looks: u8,
     /// How long it keeps trying; zero means one attempt.
     pub wait_ms: u32,
@@ -60,7 +60,7 @@ pub struct Script {
     pub ahead: u64,
     /// Renewal by the machine, if any.
     pub renewal: Option<Renewed>,
-    /// How often it extends a lease by hand.
+    /// How many times it extends a lease by hand.
     pub extends: u8,
     /// The TTL of an extension by hand.
     pub extend_ms: u32,
@@ -71,7 +71,7 @@ pub struct Script {
     pub jumps: bool,
     /// Whether its agreement differs from that of the nodes and the other clients.
     pub disagrees: bool,
-    /// Whether it waits in line, and how often its client passes the lock on among
+    /// Whether it waits in line, and how many times its client passes the lock on among
     /// its own callers.
     pub line: Option<u32>,
     /// Whether it is another caller of the client before it.
@@ -84,7 +84,7 @@ pub struct Renewed {
     pub max_hold_ms: u32,
 }
 
-/// What may go wrong, and how often in one history.
+/// What may go wrong, and how many times in one history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// A connection breaks; commands not yet carried out are lost.

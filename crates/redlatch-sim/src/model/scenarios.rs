@@ -1,7 +1,7 @@
 //! All scenarios.
 //!
-//! Those for proofs are as large as minutes allow. Those for mutants are as small
-//! as the mistake allows, so that its history is short.
+//! Scenarios for proofs are as large as a few minutes allow. Scenarios for mutants are
+//! as small as the mistake allows, so that its history is short.
 
 mod large;
 mod lines;

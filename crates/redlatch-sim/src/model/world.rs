@@ -67,7 +67,7 @@ impl Setting {
         let resources = resource();
         let name = resources.single().expect("one name").clone();
         let clients = 1..=scenario.scripts.len();
-        // Only who waits in line cares who holds the lock, and for how long.
+        // Only waiters in line use who holds the lock, and for how long.
         let has_lines = scenario.scripts.iter().any(|script| script.line.is_some());
         let owner = |number| Owner::new(format!("c{number}")).expect("a good label");
         Setting {
@@ -149,7 +149,8 @@ impl World {
             if *number > 0 {
                 node.set_register(&setting.resources, *number);
             }
-            // Elsewhere everybody always hears, and this would make equal states differ.
+            // Elsewhere every client can always be woken, and this would make equal
+            // states differ.
             if scenario.faults.deaf > 0 {
                 node.listening = Some(BTreeSet::new());
             }
@@ -218,7 +219,7 @@ impl World {
         Now { lease, steady: Steady::from_nanos(steady.as_nanos()) }
     }
 
-    /// The next moment at which anything can change by time alone.
+    /// The next moment at which anything can change just because time passes.
     pub(super) fn next_moment(&self) -> Option<Moment> {
         let horizon = BEGIN.after(ms(self.setting.scenario.times.horizon_ms));
         self.next_moment_before(horizon)

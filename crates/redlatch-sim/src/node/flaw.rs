@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// What the node makes of a command before it carries it out.
+    /// How the node misreads a command before it carries it out.
     fn misread(&mut self, flaw: Flaw, clock: Clock, command: &Command) -> Command {
         let mut asked = command.clone();
         match (flaw, &mut asked) {

@@ -53,8 +53,8 @@ impl Node {
         self.flushed = true;
     }
 
-    /// A replica takes its place. It has been up as long; it has these registers
-    /// and none of the keys.
+    /// A replica takes its place. It has been up for as long, and has these registers
+    /// but none of the keys.
     pub fn fail_over(&mut self, registers: BTreeMap<u32, u64>) {
         self.live_on();
         self.promoted = true;
@@ -78,7 +78,7 @@ impl Node {
         self.cause(fingerprint).is_none()
     }
 
-    /// Why it may not vote under this agreement, if so.
+    /// Why it may not vote under this agreement, if it may not.
     pub fn cause(&self, fingerprint: Fingerprint) -> Option<Cause> {
         let objection = self.contents.ledger.objection(&self.identity.run, fingerprint);
         objection.map(|objection| objection.cause)

@@ -42,7 +42,7 @@ impl Quantiles {
     }
 }
 
-/// The least time that this many thousandths do not exceed.
+/// The shortest time that this many thousandths do not exceed.
 fn quantile(sorted: &[u32], thousandths: usize) -> u32 {
     let rank = (sorted.len() * thousandths).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0)

@@ -3,10 +3,10 @@
 //! In:  a plan and a topology.
 //! Out: how long each lock and each hand-over took, and how much was sent.
 //!
-//! Each caller thinks, acquires one of the locks, holds it and releases it. The
-//! callers live in up to a hundred processes, each with one machine and one
-//! connection per node, spread over the places like the nodes. A node carries out
-//! one command at a time, as fast as Redis was measured to.
+//! Each caller thinks, acquires one of the locks, holds it and releases it. The callers
+//! live in up to a hundred processes, each with one machine and one connection per
+//! node, spread over the places like the nodes. A node carries out one command at a
+//! time, at the measured speed of Redis.
 
 use super::{Plan, topology::Topology};
 use crate::queue::Queue;

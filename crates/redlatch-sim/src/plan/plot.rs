@@ -1,4 +1,4 @@
-//! Plots which share of the locks is granted how fast.
+//! Plots how fast which share of the locks is granted.
 
 use super::{
     Plan,

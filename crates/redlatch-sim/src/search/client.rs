@@ -19,15 +19,15 @@ use std::{
 #[derive(Debug)]
 pub struct Client {
     pub machine: Machine<Dice>,
-    /// What its leases end by: moves when the wall clock is set forward, never
-    /// back.
+    /// The clock that its leases end by: jumps when the wall clock is set forward,
+    /// never back.
     pub clock: Clock,
-    /// What windows are counted by: setting the clock does not move it.
+    /// The clock that windows are counted by: setting the wall clock does not move it.
     steady: Clock,
-    /// Its wall clock, which it proposes fencing tokens by.
+    /// Its wall clock, from which it proposes fencing tokens.
     pub wall: Clock,
     pub links: Vec<Link>,
-    /// How often it was started before.
+    /// How many times it was started before.
     pub life: u32,
     /// How many troubles keep it down.
     pub down: u32,
@@ -45,10 +45,11 @@ pub struct Client {
     pub asks: VecDeque<(usize, Act)>,
     /// What arrived meanwhile, by node.
     pub mail: Vec<VecDeque<Event>>,
-    /// How long keys with this token may outlive the machine's undo, which it gives
-    /// up once they must have expired had they been set as soon as they were sent.
+    /// How long keys with this token may outlive the machine's undo. The machine gives
+    /// the undo up once the keys must have expired if they were set as soon as they
+    /// were sent.
     pub outlives: HashMap<Token, Duration>,
-    /// The tickets that it took back, and those that reached a node after their
+    /// The tickets that it removed, and those that reached a node after their
     /// connection had broken, by link.
     pub gone: BTreeSet<(usize, Waiter)>,
     /// The leases it is taking over from other clients.

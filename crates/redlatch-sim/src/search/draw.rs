@@ -115,7 +115,7 @@ impl Schedule {
             troubles: draw.troubles(),
             jobs: draw.jobs(),
         };
-        // With separate dice, so that the rest of a seed does not change.
+        // With separate dice, so that the rest of a seed's schedule does not change.
         draw.dice = Dice::of(seed, &[4]);
         draw.reroutes(&mut schedule.troubles);
         draw.dice = Dice::of(seed, &[5]);
@@ -275,7 +275,7 @@ impl Draw {
             6..9 => self.ttl / 60,
             _ => self.ttl / 30,
         };
-        // A message waits for those ahead of it: among hundreds the slowest
+        // A message waits for the messages ahead of it: among hundreds the slowest
         // decides, and no attempt would be answered in time.
         let most = if self.mood.flood { self.ttl / 200 } else { most };
         let straggle = self.of_ttl(3, 60);

@@ -50,7 +50,7 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire {
     pub client: usize,
-    /// To which node, as the client names it.
+    /// The node, as the client names it.
     pub node: usize,
     /// The server it really leads to.
     pub server: usize,
@@ -64,7 +64,7 @@ pub enum Act {
     Extend(Span),
     /// Leaves the lock as the job says.
     End,
-    /// Gives up waiting, or drops the guard.
+    /// Stops waiting, or drops the guard.
     Cancel,
     HandOver(usize),
 }

@@ -1,6 +1,6 @@
 //! What must never happen, one file per promise.
 //!
-//! In:  what just happened, and everything there is to see at that moment.
+//! In:  what just happened, and everything that is visible at that moment.
 //! Out: nothing, or a sentence that says how a promise was broken.
 
 mod admission;

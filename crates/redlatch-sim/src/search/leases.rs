@@ -1,4 +1,4 @@
-//! The leases that someone believes to hold.
+//! The leases that someone believes they hold.
 //!
 //! In:  grants, extensions, ends.
 //! Out: who holds what, until when, by whose clock.
@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeaseId {
-    /// A client's, by its life and operation: a restarted process counts its
+    /// A client's lease, by its life and operation: a restarted process counts its
     /// operations from one again.
     Ours(usize, u32, OpId),
-    /// Another library's, by the number of its trouble.
+    /// Another library's lease, by the number of its trouble.
     Foreign(usize),
 }
 

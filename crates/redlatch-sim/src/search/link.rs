@@ -1,10 +1,9 @@
 //! One client's link to one node: at most one connection, in order both ways.
 //!
-//! Works like the library's link: it connects when needed, keeps the connection
-//! after a time-out, and never sends a command twice. After a failed connect,
-//! commands fail at once for a growing while. TCP loses, repeats and reorders
-//! nothing within a connection; what it cannot deliver waits, or the connection
-//! breaks.
+//! Works like the library's link: it connects when needed, keeps the connection after a
+//! time-out, and never sends a command twice. After a failed connect, commands fail at
+//! once for a growing time. TCP loses, repeats and reorders nothing within a
+//! connection; what it cannot deliver waits, or the connection breaks.
 
 use super::{
     event::{Event, Wire},
@@ -26,11 +25,12 @@ pub struct Link {
     pub waiting: VecDeque<Waiting>,
     /// Sent and not answered, oldest first.
     pub under_way: VecDeque<Tag>,
-    /// When an answer last came, or nothing was under way.
+    /// When an answer last came, or when nothing was under way.
     pub quiet_since: Moment,
     pub out: Direction,
     pub back: Direction,
-    /// When commands of a broken connection arrive; of those not listed, never.
+    /// When commands of a broken connection arrive. Commands of connections that are
+    /// not listed never arrive.
     pub late: BTreeMap<u32, Moment>,
     rest: Rest,
     dice: Dice,

@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Even the largest runs take seconds: a longer one never ends.
+/// Even the largest runs take only seconds: a run that takes longer never ends.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) struct Found {
     pub(super) took: Duration,
 }
 
-/// To how many runs each claim applied.
+/// How many runs each claim applied to.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Claimed {
     pub(super) exclusion: u64,

@@ -1,5 +1,4 @@
-//! What a node has forgotten: the simulator knows it, nobody in the simulation
-//! does.
+//! What a node has forgotten: known to the simulator, but to nobody in the simulation.
 //!
 //! In:  every loss of memory, admission and operator's word.
 //! Out: since when the node must not vote, and which locks it has lost.
@@ -57,9 +56,9 @@ impl Memory {
         self.vouched = false;
     }
 
-    /// Whether an operator has vouched, and no client may know yet for which life
-    /// of the node: if it forgets now, the word was false. Once a client knows, a
-    /// restart begins another life, which the word is not about.
+    /// Whether an operator has vouched, but no client may know yet for which life of
+    /// the node: if it forgets now, the word was false. Once a client knows, a restart
+    /// begins another life, which the word does not cover.
     pub fn belies(&self, now: Moment, restarts: bool) -> bool {
         self.word.is_some_and(|word| now < word.given.after(HEARD) && !(word.heard && restarts))
     }

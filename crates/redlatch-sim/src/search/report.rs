@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 
 /// More failures than this are not shrunk: they add nothing.
 const MOST_SHRUNK: usize = 3;
-/// A diagram of more steps is no help.
+/// A diagram with more steps than this is no help.
 const MOST_DRAWN: usize = 2_000;
 
 /// Reports on many seeds; returns whether any broke a promise.

@@ -29,7 +29,7 @@ impl Span {
         Duration::from_micros(self.0)
     }
 
-    /// So long after the start.
+    /// This long after the start.
     pub const fn in_true_time(self) -> Moment {
         Moment::from_nanos(self.0 * 1000)
     }
@@ -56,7 +56,7 @@ pub struct Schedule {
     /// a wrong clock was corrected, only the registers order grants.
     pub registers: Vec<u64>,
     pub clients: Vec<Process>,
-    /// The settings of clients. By the first, the nodes are admitted at the start.
+    /// The settings of clients. The nodes are admitted at the start by the first party.
     pub parties: Vec<Party>,
     pub network: Network,
     /// Nobody has admitted the nodes yet.
@@ -97,7 +97,7 @@ pub struct Party {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Network {
     pub least: Span,
-    /// At most, except for stragglers.
+    /// The longest delay, except for stragglers.
     pub most: Span,
     /// How many of a thousand messages take up to `straggle`.
     pub stragglers: u64,
@@ -132,12 +132,12 @@ pub struct Job {
     pub terms: Times,
     pub fenced: bool,
     pub hold: Span,
-    /// Extended by hand: so long after the grant, by this TTL.
+    /// Extended by hand: this long after the grant, by this TTL.
     pub extend: Option<(Span, Span)>,
     pub end: End,
-    /// The caller gives up so long after asking, whatever the state.
+    /// The caller gives up this long after asking, whatever the state.
     pub cancel: Option<Span>,
-    /// Handed over: so long after the grant, to this client.
+    /// Handed over: this long after the grant, to this client.
     pub hand_over: Option<(Span, usize)>,
     /// Part of the second phase: it must be granted.
     pub must: bool,
@@ -151,9 +151,9 @@ pub struct Job {
 /// How a job waits in line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queueing {
-    /// How often the first in line checks if another library holds the lock.
+    /// How often the first in line checks the lock if another library holds it.
     pub poll_max: Span,
-    /// How often a client passes the lock on among its own callers in a row.
+    /// How many times in a row a client passes the lock on among its own callers.
     pub local_batch: u32,
 }
 

@@ -45,7 +45,7 @@ pub struct Server {
     hidden: Option<Memory>,
     dice: Dice,
     habits: node::Habits,
-    /// Whom it can wake, by the id in their tickets, and over which connection.
+    /// The clients it can wake, by the id in their tickets, and over which connection.
     pub listeners: BTreeMap<u64, Wire>,
 }
 
@@ -110,7 +110,7 @@ impl Server {
         });
     }
 
-    /// It starts anew, and every connection is gone.
+    /// It restarts, and every connection is gone.
     pub fn starts(&mut self) {
         self.listeners.clear();
         self.node.listening = Some(BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Shrinks a schedule that breaks a promise to what it takes to break it.
+//! Shrinks a schedule that breaks a promise to what is needed to break it.
 //!
 //! In:  the schedule, and a check whether one still breaks the promise.
 //! Out: one that does, with few jobs and troubles, as simple as possible.
@@ -120,8 +120,8 @@ impl Shrinking<'_> {
         self.try_out(candidate);
     }
 
-    /// Removes the last clients if they do nothing; removing others would change
-    /// whose dice are whose.
+    /// Removes the last clients if they do nothing; removing others would change which
+    /// dice belong to whom.
     fn forget_clients(&mut self) {
         let best = &self.best;
         let heirs = best.jobs.iter().filter_map(|job| job.hand_over).map(|(_, heir)| heir);

@@ -29,7 +29,7 @@ use crate::{node::Habits, queue::Queue, trace::Trace};
 use redlatch_core::Moment;
 use std::collections::BTreeMap;
 
-/// No run needs more events: one that does never ends.
+/// No run needs more events: a run with more never ends.
 const MOST_EVENTS: u64 = 20_000_000;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,7 +1,7 @@
 //! The page that diagrams are drawn on: lines, boxes, text, two colour schemes.
 //!
-//! Promise: the output is well-formed, whatever the text, and readable on light and
-//! dark backgrounds.
+//! Promise: the output is well-formed for any text, and readable on light and dark
+//! backgrounds.
 
 use std::fmt::Write;
 

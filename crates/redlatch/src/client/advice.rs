@@ -41,10 +41,10 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
     }
 }
 
-/// Returns the same advice to a client with the settings `ours`, whose nodes the others may
-/// call by other names: `renamed` is the other name of one of them. `all` are the causes for
-/// which any of its nodes are quarantined: while some serve clients with other settings, it
-/// can admit none.
+/// Returns the same advice for a client with the settings `ours`. Other clients may call its
+/// nodes by other names: `renamed` is the other name of one of them. `all` are the causes
+/// for which any of its nodes are quarantined: while some serve clients with other settings,
+/// it can admit none.
 ///
 /// # Example
 ///
@@ -76,7 +76,7 @@ pub fn advice_to<'a>(
     let (named, nodes) = (ours.nodes().len(), theirs.as_ref().map_or(0, |it| it.nodes().len()));
     let short = format!("this client names {named} of {nodes} nodes");
     if nodes > named + 1 {
-        // No command takes that many nodes from clients that are at work.
+        // No command takes that many nodes from clients that are running.
         return format!("{short}: give it the list that the others have");
     }
     let is_conflict = |cause: &Cause| matches!(cause, Cause::Disagrees(_));
@@ -97,7 +97,7 @@ pub fn advice_to<'a>(
     if nodes > named { format!("{short}; {words}") } else { words }
 }
 
-/// What becomes of nodes that forgot, while others serve clients with other settings.
+/// What happens to nodes that forgot, while others serve clients with other settings.
 const AFTER: &str = "waiting does not help, nor does `redlatch admit`, until all clients of the nodes \
                      have the same settings";
 
@@ -194,8 +194,8 @@ fn typed(time: Duration) -> String {
     }
 }
 
-/// Says that nodes may not vote yet, for how much longer, and which others failed. First
-/// those that may be mistyped: once nodes are admitted, their list is fixed.
+/// Says that nodes may not vote yet, for how much longer, and which others failed. Nodes
+/// that may be mistyped come first: once nodes are admitted, their list is fixed.
 pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
     let (out, nodes) = (votes.tally().quarantined, votes.tally().nodes);
     let are = if out == 1 { "is" } else { "are" };
@@ -218,12 +218,12 @@ pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
 /// What this client can do, or has done, to vouch for new servers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Vouching {
-    /// It contacts the nodes too late to see that all of them are new.
+    /// Nothing: it contacts the nodes too late to see that all of them are new.
     #[default]
     Impossible,
-    /// It could have.
+    /// It could have vouched.
     Possible,
-    /// It was configured to.
+    /// It was configured to vouch.
     Wanted,
 }
 
@@ -256,7 +256,7 @@ mod tests {
     use crate::node::{Memory, parse};
     use redlatch_core::{Ballot, Fault, Quarantine};
 
-    /// What is no URL is the name of a custom node.
+    /// A text that is not a URL is the name of a custom node.
     fn votes(nodes: &[&str], votes: &[Vote], agreement: &Agreement) -> Votes {
         let custom = |name: &str| Arc::new(Memory::new(name)) as Arc<dyn Node>;
         let nodes: Vec<Arc<dyn Node>> =
@@ -369,7 +369,8 @@ mod tests {
         );
     }
 
-    /// It forgot the others: a command that takes the node from their clients is no advice.
+    /// The node forgot its other clients: a command that takes it from them would be wrong
+    /// advice.
     #[test]
     fn a_client_that_names_one_of_three_nodes_is_told_to_name_the_others() {
         let times = Duration::from_secs(30);

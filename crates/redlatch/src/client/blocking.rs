@@ -222,7 +222,7 @@ impl TryLockRequest {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`], except that the lock being held is `None`.
+    /// As [`LockRequest::run`], except that `None` means that the lock is held.
     pub fn run<T>(self, work: impl FnOnce(&Lease) -> T) -> Result<Option<T>, RunError<T>> {
         match self.acquire()? {
             Some(guard) => run_under(guard, work).map(Some),

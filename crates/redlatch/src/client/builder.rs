@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-/// What else to do where an engine cannot run on the caller's runtime.
+/// The alternative if the engine cannot run on the caller's runtime.
 const OR_THREAD: &str = ", or give the engine its own thread with `dedicated_thread`";
 
 /// Settings for all locks on a set of nodes.
@@ -221,9 +221,9 @@ impl Builder {
         self
     }
 
-    /// Sets what else operators see of this process on the nodes, in
+    /// Sets what else operators see about this process on the nodes, in
     /// [`Status::owner`](crate::Status::owner): its user and its command, and its host and
-    /// process id if they differ from those of this process. The label and `since` are
+    /// process id if you want to show others than its own. The label and `since` are
     /// ignored.
     ///
     /// By default, only the host and the process id are shown. The details are part of the
@@ -292,9 +292,9 @@ impl Builder {
     /// value gives more throughput and less fairness. With zero, processes take turns.
     ///
     /// A process has one place in line, whatever the number of its callers. When it has had
-    /// its turns, its next caller joins the line anew, with an arrival at most a second
-    /// back: callers of other processes that came later than that caller, and have waited
-    /// for longer than a second, are served before it.
+    /// its turns, its next caller joins the line again, with an arrival at most a second
+    /// back. So callers of other processes that came later than that caller, but have
+    /// waited for longer than a second, are served first.
     #[must_use]
     pub fn local_batch(mut self, turns: u32) -> Self {
         self.local_batch = turns;
@@ -320,8 +320,8 @@ impl Builder {
     }
 
     /// Vouches that new servers hold no locks, so that they vote at once instead of
-    /// after `max_ttl + skew`. For development and CI, where servers are started
-    /// for the occasion and thrown away.
+    /// after `max_ttl + skew`. For development and CI, where servers are started for a
+    /// run and thrown away.
     ///
     /// Servers count as new if all of them answer when [`connect`](Self::connect)
     /// examines them, their databases are empty, and none has ever been admitted, has
@@ -449,12 +449,12 @@ impl Builder {
     /// Returns locks without contacting any node, for a service that may start
     /// before its servers. The first call that needs the nodes connects to them.
     ///
-    /// Whatever [`connect`](Builder::connect) would refuse shows up in the votes
-    /// instead, before any of them counts: a server listed twice votes once, and a
-    /// server whose clients use another list of nodes does not vote. The votes in
-    /// the error of a lock, and [`Locks::health`], say so. New servers wait like
-    /// restarted ones: [`admit_new_servers`](Builder::admit_new_servers) needs
-    /// `connect`, which examines all of them, and is refused here.
+    /// What [`connect`](Builder::connect) would refuse shows up in the votes instead,
+    /// before any of them counts: a server listed twice votes once, and a server whose
+    /// clients use another list of nodes does not vote. The votes in the error of a
+    /// lock, and [`Locks::health`], say so. New servers wait like restarted ones:
+    /// [`admit_new_servers`](Builder::admit_new_servers) needs `connect`, which
+    /// examines all of them, and is refused here.
     ///
     /// # Errors
     ///
@@ -583,7 +583,7 @@ impl Builder {
         self.wanted.max_ttl
     }
 
-    /// The restart guard that these settings ask for.
+    /// The restart guard with these settings.
     pub(crate) fn admission(&self, nodes: &[Arc<dyn Node>]) -> Option<Admission> {
         let default = if nodes.len() > 1 { RestartGuard::On } else { RestartGuard::Off };
         let strict = match self.restart_guard.unwrap_or(default) {

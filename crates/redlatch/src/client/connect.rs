@@ -8,9 +8,10 @@ use crate::{
 use redlatch_core::{Ballot, Command, Fault, Reply, Standing, Vote, machine::Vouch};
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-/// How long nodes may take to answer who they are, and what they hold.
+/// How long nodes may take to say which server they are, and what they hold.
 pub(crate) const SURVEY_TIME: Duration = Duration::from_secs(1);
-/// How long they may take if a majority answers: a node that hangs costs no more.
+/// How long the rest may take once a majority has answered, so that a hanging node
+/// costs no more.
 const QUICK_ANSWER: Duration = Duration::from_millis(100);
 
 /// Asks every node for its identity; refuses servers that cannot form a set of
@@ -22,8 +23,7 @@ pub(super) async fn check_servers(handle: &Handle) -> Result<(), ConnectError> {
     }
 }
 
-/// Does one such round. A minority that cannot vote, for whatever reason, is not an
-/// error.
+/// Asks once. A minority that cannot vote, for whatever reason, is not an error.
 async fn introduced(handle: &Handle, patience: Duration) -> Result<(), ConnectError> {
     let ballot = identities(handle, patience).await?;
     let votes = handle.shared.votes(&ballot).on_being(Asked::Identity);

@@ -146,7 +146,7 @@ pub enum AdmitError {
     Stopped,
 }
 
-/// The message wherever the engine turns out to be gone.
+/// The message of every error that means the engine is gone.
 pub(super) const STOPPED: &str =
     "the engine was stopped; its runtime has shut down, or this process was forked: connect again";
 
@@ -295,15 +295,14 @@ pub enum LockError {
         votes: Votes,
     },
     /// Too many nodes are new or restarted and do not vote yet (see
-    /// [`RestartGuard`](crate::RestartGuard)). Wait for longer than `remaining`. If
-    /// no lock that they may have forgotten can still be in use, skip the wait:
-    /// `admit` is the command to type, and
-    /// [`Builder::admit_new_servers`](crate::Builder::admit_new_servers) does it
-    /// for new servers in development and CI, if all nodes answer. The text names the
-    /// nodes that failed.
+    /// [`RestartGuard`](crate::RestartGuard)). Wait for longer than `remaining`. If no
+    /// lock that they may have forgotten can still be in use, skip the wait with the
+    /// command in `admit`; in development and CI,
+    /// [`Builder::admit_new_servers`](crate::Builder::admit_new_servers) skips it for
+    /// new servers, if all nodes answer. The text names the nodes that failed.
     ///
-    /// Returned at once if waiting cannot help, because `remaining` is longer than
-    /// what is left of the wait, and the other nodes are no majority.
+    /// Returned at once if waiting cannot help: `remaining` is longer than what is left
+    /// of the wait, and the other nodes are no majority.
     #[error(
         "{}{}; wait longer, or, if no forgotten lock can still be in use, skip the wait: \
          `{admit}`{}{}",
@@ -338,7 +337,7 @@ pub enum LockError {
     Busy {
         /// How long the request waited for its turn.
         waited: Duration,
-        /// How many other requests of this process still wait for theirs.
+        /// How many other requests of this process still wait for their turn.
         waiting: usize,
     },
     /// The engine is gone, with its runtime. Connect again, in a runtime that stays
@@ -387,7 +386,7 @@ pub enum ExtendError {
 }
 
 /// Why it is not known whether a lock was released. It is being removed in the
-/// background, and expires with its TTL at the latest.
+/// background, and expires no later than its TTL.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
@@ -469,8 +468,8 @@ pub enum RunError<T> {
     /// The lock was lost; the work was stopped half done.
     #[error("stopped because the lock was lost: {0}")]
     Lost(Lost),
-    /// The work finished, but the lock was lost by then: another owner may have had
-    /// it in the meantime. Whether the value is good depends on what the work did.
+    /// The work finished, but the lock was lost by then: another owner may have had it
+    /// in the meantime. Whether the value is of use depends on what the work did.
     #[error("finished too late, the lock had been lost: {lost}")]
     Late {
         /// The value that the work returned.

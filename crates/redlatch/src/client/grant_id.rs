@@ -2,8 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-/// Identifies one grant of a lock: the same on every node, for as long as its holder keeps
-/// it, and another one for the next grant, even to the same owner.
+/// Identifies one grant of a lock: the same on every node for as long as its holder keeps
+/// it, and different for the next grant, even to the same owner.
 ///
 /// It is a 64-bit hash of a lock token, which has 160 random bits, so it may be shown.
 ///

@@ -55,7 +55,7 @@ pub use redlatch_core::Released;
 pub struct Guard {
     lease: Lease,
     armed: bool,
-    /// In nanoseconds: there may be very many guards.
+    /// In nanoseconds, to save memory: there may be very many guards.
     waited: u64,
 }
 
@@ -299,8 +299,8 @@ impl Guard {
     /// # Errors
     ///
     /// [`ReleaseError`] if it is not known whether the lock was released. There is
-    /// nothing to retry: the lock is being removed in the background, and expires
-    /// with its TTL at the latest.
+    /// nothing to retry: the lock is being removed in the background, and expires no
+    /// later than its TTL.
     ///
     /// # Cancel safety
     ///
@@ -445,8 +445,8 @@ impl Lease {
     ///
     /// It asks no node: it reads the clocks and compares them with the end of the lease, so
     /// it is cheap, and right even in a process that was paused. It returns `false` once the
-    /// loss was signalled or the lease has ended, and never `true` again: a lost lock must
-    /// be requested anew.
+    /// loss was signalled or the lease has ended, and never `true` again: request a lost
+    /// lock again.
     ///
     /// # Example
     ///
@@ -620,9 +620,9 @@ impl Lease {
     }
 
     /// Extends the lease to `ttl` from now, but never beyond
-    /// [`max_hold`](crate::LockRequest::max_hold): then it succeeds with the time that is
-    /// left until then, which [`remaining`](Lease::remaining) tells. To be sure of a time,
-    /// use [`ensure`](Lease::ensure).
+    /// [`max_hold`](crate::LockRequest::max_hold): in that case it succeeds with a shorter
+    /// time, which [`remaining`](Lease::remaining) returns. To be sure of a time, use
+    /// [`ensure`](Lease::ensure).
     ///
     /// The lease never gets shorter: if it already lasts longer, it keeps its end. Later
     /// renewals use the lease's own TTL again.
@@ -788,7 +788,7 @@ impl Lease {
         shown.finish_non_exhaustive()
     }
 
-    /// Why the lease has ended. Called only when it has, or is about to.
+    /// Why the lease has ended. Call it only if the lease has ended or is about to.
     pub(crate) fn why_lost(&self) -> Lost {
         Lost::by(&self.cell.shared, self.cell.why().unwrap_or(LeaseEnd::Stopped))
     }

@@ -27,9 +27,9 @@ impl Locks {
     /// Resume parts once: see [`LeaseParts`].
     ///
     /// The lease keeps its resources, its TTL, its fencing token and its owner: `status` and
-    /// errors still name the process that took the lock. All else is as this
-    /// client's [`Builder`](crate::Builder) has it (renewal, [notice](crate::LockRequest::notice),
-    /// drift), and [`max_hold`](crate::Builder::max_hold) counts from now.
+    /// errors still name the process that took the lock. All other settings (renewal,
+    /// [notice](crate::LockRequest::notice), drift) are those of this client's
+    /// [`Builder`](crate::Builder), and [`max_hold`](crate::Builder::max_hold) counts from now.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Locks {
         }
     }
 
-    /// The lease that the parts describe, as far as they do.
+    /// The lease that the parts describe, with defaults for the rest.
     fn adopted(&self, parts: &LeaseParts, max_ttl: Duration) -> Result<Adopted, InvalidRequest> {
         let resources = Resources::new(&parts.resources)?;
         if parts.lock_token.is_empty() {

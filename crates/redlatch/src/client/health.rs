@@ -46,7 +46,7 @@ impl Health {
     }
 }
 
-/// Replaces the standing of a node that may vote but would refuse to now: a request for a
+/// Replaces the standing of a node that may vote but now refuses writes: a request for a
 /// lock would get an error.
 pub(super) fn unless_refusing(standing: Standing, facts: &Reply) -> Standing {
     match (&standing, facts) {

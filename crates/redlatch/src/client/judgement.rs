@@ -21,9 +21,9 @@ pub(crate) struct Judgement {
     pub(crate) grants: Vec<GrantId>,
 }
 
-/// Judges the answers: free if a majority may vote and has no key, held if a majority has
-/// the same value, or other data keeps everybody from it; reserved if a majority has no value
-/// or has reserved it for somebody.
+/// Judges the answers. The lock is free if a majority may vote and has no key; held if a
+/// majority has the same value, or if other data blocks it for everybody; reserved if each
+/// node of a majority has no value or has reserved it for somebody.
 ///
 /// `nodes` is how many nodes there are; those that said nothing count as silent.
 pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
@@ -38,7 +38,7 @@ pub(crate) fn judge(told: &[Told<'_>], nodes: usize) -> Judgement {
     if let Some(held) = held(&keys, majority) {
         return held;
     }
-    // Whatever its values are: nobody can take the lock.
+    // Whatever the values are, nobody can take the lock.
     if nodes - keys.iter().filter(|key| is_data(key)).count() < majority {
         return of(LockState::Held { owner: None, remaining: None, fencing_token: None }, None);
     }
@@ -72,7 +72,8 @@ fn held(keys: &[&KeyState], majority: usize) -> Option<Judgement> {
         if remaining.len() < majority || reservation(candidate).is_some() {
             continue;
         }
-        // Longest first, those that never expire before all: the last of the majority decides.
+        // Longest first, keys that never expire before all others: the last of the majority
+        // decides.
         remaining.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let parts = value.as_deref().and_then(OwnerParts::of_value);
         let fencing_token = agreed(&numbers, majority).filter(|_| parts.is_some());
@@ -95,7 +96,7 @@ fn is_data(key: &KeyState) -> bool {
     }
 }
 
-/// The grants that these keys are of, each once.
+/// The grants that these keys belong to, each once.
 fn grants_in(keys: &[&KeyState]) -> Vec<GrantId> {
     let mut grants: Vec<_> = keys.iter().filter_map(|key| grant_in(key)).collect();
     grants.sort_unstable();
@@ -103,7 +104,8 @@ fn grants_in(keys: &[&KeyState]) -> Vec<GrantId> {
     grants
 }
 
-/// The grant that a key is of, if it can be a lock: text that expires, and no reservation.
+/// The grant that a key belongs to, if it can be a lock: text that expires and is not a
+/// reservation.
 pub(crate) fn grant_in(key: &KeyState) -> Option<GrantId> {
     match key {
         KeyState::Held { value: Some(value), remaining: Some(_), .. } => {
@@ -113,8 +115,8 @@ pub(crate) fn grant_in(key: &KeyState) -> Option<GrantId> {
     }
 }
 
-/// The number that a majority has: a grant has its number on a majority. A register alone
-/// may be ahead of it, on a node whose clock is.
+/// The number that a majority has, since a grant has its number on a majority. A single
+/// register may be ahead of it, on a node whose clock is ahead.
 fn agreed(numbers: &[Option<FencingToken>], majority: usize) -> Option<FencingToken> {
     let has_majority = |number: &FencingToken| {
         numbers.iter().filter(|other| **other == Some(*number)).count() >= majority

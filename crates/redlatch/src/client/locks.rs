@@ -75,8 +75,7 @@ impl Locks {
         Locks::builder().nodes(urls).connect().await
     }
 
-    /// Returns the settings for locks on a set of nodes, to be changed and
-    /// connected.
+    /// Returns the settings for locks on a set of nodes: change them, then connect.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
@@ -330,10 +329,10 @@ impl Locks {
     /// Waits until nothing is left to undo: every lost, cancelled or released lock
     /// is gone from every node that answers.
     ///
-    /// If a node does not answer, this waits until the keys that it may have must have
-    /// expired, about a TTL. A test that freezes nodes should resume them first: what was
-    /// sent to a node and is delivered after its connection has broken is not undone. A
-    /// lock that such a command takes stays for its TTL, and a place in line for 30 s.
+    /// If a node does not answer, this waits until any keys left on it must have expired,
+    /// about a TTL. A test that freezes nodes should resume them first: a command that
+    /// reaches a node only after its connection has broken is not undone. A lock that
+    /// such a command takes stays for its TTL, and a place in line for 30 s.
     ///
     /// # Cancel safety
     ///
@@ -344,7 +343,7 @@ impl Locks {
 
     /// Stops listening for wakes on all nodes. Call it before a process exits without
     /// dropping its runtime: on a `file:` node it removes the socket, which would otherwise
-    /// be left until a later client finds it.
+    /// stay until a later client finds it.
     ///
     /// Locks that are held stay held; requests that still wait check again by themselves.
     pub fn hang_up(&self) {

@@ -28,11 +28,11 @@ use tracing::{Instrument, field::Empty, instrument::Instrumented};
 #[derive(Debug)]
 pub(crate) struct Defaults {
     pub(crate) wanted: Wanted,
-    /// `wanted`, checked; shared by all requests that change nothing of it. None if
-    /// it is wrong: each request then reports the error itself.
+    /// `wanted`, checked; shared by all requests that do not change it. `None` if it is
+    /// wrong: each request then reports the error itself.
     pub(crate) terms: Option<Terms>,
-    /// Those of the last request that changed them: the next one often wants the same,
-    /// and then shares them.
+    /// The terms of the last request that changed them: the next one often wants the
+    /// same terms, and then shares these.
     pub(crate) changed_terms: Mutex<Option<Terms>>,
     pub(crate) wait: Duration,
     pub(crate) owner: Owner,
@@ -54,7 +54,8 @@ pub(crate) struct Defaults {
 ///
 /// # Settings
 ///
-/// Each defaults to that of the [`Builder`](crate::Builder), if that has it.
+/// Each setting defaults to the same setting of the [`Builder`](crate::Builder), if
+/// there is one.
 ///
 /// | setting | default | sets |
 /// |---|---|---|
@@ -280,14 +281,14 @@ impl Asked {
         if lease::is_of_use(remaining, Duration::ZERO) {
             return Ok(guard);
         }
-        // This thread did not run for as long as the lease lasts.
+        // This thread was not scheduled for the whole time of the lease.
         Err(LockError::TooSlow { elapsed, votes: guard.votes() })
     }
 }
 
 impl LockRequest {
-    /// Runs `work` under the lock, then releases the lock. Drops `work` as soon as
-    /// the lease can no longer be proved.
+    /// Runs `work` under the lock, then releases the lock. Drops `work` as soon as the
+    /// lease can no longer be proven.
     ///
     /// `work` is stopped at an `.await`, so it must not block for long. Tasks that it
     /// spawned are not stopped: let them watch the lease that it is given. To clean up
@@ -355,7 +356,7 @@ impl TryLockRequest {
     ///
     /// # Example
     ///
-    /// A job that every instance of a service starts, and one of them runs:
+    /// A job that every instance of a service starts and only one runs:
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -431,7 +432,7 @@ impl IntoFuture for TryLockRequest {
 }
 
 /// Turns `Held` into `None`, unless other data has the name: nobody ever releases that,
-/// and a caller that only tries would never learn why the lock is never free.
+/// and a caller of `try_lock` would never learn why the lock is never free.
 pub(super) fn unless_held<G>(result: Result<G, LockError>) -> Result<Option<G>, LockError> {
     match result {
         Ok(guard) => Ok(Some(guard)),

@@ -104,7 +104,7 @@ impl Settings {
 }
 
 impl Defaults {
-    /// Returns the same terms, shared with the request before if that had them, too.
+    /// Returns the same terms, shared with the previous request if it had the same.
     fn share(&self, terms: Terms) -> Terms {
         let mut last = self.changed_terms.lock().unwrap_or_else(PoisonError::into_inner);
         last.take_if(|last| *last != terms);
@@ -213,7 +213,7 @@ macro_rules! setters {
             /// `host/pid`.
             ///
             /// A label has 1 to 255 printable bytes without white space. It identifies
-            /// nobody: whether a lock is ours is decided by its secret lock token.
+            /// nobody: the secret lock token decides whether a lock is ours.
             pub fn owner(mut self, label: impl AsRef<str>) -> Self {
                 self.0.owner(label.as_ref());
                 self

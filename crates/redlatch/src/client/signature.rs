@@ -7,7 +7,7 @@ use redlatch_core::{Owner, OwnerError, OwnerParts};
 pub(crate) struct Signature(OwnerParts);
 
 impl Signature {
-    /// What was given, and otherwise this host and process.
+    /// The given details; host and process id default to this process's.
     pub(crate) fn new(given: OwnerParts) -> Self {
         let mut parts = given;
         parts.host.get_or_insert_with(host);
@@ -20,7 +20,8 @@ impl Signature {
         self.owner(&self.default_label()).expect("graphic ASCII of at most 211 bytes is a label")
     }
 
-    /// The owner with this label. Host and process are not said twice.
+    /// The owner with this label. Leaves out a host and process id that the label
+    /// already contains.
     pub(crate) fn owner(&self, label: &str) -> Result<Owner, OwnerError> {
         let owner = Owner::new(label)?;
         let mut parts = self.0.clone();
@@ -41,7 +42,7 @@ impl Signature {
     }
 }
 
-/// The label of locks of this process that were given none.
+/// The default label of this process's locks.
 pub(crate) fn label_of_this_process() -> String {
     Signature::new(OwnerParts::default()).default_label()
 }

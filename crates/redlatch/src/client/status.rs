@@ -35,18 +35,18 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 pub struct Status {
     /// The conclusion from all answers.
     pub state: LockState,
-    /// What is known of the holder, or of the client that the lock is reserved for.
-    /// `None` for a lock of another library, and if there is no conclusion.
+    /// What is known about the holder, or about the client that the lock is reserved
+    /// for. `None` for a lock of another library, and if there is no conclusion.
     pub owner: Option<OwnerParts>,
-    /// The clients waiting in line, in order; of a very long line, only the first.
+    /// The clients waiting in line, in order; only the first ones of a very long line.
     /// Requests that wait outside the line ([`fair(false)`](crate::LockRequest::fair))
     /// are not listed.
     pub line: Vec<WaiterStatus>,
     /// How many clients wait in line.
     pub waiters: usize,
     /// The holder's grant or, if nobody holds the lock, every grant of which some node still
-    /// has a key. A [forced release](crate::observer::Observer::force_release) may take
-    /// these away.
+    /// has a key. A [forced release](crate::observer::Observer::force_release) may remove
+    /// these.
     pub grants: Vec<GrantId>,
     /// Each node's answer, in the order the nodes were given.
     pub nodes: Vec<NodeStatus>,
@@ -56,7 +56,7 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterStatus {
-    /// What is known of it; `None` if it did not say.
+    /// What is known about it; `None` if it said nothing.
     pub owner: Option<OwnerParts>,
     /// When it began to wait, as time since 1970. Nodes bring this within a second of
     /// their own clock.
@@ -153,7 +153,7 @@ pub enum NodeKey {
         /// How long until the reservation lapses.
         remaining: Option<Duration>,
     },
-    /// Unknown: the node did not answer, or not as it should.
+    /// Unknown: the node did not answer, or its answer makes no sense.
     Failed(Fault),
 }
 

@@ -29,29 +29,29 @@ pub struct Votes {
     asked: Asked,
     /// Whether a client in this process holds the lock that was refused.
     held_here: bool,
-    /// What was to be locked, if the votes are on that.
+    /// What was to be locked, if the votes are about a lock.
     wanted: Option<Box<Resources>>,
     /// Only if a node is quarantined.
     ours: Option<Arc<Ours>>,
 }
 
-/// What the nodes were asked for: says what a node that agreed has done.
+/// What the nodes were asked for, which tells what a node that agreed has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Lock,
     Extension,
     Release,
-    /// Only who it is.
+    /// Only which server it is.
     Identity,
 }
 
-/// What this client calls the nodes, and wants all clients to agree on: advice on nodes
-/// that may not vote needs it.
+/// What this client calls the nodes, and what it wants all clients to agree on. Needed
+/// for advice on nodes that may not vote.
 #[derive(Debug, PartialEq, Eq)]
 struct Ours {
     options: String,
     agreement: Option<Agreement>,
-    /// Whether the addresses have logins, which the options lack.
+    /// Whether the addresses have logins; the options leave them out.
     have_logins: bool,
     /// Which nodes have never answered.
     never_answered: Box<[bool]>,
@@ -109,17 +109,17 @@ impl Votes {
         Votes { nodes, tally, asked: Asked::Lock, held_here: false, wanted: None, ours }
     }
 
-    /// The same votes, of nodes that were asked for this.
+    /// The same votes, from nodes that were asked for this.
     pub(crate) fn on_being(self, asked: Asked) -> Self {
         Votes { asked, ..self }
     }
 
-    /// The same votes, on a lock that a client in this process holds, or not.
+    /// The same votes, with whether a client in this process holds the lock.
     pub(crate) fn held_here(self, held_here: bool) -> Self {
         Votes { held_here, ..self }
     }
 
-    /// The same votes, on these.
+    /// The same votes, about these resources.
     pub(crate) fn on(self, wanted: Resources) -> Self {
         Votes { wanted: Some(wanted.into()), ..self }
     }

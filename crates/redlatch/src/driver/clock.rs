@@ -6,8 +6,8 @@
 //! clock shows that a virtual machine was frozen. Stepping the wall clock back has no
 //! effect, and stepping it forward can only shorten a lease.
 //!
-//! [`Clock::steady`] is for time that must have *passed*: it reads the slowest clock there
-//! is. Setting the wall clock does not move it, and it stops during sleep.
+//! [`Clock::steady`] is for time that must have *passed*: it reads the slowest clock.
+//! Setting the wall clock does not move it, and it stops during sleep.
 
 mod skips;
 
@@ -55,8 +55,8 @@ impl Clock {
         deadline.saturating_duration_since(now)
     }
 
-    /// Returns the current time on the slowest clock there is, for time that must have
-    /// passed: `CLOCK_MONOTONIC`, which cannot be set and stops while the machine sleeps.
+    /// Returns the current time on the slowest clock, for time that must have passed:
+    /// `CLOCK_MONOTONIC`, which cannot be set and stops while the machine sleeps.
     #[must_use]
     pub fn steady(self) -> Steady {
         match self {
@@ -164,8 +164,8 @@ mod tests {
         assert!(passed > Duration::ZERO);
     }
 
-    /// Threads that read the clock all the time are preempted between any two readings. If
-    /// somebody sets this machine's clock forward meanwhile, that counts.
+    /// Threads that read the clock all the time are preempted between any two readings. A
+    /// step forward of this machine's clock during the test counts.
     #[test]
     fn fault_45_threads_that_are_pre_empted_do_not_make_leases_shorter() {
         let boot = Machine.boot();

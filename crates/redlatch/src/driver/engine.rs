@@ -48,8 +48,8 @@ pub(crate) use handle::{Acquire, Ask, Handle, News, NotGranted, Shared, spawn_he
 /// The most requests to accept before moving bytes, so that the first request's commands do
 /// not wait for a whole crowd.
 const ASKS_AT_ONCE: usize = 256;
-/// After this many rounds in one turn, callers go first: those that have won their locks by
-/// now want to use them.
+/// After this many rounds in one turn, callers go first: some have won their locks by now
+/// and want to use them.
 const ROUNDS_OF_A_TURN: usize = 8;
 
 /// The loop itself: a future that completes when every handle is dropped and
@@ -118,7 +118,7 @@ struct Callers {
 struct Extenders {
     /// Callers waiting for the extension in progress.
     now: Vec<Extender>,
-    /// Callers that asked meanwhile, with their TTLs: their extension comes next.
+    /// Callers that asked in the meantime, with their TTLs: their extension comes next.
     next: Vec<(Duration, Extender)>,
 }
 
@@ -133,7 +133,7 @@ struct Acquirer {
 
 impl Extenders {
     /// Starts the next extension if one is wanted and none is in progress: one for all
-    /// callers, with the longest TTL among theirs.
+    /// callers, with the longest of their TTLs.
     fn start(&mut self) -> Option<Duration> {
         if !self.now.is_empty() {
             return None;
@@ -382,9 +382,9 @@ impl Engine {
         }
     }
 
-    /// Applies what the keeper did while this thread was blocked. Before the time, so that
-    /// no extended lease counts as expired; before the replies, so that none of them
-    /// extends a lease whose loss was signalled.
+    /// Applies what the keeper did while this thread was blocked. It comes before the
+    /// time, so that no extended lease counts as expired, and before the replies, so that
+    /// none of them extends a lease whose loss was signalled.
     fn take_news(&mut self) {
         for news in self.shared.news().into_values() {
             let now = self.now();
@@ -446,8 +446,8 @@ impl Engine {
         if due == Moment::NEVER {
             return false;
         }
-        // A timer set too early does no harm: the next turn sets it again. Nor does one that
-        // runs on a slower clock, as long as no clock reading shows the difference.
+        // A timer set too early does no harm: the next turn sets it again. Nor does a timer
+        // on a slower clock, as long as no clock reading shows the difference.
         if due < self.timer_at || self.timer_at <= self.seen {
             let now = self.now().lease;
             self.timer_at = due;
@@ -517,7 +517,7 @@ impl Drop for Engine {
     /// which has its own thread, finishes the rest.
     fn drop(&mut self) {
         if self.shared.is_forked() {
-            return; // a copy: the locks are the parent's
+            return; // a copy: the locks belong to the parent
         }
         // The callers' last requests still count: we must not release a lease that was handed over.
         let now = self.now();

@@ -1,5 +1,5 @@
 //! Maps and sets keyed by ids that this process counts up. Nobody can choose colliding ids,
-//! so a multiplication is a good enough hash.
+//! so a multiplication is good enough as a hash.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -74,7 +74,7 @@ pub(crate) fn unwatch(cell: &Arc<LeaseCell>) {
 }
 
 /// Returns whether a client of the same nodes in this process holds a lock that was refused.
-/// The label alone does not tell: processes in two containers may share host name and pid.
+/// The label alone cannot tell: processes in two containers may share host name and pid.
 pub(crate) fn holds(shared: &Shared, resources: &Resources, error: &AcquireError) -> bool {
     let AcquireError::Held(ballot) = error else { return false };
     let ours = Some(&*shared.label);
@@ -112,8 +112,8 @@ struct Keeper {
     /// The keeper of a process forked from this one.
     forked: OnceLock<Box<Keeper>>,
     leases: Mutex<HashSet<Arc<LeaseCell>>>,
-    /// Dropped leases whose engine has not learned of it: when we saw that, and how many
-    /// turns the engine had had by then.
+    /// Dropped leases whose engine has not learned of the drop: when we saw that, and
+    /// how many turns the engine had had by then.
     dropped: Mutex<HashMap<usize, (Moment, u64)>>,
     jobs: mpsc::UnboundedSender<Job>,
     /// When the thread next wakes up by itself, in ns.
@@ -151,7 +151,8 @@ fn keeper_in(process: u32) -> Option<&'static Keeper> {
     Some(keeper)
 }
 
-/// Returns the existing keeper, or starts one. If two start at once, one of them ends again.
+/// Returns the existing keeper, or starts one. If two are started at once, one of them ends
+/// again.
 fn started(keeper: &'static OnceLock<Box<Keeper>>, process: u32) -> Option<&'static Keeper> {
     if keeper.get().is_none() {
         let _ = keeper.set(start(process)?);
@@ -211,7 +212,7 @@ impl Keeper {
         leases.retain(|cell| {
             if cell.is_released() {
                 let turns = cell.shared.turns.load(Ordering::Relaxed);
-                // An engine that has had a turn is running, and will learn of it.
+                // An engine that has had a turn is running, and will learn of the drop.
                 let seen = before.get(&key(cell)).copied().filter(|(_, then)| *then == turns);
                 let seen = seen.unwrap_or((now, turns));
                 dropped.insert(key(cell), seen);
@@ -307,7 +308,7 @@ async fn carry_out(shared: Arc<Shared>, left: Vec<(Resources, Token)>, done: ans
     let _ = done.send(());
 }
 
-/// Has an engine release a lock that another one left behind.
+/// Has an engine release a lock that another engine left behind.
 fn release(engine: &Handle, resources: Resources, token: Token, terms: Terms) {
     let op: OpId = engine.next_op();
     let usable_until = Clock::System.now();

@@ -21,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file that rejects stale writes. Every write replaces the whole file;
+/// A file that refuses stale writes. Every write replaces the whole file;
 /// readers just use [`std::fs::read`].
 ///
 /// The greatest token is stored next to it, in decimal: for `report.json`, in
@@ -39,9 +39,9 @@ use std::{
 /// Delete neither: without the fence the tokens seen are forgotten, and without
 /// the lock file two writers can get past each other.
 ///
-/// A symbolic link stays a link; its target is replaced, or created if missing,
-/// and has one fence under all its names. A *hard* link counts as another file
-/// with its own fence: a write replaces one name only.
+/// A symbolic link stays a link; its target is replaced, or created if missing, and has
+/// one fence under all its names. A *hard* link counts as a separate file with a
+/// separate fence: a write replaces only one name.
 ///
 /// Calls block on the lock and on the disk. From async code, use
 /// `spawn_blocking`.
@@ -140,7 +140,7 @@ impl File {
         replace::replace(&paths.file, &paths.staging, content, &keep)
     }
 
-    /// Rejects smaller tokens from now on, even after a crash. Call it before you read.
+    /// Refuses smaller tokens from now on, even after a crash. Call it before you read.
     ///
     /// # Errors
     ///

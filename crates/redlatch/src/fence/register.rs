@@ -1,4 +1,4 @@
-//! A value in memory that rejects stale writes.
+//! A value in memory that refuses stale writes.
 //!
 //! In:  a token and a closure. Out: what the closure returns, or the token that
 //! beat it.
@@ -9,7 +9,7 @@ use super::{Stale, accept};
 use crate::FencingToken;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A value in this process that rejects stale writes.
+/// A value in this process that refuses stale writes.
 ///
 /// It is useful in a server whose clients hold the locks and send their tokens
 /// with each request, and in tests, as a stand-in for real storage.
@@ -69,7 +69,7 @@ impl<T> Register<T> {
         Ok(write(&mut state.value))
     }
 
-    /// Rejects smaller tokens from now on. Call it before you read.
+    /// Refuses smaller tokens from now on. Call it before you read.
     ///
     /// # Errors
     ///

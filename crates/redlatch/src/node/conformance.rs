@@ -7,9 +7,9 @@
 //! clock must not be paused.
 //!
 //! While it runs, the node does not vote for clients with a restart guard: the suite takes
-//! the node over, and restores it afterwards. A node that had no clients before is left with
-//! the suite's made-up clients; the next real clients have to replace them, as they would
-//! any others. For the same reason, do not run two suites on one node at the same time.
+//! the node over, and restores it afterwards. A node that had no clients before then serves
+//! the suite's made-up clients; the next real clients have to take the node from them, as
+//! from any others. For the same reason, do not run two suites on one node at the same time.
 //!
 //! A node need not keep lines in which clients wait: see [`Suite::without_lines`].
 //!
@@ -127,7 +127,7 @@ impl Suite {
             findings.push(Finding { check, problem });
         }
         if let Some(before) = before {
-            // A node that cannot do even this has already failed its checks.
+            // A node that cannot even do this has already failed its checks.
             let _ = before.put_back(&Site::new(node, PATIENCE)).await;
         }
         Report { node: node.name().into(), findings }

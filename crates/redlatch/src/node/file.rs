@@ -33,17 +33,17 @@ use wakes::Ear;
 
 /// The embedded node: a file shared by the processes of one machine.
 ///
-/// Nothing has to be installed or started. The file is created on first use, accessible to
-/// its owner only; its directory must exist, since by a mistyped path it would be another
-/// node. Two more files belong to it, `…-wal` and `…-shm`: to start afresh, stop all processes
-/// that use the file and delete all three. A client that had the file open does not create it
-/// again: if it was deleted or moved, the node fails for this client until it is back, and
-/// its leases end in time. While clients wait in line, there is also a directory
-/// `…-wake`, with one socket per waiting client for its wakes; if sockets cannot be
-/// created, clients find out by asking again.
+/// Nothing has to be installed or started. The file is created on first use, accessible only
+/// to its owner. Its directory must exist: a mistyped path would be another node. Two more
+/// files belong to it, `…-wal` and `…-shm`: to start afresh, stop all processes that use the
+/// file and delete all three. A client that had the file open does not create it again: if
+/// the file was deleted or moved, the node fails for this client until the file is back, and
+/// the client's leases end in time. While clients wait in line, there is also a directory
+/// `…-wake`, with one socket per waiting client for its wakes; if sockets cannot be created,
+/// clients find out by asking again.
 ///
-/// In a world-writable directory such as `/tmp`, only the file's owner can use
-/// it; if others could replace it, it is refused.
+/// In a world-writable directory such as `/tmp`, only the file's owner can use it; a
+/// file that others could replace is refused.
 ///
 /// Locks expire by the machine's boot clock, whichever [`Clock`] the engine uses, because
 /// all processes have to agree on it.
@@ -62,7 +62,8 @@ pub struct File {
     name: String,
     address: String,
     path: PathBuf,
-    /// Whether this client has had the file open. From then on, it is not created.
+    /// Whether this client has had the file open. From then on, it never creates the
+    /// file.
     was_open: Arc<AtomicBool>,
     /// The wake sockets of the open links.
     ears: Arc<Mutex<Vec<Weak<Ear>>>>,

@@ -6,8 +6,8 @@
 //!
 //! Promise: no vote is sent before the node has reported its identity and its clients'
 //! list, and none counts on an answer older than [`LOOK_AGAIN`]: the question is then sent
-//! ahead of the vote, in the same write. No answer, no vote. The core decides which answer
-//! forbids the vote ([`Ledger::other_nodes`]).
+//! ahead of the vote, in the same write. Without an answer, there is no vote. The core
+//! decides which answer forbids the vote ([`Ledger::other_nodes`]).
 
 use super::{Link, servers::Servers};
 use redlatch_core::{Agreement, Command, Fault, Ledger, Quarantine, Reply, Tag, Vote};
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The maximum number of commands that wait for the first answer.
 const MOST_HELD: usize = 1024;
-/// The tag of our own questions.
+/// The tag of our questions.
 const QUESTION: Tag = Tag::of_driver(0);
 
 pub(crate) struct Heeding {
@@ -32,7 +32,7 @@ pub(crate) struct Heeding {
     /// When the first vote since the last poll was sent. Later votes go out with it.
     now: Option<Instant>,
     asked_at: Option<Instant>,
-    /// Our own questions not yet answered, in order.
+    /// Our questions that have not been answered, in order.
     asking: VecDeque<Question>,
     /// Waiting for the first answer: a vote and everything sent after it.
     held: VecDeque<(Tag, Command)>,
@@ -133,14 +133,15 @@ impl Heeding {
         }
     }
 
-    /// Handles the answer to one of our own questions.
+    /// Handles the answer to one of our questions.
     fn answered(&mut self, reply: Reply) {
         if let Some(Question::WhoItIs) = self.asking.pop_front() {
             self.identity = self.introduced(&reply);
             return; // what it serves comes next
         }
         self.heard = match (&self.identity, reply) {
-            // Naming the clients that it serves says more than that it is another node.
+            // An error that names the clients it serves says more than that it is
+            // another node.
             (Known::Refused(fault), Reply::Ledger(ledger)) => match self.judge(&ledger) {
                 Heard::Otherwise(quarantine) => Heard::Otherwise(quarantine),
                 _ => Heard::Refused(fault.clone()),
@@ -204,7 +205,8 @@ impl Heeding {
 
     /// Returns whether this was the tag of a vote, and forgets the command.
     fn is_to_vote(&mut self, tag: Tag) -> bool {
-        // Usually the oldest of its kind, unless a command was refused without asking the node.
+        // It is usually the oldest of its kind, unless a command was refused without asking the
+        // node.
         if self.others.front() == Some(&tag) {
             self.others.pop_front();
             return false;

@@ -137,11 +137,12 @@ impl Address {
         }
     }
 
-    /// A name stands for one database of a server: locks in another database are other
-    /// locks, and a client that got the number wrong must not pass for one of the others.
+    /// A name stands for one database of a server: locks in another database are
+    /// different locks, and a client with the wrong database number must not pass for one
+    /// of the others.
     pub(super) fn name(&self) -> String {
         let Some(name) = &self.name else { return self.to_string() };
-        // How the address of a server, or of a socket, ends.
+        // How the address of a server or of a socket ends.
         let endings = [format!("/{}", self.database), format!("?db={}", self.database)];
         let says_so = self.database == 0 || endings.iter().any(|end| name.ends_with(end));
         if says_so { name.clone() } else { name.clone() + &endings[0] }

@@ -40,7 +40,8 @@ pub struct Threaded {
     thread: Option<Ends>,
     /// Handed to the thread and not yet answered, oldest first.
     waiting: VecDeque<Tag>,
-    /// Replies that we made ourselves; older than anything still to come from the thread.
+    /// Replies that we made ourselves; older than anything that the thread has yet to
+    /// send.
     ready: Vec<(Tag, Reply)>,
 }
 

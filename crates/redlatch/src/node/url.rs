@@ -26,8 +26,8 @@ use std::{
 /// | `memory:`, `memory:NAME` | inside this process, for tests |
 ///
 /// An address in memory is a new node each time it is parsed, whatever its name: two
-/// [`Locks`](crate::Locks) that were both connected to `memory:a` do not exclude each
-/// other. Clone one of them, or use [`testing::Nodes`](crate::testing::Nodes).
+/// [`Locks`](crate::Locks) connected to `memory:a` do not exclude each other. Clone one
+/// of them, or use [`testing::Nodes`](crate::testing::Nodes).
 ///
 /// The options `db`, `user` and `password` also work over TCP and TLS. Giving a value twice,
 /// before the host and as an option or as two options, is an error.

@@ -47,7 +47,7 @@ pub struct Listed {
     pub on: Vec<Arc<str>>,
     /// The owner's label in that lock token; `None` for a lock of another library.
     pub owner: Option<String>,
-    /// What is known of that owner.
+    /// What is known about that owner.
     pub owner_parts: Option<OwnerParts>,
     /// How many wait in line for it.
     pub waiters: usize,
@@ -76,8 +76,8 @@ pub enum Removal {
     Free,
     /// A lock of another grant, which stays.
     Other,
-    /// A key that is not a lock, and stays: it does not expire, is not a string, or
-    /// is one of more than 64 KiB.
+    /// A key that is not a lock, and stays: it does not expire, is not a string, or is
+    /// a string of more than 64 KiB.
     NoLock,
 }
 
@@ -166,12 +166,12 @@ pub(super) struct NodeListing {
     /// Why there may be more.
     pub(super) fault: Option<Fault>,
     pub(super) may_vote: bool,
-    /// What it has under the names of locks that only other nodes list.
+    /// The keys that it has under the names of locks that only other nodes list.
     pub(super) others: BTreeMap<Resource, KeyState>,
 }
 
 impl NodeListing {
-    /// Those of these names that it did not list, if it listed all it has.
+    /// The ones of these names that it did not list, if it listed all it has.
     pub(super) fn missing(&self, names: &BTreeSet<Resource>) -> Vec<Resource> {
         if self.fault.is_some() {
             return Vec::new();
@@ -200,9 +200,9 @@ impl Listing {
     }
 }
 
-/// What it means that a node does not list a lock.
+/// A node that does not list a lock, and what that means.
 struct Silent {
-    /// What else it has there; `None` if it did not tell all of its locks.
+    /// What else it has there; `None` if it did not list all of its locks.
     others: Option<BTreeMap<Resource, KeyState>>,
     may_vote: bool,
 }
@@ -233,7 +233,7 @@ impl Listed {
         let (mut on, mut owner_parts) =
             (keys.len(), party.first().and_then(|at| parts_in(&keys[at].key.value)));
         if matches!(state, LockState::Held { .. }) && party.len() < majority {
-            // Keys that are not listed decided: another library's, or new ones.
+            // Keys that are not listed were decisive: another library's, or new ones.
             let all = states.iter().filter_map(|(at, key, _)| match key {
                 KeyState::Held { value, .. } => Some((*at, value.as_deref())),
                 KeyState::Free => None,
@@ -253,7 +253,7 @@ impl Listed {
     }
 }
 
-/// What is known of the holder of a key with this value, or of the client that it
+/// What is known about the holder of a key with this value, or about the client that it
 /// is reserved for.
 fn parts_in(value: &[u8]) -> Option<OwnerParts> {
     let reserved = || OwnerParts::parse(Waiting::reserved_in(value)?.owner.as_deref()?);

@@ -112,7 +112,7 @@ impl Session {
         (keys, Some(Unseen::TooMany))
     }
 
-    /// Adds the numbers of the locks' fencing registers, which a list does not have.
+    /// Adds the numbers of the locks' fencing registers, which a list does not contain.
     async fn number(&mut self, found: Box<[HeldKey]>, locks: &mut Vec<Found>) -> Result<(), Fault> {
         for some in found.chunks(MAX_RESOURCES) {
             let mut names: Vec<_> = some.iter().map(|key| key.name.as_bytes()).collect();
@@ -156,7 +156,7 @@ impl Session {
         Ok(states.into())
     }
 
-    /// The keys under these names that are there.
+    /// The keys that exist under these names.
     pub(super) async fn keys(
         mut self,
         names: &[Resource],
@@ -177,7 +177,7 @@ impl Session {
         Ok(keys)
     }
 
-    /// Removes the lock if it is of one of these grants.
+    /// Removes the lock if it belongs to one of these grants.
     pub(super) async fn force(
         mut self,
         resources: Resources,
@@ -192,7 +192,7 @@ impl Session {
         let owner = owner_of(value);
         let removal = match grant_in(&key) {
             Some(grant) if !grants.contains(&grant) => Removal::Other,
-            // Between the two, it may have gone; nothing else is removed.
+            // The lock may have gone between the two; nothing else is removed.
             Some(_) => {
                 let token = Token::from_bytes(value);
                 let release = Command::Release { resources: resources.clone(), token, then: None };
@@ -209,7 +209,7 @@ impl Session {
         (owner, Ok(removal))
     }
 
-    /// What has taken the place of a lock that is gone.
+    /// What is now under the name of a lock that is gone.
     async fn what_is_there(
         &mut self,
         resources: &Resources,

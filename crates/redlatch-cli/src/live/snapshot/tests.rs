@@ -208,7 +208,7 @@ fn locks_that_nobody_could_tell_about_are_not_free() {
     assert!(new.iter().all(|(kind, _)| *kind == Kind::Back), "{new:?}");
 }
 
-/// `x` is ada's, and `y` bob's, and then two nodes are down for two looks.
+/// Ada holds `x` and bob holds `y`; then two nodes are down for two looks.
 fn in_an_outage() -> Looks {
     let mut looks = Looks::new();
     looks.see(&[held("x", "ada", 30), held("y", "bob", 30)]);
@@ -223,7 +223,7 @@ fn in_an_outage() -> Looks {
     looks
 }
 
-/// What is new, apart from nodes that are back.
+/// The changes, except for nodes that are back.
 fn of_locks(new: Vec<(Kind, String)>) -> Vec<(Kind, String)> {
     new.into_iter().filter(|(kind, _)| *kind != Kind::Back).collect()
 }

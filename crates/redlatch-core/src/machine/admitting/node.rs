@@ -1,4 +1,4 @@
-//! What this client knows of one node, and what an operator vouched for.
+//! What this client knows about one node, and what an operator vouched for.
 
 use crate::{
     agreement::{Admission, Fingerprint},
@@ -10,7 +10,7 @@ use crate::{
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// What this client knows of one node.
+/// What this client knows about one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     pub(super) watch: Watch,

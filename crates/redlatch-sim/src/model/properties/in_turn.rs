@@ -2,9 +2,9 @@
 //!
 //! A waiter counts once its client stands in line on a majority of the nodes. It is
 //! overtaken when a caller of another client that arrived later is granted the lock.
-//! One turn is message delay: the other's attempt may have been on its way. The
-//! waiter must be alive: a majority can wake it, and what is reserved for it has not
-//! lapsed. Hence this is checked where time stands still.
+//! The one turn allows for message delay: the other's attempt may have been on its way.
+//! The waiter must be alive: a majority can wake it, and its reservation has not
+//! lapsed. That is why this is checked where time stands still.
 
 use crate::model::world::World;
 

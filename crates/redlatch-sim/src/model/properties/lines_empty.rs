@@ -1,4 +1,4 @@
-//! A client that wants nothing, and to which no message is on its way, stands in line on no
+//! If a client wants nothing and no message is on its way to it, it stands in line on no
 //! node, and nothing is reserved for it.
 
 use crate::model::{scenario::NODES, words::waiter_text, world::World};

@@ -1,5 +1,5 @@
-//! No node is admitted for a client that agrees with nobody: the other nodes serve
-//! those who agree, and tell it so.
+//! No node is admitted for a client that agrees with nobody: the other nodes serve the
+//! clients that agree, and say so.
 
 use crate::model::world::World;
 

@@ -2,7 +2,7 @@
 //! and was granted it under this lease, even if the lock was deleted behind its
 //! owner's back.
 //!
-//! Weaker than continuity, and assumes less: only that a majority had the keys
+//! This is weaker than continuity, and assumes less: only that a majority had the keys
 //! once.
 
 use crate::model::{act::Heard, caller::Successor, world::World};

@@ -42,7 +42,7 @@ impl Marks {
     }
 }
 
-/// What should have happened in some history and did not.
+/// The marks that should have happened in some history and did not.
 pub(in crate::model) fn missing(wanted: &[Mark], seen: Marks) -> Vec<Mark> {
     wanted.iter().copied().filter(|mark| !seen.has(*mark)).collect()
 }

@@ -1,5 +1,5 @@
-//! No wake is missing: once no message is on its way, the lock is free and somebody
-//! waits, somebody is granted it at once, apart from the moment that a client gives
+//! No wake is missing: if no message is on its way, the lock is free and somebody
+//! waits, somebody is granted it at once, apart from the moment that a client waits for
 //! nodes that have not woken it yet.
 
 use crate::model::world::World;

@@ -1,4 +1,4 @@
-//! Large scenarios: as many things at once as minutes allow.
+//! Large scenarios: as many things at once as a few minutes allow.
 
 use super::{
     FENCED, FENCED_KEEPS, Faults, Guarded, KEEPS, LEFT_APART, Mark, NUMBERS, ONCE, Property,

@@ -148,10 +148,10 @@ impl Draw {
     }
 
     /// The second phase: every client wants a lock once more. Its wait is the bound
-    /// within which it must be granted: 16 TTLs for everything started before to
+    /// within which the lock must be granted: 16 TTLs for everything started before to
     /// end, four windows for nodes to be admitted again, ten of the longest pauses
     /// between attempts per contender, and 8 seconds for reconnects and the guard's
-    /// own rests.
+    /// pauses.
     pub(super) fn must(&mut self, client: usize) -> Job {
         let group = client / CONTENDERS;
         let contenders = u32::try_from(CONTENDERS.min(self.clients)).unwrap_or(1);

@@ -5,7 +5,7 @@ use crate::search::schedule::{Job, Queueing, Schedule, Span};
 use redlatch_core::line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX, LOOK};
 use std::time::Duration;
 
-/// The resource that only those in line want.
+/// The resource that only clients in line want.
 const QUEUE: u32 = 20_000;
 const MS: Duration = Duration::from_millis(1);
 
@@ -36,8 +36,8 @@ impl Draw {
     }
 
     /// Once nothing goes wrong any more, a few clients want one lock again and again,
-    /// and everyone waits in line. The wait is the bound: what any request has, and a
-    /// look per turn.
+    /// and everyone waits in line. The wait is the bound: the bound of any other
+    /// request, plus a look per turn.
     fn queue(&mut self, schedule: &mut Schedule) {
         let clients: Vec<usize> =
             (0..self.clients.min(6)).filter(|client| self.has_nodes_in_the_end(*client)).collect();

@@ -29,7 +29,7 @@ impl Draw {
                 skew: Span(first.skew.0 + 1000),
                 ..first.clone()
             }),
-            // The right list, but locks that outlive a window.
+            // It has the right list, but its locks outlive a window.
             Others::Loner if self.dice.percent(40) => {
                 let max_ttl = Span(first.max_ttl.0 * 2);
                 Some(Party { max_ttl, guard: RestartGuard::Off, ..first.clone() })
@@ -46,7 +46,8 @@ impl Draw {
                     list.push(list.len());
                     self.nodes += 1;
                     if self.dice.percent(25) {
-                        // One for another at once: operators may not do that.
+                        // Exchanges one node for another at once: operators may not do
+                        // that.
                         list.remove(0);
                     }
                 }

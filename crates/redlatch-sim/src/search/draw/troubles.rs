@@ -89,8 +89,8 @@ impl Draw {
     }
 
     /// One node misses what the others grant, another forgets it, and the third is
-    /// silent when that one is admitted again. Of five, two miss it and two forget
-    /// it.
+    /// silent when the second is admitted again. Of five nodes, two miss it and two
+    /// forget it.
     fn deafen(&mut self, troubles: &mut Vec<Trouble>) {
         if !self.deaf {
             return;
@@ -126,9 +126,9 @@ impl Draw {
         troubles.push(Trouble { at: (forgot + window.mul_f64(0.9)).into(), what });
     }
 
-    /// A node forgets, and the clients with other times reach only that one: those
-    /// that would refuse them are out of reach. No operator vouches there, or the
-    /// node would become theirs.
+    /// A node forgets, and the clients with other times reach only that node: the nodes
+    /// that would refuse them are out of reach. No operator vouches for it, or the node
+    /// would become theirs.
     fn blinker(&mut self, troubles: &mut Vec<Trouble>) {
         let vouched = troubles.iter().any(|trouble| matches!(trouble.what, Wrong::Vouch { .. }));
         let calm = self.others == Others::Strangers && !self.mood.rolling && !vouched;

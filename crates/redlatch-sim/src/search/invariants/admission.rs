@@ -1,9 +1,9 @@
 //! What must hold when a node is admitted again.
 //!
 //! It belongs only to those it was admitted for. They have seen a majority of their
-//! nodes: one that serves others would have been among them. And its registers are
-//! not below any fencing token granted before its window ended, unless so many
-//! nodes forgot that no other one knows.
+//! nodes: a node that serves others would have been among them. And its registers are
+//! not below any fencing token granted before its window ended, unless too many nodes
+//! forgot for any other to know.
 
 use super::{Seen, Site, exclusion::is_foreign};
 use redlatch_core::{Command, Moment, Reply, Resources, Vote};
@@ -55,7 +55,7 @@ fn by_a_majority(site: &Site<'_>, client: usize, node: usize) -> Result<(), Stri
         *other != node && served.is_some_and(|served| !served.ends_with(&ours))
     };
     let strange = party.list.iter().enumerate().filter(|known| serves_others(*known)).count();
-    // This many it may have seen without being refused.
+    // The client may have seen this many without being refused.
     let (seen, nodes) = (party.list.len() - strange, party.list.len());
     // An operator may have said that it is theirs, or that it has forgotten
     // nothing.

@@ -1,9 +1,9 @@
 //! A client that no longer asks drops out of line: nothing is reserved for it, and a client
 //! that joins or checks the line finds the dead neither just ahead nor at the end.
 //!
-//! So a ticket that nobody takes back, because its client died or its node was out of
-//! reach, counts for [`TICKET_LIFE`] and is gone after the next check by the client behind
-//! it, or by anyone if there is none. If a node's clock is set back, it stays longer.
+//! So a ticket that nobody removes, because its client died or its node was out of reach,
+//! counts for [`TICKET_LIFE`] and is gone after the next check by the client behind it, or
+//! by anyone if there is none. If a node's clock is set back, it stays longer.
 
 use super::{Seen, Site};
 use redlatch_core::{
@@ -11,8 +11,8 @@ use redlatch_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What was reserved for a waiter is back in line if an earlier one comes; the waiter
-/// counts anew then, which is at most this much later.
+/// If an earlier ticket takes a reservation, its waiter goes back into line, and its
+/// ticket counts again from then on: at most this much later.
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// When each waiter last asked on each node, or was served.
@@ -64,7 +64,7 @@ impl DeadDropOut {
         Ok(())
     }
 
-    /// For whom a release has reserved something.
+    /// The waiters for whom a release has reserved something.
     fn served(
         &mut self,
         site: &Site<'_>,
@@ -85,7 +85,7 @@ impl DeadDropOut {
     fn is_alive(&self, site: &Site<'_>, node: usize, ticket: &Ticket) -> Result<(), String> {
         let asked = self.asked.get(&(node, ticket.waiter)).copied().unwrap_or(Moment::START);
         let silent = site.now.since(asked);
-        // The slowest clock of a node shows a hundredth less.
+        // The slowest clock of a node may show a hundredth less.
         let most = (TICKET_LIFE + MOST_PATIENCE).mul_f64(1.01);
         if silent <= most || !site.claims.keys_go {
             return Ok(());

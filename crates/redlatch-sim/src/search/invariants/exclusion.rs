@@ -1,4 +1,4 @@
-//! Promise 1: two guards for one resource never both say "held" at one time.
+//! Promise 1: two guards for one resource never both say "held" at the same time.
 //!
 //! Checked whenever a guard begins to say so, or extends that, against every other
 //! guard by its own owner's clock. Only where the promise's assumptions hold: see

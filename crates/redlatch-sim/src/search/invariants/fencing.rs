@@ -1,7 +1,7 @@
 //! Promise 2: a grant that completed before another attempt began has the smaller
 //! fencing token, and no two grants of a resource share one.
 //!
-//! Holds whatever clocks, pauses and messages do; needs the nodes' memory.
+//! Holds no matter what clocks, pauses and messages do; needs the nodes' memory.
 
 use super::{LeaseId, Seen, Site, exclusion::is_foreign, name};
 use redlatch_core::{FencingToken, Moment, Resource};
@@ -25,7 +25,7 @@ impl Fencing {
         let Some(lease) = site.leases.get(*id).filter(|_| site.claims.fencing) else {
             return Ok(());
         };
-        // A client with another list asks other registers.
+        // A client with another list uses other registers.
         let Some(number) = lease.fence.filter(|_| !is_foreign(site, *id)) else { return Ok(()) };
         for resource in &lease.resources {
             let grants = self.grants.entry(resource.clone()).or_default();

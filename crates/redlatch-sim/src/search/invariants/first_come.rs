@@ -2,10 +2,9 @@
 //! order in which they asked. Requests for several resources wait in no line.
 //!
 //! A caller counts from when it was told to wait (before that, nobody knew that there
-//! was anything to wait for, and the first attempts of several callers may be under
-//! way at once) until its wait ends: then it makes one attempt by itself, to report
-//! who has the lock, and may get it. Its client's clock decides when that is, also if
-//! it steps.
+//! was anything to wait for, and the first attempts of several callers may be under way
+//! at once) until its wait ends: then it makes one attempt by itself, to report who has
+//! the lock, and may get it. Its client's clock decides when that is, even if it steps.
 
 use super::{LeaseId, Seen, Site};
 

@@ -1,18 +1,17 @@
 //! Nobody starves: a request that waits in line is overtaken by later ones no more
 //! often than the protocol allows.
 //!
-//! Overtaking is a grant to a request of another client that waits in line too,
-//! asked later by every clock, and asked when the earlier one had long left its
-//! ticket on every node. That one is then ahead on every node. It is overtaken all
-//! the same by
+//! Overtaking is a grant to a request of another client that waits in line too, asked
+//! later by every clock, and asked when the earlier one had long left its ticket on
+//! every node. The earlier one is then ahead on every node. It is still overtaken by
 //! - `local_batch` turns per other client, which passes the lock on among its own
 //!   callers before it lets others have it;
 //! - one turn per other client whose attempt was under way meanwhile: a take that
 //!   finds the key free, because the last holder never had it there.
 //!
 //! So the bound is the sum of `local_batch + 1` over the other clients that want the
-//! lock. It is claimed only while the nodes are healthy: from the calm on, and where
-//! no message takes longer than a reservation lasts.
+//! lock. It is claimed only while the nodes are healthy: from the calm on, and if no
+//! message takes longer than a reservation lasts.
 
 use super::{LeaseId, Seen, Site};
 use crate::search::{
@@ -24,10 +23,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The shortest reservation.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
-/// A ticket differs from a node's clock by no more.
+/// A ticket differs from a node's clock by no more than this.
 const LARGEST_SKEW: Duration = Duration::from_secs(1);
 
-/// How often each request that waits was overtaken.
+/// How many times each request that waits was overtaken.
 #[derive(Debug, Default)]
 pub(super) struct InTurn {
     overtaken: BTreeMap<(usize, OpId), u32>,
@@ -64,7 +63,7 @@ impl InTurn {
 }
 
 /// Whether a request waits in line for what was just served, and was in line on every
-/// node when that one was asked for.
+/// node when the served request was made.
 fn is_earlier(
     site: &Site<'_>,
     process: &Client,
@@ -96,7 +95,7 @@ fn slowest(network: &Network) -> Duration {
     network.most.get() + straggle
 }
 
-/// How often requests of other clients may overtake one of this client.
+/// How many times requests of other clients may overtake one of this client.
 fn bound(site: &Site<'_>, client: usize, resources: &[u32]) -> u32 {
     let mut batches: BTreeMap<usize, u32> = BTreeMap::new();
     for job in site.schedule.jobs.iter().filter(|job| job.client != client) {

@@ -2,9 +2,9 @@
 //!
 //! A ticket may stay until it no longer counts (see
 //! [`dead_drop_out`](super::dead_drop_out)) if its client is dead, or if the connection to
-//! that node failed and the client could not take the ticket back: for as long as it tried,
-//! the node was out of reach, or the take arrived only later, over a connection that had
-//! broken. Until then it costs the others one reservation.
+//! that node failed and the client could not remove the ticket: the node was out of reach
+//! for as long as the client tried, or the take arrived only later, over a connection that
+//! had broken. Until then it costs the others one reservation.
 
 use super::{Seen, Site};
 use crate::search::schedule::Wrong;

@@ -1,8 +1,8 @@
-//! A client that a node refuses, because it serves others, admits and plants
-//! nothing, however late it learns of the refusal. An operator may still take a
-//! node from others. No node votes for an unguarded client whose locks may live
-//! longer than the clients it serves agreed on. Not covered: the client may mark a node if those that refused
-//! it do not answer its look.
+//! A client that a node refuses, because the node serves others, admits and plants nothing, however
+//! late it learns of the refusal. An operator may still take a node from others. No node votes for
+//! an unguarded client whose locks may live longer than agreed on by the clients that the node
+//! serves. Not covered: the client may mark a node if the nodes that refused it do not answer its
+//! look.
 
 use super::{Seen, Site};
 use redlatch_core::{Agreement, Command, Fingerprint, Reply, Vote};

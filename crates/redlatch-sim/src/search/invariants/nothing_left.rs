@@ -1,10 +1,10 @@
 //! Promise 6: an attempt that failed, timed out, was cancelled or dropped, and a
 //! lease that ended, leave no key on any node.
 //!
-//! Two things may leave one until its TTL ends: a process that died, and a take
-//! that reached its node after its connection broke, behind its own undo. And the
-//! machine gives up an undo that a node never answers once the TTL has ended: a key
-//! that was set long after it was sent lives that much longer.
+//! Two things may leave a key until its TTL ends: a process that died, and a take that
+//! reached its node after its connection broke, behind its own undo. Also, the machine
+//! gives up an undo that a node has not answered once the TTL has ended: a key that was
+//! set long after it was sent lives that much longer.
 
 use super::{Seen, Site};
 use crate::search::client::label;
@@ -27,7 +27,7 @@ fn no_key_of(site: &Site<'_>, client: usize) -> Result<(), String> {
     let signed = format!("@{}", label(client, process.life));
     for (number, server) in site.servers.iter().enumerate() {
         for (name, key) in server.keys(site.now) {
-            // What is reserved for it lapses.
+            // Reservations lapse by themselves.
             let is_lock = Ticket::reserved_in(&key.value).is_none();
             if !is_lock || !key.value.ends_with(signed.as_bytes()) {
                 continue;

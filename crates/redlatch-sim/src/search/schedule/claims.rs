@@ -45,8 +45,8 @@ impl Claims {
         }
     }
 
-    /// What remains when a node was admitted without the registers of nodes that
-    /// know better, because they were silent.
+    /// What remains when a node was admitted without the registers of nodes that know
+    /// higher numbers, because those were silent.
     pub fn after_silence(self) -> Claims {
         Claims { fencing: self.fencing && self.by_clock, ..self }
     }
@@ -56,8 +56,8 @@ impl Claims {
         Claims { exclusion: false, fencing: false, windows: false, ..self }
     }
 
-    /// What remains when an operator vouches for a node that has only its clock to
-    /// order tokens by.
+    /// What remains when an operator vouches for a node that can order tokens only by
+    /// its clock.
     pub fn after_word(self) -> Claims {
         Claims { fencing: false, ..self }
     }
@@ -83,7 +83,7 @@ impl Schedule {
         Claims {
             exclusion: guarded && !forward,
             foreign: !forgets && !forward && !self.fresh,
-            // With one node only its clock counts, no matter who proposes what.
+            // With one node, only its clock counts, no matter who proposes what.
             fencing: guarded || by_clock && self.nodes.len() == 1,
             by_clock,
             windows: guard != RestartGuard::Off && guarded,

@@ -48,16 +48,15 @@ pub enum Wrong {
     FlushAll,
     /// A node's database is swapped with an empty one, and later swapped back.
     Swap { node: usize, lasts: Span },
-    /// Some of a node's replies are garbled; the commands were carried out all the
-    /// same.
+    /// Some of a node's replies are garbled; the commands were still carried out.
     Garble {
         node: usize,
         /// How many of a hundred.
         percent: u64,
         lasts: Span,
     },
-    /// A truthful operator vouches for a node, and stays silent about one that has
-    /// forgotten locks that may still be held.
+    /// A truthful operator vouches for a node, but not for one that has forgotten locks
+    /// that may still be held.
     Vouch { client: usize, node: usize },
     /// An operator takes a node from its clients for those of another party.
     Replace { client: usize, node: usize },

@@ -20,7 +20,7 @@ impl World<'_> {
     pub(super) fn job(&mut self, job: usize, act: Act) {
         let client = self.heirs.get(&job).copied().unwrap_or(self.schedule.jobs[job].client);
         let Some(process) = self.clients.get_mut(client).filter(|process| process.down == 0) else {
-            return; // its caller died with it, or was never born
+            return; // its caller died with it, or was never started
         };
         if process.paused > 0 {
             return process.asks.push_back((job, act));
@@ -34,7 +34,7 @@ impl World<'_> {
             return self.ask(client, job, plan);
         }
         let Some(op) = self.clients[client].under_way(job) else {
-            return; // of an earlier life, or it came to nothing
+            return; // of an earlier life, or it had no result
         };
         if let Act::HandOver(heir) = act {
             return self.hand_over(client, op, job, heir);

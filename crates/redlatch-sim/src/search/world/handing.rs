@@ -1,7 +1,7 @@
 //! Hands a lease from one client to another, as the library does.
 //!
-//! The end travels by wall clock. The heir must prove the lease before that by an
-//! extension, and believes in it only then.
+//! The end is passed on as wall-clock time. The heir must prove the lease before that
+//! by an extension, and believes in it only then.
 
 use super::{World, callers::terms};
 use crate::search::{

@@ -70,8 +70,8 @@ impl World<'_> {
         self.queue.push(at, Event::Reply { wire, sent: self.now, tag, reply });
     }
 
-    /// What the driver of an unguarded client checks before it counts a vote:
-    /// whether guarded clients count other nodes.
+    /// What the driver of an unguarded client checks before it counts a vote: whether
+    /// guarded clients use other nodes.
     fn has_another_list(&mut self, wire: Wire, command: &Command) -> Option<Cause> {
         let party = self.schedule.party(wire.client);
         let alone = self.schedule.parties.len() == 1;
@@ -89,7 +89,7 @@ impl World<'_> {
         }
     }
 
-    /// A client learns whom a node serves.
+    /// A client learns which clients a node serves.
     pub(super) fn looked_at(&mut self, wire: Wire, tag: Tag, reply: &Reply) {
         let Reply::Facts(facts) = reply else { return };
         self.servers[wire.node].memory.answered(self.now, wire.client, tag);

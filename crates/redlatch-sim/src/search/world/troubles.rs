@@ -220,14 +220,14 @@ impl World<'_> {
         self.count_amnesia();
     }
 
-    /// A node forgets for which an operator has just vouched.
+    /// A node forgets right after an operator has vouched for it.
     fn believed(&mut self, node: usize, restarts: bool) {
         if self.servers[node].memory.belies(self.now, restarts) {
             self.claims = self.claims.after_untruth();
         }
     }
 
-    /// Where fewer than a majority remember, we claim less.
+    /// If fewer than a majority remember, we claim less.
     fn count_amnesia(&mut self) {
         let list = &self.schedule.parties[0].list;
         let forgot = |node: &&usize| self.servers[**node].memory.forgot.is_some();

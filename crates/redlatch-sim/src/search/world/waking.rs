@@ -1,8 +1,8 @@
 //! Wakes in transit: a node tells a client that it has reserved a key for it.
 //!
-//! A wake is as slow as any message, and may overtake replies or come after them:
-//! some servers push it on a connection of its own. It is lost with its connection,
-//! and until the calm also by itself.
+//! A wake is as slow as any message, and may overtake replies or come after them: some
+//! servers push it on a separate connection. It is lost with its connection and, until
+//! the calm, also by itself.
 
 use super::World;
 use crate::search::event::{Event, Wire};

@@ -4,7 +4,7 @@
 //! Out: a moment: the boot clock plus every jump so far.
 //!
 //! Only a *proven* jump counts. Two clocks cannot be read at the same instant, and a thread
-//! that is preempted in between finds the wall clock "ahead" by as long as it was away. So
+//! that is preempted in between finds the wall clock "ahead" by the time it did not run. So
 //! the quick reading (boot, wall) may only confirm the known distance. If it does not, the
 //! clocks are read boot, wall, boot: however long that took, the true distance lies between
 //! the two differences, and only a bound beyond the known distance moves it.
@@ -25,7 +25,7 @@
 //! one of these mistakes is safe. So a wall clock that is set back and forth shortens
 //! leases with each step forward.
 //!
-//! Compared with the wall clock, at most twice [`NOISE`] and a thousandth may be
+//! Compared with the wall clock, at most twice [`NOISE`] plus a thousandth may be
 //! missing. The drift allowance of a lease, 2 ms and one percent, covers that.
 
 use redlatch_core::Moment;

@@ -58,7 +58,7 @@ impl Bells {
     /// A command was sent over a link.
     pub(super) fn ring(&self, link: usize) {
         let rings = &self.links[link].bell.rings;
-        // Not a plain store: it could hide from us what the link's waker knows.
+        // Not a plain store: that could hide from us what the link's waker knows.
         if !rings.load(Ordering::Relaxed) {
             rings.swap(true, Ordering::Relaxed);
         }
@@ -88,7 +88,8 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // If it already rings, the engine was woken, or rang it itself and will come by.
+        // If it already rings, the engine was woken, or rang it itself and will poll the
+        // link.
         if !self.rings.swap(true, Ordering::AcqRel) {
             self.engine.lock().wake_by_ref();
         }

@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// The process that the engine runs in: a fork does not copy its thread.
     pub(crate) process: u32,
-    /// The label of this client's locks, unless they are given one of their own.
+    /// The label of this client's locks, unless a request sets another one.
     pub(crate) label: Arc<str>,
     /// The restart guard, if there is one.
     pub(crate) admission: Option<Admission>,
@@ -280,7 +280,7 @@ impl Handle {
         OpId::new(self.next_op.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// How many operations were started so far.
+    /// How many operations have been started so far.
     pub(crate) fn ops_begun(&self) -> u64 {
         self.next_op.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! Reports to the `metrics` facade what [`telemetry`](crate::telemetry) documents.
 //!
 //! In:  outcomes, votes and times, from the places that also log them.
-//! Out: counters, gauges and histograms of whatever recorder the process has.
+//! Out: counters, gauges and histograms of the recorder that the process has installed.
 //!
 //! Without the feature `metrics`, `no_meter` stands in for it.
 //!

@@ -54,7 +54,7 @@ enum State {
 /// What an answer shows about a node.
 enum Shown<'a> {
     Votes,
-    /// It gives an answer that nodes which may not vote give, too.
+    /// It gives an answer that nodes that may not vote also give.
     Answers,
     Down(&'a Fault),
     Quarantined(&'a Quarantine),
@@ -209,7 +209,7 @@ fn shown_by(vote: &Vote) -> Option<Shown<'_>> {
         Vote::Failed(fault) => Some(Shown::Down(fault)),
         Vote::Quarantined(quarantine) => Some(Shown::Quarantined(quarantine)),
         Vote::Numbered(_) | Vote::Held(_) => Some(Shown::Votes),
-        // Includes the answer to a release, which nodes that may not vote give, too.
+        // Includes the answer to a release, which nodes that may not vote also give.
         _ => Some(Shown::Answers),
     }
 }

@@ -92,8 +92,8 @@ impl Rescue {
         let deadlines = cell.deadlines();
         let adopted = Adopted {
             resources: cell.resources.clone(),
-            // Use all the time until the loss is signalled: the connections
-            // have to be made first.
+            // Use all the time until the loss is signalled: the connections have yet to
+            // be made.
             terms: cell.terms.clone().with_node_timeout(patience),
             token: cell.token.clone(),
             usable_until: deadlines.ends_at,

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The most links to follow: as many as the kernel does.
+/// The most links to follow: as many as the kernel follows.
 const LINKS: u32 = 40;
 /// Anyone who can open the lock file can block all writers.
 const PRIVATE: u32 = 0o600;

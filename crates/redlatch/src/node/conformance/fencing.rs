@@ -18,7 +18,7 @@ pub(super) async fn a_proposal_near_the_clock_is_the_number(site: &Site<'_>) -> 
 
     let number = link.numbered(ours.take_fenced(LONG, proposed)).await?.get();
 
-    // Another lock of the same register may have moved it further.
+    // Another lock that shares the register may have moved it further.
     if number < proposed || number > proposed + 20 * SECOND {
         return problem(format!("{proposed} was proposed, and {number} was the number"));
     }
@@ -42,7 +42,7 @@ pub(super) async fn a_proposal_far_from_the_clock_is_clamped(site: &Site<'_>) ->
     Ok(())
 }
 
-/// A proposal within the skew is accepted; one beyond it is capped at the skew.
+/// A proposal within the skew is accepted; a proposal beyond it is capped at the skew.
 pub(super) async fn a_proposal_is_no_further_ahead_than_the_skew(site: &Site<'_>) -> Outcome {
     let ours = site.claim(["a"]);
     let mut link = site.link();
@@ -154,7 +154,7 @@ pub(super) async fn a_raise_moves_the_registers_of_all(site: &Site<'_>) -> Outco
     all_stand_at(&mut link, &ours, higher).await
 }
 
-/// Another lock of one of the registers may have moved it meanwhile.
+/// Another lock that shares one of the registers may have moved it in the meantime.
 pub(super) async fn a_raise_answers_the_greatest_of_all_registers(site: &Site<'_>) -> Outcome {
     let mut link = site.link();
     for name in ["a", "b", "c"] {

@@ -122,7 +122,7 @@ pub(super) async fn an_extension_never_shortens(site: &Site<'_>) -> Outcome {
     link.granted(ours.extend(SHORT)).await?;
     is_about(link.owned(&ours).await?, LONG)?;
 
-    // Not even by a little: only the time that has passed may be missing.
+    // Not even slightly: only the time that has passed may be missing.
     let (little, leeway) = (Duration::from_millis(900), Duration::from_millis(100));
     let (start, before) = (Instant::now(), link.owned(&ours).await?);
     link.granted(ours.extend(LONG.saturating_sub(little))).await?;

@@ -1,4 +1,5 @@
-//! The clients that the checks of the restart guard play; they agree with nobody else.
+//! The clients that the checks of the restart guard act as; they agree with nobody
+//! else.
 //!
 //! In:  what the node says about its admission. Out: commands, and what is wrong.
 
@@ -101,7 +102,7 @@ impl Before {
         Some(Before { party: Party { fingerprint, agreement }, admitted })
     }
 
-    /// Nothing was forgotten meanwhile, so there is no need to wait.
+    /// Nothing was forgotten in the meantime, so there is no need to wait.
     pub(super) async fn put_back(self, site: &Site<'_>) -> Outcome {
         let mut link = site.link();
         let mark = link.out(&self.party).await?;

@@ -39,7 +39,8 @@ pub(super) async fn a_quarantined_node_raises_no_register(site: &Site<'_>) -> Ou
     same(standing(&mut link, &ours).await?, Some(number))
 }
 
-/// It has not forgotten them: a restart that keeps its data must not cost a lease.
+/// The node has not forgotten them: a restart that keeps its data must not cost a
+/// lease.
 pub(super) async fn a_quarantined_node_extends_the_locks_it_has(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let (ours, lost) = (site.claim(["a"]), site.claim(["b"]));
@@ -61,7 +62,7 @@ pub(super) async fn a_quarantined_node_extends_the_locks_it_has(site: &Site<'_>)
     Ok(())
 }
 
-/// A lease held elsewhere must be there before the node votes again.
+/// A lease held elsewhere must be on the node before it votes again.
 pub(super) async fn a_lease_is_planted_also_on_a_quarantined_node(site: &Site<'_>) -> Outcome {
     let (party, mut link) = (Party::new(), site.link());
     let (ours, others) = (site.claim(["a"]), site.claim(["a", "b"]));

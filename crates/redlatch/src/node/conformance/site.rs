@@ -101,7 +101,7 @@ impl<'a> Site<'a> {
         let leave = |(claim, ticket): &(Claim, _)| claim.release_then(Then::Leave(*ticket));
         let _ = link.ask_all(waiting.iter().map(leave)).await;
         let claims = self.claims.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A node that cannot do even this has already failed its checks.
+        // A node that cannot even do this has already failed its checks.
         let _ = link.ask_all(claims.iter().map(Claim::release)).await;
     }
 }
@@ -215,7 +215,7 @@ pub(super) struct CheckedLink {
     link: Box<dyn Link>,
     patience: Duration,
     asked: u32,
-    /// How many of them were answered, or given up on.
+    /// How many of them were answered or given up.
     done: u32,
     /// The commands in words, for the report if one is not answered.
     told: Vec<String>,
@@ -365,7 +365,7 @@ impl CheckedLink {
         }
     }
 
-    /// Takes the node out of service and reserves it for these clients.
+    /// Quarantines the node and reserves it for these clients.
     pub(super) async fn out(&mut self, party: &Party) -> Outcome<Mark> {
         party.awaits(&self.facts(party.replace()).await?)
     }
@@ -405,7 +405,8 @@ impl CheckedLink {
         }
     }
 
-    /// Checks that the claim holds all its resources. Returns for how much longer, at least.
+    /// Checks that the claim holds all its resources. Returns for how much longer it does,
+    /// at least.
     pub(super) async fn owned(&mut self, claim: &Claim) -> Outcome<Duration> {
         let mut shortest = Duration::MAX;
         for state in self.states(claim).await? {

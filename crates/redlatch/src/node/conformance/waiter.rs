@@ -31,7 +31,8 @@ impl WaitingClient {
         names: &[&str],
     ) -> Outcome<[Self; N]> {
         let arrived = clock(&mut site.link()).await?;
-        // Whatever the node makes of their arrivals, their numbers are in order, too.
+        // Their numbers are also in order, in case the node does not believe their
+        // arrivals.
         let first = random() >> 24;
         Ok(std::array::from_fn(|number| {
             let number = number as u64;
@@ -43,7 +44,8 @@ impl WaitingClient {
         }))
     }
 
-    /// The same; the first holds the lock `a`, and the others wait for it.
+    /// Creates the same clients; the first holds the lock `a`, and the others wait for
+    /// it.
     pub(super) async fn behind_a_holder<const N: usize>(site: &Site<'_>) -> Outcome<[Self; N]> {
         let mut clients: [Self; N] = WaitingClient::line(site, &["a"]).await?;
         for (at, client) in clients.iter_mut().enumerate() {

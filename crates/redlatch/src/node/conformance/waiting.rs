@@ -48,7 +48,7 @@ pub(super) async fn a_waiter_is_in_a_line_once(site: &Site<'_>) -> Outcome {
     holder.holds().await?;
     for _ in 0..3 {
         first.waits_behind(0).await?;
-        first.claim = site.claim(["a"]); // every attempt has a token of its own
+        first.claim = site.claim(["a"]); // every attempt has a fresh token
     }
 
     second.waits_behind(1).await

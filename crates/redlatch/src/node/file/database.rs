@@ -42,7 +42,7 @@ const SWEEP: usize = MAX_RESOURCES + 8;
 /// How many locks are listed at once.
 const PAGE: i64 = 200;
 
-/// How long to wait for another writer, who may fail as well, when checking whether the
+/// How long to wait for another writer, which may also fail, when checking whether the
 /// file can be written.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
@@ -365,7 +365,7 @@ impl Database {
             clock: Some(Duration::from_micros(wall_micros())),
             uptime: Some(Duration::from_secs(uptime.as_secs())), // whole seconds, like servers
             journal: Some(true),
-            // Only a new file is empty, and that is another run.
+            // Only a new file is empty, and a new file is another run.
             intact: true,
             empty: self.is_empty(now)?,
             highest: FencingToken::new(self.highest()?),
@@ -378,8 +378,9 @@ impl Database {
         self.statement(live)?.query_row([now], |row| row.get(0))
     }
 
-    /// Why no lock can be written, if so: tries to write as much as a lock needs. Does not
-    /// wait for long: if another process writes all that time, the file can be written.
+    /// Why no lock can be written, if none can: tries to write as much as a lock needs.
+    /// Does not wait for long: if another process writes all that time, the file can be
+    /// written.
     fn refusal(&mut self) -> Option<Refusal> {
         self.connection.busy_timeout(A_MOMENT).ok()?;
         let write = || self.connection.execute_batch(NO_CHANGE);
@@ -444,7 +445,7 @@ impl Store for Database {
                 reached.tell(&wake);
             }
         }
-        // Last, so that what we wrote is in the file that others see.
+        // Comes last, so that what we wrote is in the file that others see.
         self.files.iter().try_for_each(Watched::check)?;
         match outcome {
             Ok(reply) => Ok(reply),

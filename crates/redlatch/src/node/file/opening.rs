@@ -3,8 +3,9 @@
 //! In:  a path. Out: a connection to our database, or what is wrong with the
 //! path and what to do about it.
 //!
-//! Promise: files that are not ours stay untouched. No directory is ever created: whoever
-//! moves it away while a lock is held would otherwise get an empty database in its place.
+//! Promise: files that are not ours stay untouched. No directory is ever created:
+//! otherwise an empty database would take the place of a directory that is moved away
+//! while a lock is held.
 
 use super::{boot::Boot, trust::beside};
 use redlatch_core::Fault;
@@ -23,8 +24,8 @@ use std::{
 /// How long to wait for other processes: their transactions take microseconds,
 /// but occasionally one has to wait for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Opening a database that nobody uses reads its whole log, at 2 µs per page. A longer log
-/// is written back first: two or three syncs in about fifty locks.
+/// Opening a database that nobody uses reads its whole log, at 2 µs per page. So a log
+/// that is longer than this is written back: two or three syncs in about fifty locks.
 const LONG_LOG: u64 = 1024 * 1024;
 /// Identifies our files, so that we do not touch another program's: `RdLt`.
 const APPLICATION: i32 = 0x5264_4C74;
@@ -85,7 +86,7 @@ const WAITERS: &str = "
 /// The first format that records when a database was created.
 const SINCE: i32 = 2;
 
-/// What to do if the file is not there.
+/// What to do if the file does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfMissing {
     /// Nobody here has used it yet.
@@ -102,7 +103,8 @@ pub(super) fn open(
     if_missing: IfMissing,
 ) -> Result<(Connection, String), Fault> {
     // Closing a file drops all POSIX locks of the process on it, including those of
-    // other connections: nobody here may use it before it is created and closed.
+    // other connections: nothing in this process may use it before it is created and
+    // closed.
     static MAKING: Mutex<()> = Mutex::new(());
     let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     make(path, if_missing)?;
@@ -204,7 +206,7 @@ fn writable(path: &Path) -> Result<(), Fault> {
     })
 }
 
-/// What neither the owner nor the mode of a file can be blamed for.
+/// The reason if neither the owner nor the mode of a file is to blame.
 const READ_ONLY: &str =
     "is on a read-only file system: mount it writable, or name a file elsewhere";
 
@@ -432,8 +434,8 @@ pub(super) fn fault(path: &Path, error: &rusqlite::Error) -> Fault {
     }
 }
 
-/// Whether a file could not grow, as far as `SQLite` says: it calls a full disk that only
-/// while it writes the database.
+/// Whether a file could not grow, judging by what `SQLite` says: it reports a full disk
+/// as such only while it writes the database.
 fn could_not_grow(error: &rusqlite::Error) -> bool {
     use rustix::process::{Resource, getrlimit};
     let rusqlite::Error::SqliteFailure(error, _) = error else { return false };

@@ -154,7 +154,7 @@ fn a_path_that_cannot_serve_is_refused_in_words_that_help() {
     assert_eq!(mode, "delete", "what is not ours stays as it is");
 }
 
-/// If this user is root, who may write anything, runs in a thread of another user.
+/// Root may write anything, so as root the test runs in a thread of another user.
 #[test]
 fn a_file_that_may_not_be_written_is_refused_in_words_that_help() {
     const NOBODY: u32 = 65534;
@@ -407,7 +407,7 @@ fn a_deleted_or_replaced_file_fails_the_command_and_closes_the_database() {
     }
 }
 
-/// Otherwise the holder would go on in the old file, and others in the new one.
+/// Otherwise the holder would go on using the old file, and others the new one.
 #[tokio::test]
 async fn a_holder_of_a_lock_in_a_deleted_file_learns_that_it_is_gone() {
     let scratch = Scratch::in_memory().unwrap();
@@ -442,7 +442,7 @@ async fn a_client_that_had_the_file_open_does_not_make_it_again() {
 
     let fault = ask(&mut *holder, extend("a", "1", LONG)).await;
     assert!(matches!(fault, Reply::Vote(Vote::Failed(Fault::Disconnected(_)))), "{fault:?}");
-    // Neither if its directory is there again, nor over another connection of the client.
+    // Nor if its directory exists again, nor over another connection of the client.
     for is_there in [false, true] {
         if is_there {
             fs::create_dir(&dir).unwrap();

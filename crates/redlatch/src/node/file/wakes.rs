@@ -6,9 +6,9 @@
 //! database (`…-wake`). A release checks whether the socket of the first in line is
 //! alive, and writes to it once the release is committed.
 //!
-//! Promise: there are no errors, and nobody is blocked. If no sockets can be created,
-//! nobody is woken, and clients find out by asking again. Only users of the database can
-//! create, read and write the sockets. A forged wake only costs time.
+//! Promise: nothing fails or blocks. If no sockets can be created, nobody is woken, and
+//! clients find out by asking again. Only users of the database can create, read and
+//! write the sockets. A forged wake only costs time.
 //! Needs: `/proc`, like the rest of the embedded node.
 
 mod directory;

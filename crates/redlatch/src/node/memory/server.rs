@@ -28,7 +28,7 @@ pub(super) struct Server {
     pub(super) paused: bool,
     pub(super) failing: bool,
     pub(super) delay: Duration,
-    /// Links that have something to do, but not yet.
+    /// Links that will have something to do later.
     pub(super) waiting: Vec<Waker>,
     /// The links whose clients can be woken.
     pub(super) listeners: Listeners,
@@ -61,7 +61,7 @@ impl Deadline for Timestamp {
 /// The uptime of a node that was never restarted.
 pub(super) const AGES: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Below this it is not worth looking for expired keys.
+/// With fewer keys than this, it is not worth looking for expired ones.
 pub(super) const FEW: usize = 64;
 
 impl Server {

@@ -31,12 +31,13 @@ use tokio::{
 /// that is merely frozen still acknowledges: its connection, and with it the order of its
 /// commands, is kept.
 const UNACKNOWLEDGED: u32 = 10_000;
-/// How long a server may take to identify itself a second time.
+/// How long a server may take to identify itself on a second connection.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How much to read at once: a whole `INFO`, and the other answers.
 const READ: usize = 16 * 1024;
-/// How many unsolicited bytes a server may send while we greet it. Ours send none.
+/// How many unsolicited bytes a server may send while we greet it. Redis and Valkey
+/// send none.
 const MOST_UNASKED: usize = 1 << 20;
 
 /// A server that is ready to vote.
@@ -58,7 +59,7 @@ pub(super) enum Stream {
 pub(super) async fn connect(address: Arc<Address>) -> Result<Connection, Fault> {
     match tokio::time::timeout(CONNECT_TIMEOUT, log_in(&address)).await {
         Ok(Ok(connection)) => {
-            address.note_handshake(false); // the second look may have left one unfinished
+            address.note_handshake(false); // the second connection may have left one unfinished
             Ok(connection)
         }
         Ok(Err(fault)) => Err(for_user(&address, fault)),
@@ -111,8 +112,8 @@ fn for_user(address: &Address, fault: Fault) -> Fault {
 /// How a command that grants permissions starts, until the user is known.
 const ANY_USER: &str = "ACL SETUSER … ";
 
-/// Greets the server. The first time, does so on two connections: both must lead to the
-/// same server.
+/// Greets the server, the first time on two connections: both must lead to the same
+/// server.
 async fn meet(address: &Address) -> Result<Connection, Fault> {
     let connection = if address.runs.is_empty() {
         let again = tokio::time::timeout(SECOND_LOOK, introduction(address));
@@ -186,8 +187,8 @@ fn write_load(out: &mut Vec<u8>, source: &str) {
     write_command(out, &[b"SCRIPT", b"LOAD", source.as_bytes()]);
 }
 
-/// Loads all scripts, once per server and version: together they are 45 kB, which takes
-/// client and server longer than a lock does.
+/// Loads all scripts, once per server and version: together they are 45 kB, and loading
+/// them takes client and server longer than a lock does.
 async fn load(stream: &mut Stream) -> Result<(), Fault> {
     let mut out = Vec::new();
     let sources = Script::ALL.map(Script::source).into_iter().chain([scripts::last()]);
@@ -301,7 +302,7 @@ async fn reach(host: &str, port: u16) -> Result<TcpStream, Fault> {
     TcpStream::connect(found.as_slice()).await.map_err(|error| unreachable(&error))
 }
 
-/// Rejects a name that leads to several servers: if one of them died, another would vote in
+/// Refuses a name that leads to several servers: if one of them died, another would vote in
 /// its place, without its locks. One address of each family is assumed to be the same server.
 fn one_server(found: &[SocketAddr]) -> Result<(), Fault> {
     let other = |one: &SocketAddr, other: &SocketAddr| {
@@ -413,7 +414,7 @@ impl Stream {
         self.turned_away(error)
     }
 
-    /// Why a server closed the connection before it sent anything. It may expect TLS.
+    /// Why a server closed the connection before it sent anything: it may expect TLS.
     fn turned_away(&self, why: impl fmt::Display) -> Fault {
         let is_plain = matches!(self, Stream::Tcp(_));
         let hint = if is_plain { "; if it wants TLS, write rediss://" } else { "" };
@@ -491,7 +492,7 @@ fn speaks_resp3(value: &Value<'_>) -> bool {
     parts.chunks(2).any(|pair| *pair == [Value::Text(b"proto"), Value::Int(3)])
 }
 
-/// Fails, with the reason, if an answer is not as expected.
+/// Fails, with the reason, if an answer is not the expected one.
 fn expected(value: &Value<'_>, is_so: bool) -> Result<(), Fault> {
     if is_so {
         return Ok(());
@@ -516,7 +517,7 @@ fn knows_all(value: &Value<'_>) -> Result<bool, Fault> {
     expected(value, is_known || is_no_script(value)).map(|()| is_known)
 }
 
-/// Rejects a server that cannot be a node, before it votes.
+/// Refuses a server that cannot be a node, before it votes.
 pub(super) fn identify(value: &Value<'_>, address: &Address) -> Result<Identity, Fault> {
     let Value::Text(info) = value else {
         return Err(refusal(value).unwrap_or_else(|| unfit("it does not tell who it is (INFO)")));

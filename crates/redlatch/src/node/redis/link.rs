@@ -51,7 +51,7 @@ enum State {
     Idle,
     Connecting(Pin<Box<dyn Future<Output = Result<Connection, Fault>> + Send>>),
     Ready(Box<Ready>),
-    /// The last connect failed; until then, so does every command.
+    /// The last connect failed; until this time, every command fails, too.
     Resting {
         until: Instant,
         fault: Fault,
@@ -101,7 +101,8 @@ impl RedisLink {
         }
     }
 
-    /// Connects if a command is waiting, but not while the old connection still owes answers.
+    /// Connects if a command is waiting, but not while answers are still due on the old
+    /// connection.
     fn dial_if_needed(&mut self) {
         let is_free = match &self.state {
             State::Idle | State::Resting { .. } => true,

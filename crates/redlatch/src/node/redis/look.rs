@@ -4,9 +4,9 @@
 //! each.
 //! Out: whether the server is still the one that was greeted, and still fit.
 //!
-//! A full re-check asks for all sections. A brief one asks only for what tells another
-//! history (`master_replid` is new with every run and every promotion) and evicted keys, and
-//! takes the rest from the last full one: a third of the cost to the server.
+//! A full re-check asks for all sections. A brief one asks only for what shows a different
+//! history (`master_replid` is new with every run and every promotion) and for evicted keys,
+//! and takes the rest from the last full one. It costs the server a third.
 //!
 //! Promise: the fault of a re-check never says that a command was not sent: commands sent
 //! after the questions may have been carried out.
@@ -19,11 +19,11 @@ use super::{
 };
 use redlatch_core::Fault;
 
-/// Covers everything that [`identify`] reads, at half the cost to the server of a whole
-/// `INFO`. Redis 6.2 accepts only one section at a time.
+/// Covers everything that [`identify`] reads, and costs the server half as much as a
+/// whole `INFO`. Redis 6.2 accepts only one section at a time.
 const SECTIONS: [&[u8]; 4] = [b"server", b"memory", b"replication", b"stats"];
 
-/// How many of the sections, the first ones, a brief re-check does not ask for.
+/// How many sections, from the first on, a brief re-check does not ask for.
 const RARE: usize = 2;
 
 /// The fields that [`identify`] reads. The rest of an answer, 3 kB or more, is discarded:
@@ -49,7 +49,7 @@ pub(super) struct Question(usize);
 /// What a server answered to its re-checks.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    /// What the last full re-check was told that a brief one does not ask for.
+    /// The answers to the last full re-check that a brief one does not ask for.
     rare: Vec<u8>,
     /// The other answers to the re-check in progress, so far.
     text: Vec<u8>,

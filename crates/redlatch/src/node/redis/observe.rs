@@ -88,7 +88,7 @@ pub(super) fn others(parts: &[Value<'_>]) -> Option<Page> {
     for key in found {
         let Value::Array(key) = key else { return None };
         let [Value::Text(name), Value::Int(pttl)] = key.as_slice() else { return None };
-        // A name that cannot be locked here is in nobody's way.
+        // A name that cannot be locked here blocks no lock.
         if let Ok(name) = Resource::new(name) {
             let remaining = u64::try_from(*pttl).ok().map(Duration::from_millis);
             keys.push(HeldKey { name, value: Arc::from([]), remaining, waiters: 0 });
@@ -136,7 +136,7 @@ fn rules(lacks: &Value<'_>) -> Option<Arc<str>> {
     str::from_utf8(lacks).ok().filter(|lacks| !lacks.is_empty()).map(Arc::from)
 }
 
-/// Why a write was refused. If only this user may not write, that says nothing about the server.
+/// Why a write was refused. That only this user may not write says nothing about the server.
 fn refusal(error: &Value<'_>) -> Option<Refusal> {
     let Value::Text(error) = error else { return None };
     refusal_in(&String::from_utf8_lossy(error))

@@ -59,10 +59,10 @@ impl Password {
         Arc::clone(&self.known())
     }
 
-    /// Looks for another password than the one that a server refused. Returns whether there
-    /// is one; an error says why the file could not be read.
+    /// Looks for a different password from the one that a server refused. Returns whether
+    /// there is one; an error says why the file could not be read.
     pub(super) async fn look_again(&self, refused: &str) -> Result<bool, String> {
-        // Another connection may have read the file meanwhile.
+        // Another connection may have read the file in the meantime.
         if **self.known() != *refused {
             return Ok(true);
         }

@@ -13,7 +13,7 @@ use super::{
 use redlatch_core::{Command, Resource};
 
 /// Which keys are named more than once, by a hash of their names. Two keys with the same
-/// hash count as one, which only means that the script is used for them.
+/// hash count as one; the only effect is that they go out as a script.
 #[derive(Debug, Default)]
 pub(super) struct PlainTakes {
     named: Names,
@@ -21,7 +21,7 @@ pub(super) struct PlainTakes {
 }
 
 impl PlainTakes {
-    /// Examines what is ready, and returns whether there may be such takes.
+    /// Examines what is ready, and returns whether it may contain such takes.
     pub(super) fn look<'a>(&mut self, commands: impl Iterator<Item = &'a Command>) -> bool {
         self.named.clear();
         self.named_again.clear();

@@ -3,10 +3,10 @@
 //! Behind a load balancer it leads to several in turn, and each would vote as if it were
 //! the node. A restarted server never comes back as its earlier run; behind a balancer, the
 //! first server does. So does a server after a failover and failback: it may vote again
-//! once no other has answered for [`QUIET`], which is longer than locks granted meanwhile
-//! are likely to be held. A server that never voted here, because it is another node, does
-//! not count: the address was wrong for a while. How many keys a server has evicted does
-//! not matter here.
+//! once no other server has answered for [`QUIET`], which is longer than locks granted in
+//! the meantime are likely to be held. A server that never voted here, because it is
+//! another node, does not count: the address was wrong for a while. How many keys a server
+//! has evicted does not matter here.
 
 use super::observe::server_of;
 use redlatch_core::Fault;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 /// How many servers to remember.
 const MOST: usize = 16;
-/// How long only one server must have answered, after several have in turn.
+/// How long only one server must have answered, after several have answered in turn.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// The servers that have answered at one address so far.

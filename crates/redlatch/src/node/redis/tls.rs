@@ -37,7 +37,7 @@ pub(super) async fn handshake(
     })
 }
 
-/// What rustls says is wrong, if the error comes from rustls.
+/// What is wrong according to rustls, if the error comes from rustls.
 fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }

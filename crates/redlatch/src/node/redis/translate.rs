@@ -272,8 +272,8 @@ pub(super) fn read(
     Reply::Vote(vote)
 }
 
-/// Whether a server is there. One that cannot save refuses even a `PING`, as it refuses
-/// writes, but can still be read.
+/// Whether a server answers. A server that cannot save refuses even a `PING`, as it
+/// refuses writes, but can still be read.
 pub(super) fn is_pong(value: &Value<'_>) -> bool {
     match value {
         Value::Error(text) => text.starts_with(b"MISCONF"),

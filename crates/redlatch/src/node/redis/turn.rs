@@ -4,7 +4,7 @@
 //! Out: how many of them, from the first on, go out together, and that call.
 //!
 //! Promise: a call is short ([`Turn::MOST`]), and carries out its commands in the order in
-//! which they were sent. Commands that `turn.lua` does not support go out by themselves.
+//! which they were sent. Commands that `turn.lua` does not support are sent by themselves.
 
 use super::{
     resp::{Digits, write_header, write_word},

@@ -4,8 +4,8 @@
 //! Out: a subscription ahead of the first command that carries a ticket, and wakes.
 //!
 //! Promise: a client that never waits subscribes to nothing. A server that denies the
-//! subscription, or speaks only RESP2, wakes nobody but votes all the same. All other
-//! pushes are ignored.
+//! subscription, or speaks only RESP2, wakes nobody but still votes. All other pushes
+//! are ignored.
 
 use super::resp::{Value, write_command};
 use redlatch_core::{Command, Place, Resource, Then, Ticket, Wake};

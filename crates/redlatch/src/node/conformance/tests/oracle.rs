@@ -78,7 +78,7 @@ async fn answers_as_the_reference_node_does(node: &dyn Node, lines: bool) {
             }
             let (answer, right) = (timeless(answer), timeless(right));
             if answer != right && chapter.elapsed() >= LARGEST_SKEW {
-                return; // so slow that those who came first may be ahead by now, or gone
+                return; // so slow that earlier waiters may be ahead by now, or gone
             }
             assert_eq!(answer, right, "{}: {number}: {command:?} of {turn:#?}", node.name());
             said += &right;
@@ -237,7 +237,7 @@ impl Draw {
         let resources = Resources::new(names).unwrap();
         let ticket = self.ticket();
         let token = self.tokens[self.dice.index(3)].clone();
-        // However slow this machine is, nothing expires meanwhile.
+        // However slow this machine is, nothing expires during the test.
         let ttl = self.dice.pick(&[1, 1, 2, 3]) * HOUR;
         let micros = self.number();
         let number = FencingToken::new(micros);

@@ -53,7 +53,7 @@ async fn a_mark_that_was_swapped_away_while_there_was_another_does_not_come_back
     }
 }
 
-/// The script of a release that goes out by itself.
+/// The script of a release that is sent by itself.
 pub(super) fn release_script() -> String {
     let included = include_str!("../../redis/scripts/line.lua");
     let release = include_str!("../../redis/scripts/release.lua");

@@ -282,7 +282,7 @@ async fn what_comes_in_while_a_server_has_much_to_do_goes_out_together() {
     let before = calls(&server);
 
     server.freeze();
-    tokio::time::pause(); // they wait for a millisecond at most
+    tokio::time::pause(); // they wait at most a millisecond
     let locks = claims(&site, "x", 50);
     for (number, lock) in (0..20).zip(&locks) {
         link.send(tag(number), lock.release());

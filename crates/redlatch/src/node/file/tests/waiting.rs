@@ -128,7 +128,7 @@ async fn a_release_wakes_the_first_in_line_and_nothing_is_left_in_the_end() {
     until(|| !wake_directory(&path).exists());
 }
 
-/// As if it had not asked for half a minute.
+/// Makes it look as if the client had not asked for half a minute.
 fn forget(path: &Path, client: &Client) {
     let late = "UPDATE waiters SET deadline = 0 WHERE waiter = ?1";
     let changed = Connection::open(path).unwrap().execute(late, [client.ticket.waiter.to_string()]);
@@ -223,7 +223,7 @@ async fn where_sockets_cannot_be_made_or_trusted_locks_work_without_lines() {
     }
 }
 
-/// Root trusts anyone's files in a directory of its own, so this needs a world-writable one.
+/// Root trusts anyone's files in its own directories, so this needs a world-writable one.
 #[test]
 fn a_directory_that_another_user_made_in_one_for_all_is_not_trusted() {
     let scratch = Scratch::in_memory().unwrap();

@@ -59,7 +59,7 @@ impl Directory {
             Err(error) => Err(error.into()),
             Ok(()) => {
                 let new = Self::open(database)?;
-                // Only root can give it to another user; the group is worth a try.
+                // Only root can set the owner; setting the group is worth a try.
                 for owner in [Some(new.owner), None] {
                     let _ = rustix::fs::fchown(&new.opened, owner, Some(new.group));
                 }
@@ -85,7 +85,7 @@ impl Directory {
         Ok(socket)
     }
 
-    /// Opens the way to a client that is alive. Removes what a dead one left behind.
+    /// Opens the way to a client that is alive. Removes what a dead client left behind.
     pub(super) fn connect(&self, client: u64) -> Option<UnixDatagram> {
         let name = name(client);
         let socket = UnixDatagram::unbound().ok()?;

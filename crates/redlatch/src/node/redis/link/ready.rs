@@ -32,9 +32,9 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A vote re-checks the server's identity and fitness if the last check is older than this.
-/// The server may have been a replica in between (its marker is the old one if it followed
-/// its own copy), or an operator may have let it evict keys (locks go first, since they
-/// expire; the marker stays).
+/// The server may have been a replica in between (it has its old marker if it followed its
+/// own copy), or an operator may have let it evict keys (locks go first, since they expire;
+/// the marker stays).
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The re-check is a full one if the last full one is older than this.
 const LOOK_CLOSELY: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const MOST_READS: usize = 16;
 
 /// With this many commands unanswered, the next ones wait for company.
 const MANY: usize = 16;
-/// How long they wait at most, if no answer arrives.
+/// The longest that they wait, if no answer arrives.
 const COMPANY: Duration = Duration::from_millis(1);
 
 pub(super) struct Ready {
@@ -59,7 +59,7 @@ pub(super) struct Ready {
     refused: Queue,
     /// To be sent again, with the script in full: the server did not know it.
     again: Queue,
-    /// When the queue goes out at the latest, while it waits for company.
+    /// The latest time at which the queue goes out, while it waits for company.
     held_until: Option<Pin<Box<Sleep>>>,
     plain: PlainTakes,
     turn: Turn,
@@ -224,7 +224,7 @@ impl Ready {
 
     /// Whether the queue waits for company: the server is busy, has not answered just now,
     /// and there is room for more in one call. Otherwise every request that comes in from
-    /// another thread would be a call of its own.
+    /// another thread would be a separate call.
     fn waits(&mut self, cx: &mut Context<'_>, answered: bool) -> bool {
         if answered || self.unanswered.len() < MANY || self.queued.len() >= Turn::MOST {
             return false;
@@ -376,7 +376,7 @@ impl Ready {
 /// Commands to be sent or answered, by their places in [`Commands`], in order.
 type Queue = VecDeque<usize>;
 
-/// The commands, each in its own place, from which it is never moved.
+/// The commands, each in a place from which it is never moved.
 #[derive(Default)]
 struct Commands {
     places: Vec<Option<(Tag, Command)>>,
@@ -483,7 +483,7 @@ fn is_take(command: &Command) -> bool {
     matches!(command, Command::Take { .. })
 }
 
-/// Only a replica answers this.
+/// Only a replica gives this answer.
 fn is_read_only(value: &Value<'_>) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(b"READONLY"))
 }

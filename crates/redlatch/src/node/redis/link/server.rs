@@ -14,7 +14,7 @@ pub(super) struct Server {
     /// Its identity when greeted.
     pub(super) identity: Identity,
     connected_at: Instant,
-    /// Whether, by its last reply, it is not this node or does not serve us.
+    /// Whether its last reply says that it is not this node or does not serve us.
     turns_us_away: bool,
     /// Whether it has voted on this connection.
     voted: bool,

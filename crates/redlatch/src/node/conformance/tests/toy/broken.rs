@@ -137,7 +137,7 @@ impl Broken {
         asked
     }
 
-    /// Which client it takes a command to be from.
+    /// Which client it believes a command to come from.
     fn misread_guard(&self, asked: &mut Command) {
         let for_everybody = match self.bug {
             Bug::ComparesTooLate => true,

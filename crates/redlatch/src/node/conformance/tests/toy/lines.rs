@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 pub(super) type Listeners = BTreeMap<usize, (u64, UnboundedSender<Wake>)>;
 
 impl Broken {
-    /// Records whose link it is, with its first ticket.
+    /// Records which client a link belongs to, when its first ticket arrives.
     pub(super) fn listen(&mut self, link: usize, client: u64, wakes: &UnboundedSender<Wake>) {
         self.listeners.entry(link).or_insert_with(|| (client, wakes.clone()));
         self.count_listeners();
