@@ -809,3 +809,32 @@ fn the_time_for_which_redlatch_was_stopped_does_not_count_as_time_with_the_lock(
     assert!(ran >= 4000, "{json}");
     assert!(lost <= ran - 2500, "{json}");
 }
+
+#[test]
+fn time_without_the_lock_is_no_time_for_which_it_was_held() {
+    let force = "redlatch release --force x --yes --quiet --log off; ";
+    for (options, take_away, exit) in
+        [("--ttl 600ms", force, 123), ("--ttl 600ms --max-hold 1s", "", 124)]
+    {
+        let sandbox = Sandbox::embedded();
+        // Ends well after the loss, whenever that is.
+        let script = format!("{take_away}sleep 5");
+        let options = format!("x --on-lost warn --metrics-dir . {options}");
+
+        sandbox.run(&options, &script).end().exits_with(exit);
+
+        let (told, json) = last(&sandbox, "sh lost its lock after ");
+        assert!(told.contains(", and ran for 5."), "{told}");
+        assert!(!told.contains("was stopped"), "{told}");
+        assert!(told.contains("the command ran on without the lock"), "{told}");
+        let ms = |field: &str| json[field].as_u64().unwrap();
+        assert!(ms("ran_ms") >= 5000 && ms("held_ms") < 4000, "{json}");
+        assert_eq!(ms("held_ms"), ms("lost_ms"));
+        let written = metrics(&sandbox);
+        let held = written.lines().find_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            series.starts_with("redlatch_hold_seconds_sum{").then(|| value.parse::<f64>().unwrap())
+        });
+        assert!(held.unwrap() < 4.0, "{written}");
+    }
+}

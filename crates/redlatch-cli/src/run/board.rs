@@ -5,7 +5,7 @@
 
 use super::boot_time::BootTime;
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, os::unix::fs::FileExt, time::Duration};
 
 /// Front, holder and watchdog share it.
 #[derive(Debug)]
@@ -21,6 +21,11 @@ impl Board {
         if let Some(file) = self.0.as_ref().filter(|_| self.gone_at().is_none()) {
             let _ = file.write_all_at(&at.0.to_le_bytes(), 0);
         }
+    }
+
+    /// For how long nothing of the command was left, as far as anybody has said.
+    pub(super) fn gone_for(&self) -> Duration {
+        self.gone_at().map_or(Duration::ZERO, |at| BootTime::now().since(at))
     }
 
     pub(super) fn gone_at(&self) -> Option<BootTime> {

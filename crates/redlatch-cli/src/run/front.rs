@@ -194,7 +194,10 @@ impl Front<'_> {
                     self.stage = Stage::HasRun;
                     let number = i32::from(code) - 128;
                     let exit = if by_signal { Exit::Signal(number) } else { Exit::Code(code) };
-                    self.plan.trace.borrow_mut().ran(exit, Duration::from_millis(ms));
+                    let mut trace = self.plan.trace.borrow_mut();
+                    trace.ran(exit, Duration::from_millis(ms));
+                    // From here on, nobody tells how long the lease lasts.
+                    trace.good_for(Duration::MAX);
                 }
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
                 Ok(Some(News::Interrupted { lent })) => interrupted = Some(lent),
@@ -408,13 +411,14 @@ impl Front<'_> {
     fn end_command(&mut self, why: Option<&str>) -> Exit {
         let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
         let had_lock = self.stage != Stage::Waits;
-        let overslept = overslept.filter(|_| had_lock && why.is_none()).map(|(time, _)| time);
+        let overslept = overslept.filter(|_| had_lock).map(|(time, _)| time);
         // The watchdog dies last: we may be stopped before everything else is dead.
         let watchdog = self.watchdog.iter().map(Watchdog::pid);
         let ours: Vec<Pid> = watchdog.chain([self.holder]).collect();
         let is_over = self.ends_at.is_some_and(|end| end.left().is_zero());
         // Before anything is killed.
-        let alive = (is_over || overslept.is_some()).then(|| family::survivors_but(&ours));
+        let may_be_over = is_over || overslept.is_some() && why.is_none();
+        let alive = may_be_over.then(|| family::survivors_but(&ours));
         self.kill_all_but(&ours, why.is_some());
         let late = self.lateness();
         self.dismiss();
@@ -426,8 +430,12 @@ impl Front<'_> {
         let alive = alive.filter(|_| left.is_none()).unwrap_or_default();
         let lost = match (overslept, why) {
             // The lease ended while nobody looked.
-            (Some(time), _) => Some((too_late(time, &alive, left.is_none()), Then::Over)),
-            (None, Some(why)) => Some((format!("{why}{}", outlived(&alive)), Then::Killed)),
+            (Some(time), None) => Some((too_late(time, &alive, left.is_none()), Then::Over)),
+            (time, Some(why)) => {
+                let time = time.filter(|_| why == STOPPED);
+                let time = time.map_or(String::new(), |time| format!(", for {}", show(time)));
+                Some((format!("{why}{time}{}", outlived(&alive)), Then::Killed))
+            }
             (None, None) => None,
         };
         if let Some((reason, then)) = lost {
@@ -435,11 +443,10 @@ impl Front<'_> {
             self.plan.tell(&Event::Lost { reason, then });
             if let Some(processes) = left {
                 self.plan.tell(&Event::Survived { processes });
-            } else if let Some(late) = late {
-                let gone_for = self.board.gone_at().map(|at| BootTime::now().since(at));
-                self.plan.trace.borrow_mut().gone_for(gone_for.unwrap_or_default());
-                let late_ms = Some(millis(late));
-                self.plan.tell(&Event::Killed { how: Killed::Late, late_ms });
+            } else {
+                self.plan.trace.borrow_mut().gone_for(self.board.gone_for());
+                let how = if late.is_some() { Killed::Late } else { Killed::AtOnce };
+                self.plan.tell(&Event::Killed { how, late_ms: late.map(millis) });
             }
             return Exit::Lost;
         }

@@ -2,7 +2,6 @@
 
 use super::{
     board::Board,
-    boot_time::BootTime,
     wire::{LENGTH, News, Order},
 };
 use std::{
@@ -45,9 +44,9 @@ impl FrontLink {
         Order::from_bytes(self.bytes).ok()
     }
 
-    /// When nothing of the command was left, if the front or the watchdog has killed it.
-    pub(super) fn gone_at(&self) -> Option<BootTime> {
-        self.board.gone_at()
+    /// What the front or the watchdog has written there, if it has killed the command.
+    pub(super) fn board(&self) -> &Board {
+        &self.board
     }
 
     pub(super) fn tell(&self, news: News) {
