@@ -296,6 +296,14 @@ impl Trace {
         self.record.was_killed = true;
     }
 
+    /// The same, seen only now that all else is over.
+    pub(crate) fn was_orphaned(&mut self) {
+        if !self.record.was_killed {
+            self.orphaned();
+            self.note("redlatch was killed meanwhile");
+        }
+    }
+
     /// The same, while the command ran.
     pub(crate) fn front_died(&mut self) {
         self.orphaned();

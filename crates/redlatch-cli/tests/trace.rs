@@ -4,7 +4,7 @@
 mod support;
 
 use nix::{
-    sys::{signal::Signal, stat::Mode},
+    sys::{prctl, signal::Signal, stat::Mode},
     unistd::mkfifo,
 };
 use redlatch_testbed::Servers;
@@ -539,6 +539,32 @@ fn the_log_states_no_exit_status_that_nobody_has_seen() {
         assert!(!told.contains("exit "), "{told}");
         assert!(json["process"].is_null(), "its end is known: {json}");
     }
+}
+
+/// The caller sees 137; the holder wakes up when the lease is over, and the command is dead.
+#[test]
+fn a_holder_that_was_stopped_when_redlatch_was_killed_states_no_exit_status_either() {
+    // In a container, too, the next parent is of the same session. Otherwise, the kernel would
+    // continue a group of processes that nobody can continue any more.
+    prctl::set_child_subreaper(true).unwrap();
+    let sandbox = Sandbox::embedded();
+    let front = sandbox.hold("x --ttl 1s");
+    let holder = child_of(front.pid());
+    eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains("is running"));
+
+    send("STOP", holder);
+    front.signal("KILL");
+    dies(front.pid());
+    drop(front);
+    eventually(PATIENCE, || sandbox.is_free("x"));
+    let open = redlatch(&sandbox, &["log", "x"]).stdout;
+    send("CONT", holder);
+
+    assert!(open.contains("its end is not on record"), "{open}");
+    assert!(open.contains("what is left of it is stopped"), "{open}");
+    let (told, json) = last(&sandbox, "sh lost its lock after ");
+    assert!(told.contains("; redlatch was killed meanwhile; fencing token "), "{told}");
+    assert_eq!((&json["exit"], &json["was_killed"]), (&Value::Null, &true.into()), "{json}");
 }
 
 #[test]

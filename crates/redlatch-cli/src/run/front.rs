@@ -15,7 +15,8 @@ use super::{
     board::Board,
     boot_time::BootTime,
     cage::Cage,
-    family, holder,
+    family::{self, Spared},
+    holder,
     hooks::Hook,
     signals::{self, Original},
     terminal::Terminal,
@@ -301,6 +302,9 @@ impl Front<'_> {
 
     fn start_hooks(&mut self) {
         self.plan.hooks.start(self.plan, self.original, &mut self.hooks);
+        if let Some(hook) = self.hooks.last() {
+            self.board.has_hook(hook.pid());
+        }
     }
 
     fn order(&mut self, order: Order) {
@@ -344,7 +348,8 @@ impl Front<'_> {
     /// Kills all that the command has started, while it is below the holder.
     fn kill_command(&self) {
         self.kill_group();
-        let gone_at = family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
+        let cage = Cage::left_by(self.holder);
+        let gone_at = family::kill_below(self.holder, cage.as_ref(), Spared::NOBODY);
         // Nothing is below a holder that is dead.
         if let Some(at) = gone_at.filter(|_| family::is_alive(self.holder)) {
             self.board.gone(at);
@@ -364,7 +369,7 @@ impl Front<'_> {
 
     /// Kills all that the command has started, and a holder that does not: while it is
     /// stopped, nobody reaps its dead children, and each of them takes a look.
-    fn kill_all_but(&self, spared: &[Pid], does_holder_live: bool) {
+    fn kill_all_but(&self, spared: Spared<'_>, does_holder_live: bool) {
         self.kill_group();
         if does_holder_live {
             let _ = kill(self.holder, Signal::SIGKILL);
@@ -415,14 +420,17 @@ impl Front<'_> {
         // The watchdog dies last: we may be stopped before everything else is dead.
         let watchdog = self.watchdog.iter().map(Watchdog::pid);
         let ours: Vec<Pid> = watchdog.chain([self.holder]).collect();
+        let hook: Vec<Pid> = self.board.hook().into_iter().collect();
+        let ours = Spared { alone: &ours, with_all: &hook };
         let is_over = self.ends_at.is_some_and(|end| end.left().is_zero());
         // Before anything is killed.
         let may_be_over = is_over || overslept.is_some() && why.is_none();
-        let alive = may_be_over.then(|| family::survivors_but(&ours));
-        self.kill_all_but(&ours, why.is_some());
+        let alive = may_be_over.then(|| family::survivors_but(ours));
+        self.kill_all_but(ours, why.is_some());
         let late = self.lateness();
         self.dismiss();
-        let left = family::kill_all(Cage::left_by(self.holder).as_ref());
+        let hook = Spared { alone: &[], with_all: &hook };
+        let left = family::kill_all(Cage::left_by(self.holder).as_ref(), hook);
         if let Some(terminal) = Terminal::open(Pid::this()) {
             terminal.take_back_from_the_dead();
         }

@@ -4,9 +4,10 @@ use super::{
     board::Board,
     wire::{LENGTH, News, Order},
 };
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     io::{self, Write},
-    os::unix::net,
+    os::{fd::AsFd as _, unix::net},
 };
 use tokio::{io::AsyncReadExt, net::UnixStream};
 
@@ -42,6 +43,13 @@ impl FrontLink {
         }
         self.filled = 0;
         Order::from_bytes(self.bytes).ok()
+    }
+
+    /// Whether the front is dead, whatever it has said before.
+    pub(super) fn is_over(&self) -> bool {
+        let mut end = [PollFd::new(self.stream.as_fd(), PollFlags::empty())];
+        let polled = poll(&mut end, PollTimeout::ZERO);
+        polled.is_ok() && end[0].revents().is_some_and(|seen| seen.contains(PollFlags::POLLHUP))
     }
 
     /// What the front or the watchdog has written there, if it has killed the command.

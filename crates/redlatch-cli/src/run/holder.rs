@@ -80,6 +80,9 @@ pub(super) fn run(
             let mut locks = None;
             let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
             let is_clean = waiting::settle(locks.as_ref(), LAST_ANSWERS).await;
+            if line.is_over() {
+                plan.trace.borrow_mut().was_orphaned();
+            }
             finished(exit);
             if let Some(locks) = &locks {
                 let leave = || nothing().and_then(|nothing| let_go(given, &nothing));

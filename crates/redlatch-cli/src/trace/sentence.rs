@@ -84,8 +84,8 @@ fn ran(record: &Record) -> String {
         None => match record.life() {
             Life::Runs => format!("{command} is running{waited}"),
             Life::Gone => format!(
-                "{command} was started{waited}, and its end is not on record: redlatch and the \
-                 command were killed together, or the machine went down"
+                "{command} was started{waited}, and its end is not on record: redlatch was killed, \
+                 with the command, or what is left of it is stopped, or the machine went down"
             ),
             Life::Unknown => {
                 format!("{command} was started{waited}; whether it still runs {}", unseen(record))
