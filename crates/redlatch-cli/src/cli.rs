@@ -100,7 +100,7 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
-    /// Ends the command after this long, or `forever`.
+    /// Ends the command after this long, or `forever`; with --on-lost warn, only the lock ends.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration::parse_some_or_forever)]
     pub(crate) max_hold: Duration,
     /// Keeps the lock for at least this long, even if the command is done sooner; must be shorter than --max-hold.

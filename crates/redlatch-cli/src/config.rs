@@ -28,8 +28,11 @@ pub(crate) struct Config {
     /// The least number of nodes that must be named.
     pub(crate) nodes_required: Option<usize>,
     /// For every node that doesn't set its own password.
+    #[serde(default, deserialize_with = "some")]
     pub(crate) password_file: Option<PathBuf>,
+    #[serde(default, deserialize_with = "some")]
     pub(crate) password_env: Option<String>,
+    #[serde(default, deserialize_with = "some")]
     pub(crate) owner: Option<String>,
     #[serde(default, deserialize_with = "duration_or_forever")]
     pub(crate) wait: Option<Duration>,
@@ -45,17 +48,17 @@ pub(crate) struct Config {
     /// The directory for the locks of the whole machine, or `off`.
     pub(crate) shared: Option<PathBuf>,
     /// Where to write metrics of runs.
-    #[serde(default, deserialize_with = "path")]
+    #[serde(default, deserialize_with = "some")]
     pub(crate) metrics_dir: Option<PathBuf>,
     /// Where traces go: a path, or `off`.
-    #[serde(default, deserialize_with = "path")]
+    #[serde(default, deserialize_with = "some")]
     pub(crate) log: Option<PathBuf>,
     #[serde(default, deserialize_with = "size")]
     pub(crate) log_size: Option<u64>,
     /// Whether they name the command.
     pub(crate) log_command: Option<bool>,
     /// The socket of syslog, or `off`.
-    #[serde(default, deserialize_with = "path")]
+    #[serde(default, deserialize_with = "some")]
     pub(crate) syslog: Option<PathBuf>,
 }
 
@@ -256,10 +259,10 @@ fn in_words(message: &str, key: Option<&str>) -> String {
     }
 }
 
-fn path<'de, D: Deserializer<'de>>(input: D) -> Result<Option<PathBuf>, D::Error> {
+fn some<'de, D: Deserializer<'de>, T: From<String>>(input: D) -> Result<Option<T>, D::Error> {
     let text = String::deserialize(input)?;
     if text.is_empty() {
-        return Err(serde::de::Error::custom("it is empty; write a path, or leave it out"));
+        return Err(serde::de::Error::custom("it is empty; write a value, or leave it out"));
     }
     Ok(Some(text.into()))
 }
@@ -352,7 +355,10 @@ mod tests {
                 "owner = \"a\"\nnodes = 'redis://a'\n",
                 "FILE:2: nodes: a list in square brackets is wanted, not string \"redis://a\"",
             ),
-            ("metrics_dir = \"\"\n", "FILE:1: it is empty; write a path, or leave it out"),
+            ("metrics_dir = \"\"\n", "FILE:1: it is empty; write a value, or leave it out"),
+            ("password_env = \"\"\n", "FILE:1: it is empty"),
+            ("password_file = \"\"\n", "FILE:1: it is empty"),
+            ("owner = \"\"\n", "FILE:1: it is empty"),
             ("\nlog = \"\"\n", "FILE:2: it is empty"),
             ("\nsyslog = \"\"\n", "FILE:2: it is empty"),
             ("restart_guard = true\n", "FILE:1: restart_guard: a text in quotes is wanted"),

@@ -108,15 +108,8 @@ pub(crate) fn make_dir(file: &Path) {
 /// case). Call it only while this process has one thread, because the umask belongs to the
 /// process.
 pub(crate) fn make(path: &Path) {
-    let shares = |found: &Metadata| {
-        let wanted = GROUP_WRITES | SET_GROUP;
-        found.mode() & wanted == wanted
-    };
-    let is_shared =
-        path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| shares(&dir));
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    if !is_shared || Path::new(&log).exists() {
+    let [_, log, _] = files(path);
+    if sharing(path).is_none() || log.exists() {
         return;
     }
     let umask = stat::umask(stat::Mode::empty());
@@ -125,8 +118,23 @@ pub(crate) fn make(path: &Path) {
     stat::umask(umask);
 }
 
-/// The owner of a file in a directory for all that its group may not use, and how to share
-/// it. The file was created by someone who used the directory before it was for all.
+/// The directory of a file, if it shares what is in it.
+fn sharing(path: &Path) -> Option<Metadata> {
+    let wanted = GROUP_WRITES | SET_GROUP;
+    fs::metadata(path.parent()?).ok().filter(|dir| dir.mode() & wanted == wanted)
+}
+
+/// A database, and the two files that SQLite keeps next to it.
+fn files(path: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|suffix| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        name.into()
+    })
+}
+
+/// Whose a file is that a directory for all withholds from its group, and how to share it.
+/// Whoever used the directory before it was for all has made it.
 pub(crate) fn withheld(path: &Path) -> Option<(String, String)> {
     let (dir, file) = (fs::metadata(path.parent()?).ok()?, fs::metadata(path).ok()?);
     let is_shared = file.gid() == dir.gid() && file.mode() & 0o060 == 0o060;
@@ -139,6 +147,9 @@ fn to_share(path: &Path, group: &str) -> Option<String> {
     Some(format!("chgrp {group} {dir} {file}*; chmod 2770 {dir}; chmod 660 {file}*"))
 }
 
+/// What comes between whose a file is and the commands that share it.
+pub(crate) const TO_SHARE: &str = "; to share it with a group: ";
+
 /// What keeps this user from using a file, if it is a matter of permissions.
 pub(crate) fn obstacle(path: &Path) -> Option<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.into());
@@ -146,11 +157,16 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
         return Some(format!("{}; only they can enter it", whose(dir)?));
     }
     let dir = path.ancestors().skip(1).find(|dir| dir.exists())?;
-    let of_file =
-        if path.exists() { may(&path, Access::WRITE_OK | Access::READ_OK) } else { Ok(()) };
+    let is_denied = |file: &PathBuf| match may(file, Access::WRITE_OK | Access::READ_OK) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Some((file.clone(), error)),
+        _ => None,
+    };
+    let denied = files(&path).iter().find_map(is_denied);
     let of_dir = may(dir, Access::WRITE_OK);
     let is_read_only = |error: &io::Error| error.kind() == io::ErrorKind::ReadOnlyFilesystem;
-    if [&of_file, &of_dir].iter().any(|tried| tried.as_ref().is_err_and(is_read_only)) {
+    if of_dir.as_ref().is_err_and(is_read_only)
+        || denied.as_ref().is_some_and(|(_, error)| is_read_only(error))
+    {
         let dir = dir.display();
         return Some(format!(
             "{dir} is on a read-only file system: mount it writable, or name a file elsewhere"
@@ -159,9 +175,10 @@ pub(crate) fn obstacle(path: &Path) -> Option<String> {
     if is_for_everybody(dir) {
         return None; // the node gives a better reason
     }
-    if of_file.is_err() {
-        let commands = to_share(&path, "GROUP")?;
-        return Some(format!("{}; to share it with a group: {commands}", whose(&path)?));
+    if let Some((file, _)) = denied {
+        let group = sharing(&path).map_or("GROUP".into(), |dir| group(dir.gid()));
+        let commands = to_share(&path, &group)?;
+        return Some(format!("{}{TO_SHARE}{commands}", whose(&file)?));
     }
     of_dir.err()?;
     let made = if path.parent() == Some(dir) {

@@ -225,22 +225,32 @@ impl Trace {
     /// The lock is lost from now on or, if we were stopped when its lease ended, since
     /// then.
     pub(crate) fn lost(&mut self) {
+        self.record.lost_ms = self.record.lost_ms.or(self.held_ms());
+    }
+
+    /// How long the lock was held: until now, or until its lease ended.
+    fn held_ms(&self) -> Option<u64> {
         let now = Instant::now();
-        let at = self.good_until.map_or(now, |end| end.min(now));
-        let after = self.granted.map(|since| millis(at.saturating_duration_since(since)));
-        self.record.lost_ms = self.record.lost_ms.or(after);
+        let until = self.good_until.map_or(now, |end| end.min(now));
+        self.granted.map(|since| millis(until.saturating_duration_since(since)))
     }
 
     /// Nothing of the command has been left for this long.
     pub(crate) fn gone_for(&mut self, time: Duration) {
-        let held = self.granted.map(|since| since.elapsed().saturating_sub(time));
-        self.record.ran_ms = self.record.ran_ms.or(held.map(millis));
+        let ran = self.granted.map(|since| since.elapsed().saturating_sub(time));
+        self.record.ran_ms = self.record.ran_ms.or(ran.map(millis));
     }
 
     /// Something was reported: anything that went wrong is part of the trace.
     pub(crate) fn see(&mut self, event: &Event) {
         // If the command is over, nobody knows when that happened.
-        if matches!(event, Event::Lost { then, .. } if *then != Then::Over) {
+        let is_lost = match event {
+            Event::Lost { then, .. } => *then != Then::Over,
+            // Otherwise, it is kept for as long as the command needs to end.
+            Event::Stopped { then, .. } => *then == Then::RunsOn,
+            _ => false,
+        };
+        if is_lost {
             self.lost();
         }
         // It is already recorded that the command was killed with redlatch.
@@ -285,6 +295,14 @@ impl Trace {
     /// status is not known.
     pub(crate) fn orphaned(&mut self) {
         self.record.was_killed = true;
+    }
+
+    /// The same, seen only now that all else is over.
+    pub(crate) fn was_orphaned(&mut self) {
+        if !self.record.was_killed {
+            self.orphaned();
+            self.note("redlatch was killed meanwhile");
+        }
     }
 
     /// The same, while the command ran.
@@ -381,8 +399,8 @@ impl Trace {
         self.record.exit = (!self.record.was_killed).then(|| exit.code());
         match self.granted {
             Some(_) if self.record.task != Task::Run => {}
-            Some(since) => {
-                self.record.held_ms = Some(millis(since.elapsed()));
+            Some(_) => {
+                self.record.held_ms = self.record.lost_ms.or(self.held_ms());
                 let end = self.record.ended.get_or_insert(end_of(exit));
                 // The loss may be noticed only when the command is done.
                 if exit == Exit::Lost && !was_killed {

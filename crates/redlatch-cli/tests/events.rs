@@ -16,8 +16,8 @@ use std::{
     process::Stdio,
 };
 use support::{
-    Ended, PATIENCE, Running, Sandbox, child_of, eventually, json_lines, send, shell, start,
-    wait_until,
+    Ended, PATIENCE, Running, Sandbox, child_of, dies, eventually, is_alive, json_lines, send,
+    shell, start, wait_until, with_descendants,
 };
 
 #[track_caller]
@@ -194,6 +194,30 @@ fn a_hook_that_fails_or_hangs_is_reported_and_holds_up_no_lock() {
     if sandbox.path("left").exists() {
         support::dies(sandbox.read_pid("left"));
     }
+}
+
+/// It is not the command's, which the front kills if the holder is dead.
+#[test]
+fn a_hook_outlives_a_holder_that_is_killed() {
+    let sandbox = Sandbox::embedded();
+    let hook = "sleep 1000 & echo $! > inner; wait; echo done > done";
+    let command = "redlatch release --force x --yes --quiet; echo $$ > pid; exec sleep 100";
+    let args = ["run", "x", "--ttl", "600ms", "--on-lost", "warn", "--hook-timeout", "10m"];
+    let args = args.into_iter().chain(["--on-lost-run", hook, "--", "sh", "-c", command]);
+    let running = start(sandbox.redlatch(args));
+    let command = sandbox.read_pid("pid");
+    let inner = sandbox.read_pid("inner");
+
+    send("KILL", child_of(running.pid()));
+    dies(command);
+    // Nothing else is left below it.
+    eventually(PATIENCE, || with_descendants(running.pid()).len() <= 3);
+    assert!(is_alive(inner));
+    send("TERM", inner);
+
+    let ended = running.end().exits_with(125);
+    assert_eq!(sandbox.read("done"), "done");
+    assert!(!ended.stderr.contains("--on-lost-run"), "{}", ended.stderr);
 }
 
 #[test]

@@ -203,9 +203,14 @@ fn family(sandbox: &Sandbox) -> (support::Running, u32, [u32; 2]) {
 }
 
 fn family_with(sandbox: &Sandbox, ttl: &str) -> (support::Running, u32, [u32; 2]) {
+    family_of(sandbox, &["--ttl", ttl])
+}
+
+fn family_of(sandbox: &Sandbox, options: &[&str]) -> (support::Running, u32, [u32; 2]) {
     let script =
         "setsid -f sh -c 'echo $$ > away; exec sleep 100'; sleep 100 & echo $! > beside; wait";
-    let running = start(sandbox.redlatch(["run", "x", "--ttl", ttl, "--", "sh", "-c", script]));
+    let args = [&["run", "x"], options, &["--", "sh", "-c", script]].concat();
+    let running = start(sandbox.redlatch(args));
     let kin = ["away", "beside"].map(|name| sandbox.read_pid(name));
     let holder = child_of(running.pid());
     (running, holder, kin)
@@ -470,5 +475,45 @@ fn a_command_that_outlived_its_lease_because_all_were_stopped_is_reported_in_any
         let log = redlatch(&sandbox, &["log", "--log", "held"]).stdout;
         assert!(log.contains("sh lost its lock after "), "{order}: {log}");
         assert!(log.contains("it may have worked on for up to "), "{order}: {log}");
+    }
+}
+
+/// The watchdog kills the command in time; whoever is continued first says so.
+#[test]
+fn the_time_for_which_redlatch_was_stopped_is_no_time_for_which_the_command_ran() {
+    for order in ["front", "holder front"] {
+        let sandbox = Sandbox::embedded();
+        let (running, holder, kin) =
+            family_of(&sandbox, &["--ttl", "2s", "--json", "--log", "held", "--metrics-dir", "."]);
+        let began = Instant::now();
+        running.signal("STOP");
+        send("STOP", holder);
+        kin.into_iter().for_each(dies);
+        let next = ["run", "x", "--wait", "1m", "--log", "off", "--", "true"];
+        start(sandbox.redlatch(next)).end().exits_with(0);
+        let over = began.elapsed();
+        // Whoever counts this time, too, is found out.
+        thread::sleep(Duration::from_secs(3));
+
+        if order == "holder front" {
+            send("CONT", holder);
+            dies(holder);
+        }
+        running.signal("CONT");
+
+        let ended = running.end().exits_with(123);
+        let told = json_lines(&ended.stderr);
+        let event = |name: &str| told.iter().find(|event| event["event"] == name);
+        let killed = event("killed").unwrap_or_else(|| panic!("{order}: {ended:?}"));
+        assert!(killed["how"] == "at-once" || killed["late_ms"].is_u64(), "{order}: {killed}");
+        let reason = event("lost").unwrap()["reason"].to_string();
+        assert!(reason.contains("redlatch was stopped"), "{order}: {reason}");
+        assert!(reason.contains(", for "), "{order}: {reason}");
+        let log = redlatch(&sandbox, &["log", "--log", "held", "--json"]).stdout;
+        let record = json_lines(&log).pop().unwrap();
+        for time in ["lost_ms", "ran_ms", "held_ms"] {
+            let time = Duration::from_millis(record[time].as_u64().unwrap());
+            assert!(time < over + Duration::from_secs(2), "{order}: {over:?}, {record}");
+        }
     }
 }

@@ -233,14 +233,17 @@ fn a_caller_that_ignores_its_children_gets_the_status_too() {
 #[test]
 fn a_second_run_waits_for_the_first_or_says_who_holds_it() {
     let sandbox = Sandbox::embedded();
-    let first = sandbox.run("x --owner first", "echo up > up; cat go; sleep 0.3; echo 1 >> order");
+    let script = "echo up > up; until [ -e go ]; do sleep 0.01; done; echo 1 >> order";
+    let first = sandbox.run("x --owner first", script);
     sandbox.read("up");
 
     let refused = start(sandbox.redlatch(["run", "x", "--", "true"])).end().exits_with(121);
     assert_eq!(refused.stderr, "redlatch: x is held by first\n");
     start(sandbox.redlatch(["run", "x", "-E", "3", "--", "true"])).end().exits_with(3);
 
-    sandbox.run("x --wait 20s", "echo 2 >> order").end().exits_with(0);
+    let second = sandbox.run("x --wait 1m", "echo 2 >> order");
+    fs::write(sandbox.path("go"), "").unwrap();
+    second.end().exits_with(0);
     first.end().exits_with(0);
     assert_eq!(sandbox.read("order"), "1\n2");
 }

@@ -92,7 +92,11 @@ fn a_file_that_a_shared_directory_withholds_from_its_group_is_found_by_roots_doc
     fs::write(&file, "").unwrap();
     chown(&file, None, Some(Gid::from_raw(0))).unwrap();
     set_mode(&file, 0o600);
-    run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(125);
+    let refused = run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(125).stderr;
+    assert!(refused.contains(&format!("chgrp {TEAM} ")), "{refused}");
+    let hers = run_as(&sandbox, ADA, TEAM, "./command doctor").exits_with(2).stdout;
+    assert_eq!(hers.matches(&format!("chgrp {TEAM} ")).count(), 1, "{hers}");
+    assert!(!hers.contains("change its owner or mode"), "{hers}");
 
     let doctor = start(sandbox.redlatch(["doctor"])).end().exits_with(1).stdout;
 
@@ -102,6 +106,53 @@ fn a_file_that_a_shared_directory_withholds_from_its_group_is_found_by_roots_doc
     run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(0);
     let doctor = start(sandbox.redlatch(["doctor"])).end().exits_with(0).stdout;
     assert!(doctor.contains("a file that the users of this machine share"), "{doctor}");
+    // SQLite keeps it beside the file.
+    let log = sandbox.path("shared/locks.db-wal");
+    fs::write(&log, "").unwrap();
+    set_mode(&log, 0o600);
+    let refused = run_as(&sandbox, ADA, TEAM, "./command run x -- true").exits_with(125).stderr;
+    assert!(refused.contains("locks.db-wal belongs to root"), "{refused}");
+}
+
+/// The guide's recipe, with a group that need not be made.
+#[test]
+fn the_recipe_of_the_guide_shares_what_root_has_used_before() {
+    let Some(sandbox) = place() else { return };
+    let guide = include_str!("../../../docs/cli.md");
+    let (_, recipe) = guide.split_once("```sh\ngroupadd redlatch && ").unwrap();
+    let (recipe, _) = recipe.split_once("```").unwrap();
+    let recipe = recipe.replace("usermod", ": usermod").replace("grp redlatch", "grp 54399");
+    let recipe = recipe.replace("-g redlatch", "-g 54399");
+    let user = format!("setpriv --reuid {ADA} --regid {TEAM} --clear-groups");
+    let script = format!(
+        "mount -t tmpfs none /var/lib || {{ echo NO MOUNT; exit 0; }}
+         unset REDLATCH_SHARED XDG_STATE_HOME; export HOME=$PWD
+         ./command run x --log off --quiet -- true || exit
+         {recipe}
+         ./command run x --log off -- {user} ./command run x --log off -- true"
+    );
+    fs::write(sandbox.path("script"), script).unwrap();
+
+    let ended = start(sandbox.shell("unshare -m sh script || exit $?")).end();
+
+    if ended.stdout.starts_with("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here: {}", ended.stderr);
+        return;
+    }
+    ended.exits_with(121);
+}
+
+#[test]
+fn a_directory_that_cannot_be_reached_any_more_is_not_called_deleted() {
+    let Some(sandbox) = place() else { return };
+    let script = "mkdir $HOME/d; ./command run x --node file:$HOME/d/x.db --ttl 1s \
+                  --log off -- chmod 000 $HOME/d";
+
+    let ended = run_as(&sandbox, ADA, TEAM, script).exits_with(0);
+
+    let words = "can no longer be reached: Permission denied";
+    assert!(ended.stderr.contains(words), "{ended:?}");
+    assert!(!ended.stderr.contains("deleted or replaced"), "{ended:?}");
 }
 
 #[test]

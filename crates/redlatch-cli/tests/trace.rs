@@ -4,7 +4,7 @@
 mod support;
 
 use nix::{
-    sys::{signal::Signal, stat::Mode},
+    sys::{prctl, signal::Signal, stat::Mode},
     unistd::mkfifo,
 };
 use redlatch_testbed::Servers;
@@ -541,6 +541,32 @@ fn the_log_states_no_exit_status_that_nobody_has_seen() {
     }
 }
 
+/// The caller sees 137; the holder wakes up when the lease is over, and the command is dead.
+#[test]
+fn a_holder_that_was_stopped_when_redlatch_was_killed_states_no_exit_status_either() {
+    // In a container, too, the next parent is of the same session. Otherwise, the kernel would
+    // continue a group of processes that nobody can continue any more.
+    prctl::set_child_subreaper(true).unwrap();
+    let sandbox = Sandbox::embedded();
+    let front = sandbox.hold("x --ttl 1s");
+    let holder = child_of(front.pid());
+    eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains("is running"));
+
+    send("STOP", holder);
+    front.signal("KILL");
+    dies(front.pid());
+    drop(front);
+    eventually(PATIENCE, || sandbox.is_free("x"));
+    let open = redlatch(&sandbox, &["log", "x"]).stdout;
+    send("CONT", holder);
+
+    assert!(open.contains("its end is not on record"), "{open}");
+    assert!(open.contains("what is left of it is stopped"), "{open}");
+    let (told, json) = last(&sandbox, "sh lost its lock after ");
+    assert!(told.contains("; redlatch was killed meanwhile; fencing token "), "{told}");
+    assert_eq!((&json["exit"], &json["was_killed"]), (&Value::Null, &true.into()), "{json}");
+}
+
 #[test]
 fn a_run_that_is_killed_with_all_it_is_while_it_keeps_the_lock_is_on_record() {
     let sandbox = Sandbox::embedded();
@@ -808,4 +834,33 @@ fn the_time_for_which_redlatch_was_stopped_does_not_count_as_time_with_the_lock(
     let (lost, ran) = (json["lost_ms"].as_u64().unwrap(), json["ran_ms"].as_u64().unwrap());
     assert!(ran >= 4000, "{json}");
     assert!(lost <= ran - 2500, "{json}");
+}
+
+#[test]
+fn time_without_the_lock_is_no_time_for_which_it_was_held() {
+    let force = "redlatch release --force x --yes --quiet --log off; ";
+    for (options, take_away, exit) in
+        [("--ttl 600ms", force, 123), ("--ttl 600ms --max-hold 1s", "", 124)]
+    {
+        let sandbox = Sandbox::embedded();
+        // Ends well after the loss, whenever that is.
+        let script = format!("{take_away}sleep 5");
+        let options = format!("x --on-lost warn --metrics-dir . {options}");
+
+        sandbox.run(&options, &script).end().exits_with(exit);
+
+        let (told, json) = last(&sandbox, "sh lost its lock after ");
+        assert!(told.contains(", and ran for 5."), "{told}");
+        assert!(!told.contains("was stopped"), "{told}");
+        assert!(told.contains("the command ran on without the lock"), "{told}");
+        let ms = |field: &str| json[field].as_u64().unwrap();
+        assert!(ms("ran_ms") >= 5000 && ms("held_ms") < 4000, "{json}");
+        assert_eq!(ms("held_ms"), ms("lost_ms"));
+        let written = metrics(&sandbox);
+        let held = written.lines().find_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            series.starts_with("redlatch_hold_seconds_sum{").then(|| value.parse::<f64>().unwrap())
+        });
+        assert!(held.unwrap() < 4.0, "{written}");
+    }
 }

@@ -43,7 +43,7 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "man" -d 'Prints a
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l ttl -d 'How long the lock outlives a crashed holder [default: 30s, at most --max-ttl]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l wait -d 'How long to wait for the lock, or `forever` [default: 0s]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l owner -d 'The label that others see on the lock [default: HOST/PID]' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l max-hold -d 'Ends the command after this long, or `forever`' -r
+complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l max-hold -d 'Ends the command after this long, or `forever`; with --on-lost warn, only the lock ends' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l at-least -d 'Keeps the lock for at least this long, even if the command is done sooner; must be shorter than --max-hold' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l grace -d 'How long the command has between SIGTERM and SIGKILL [default: 5s, at most TTL/6]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l on-lost -d 'What to do with the command when its lock is about to be lost' -r -f -a "term\t'SIGTERM, then SIGKILL after --grace'

@@ -173,7 +173,7 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
             Err(_) if node.refuses().is_some() => Vec::new(),
             Err(fault) => vec![match evidence.listeners[at] {
                 Some(listener) => mistaken(listener, &node.address, evidence),
-                None => unfit(fault, evidence),
+                None => unfit(fault, &node.address, evidence),
             }],
         };
         of_node.extend(match node.refuses() {
@@ -290,14 +290,18 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
     )))
 }
 
-fn unfit(fault: &Fault, evidence: &Evidence<'_>) -> Finding {
+fn unfit(fault: &Fault, address: &str, evidence: &Evidence<'_>) -> Finding {
     let finding = match fault {
         // Nobody can connect with such a list.
         Fault::WrongAddress(why) => Finding::problem(format!("it cannot be a node: {why}")),
         Fault::Unfit(why) => {
-            let (why, fix) = match why.split_once("; grant it: ") {
+            let file = address.strip_prefix("file:").map(Path::new);
+            let obstacle = file.and_then(share::obstacle);
+            let why = obstacle.as_deref().unwrap_or(why);
+            let asked = ["; grant it: ", share::TO_SHARE];
+            let (why, fix) = match asked.iter().find_map(|fix| why.split_once(fix)) {
                 Some((why, fix)) => (why, Some(fix.to_owned())),
-                None => (&**why, None),
+                None => (why, None),
             };
             Finding { fix, ..evidence.one_less(format!("it cannot be a node: {why}")) }
         }
@@ -591,15 +595,17 @@ fn versions(examined: &[Examined]) -> Option<Finding> {
     (versions.len() > 1).then(|| Finding::note(format!("versions differ: {}", versions.join(", "))))
 }
 
-/// The finding about the file in the directory for all users.
-fn of_all(file: &Path) -> Finding {
+/// About the file in the directory for all users. Whoever may not use it is told why already.
+fn of_all(file: &Path) -> Option<Finding> {
     match share::withheld(file) {
-        Some((whose, fix)) => Finding::warning(format!(
-            "the directory is for all users of this machine, but the file in it is not: {whose}; \
-             others are refused"
-        ))
-        .fix(fix),
-        None => Finding::note("the locks are in a file that the users of this machine share"),
+        Some((whose, fix)) => share::obstacle(file).is_none().then(|| {
+            let words = format!(
+                "the directory is for all users of this machine, but the file in it is not: \
+                 {whose}; others are refused"
+            );
+            Finding::warning(words).fix(fix)
+        }),
+        None => Some(Finding::note("the locks are in a file that the users of this machine share")),
     }
 }
 
@@ -607,16 +613,18 @@ fn count(evidence: &Evidence<'_>) -> Option<Finding> {
     let examined = evidence.examined;
     let nodes = examined.len();
     match nodes {
-        1 if examined[0].address.starts_with("file:") => Some(match evidence.scope {
-            Scope::User => Finding::note(
-                "the locks are in a file of this user: they exclude no other user of this machine",
-            )
-            .fix(format!("as root, for all: install -d -m 2770 -g GROUP {}", share::PLACE)),
+        1 if examined[0].address.starts_with("file:") => match evidence.scope {
+            Scope::User => {
+                let words = "the locks are in a file of this user: they exclude no other user of \
+                             this machine";
+                let fix = format!("as root, for all: install -d -m 2770 -g GROUP {}", share::PLACE);
+                Some(Finding::note(words).fix(fix))
+            }
             Scope::Machine => of_all(Path::new(examined[0].address.trim_start_matches("file:"))),
             Scope::Nodes => {
-                Finding::note("the locks are in a file: they hold on this machine only")
+                Some(Finding::note("the locks are in a file: they hold on this machine only"))
             }
-        }),
+        },
         1 => Some(Finding::warning(
             "there is one node: without it there are no locks, and what it forgets is forgotten; \
              3 or 5 nodes survive that",

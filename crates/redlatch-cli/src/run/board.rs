@@ -1,11 +1,12 @@
-//! When nothing of the command was left, as recorded by the process that killed it. A
-//! process that was stopped at that time reads it here.
+//! What each of our processes must know even if the one that knows it is stopped: when nothing
+//! of the command was left, and which process is a hook, not the command's.
 //!
 //! If no descriptor is left, there is no board, and the time is unknown.
 
 use super::boot_time::BootTime;
+use nix::unistd::Pid;
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, os::unix::fs::FileExt, time::Duration};
 
 /// Front, holder and watchdog share it.
 #[derive(Debug)]
@@ -24,10 +25,31 @@ impl Board {
         }
     }
 
+    /// For how long nothing of the command was left, as far as anybody has said.
+    pub(super) fn gone_for(&self) -> Duration {
+        self.gone_at().map_or(Duration::ZERO, |at| BootTime::now().since(at))
+    }
+
     pub(super) fn gone_at(&self) -> Option<BootTime> {
+        self.read(0).filter(|at| *at > 0).map(BootTime)
+    }
+
+    /// This is a hook. While a command runs, there is only one: that of a lost lock.
+    pub(super) fn has_hook(&self, pid: Pid) {
+        if let Some(file) = &self.0 {
+            let _ = file.write_all_at(&i64::from(pid.as_raw()).to_le_bytes(), 8);
+        }
+    }
+
+    pub(super) fn hook(&self) -> Option<Pid> {
+        let pid = i32::try_from(self.read(8)?).ok()?;
+        Some(Pid::from_raw(pid))
+    }
+
+    fn read(&self, at: u64) -> Option<u64> {
         let mut bytes = [0; 8];
-        self.0.as_ref()?.read_exact_at(&mut bytes, 0).ok()?;
-        Some(BootTime(u64::from_le_bytes(bytes)))
+        self.0.as_ref()?.read_exact_at(&mut bytes, at).ok()?;
+        Some(u64::from_le_bytes(bytes))
     }
 }
 
@@ -45,5 +67,15 @@ mod tests {
 
         assert_eq!(board.gone_at(), Some(BootTime(3)));
         assert_eq!(Board(None).gone_at(), None);
+    }
+
+    #[test]
+    fn a_hook_says_nothing_about_the_command() {
+        let board = Board::new();
+        assert_eq!(board.hook(), None);
+
+        board.has_hook(Pid::from_raw(7));
+
+        assert_eq!((board.hook(), board.gone_at()), (Some(Pid::from_raw(7)), None));
     }
 }

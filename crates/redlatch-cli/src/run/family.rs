@@ -6,7 +6,10 @@
 use super::{boot_time::BootTime, cage::Cage};
 use crate::say::Survivor;
 use nix::{
-    sys::signal::{Signal, kill, killpg},
+    sys::{
+        signal::{Signal, kill, killpg},
+        wait::{Id, WaitPidFlag},
+    },
     unistd::{Pid, Uid, User},
 };
 use rustix::{
@@ -34,6 +37,19 @@ const QUICK: Duration = Duration::from_millis(20);
 
 /// How many looks in a row must find nothing.
 const LOOKS: usize = 5;
+
+/// Who is not killed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spared<'a> {
+    /// These; but whatever is below them is.
+    pub(super) alone: &'a [Pid],
+    /// These, and whatever is below them.
+    pub(super) with_all: &'a [Pid],
+}
+
+impl Spared<'_> {
+    pub(super) const NOBODY: Self = Spared { alone: &[], with_all: &[] };
+}
 
 /// A descendant of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,22 +131,27 @@ fn has_other_threads(process: &Path) -> bool {
 /// Some may be missing while others are exiting.
 fn nearly_below(ancestor: Pid) -> Vec<Relative> {
     let mut found = Vec::new();
-    visit_below(ancestor, |relative, lives| found.extend(lives.then_some(relative)));
+    visit_below(ancestor, Spared::NOBODY, |relative, lives| {
+        found.extend(lives.then_some(relative));
+    });
     found
 }
 
-/// Visits the descendants of a process one by one, each with whether it is alive.
-fn visit_below(ancestor: Pid, mut visit: impl FnMut(Relative, bool)) {
+/// Visits the descendants of a process one by one, but those who are spared, each with
+/// whether it lives.
+fn visit_below(ancestor: Pid, spared: Spared<'_>, mut visit: impl FnMut(Relative, bool)) {
     // Not every kernel lists children.
     if !Path::new("/proc/thread-self/children").exists() {
-        let members = Family::below(ancestor, &[]).members;
+        let members = Family::below(ancestor, spared).members;
         return members.into_iter().for_each(|member| visit(member, true));
     }
     let mut unvisited = vec![ancestor];
     while let Some(pid) = unvisited.pop() {
-        let children = children_of(pid);
+        let mut children = children_of(pid);
+        children.retain(|child| !spared.with_all.contains(child));
         unvisited.extend(&children);
-        // The youngest first: if a process replaces itself, the older ones are dead.
+        children.retain(|child| !spared.alone.contains(child));
+        // The youngest first: of a process that replaces itself, the others are dead.
         for (relative, lives) in children.into_iter().rev().filter_map(Relative::look_even_dead) {
             visit(relative, lives);
         }
@@ -177,12 +198,11 @@ struct Family {
 }
 
 impl Family {
-    /// All but these.
-    fn below(ancestor: Pid, spared: &[Pid]) -> Self {
+    fn below(ancestor: Pid, spared: Spared<'_>) -> Self {
         Family::among(living(), ancestor, spared)
     }
 
-    fn among(all: impl Iterator<Item = Relative>, ancestor: Pid, spared: &[Pid]) -> Self {
+    fn among(all: impl Iterator<Item = Relative>, ancestor: Pid, spared: Spared<'_>) -> Self {
         let mut children: HashMap<Pid, Vec<Relative>> = HashMap::new();
         for relative in all {
             children.entry(relative.parent).or_default().push(relative);
@@ -191,8 +211,12 @@ impl Family {
         let mut unvisited = vec![ancestor];
         while let Some(pid) = unvisited.pop() {
             for relative in children.remove(&pid).unwrap_or_default() {
+                if spared.with_all.contains(&relative.pid) {
+                    others.push(relative);
+                    continue;
+                }
                 unvisited.push(relative.pid);
-                let is_spared = spared.contains(&relative.pid);
+                let is_spared = spared.alone.contains(&relative.pid);
                 if is_spared { &mut others } else { &mut members }.push(relative);
             }
         }
@@ -257,7 +281,7 @@ pub(super) fn is_stopped(pid: Pid) -> bool {
 /// Kills what can be killed at once.
 pub(super) fn kill_now(group: Pid, cage: Option<&Cage>) {
     let _ = killpg(group, Signal::SIGKILL);
-    kill_quickly(Pid::this(), cage, &[]);
+    kill_quickly(Pid::this(), cage, Spared::NOBODY);
 }
 
 /// Kills a process group, if its leader is a child of one of these processes: its id is then
@@ -302,11 +326,11 @@ pub(super) fn out_of_reach(group: Pid) -> Vec<Survivor> {
 
 /// The descendants that are still alive, as far as `/proc` shows them.
 pub(super) fn survivors() -> Vec<Survivor> {
-    survivors_but(&[])
+    survivors_but(Spared::NOBODY)
 }
 
 /// The same, without these.
-pub(super) fn survivors_but(spared: &[Pid]) -> Vec<Survivor> {
+pub(super) fn survivors_but(spared: Spared<'_>) -> Vec<Survivor> {
     let relatives = Family::below(Pid::this(), spared).members;
     relatives.into_iter().filter_map(Relative::describe).collect()
 }
@@ -323,22 +347,23 @@ pub(super) fn can_look() -> bool {
     Relative::look(Pid::this()).is_some()
 }
 
-/// Kills and reaps every descendant, again and again until none is left that we can kill:
-/// one may have been starting another. Returns the survivors, if there are any; the list
-/// is empty if `/proc` does not show them.
-pub(super) fn kill_all(cage: Option<&Cage>) -> Option<Vec<Survivor>> {
+/// Kills and reaps every descendant, again and again until none is left that we can
+/// kill: one may have been starting another. Returns the survivors, if there are any; none
+/// of them is listed if `/proc` does not show them.
+pub(super) fn kill_all(cage: Option<&Cage>, spared: Spared<'_>) -> Option<Vec<Survivor>> {
     let since = Instant::now();
     loop {
-        // Reap first: looking at thousands of dead processes takes longer than reaping
-        // them.
-        bury();
-        kill_quickly(Pid::this(), cage, &[]);
-        let refuse = Family::below(Pid::this(), &[]).kill();
-        if bury() {
+        // First: to look at thousands of dead takes longer than to reap them.
+        bury(spared);
+        kill_quickly(Pid::this(), cage, spared);
+        let left = Family::below(Pid::this(), spared);
+        let refuse = left.kill();
+        let is_alone = !spared.with_all.is_empty() && left.members.is_empty() && can_look();
+        if bury(spared) || is_alone {
             return None;
         }
         if refuse && cage.is_none() || since.elapsed() > PATIENCE {
-            return Some(survivors());
+            return Some(survivors_but(spared));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -347,7 +372,7 @@ pub(super) fn kill_all(cage: Option<&Cage>) -> Option<Vec<Survivor>> {
 /// Kills at once the known processes below a process: looking at all processes takes a
 /// while if there are thousands, and a lease may end meanwhile. Returns whether any was
 /// still alive.
-fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> bool {
+fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: Spared<'_>) -> bool {
     if let Some(cage) = cage {
         cage.kill();
     }
@@ -362,17 +387,13 @@ fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> bool {
     false
 }
 
-/// Returns whether any was alive.
-fn kill_known(ancestor: Pid, home: Option<Pid>, spared: &[Pid]) -> bool {
+/// Returns whether anybody was alive.
+fn kill_known(ancestor: Pid, home: Option<Pid>, spared: Spared<'_>) -> bool {
     let mut groups = HashSet::new();
     let mut is_any_alive = false;
-    visit_below(ancestor, |relative, lives| {
-        if spared.contains(&relative.pid) {
-            return;
-        }
-        // A process that began a new session shares it only with its descendants. Dead
-        // processes count: if a process replaces itself faster than we look, they show the
-        // group.
+    visit_below(ancestor, spared, |relative, lives| {
+        // Whoever began a session of its own shares it only with its descendants. The dead
+        // count: of a process that replaces itself faster than we look, they tell the group.
         let is_away = home.is_some_and(|home| relative.session != home);
         if is_away && groups.insert(relative.group) {
             let _ = killpg(relative.group, Signal::SIGKILL);
@@ -385,25 +406,29 @@ fn kill_known(ancestor: Pid, home: Option<Pid>, spared: &[Pid]) -> bool {
     is_any_alive
 }
 
-/// Kills everything below a process except these, until several looks find nothing there
-/// (a process may just be changing its parent) or only processes that we may not kill.
-/// Reaps nothing. Returns since when nothing has been found.
-pub(super) fn kill_below(ancestor: Pid, cage: Option<&Cage>, spared: &[Pid]) -> Option<BootTime> {
+/// Kills everything below a process but these, until nothing is seen there in several
+/// looks: a process may just be changing its parent. Or until only such are left that we
+/// may not kill. Reaps nothing. Returns since when nothing is seen.
+pub(super) fn kill_below(
+    ancestor: Pid,
+    cage: Option<&Cage>,
+    spared: Spared<'_>,
+) -> Option<BootTime> {
     kill_seen(ancestor, cage, spared, || ())
 }
 
 /// The same below this process, whose dead children are reaped: they would pile up, and each
-/// of them costs time in every look.
-pub(super) fn kill_and_bury(cage: Option<&Cage>, spared: &[Pid]) -> Option<BootTime> {
+/// of them takes a look.
+pub(super) fn kill_and_bury(cage: Option<&Cage>, spared: Spared<'_>) -> Option<BootTime> {
     kill_seen(Pid::this(), cage, spared, || {
-        bury();
+        bury(spared);
     })
 }
 
 fn kill_seen(
     ancestor: Pid,
     cage: Option<&Cage>,
-    spared: &[Pid],
+    spared: Spared<'_>,
     before: impl Fn(),
 ) -> Option<BootTime> {
     let since = Instant::now();
@@ -437,14 +462,19 @@ fn kill_seen(
 /// be found.
 pub(super) fn kill_tree(leader: Pid) {
     let _ = killpg(leader, Signal::SIGSTOP);
-    kill_below(leader, None, &[]);
+    kill_below(leader, None, Spared::NOBODY);
     let _ = killpg(leader, Signal::SIGKILL);
 }
 
-/// Reaps exited children for a moment. Returns whether no child is left.
-fn bury() -> bool {
+/// Reaps exited children, as many as there are in a moment, up to one that is spared with all
+/// below it: others wait for that. Returns whether no child is left.
+fn bury(spared: Spared<'_>) -> bool {
     let since = Instant::now();
+    let is_awaited = |dead: Pid| spared.with_all.contains(&dead);
     while since.elapsed() < BURY {
+        if !spared.with_all.is_empty() && next_dead().is_some_and(is_awaited) {
+            return false;
+        }
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
             Err(Errno::CHILD) => return true,
@@ -452,6 +482,12 @@ fn bury() -> bool {
         }
     }
     false
+}
+
+/// The child that would be reaped next.
+fn next_dead() -> Option<Pid> {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    nix::sys::wait::waitid(Id::All, flags).ok()?.pid()
 }
 
 #[cfg(test)]
@@ -481,13 +517,18 @@ mod tests {
             Relative { pid, parent, group, session }
         };
         let all = [of(1, 0, 1), of(2, 1, 2), of(3, 2, 2), of(4, 3, 4), of(5, 2, 9), of(9, 0, 9)];
-        let family = |spared: &[Pid]| Family::among(all.into_iter(), Pid::from_raw(1), spared);
+        let family = |alone: &[Pid]| {
+            Family::among(all.into_iter(), Pid::from_raw(1), Spared { alone, with_all: &[] })
+        };
         let groups = |some: &[i32]| some.iter().copied().map(Pid::from_raw).collect::<Vec<_>>();
 
         assert_eq!(family(&[]).members.len(), 4);
         assert_eq!(family(&[]).groups, groups(&[2, 4]));
         assert_eq!(family(&[Pid::from_raw(3)]).members.len(), 3);
         assert_eq!(family(&[Pid::from_raw(3)]).groups, groups(&[4]), "2 has one that is spared");
+        let hook = Spared { alone: &[], with_all: &[Pid::from_raw(3)] };
+        let others = Family::among(all.into_iter(), Pid::from_raw(1), hook).members;
+        assert_eq!(others, [all[1], all[4]], "4 is below one that is spared");
     }
 
     #[test]
@@ -501,11 +542,12 @@ mod tests {
         std::io::BufRead::read_line(&mut said, &mut line).unwrap();
         let grandchild = Pid::from_raw(line.trim().parse().unwrap());
 
-        for found in [nearly_below(Pid::this()), Family::below(Pid::this(), &[]).members] {
+        for found in [nearly_below(Pid::this()), Family::below(Pid::this(), Spared::NOBODY).members]
+        {
             assert!(found.iter().any(|relative| relative.pid == grandchild), "{found:?}");
         }
         let child = Pid::from_raw(shell.id().try_into().unwrap());
-        kill_below(child, None, &[]);
+        kill_below(child, None, Spared::NOBODY);
         assert!(Relative::look(grandchild).is_none());
         shell.wait().unwrap();
     }

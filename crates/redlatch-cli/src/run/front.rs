@@ -15,7 +15,8 @@ use super::{
     board::Board,
     boot_time::BootTime,
     cage::Cage,
-    family, holder,
+    family::{self, Spared},
+    holder,
     hooks::Hook,
     signals::{self, Original},
     terminal::Terminal,
@@ -194,7 +195,10 @@ impl Front<'_> {
                     self.stage = Stage::HasRun;
                     let number = i32::from(code) - 128;
                     let exit = if by_signal { Exit::Signal(number) } else { Exit::Code(code) };
-                    self.plan.trace.borrow_mut().ran(exit, Duration::from_millis(ms));
+                    let mut trace = self.plan.trace.borrow_mut();
+                    trace.ran(exit, Duration::from_millis(ms));
+                    // From here on, nobody tells how long the lease lasts.
+                    trace.good_for(Duration::MAX);
                 }
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
                 Ok(Some(News::Interrupted { lent })) => interrupted = Some(lent),
@@ -298,6 +302,9 @@ impl Front<'_> {
 
     fn start_hooks(&mut self) {
         self.plan.hooks.start(self.plan, self.original, &mut self.hooks);
+        if let Some(hook) = self.hooks.last() {
+            self.board.has_hook(hook.pid());
+        }
     }
 
     fn order(&mut self, order: Order) {
@@ -341,7 +348,8 @@ impl Front<'_> {
     /// Kills everything that the command has started, while it is below the holder.
     fn kill_command(&self) {
         self.kill_group();
-        let gone_at = family::kill_below(self.holder, Cage::left_by(self.holder).as_ref(), &[]);
+        let cage = Cage::left_by(self.holder);
+        let gone_at = family::kill_below(self.holder, cage.as_ref(), Spared::NOBODY);
         // Nothing is below a holder that is dead.
         if let Some(at) = gone_at.filter(|_| family::is_alive(self.holder)) {
             self.board.gone(at);
@@ -359,10 +367,9 @@ impl Front<'_> {
         }
     }
 
-    /// Kills everything that the command has started, and a holder that does not do so
-    /// itself: while it is stopped, nobody reaps its dead children, and each of them
-    /// costs time in every look.
-    fn kill_all_but(&self, spared: &[Pid], does_holder_live: bool) {
+    /// Kills all that the command has started, and a holder that does not: while it is
+    /// stopped, nobody reaps its dead children, and each of them takes a look.
+    fn kill_all_but(&self, spared: Spared<'_>, does_holder_live: bool) {
         self.kill_group();
         if does_holder_live {
             let _ = kill(self.holder, Signal::SIGKILL);
@@ -409,26 +416,34 @@ impl Front<'_> {
     fn end_command(&mut self, why: Option<&str>) -> Exit {
         let overslept = self.overslept.filter(|(_, until)| until.elapsed() < JUST_NOW);
         let had_lock = self.stage != Stage::Waits;
-        let overslept = overslept.filter(|_| had_lock && why.is_none()).map(|(time, _)| time);
+        let overslept = overslept.filter(|_| had_lock).map(|(time, _)| time);
         // The watchdog dies last: we may be stopped before everything else is dead.
         let watchdog = self.watchdog.iter().map(Watchdog::pid);
         let ours: Vec<Pid> = watchdog.chain([self.holder]).collect();
+        let hook: Vec<Pid> = self.board.hook().into_iter().collect();
+        let ours = Spared { alone: &ours, with_all: &hook };
         let is_over = self.ends_at.is_some_and(|end| end.left().is_zero());
-        // List them before anything is killed.
-        let alive = (is_over || overslept.is_some()).then(|| family::survivors_but(&ours));
-        self.kill_all_but(&ours, why.is_some());
+        // Before anything is killed.
+        let may_be_over = is_over || overslept.is_some() && why.is_none();
+        let alive = may_be_over.then(|| family::survivors_but(ours));
+        self.kill_all_but(ours, why.is_some());
         let late = self.lateness();
         self.dismiss();
-        let left = family::kill_all(Cage::left_by(self.holder).as_ref());
+        let hook = Spared { alone: &[], with_all: &hook };
+        let left = family::kill_all(Cage::left_by(self.holder).as_ref(), hook);
         if let Some(terminal) = Terminal::open(Pid::this()) {
             terminal.take_back_from_the_dead();
         }
         // Unless they are still alive.
         let alive = alive.filter(|_| left.is_none()).unwrap_or_default();
         let lost = match (overslept, why) {
-            // The lease ended while nobody was watching.
-            (Some(time), _) => Some((too_late(time, &alive, left.is_none()), Then::Over)),
-            (None, Some(why)) => Some((format!("{why}{}", outlived(&alive)), Then::Killed)),
+            // The lease ended while nobody looked.
+            (Some(time), None) => Some((too_late(time, &alive, left.is_none()), Then::Over)),
+            (time, Some(why)) => {
+                let time = time.filter(|_| why == STOPPED);
+                let time = time.map_or(String::new(), |time| format!(", for {}", show(time)));
+                Some((format!("{why}{time}{}", outlived(&alive)), Then::Killed))
+            }
             (None, None) => None,
         };
         if let Some((reason, then)) = lost {
@@ -436,11 +451,10 @@ impl Front<'_> {
             self.plan.tell(&Event::Lost { reason, then });
             if let Some(processes) = left {
                 self.plan.tell(&Event::Survived { processes });
-            } else if let Some(late) = late {
-                let gone_for = self.board.gone_at().map(|at| BootTime::now().since(at));
-                self.plan.trace.borrow_mut().gone_for(gone_for.unwrap_or_default());
-                let late_ms = Some(millis(late));
-                self.plan.tell(&Event::Killed { how: Killed::Late, late_ms });
+            } else {
+                self.plan.trace.borrow_mut().gone_for(self.board.gone_for());
+                let how = if late.is_some() { Killed::Late } else { Killed::AtOnce };
+                self.plan.tell(&Event::Killed { how, late_ms: late.map(millis) });
             }
             return Exit::Lost;
         }

@@ -2,12 +2,12 @@
 
 use super::{
     board::Board,
-    boot_time::BootTime,
     wire::{LENGTH, News, Order},
 };
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     io::{self, Write},
-    os::unix::net,
+    os::{fd::AsFd as _, unix::net},
 };
 use tokio::{io::AsyncReadExt, net::UnixStream};
 
@@ -45,9 +45,16 @@ impl FrontLink {
         Order::from_bytes(self.bytes).ok()
     }
 
-    /// When nothing of the command was left, if the front or the watchdog has killed it.
-    pub(super) fn gone_at(&self) -> Option<BootTime> {
-        self.board.gone_at()
+    /// Whether the front is dead, whatever it has said before.
+    pub(super) fn is_over(&self) -> bool {
+        let mut end = [PollFd::new(self.stream.as_fd(), PollFlags::empty())];
+        let polled = poll(&mut end, PollTimeout::ZERO);
+        polled.is_ok() && end[0].revents().is_some_and(|seen| seen.contains(PollFlags::POLLHUP))
+    }
+
+    /// What the front or the watchdog has written there, if it has killed the command.
+    pub(super) fn board(&self) -> &Board {
+        &self.board
     }
 
     pub(super) fn tell(&self, news: News) {

@@ -1,6 +1,6 @@
 //! Reports nodes that do not vote while enough others do, and renewals.
 
-use super::Plan;
+use super::{Plan, holder::WORD_PER_TTL};
 use crate::say::{Event, millis};
 use redlatch::{HealthError, Lease, Locks, NodeVote, Standing, Vote, Votes};
 use std::{
@@ -99,6 +99,14 @@ pub(super) struct Renewals {
 impl Renewals {
     pub(super) fn new(lease: &Lease) -> Self {
         Renewals { ends: Instant::now() + lease.ends_in() }
+    }
+
+    /// Reports renewals. Cancel safe.
+    pub(super) async fn report(mut self, plan: &Plan, lease: &Lease) -> Infallible {
+        loop {
+            tokio::time::sleep(plan.settings.ttl() / WORD_PER_TTL).await;
+            self.look(plan, lease);
+        }
     }
 
     /// Called every so often: reports a renewal since the last time.

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     background::{let_go, nothing, undo},
     cli::OnLost,
+    duration::show,
     exit::Exit,
     failure::Failure,
     runtime,
@@ -60,7 +61,7 @@ const KILL_AGAIN: Duration = Duration::from_millis(5);
 /// steps in.
 const AT_WORK: Duration = Duration::from_millis(500);
 /// How many times per TTL the holder reports to the front.
-const WORD_PER_TTL: u32 = 10;
+pub(super) const WORD_PER_TTL: u32 = 10;
 
 /// Takes the lock, runs the command and returns the exit status.
 pub(super) fn run(
@@ -80,6 +81,9 @@ pub(super) fn run(
             let mut locks = None;
             let exit = hold(plan, &mut line, original, terminal, &mut locks).await;
             let is_clean = waiting::settle(locks.as_ref(), LAST_ANSWERS).await;
+            if line.is_over() {
+                plan.trace.borrow_mut().was_orphaned();
+            }
             finished(exit);
             if let Some(locks) = &locks {
                 let leave = || nothing().and_then(|nothing| let_go(given, &nothing));
@@ -168,7 +172,8 @@ async fn hold(
                 never = trace_start(plan, taken) => match never {},
                 never = health.report(plan, locks.as_ref()) => match never {},
             };
-            let (code, ran) = (exit.code(), taken.elapsed());
+            let (code, ran) =
+                (exit.code(), taken.elapsed().saturating_sub(line.board().gone_for()));
             plan.trace.borrow_mut().ran(exit, ran);
             if matches!(exit, Exit::Lost | Exit::MaxHold) {
                 line.tell(News::NothingToGuard);
@@ -178,6 +183,7 @@ async fn hold(
                 line.tell(News::Ran { code, by_signal, ms: millis(ran) });
                 tokio::select! {
                     exit = linger(plan, line, &guard, taken, exit) => exit,
+                    never = Renewals::new(&guard).report(plan, &guard) => match never {},
                     never = trace_start(plan, taken) => match never {},
                 }
             }
@@ -378,7 +384,7 @@ async fn watch(
                     line.tell(good_until(plan, lease));
                 }
                 Act::Finish(exit) => {
-                    if let Some(killed) = watch.killed(line.gone_at()) {
+                    if let Some(killed) = watch.killed(line.board().gone_at()) {
                         plan.tell(&killed);
                     }
                     job.give_terminal_back();
@@ -423,7 +429,8 @@ struct Supervision<'a> {
     killing: Killed,
     killed: Option<Killed>,
     survived: bool,
-    /// When the lease ends, as of our last look.
+    /// When we looked at the lease, and when it ended by that.
+    looked_at: BootTime,
     ends_at: BootTime,
     /// The lease was over when we saw its loss: the command may have kept working.
     is_late: bool,
@@ -471,6 +478,7 @@ impl<'a> Supervision<'a> {
             killing: Killed::AtOnce,
             killed: None,
             survived: false,
+            looked_at: BootTime::now(),
             ends_at: BootTime::now().after(lease.ends_in()),
             is_late: false,
             health: Renewals::new(lease),
@@ -479,6 +487,10 @@ impl<'a> Supervision<'a> {
 
     fn see(&mut self, event: Happening) {
         match event {
+            // In our stead: the kernel may have killed it, too, but then nobody tells when.
+            Happening::Ended(Exit::Signal(9)) if self.is_late => {
+                self.killed.get_or_insert(self.killing);
+            }
             // Whatever is left was left behind.
             Happening::Ended(_) => self.killing = Killed::LeftBehind,
             Happening::FrontDied => self.plan.trace.borrow_mut().front_died(),
@@ -490,14 +502,17 @@ impl<'a> Supervision<'a> {
     fn note_end(&mut self) {
         let (now, left) = (BootTime::now(), self.lease.ends_in());
         if !left.is_zero() {
-            self.ends_at = now.after(left);
+            (self.looked_at, self.ends_at) = (now, now.after(left));
         }
     }
 
-    /// Notes that we have seen the loss, perhaps too late because we were stopped.
-    fn note_loss(&mut self) {
+    /// The loss is seen: perhaps too late, because we were stopped. Returns for how long
+    /// nobody had looked then.
+    fn note_loss(&mut self) -> Option<Duration> {
         self.note_end();
-        self.is_late = self.plan.on_lost != OnLost::Warn && self.lease.ends_in().is_zero();
+        let is_over = self.lease.ends_in().is_zero();
+        self.is_late = self.plan.on_lost != OnLost::Warn && is_over;
+        is_over.then(|| BootTime::now().since(self.looked_at))
     }
 
     /// How the command was killed, if it was killed and nothing survived. If others killed
@@ -543,7 +558,7 @@ impl<'a> Supervision<'a> {
     }
 
     fn ending(&mut self, lost: &Lost) -> Happening {
-        self.note_loss();
+        let blind = self.note_loss();
         let then = match (self.plan.on_lost, millis(self.time_to_end())) {
             (OnLost::Warn, _) => Then::RunsOn,
             (_, 0) => Then::Killed,
@@ -559,7 +574,11 @@ impl<'a> Supervision<'a> {
                 (Event::Stopped { reason, then }, Cause::MaxHold)
             }
             lost => {
-                let reason = format!("the lock is lost: {lost}");
+                let blind = blind.map_or(String::new(), |time| {
+                    let time = show(time);
+                    format!("; redlatch was stopped, or got no processor time, for {time}")
+                });
+                let reason = format!("the lock is lost: {lost}{blind}");
                 (Event::Lost { reason, then }, Cause::Lost)
             }
         };

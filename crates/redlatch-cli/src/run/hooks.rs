@@ -153,6 +153,10 @@ pub(super) struct Hook {
 }
 
 impl Hook {
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
     /// Waits for its end. Returns what went wrong, in words.
     fn finish(&mut self, limit: Duration, was_told: bool, signals: &SignalFd) -> Option<String> {
         loop {
@@ -166,7 +170,7 @@ impl Hook {
             let is_told = was_told
                 || matches!(poll(&mut ready, PollTimeout::from(LOOK)), Ok(1..)) && is_end(signals);
             if is_told || self.since.elapsed() >= limit {
-                kill_tree(Pid::from_raw(self.child.id().cast_signed()));
+                kill_tree(self.pid());
                 let _ = self.child.wait();
                 let limit = humantime::format_duration(limit);
                 return Some(if is_told {

@@ -3,7 +3,7 @@
 use super::{
     cage::Cage,
     course::Event,
-    family::{self, BURY},
+    family::{self, BURY, Spared},
     signals::Original,
     terminal::Terminal,
 };
@@ -118,7 +118,7 @@ impl Job {
     /// Kills and reaps until nothing is left, or there is no point in continuing. Returns
     /// what is then still alive, if anything, as far as it is visible.
     pub(super) fn kill_patiently(&self) -> Option<Vec<Survivor>> {
-        family::kill_all(self.cage.as_ref())
+        family::kill_all(self.cage.as_ref(), Spared::NOBODY)
     }
 
     /// Asks every process to end, and resumes those that are stopped.

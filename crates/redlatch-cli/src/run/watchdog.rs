@@ -17,7 +17,7 @@ use super::{
     board::Board,
     boot_time::BootTime,
     cage::Cage,
-    family,
+    family::{self, Spared},
     front::split,
     wire::{LENGTH, News},
 };
@@ -94,7 +94,7 @@ fn watch(mut line: UnixStream, board: &Board, grace: Duration, front: Pid, holde
                 family::kill_group(leader, &[holder, front]);
             }
             let cage = Cage::left_by(holder);
-            let gone_at = family::kill_below(holder, cage.as_ref(), &[Pid::this()]);
+            let gone_at = family::kill_below(holder, cage.as_ref(), Spared::NOBODY);
             // Nothing is below a holder that is dead.
             if let Some(at) = gone_at.filter(|_| family::is_alive(holder)) {
                 board.gone(at);
@@ -116,7 +116,9 @@ fn watch(mut line: UnixStream, board: &Board, grace: Duration, front: Pid, holde
         }
     }
     if good_until.is_some() && getppid() == front {
-        let gone_at = family::kill_below(front, Cage::left_by(holder).as_ref(), &[Pid::this()]);
+        let spared: Vec<Pid> = board.hook().into_iter().chain([Pid::this()]).collect();
+        let spared = Spared { alone: &[], with_all: &spared };
+        let gone_at = family::kill_below(front, Cage::left_by(holder).as_ref(), spared);
         if let Some(at) = gone_at.filter(|_| getppid() == front && family::can_look()) {
             board.gone(at);
         }

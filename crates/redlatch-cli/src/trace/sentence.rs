@@ -84,8 +84,8 @@ fn ran(record: &Record) -> String {
         None => match record.life() {
             Life::Runs => format!("{command} is running{waited}"),
             Life::Gone => format!(
-                "{command} was started{waited}, and its end is not on record: redlatch and the \
-                 command were killed together, or the machine went down"
+                "{command} was started{waited}, and its end is not on record: redlatch was killed, \
+                 with the command, or what is left of it is stopped, or the machine went down"
             ),
             Life::Unknown => {
                 format!("{command} was started{waited}; whether it still runs {}", unseen(record))
@@ -103,7 +103,10 @@ fn ran(record: &Record) -> String {
             let but = why.map_or(String::new(), |why| format!("; {why}"));
             format!("{command} {how}{time}{waited}{}{but}", kept(record))
         }
-        Some(End::Lost) => {
+        Some(End::MaxHold) if record.lost_ms.is_none() => {
+            format!("{command} was stopped{after}{reason}")
+        }
+        Some(End::Lost | End::MaxHold) => {
             let (lost, ran) = match (record.lost_ms, record.ran_ms) {
                 (None, None) => (after, String::new()),
                 (None, ran) => (String::new(), timed(", and ran for ", ran)),
@@ -111,7 +114,6 @@ fn ran(record: &Record) -> String {
             };
             format!("{command} lost its lock{lost}{ran}{reason}")
         }
-        Some(End::MaxHold) => format!("{command} was stopped{after}{reason}"),
         Some(End::Killed) => format!("{command} was killed{after}{reason}"),
         Some(End::NotStarted) => format!("not run{reason}"),
     }

@@ -149,11 +149,11 @@ impl Sandbox {
         command
     }
 
-    /// A program, ready to be run here. Signals work, even if the tests were
-    /// started in the background of a script, where Ctrl-C is ignored.
+    /// A program, ready to be run here. Signals work, even if the tests were started in the
+    /// background of a script, where Ctrl-C is ignored, or by `nohup`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("env");
-        command.arg("--default-signal=INT,QUIT").arg(program);
+        command.arg("--default-signal=HUP,INT,PIPE,QUIT").arg(program);
         let bin = binary().parent().unwrap();
         let (bin, path) = (bin.display(), std::env::var("PATH").unwrap());
         let path = format!("{bin}:{bin}/examples:{path}");

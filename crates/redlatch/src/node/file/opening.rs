@@ -389,16 +389,17 @@ impl Watched {
         Ok(Watched { path, device_and_inode: (found.dev(), found.ino()) })
     }
 
-    /// Fails if the path now leads elsewhere, or nowhere.
+    /// Fails if the path now leads elsewhere, or nowhere, or cannot be followed.
     pub(super) fn check(&self) -> Result<(), Fault> {
-        match fs::metadata(&self.path) {
-            Ok(found) if (found.dev(), found.ino()) == self.device_and_inode => Ok(()),
-            _ => {
-                let path = self.path.display();
-                let text = format!("{path} was deleted or replaced: the locks in it are forgotten");
-                Err(Fault::Disconnected(text.into()))
+        let path = self.path.display();
+        let text = match fs::metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) == self.device_and_inode => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                format!("{path} can no longer be reached: {error}")
             }
-        }
+            _ => format!("{path} was deleted or replaced: the locks in it are forgotten"),
+        };
+        Err(Fault::Disconnected(text.into()))
     }
 }
 
