@@ -118,7 +118,7 @@ pub(crate) fn make(path: &Path) {
     stat::umask(umask);
 }
 
-/// The directory of a file, if it shares what is in it.
+/// Returns the directory of a file, if it shares its contents.
 fn sharing(path: &Path) -> Option<Metadata> {
     let wanted = GROUP_WRITES | SET_GROUP;
     fs::metadata(path.parent()?).ok().filter(|dir| dir.mode() & wanted == wanted)
@@ -133,8 +133,8 @@ fn files(path: &Path) -> [PathBuf; 3] {
     })
 }
 
-/// Whose a file is that a directory for all withholds from its group, and how to share it.
-/// Whoever used the directory before it was for all has made it.
+/// Returns the owner of a file in a shared directory that its group may not use, and how to
+/// share it. The file was created by someone who used the directory before it was shared.
 pub(crate) fn withheld(path: &Path) -> Option<(String, String)> {
     let (dir, file) = (fs::metadata(path.parent()?).ok()?, fs::metadata(path).ok()?);
     let is_shared = file.gid() == dir.gid() && file.mode() & 0o060 == 0o060;
@@ -147,7 +147,7 @@ fn to_share(path: &Path, group: &str) -> Option<String> {
     Some(format!("chgrp {group} {dir} {file}*; chmod 2770 {dir}; chmod 660 {file}*"))
 }
 
-/// What comes between whose a file is and the commands that share it.
+/// Separates the owner of a file from the commands that share it.
 pub(crate) const TO_SHARE: &str = "; to share it with a group: ";
 
 /// What keeps this user from using a file, if it is a matter of permissions.

@@ -246,7 +246,7 @@ impl Trace {
         // If the command is over, nobody knows when that happened.
         let is_lost = match event {
             Event::Lost { then, .. } => *then != Then::Over,
-            // Otherwise, it is kept for as long as the command needs to end.
+            // Otherwise, it is kept until the command has ended.
             Event::Stopped { then, .. } => *then == Then::RunsOn,
             _ => false,
         };
@@ -297,7 +297,7 @@ impl Trace {
         self.record.was_killed = true;
     }
 
-    /// The same, seen only now that all else is over.
+    /// The same, seen only after everything else is over.
     pub(crate) fn was_orphaned(&mut self) {
         if !self.record.was_killed {
             self.orphaned();

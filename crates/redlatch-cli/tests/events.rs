@@ -196,7 +196,7 @@ fn a_hook_that_fails_or_hangs_is_reported_and_holds_up_no_lock() {
     }
 }
 
-/// It is not the command's, which the front kills if the holder is dead.
+/// A hook is not part of the command, which the front kills if the holder is dead.
 #[test]
 fn a_hook_outlives_a_holder_that_is_killed() {
     let sandbox = Sandbox::embedded();

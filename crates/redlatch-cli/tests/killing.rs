@@ -478,7 +478,7 @@ fn a_command_that_outlived_its_lease_because_all_were_stopped_is_reported_in_any
     }
 }
 
-/// The watchdog kills the command in time; whoever is continued first says so.
+/// The watchdog kills the command in time; the process that is continued first says so.
 #[test]
 fn the_time_for_which_redlatch_was_stopped_is_no_time_for_which_the_command_ran() {
     for order in ["front", "holder front"] {
@@ -492,7 +492,7 @@ fn the_time_for_which_redlatch_was_stopped_is_no_time_for_which_the_command_ran(
         let next = ["run", "x", "--wait", "1m", "--log", "off", "--", "true"];
         start(sandbox.redlatch(next)).end().exits_with(0);
         let over = began.elapsed();
-        // Whoever counts this time, too, is found out.
+        // A record that counts this time, too, fails the test.
         thread::sleep(Duration::from_secs(3));
 
         if order == "holder front" {

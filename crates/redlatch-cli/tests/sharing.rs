@@ -114,7 +114,7 @@ fn a_file_that_a_shared_directory_withholds_from_its_group_is_found_by_roots_doc
     assert!(refused.contains("locks.db-wal belongs to root"), "{refused}");
 }
 
-/// The guide's recipe, with a group that need not be made.
+/// The guide's recipe, with a group that exists already.
 #[test]
 fn the_recipe_of_the_guide_shares_what_root_has_used_before() {
     let Some(sandbox) = place() else { return };

@@ -595,7 +595,8 @@ fn versions(examined: &[Examined]) -> Option<Finding> {
     (versions.len() > 1).then(|| Finding::note(format!("versions differ: {}", versions.join(", "))))
 }
 
-/// About the file in the directory for all users. Whoever may not use it is told why already.
+/// The finding about the file in the directory for all users. A user who may not use it has
+/// been told why.
 fn of_all(file: &Path) -> Option<Finding> {
     match share::withheld(file) {
         Some((whose, fix)) => share::obstacle(file).is_none().then(|| {

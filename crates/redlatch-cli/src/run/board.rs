@@ -1,5 +1,6 @@
-//! What each of our processes must know even if the one that knows it is stopped: when nothing
-//! of the command was left, and which process is a hook, not the command's.
+//! Facts that front, holder and watchdog share, so that each has them even if the process that
+//! recorded them is stopped: when nothing of the command was left, and which process is a hook
+//! and not part of the command.
 //!
 //! If no descriptor is left, there is no board, and the time is unknown.
 
@@ -25,7 +26,7 @@ impl Board {
         }
     }
 
-    /// For how long nothing of the command was left, as far as anybody has said.
+    /// Returns how long ago the command was gone, or zero if no process has recorded that.
     pub(super) fn gone_for(&self) -> Duration {
         self.gone_at().map_or(Duration::ZERO, |at| BootTime::now().since(at))
     }
@@ -34,7 +35,8 @@ impl Board {
         self.read(0).filter(|at| *at > 0).map(BootTime)
     }
 
-    /// This is a hook. While a command runs, there is only one: that of a lost lock.
+    /// Records that this process is a hook. While a command runs, there is at most one: the
+    /// hook for a lost lock.
     pub(super) fn has_hook(&self, pid: Pid) {
         if let Some(file) = &self.0 {
             let _ = file.write_all_at(&i64::from(pid.as_raw()).to_le_bytes(), 8);

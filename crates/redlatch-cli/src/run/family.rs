@@ -38,12 +38,12 @@ const QUICK: Duration = Duration::from_millis(20);
 /// How many looks in a row must find nothing.
 const LOOKS: usize = 5;
 
-/// Who is not killed.
+/// Processes that are not killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spared<'a> {
-    /// These; but whatever is below them is.
+    /// These processes, but not their descendants.
     pub(super) alone: &'a [Pid],
-    /// These, and whatever is below them.
+    /// These processes and all their descendants.
     pub(super) with_all: &'a [Pid],
 }
 
@@ -137,8 +137,8 @@ fn nearly_below(ancestor: Pid) -> Vec<Relative> {
     found
 }
 
-/// Visits the descendants of a process one by one, but those who are spared, each with
-/// whether it lives.
+/// Visits the descendants of a process one by one, except those that are spared, each with
+/// whether it is alive.
 fn visit_below(ancestor: Pid, spared: Spared<'_>, mut visit: impl FnMut(Relative, bool)) {
     // Not every kernel lists children.
     if !Path::new("/proc/thread-self/children").exists() {
@@ -151,7 +151,7 @@ fn visit_below(ancestor: Pid, spared: Spared<'_>, mut visit: impl FnMut(Relative
         children.retain(|child| !spared.with_all.contains(child));
         unvisited.extend(&children);
         children.retain(|child| !spared.alone.contains(child));
-        // The youngest first: of a process that replaces itself, the others are dead.
+        // The youngest first: if a process replaces itself, the older ones are dead.
         for (relative, lives) in children.into_iter().rev().filter_map(Relative::look_even_dead) {
             visit(relative, lives);
         }
@@ -347,13 +347,14 @@ pub(super) fn can_look() -> bool {
     Relative::look(Pid::this()).is_some()
 }
 
-/// Kills and reaps every descendant, again and again until none is left that we can
-/// kill: one may have been starting another. Returns the survivors, if there are any; none
-/// of them is listed if `/proc` does not show them.
+/// Kills and reaps every descendant, again and again until none is left that we can kill:
+/// one may have been starting another. Returns the survivors, if there are any; the list
+/// is empty if `/proc` does not show them.
 pub(super) fn kill_all(cage: Option<&Cage>, spared: Spared<'_>) -> Option<Vec<Survivor>> {
     let since = Instant::now();
     loop {
-        // First: to look at thousands of dead takes longer than to reap them.
+        // Reap first: looking at thousands of dead processes takes longer than reaping
+        // them.
         bury(spared);
         kill_quickly(Pid::this(), cage, spared);
         let left = Family::below(Pid::this(), spared);
@@ -387,13 +388,14 @@ fn kill_quickly(ancestor: Pid, cage: Option<&Cage>, spared: Spared<'_>) -> bool 
     false
 }
 
-/// Returns whether anybody was alive.
+/// Returns whether any was alive.
 fn kill_known(ancestor: Pid, home: Option<Pid>, spared: Spared<'_>) -> bool {
     let mut groups = HashSet::new();
     let mut is_any_alive = false;
     visit_below(ancestor, spared, |relative, lives| {
-        // Whoever began a session of its own shares it only with its descendants. The dead
-        // count: of a process that replaces itself faster than we look, they tell the group.
+        // A process that began a new session shares it only with its descendants. Dead
+        // processes count: if a process replaces itself faster than we look, they show the
+        // group.
         let is_away = home.is_some_and(|home| relative.session != home);
         if is_away && groups.insert(relative.group) {
             let _ = killpg(relative.group, Signal::SIGKILL);
@@ -406,9 +408,9 @@ fn kill_known(ancestor: Pid, home: Option<Pid>, spared: Spared<'_>) -> bool {
     is_any_alive
 }
 
-/// Kills everything below a process but these, until nothing is seen there in several
-/// looks: a process may just be changing its parent. Or until only such are left that we
-/// may not kill. Reaps nothing. Returns since when nothing is seen.
+/// Kills everything below a process except these, until several looks find nothing there
+/// (a process may just be changing its parent) or only processes that we may not kill.
+/// Reaps nothing. Returns since when nothing has been found.
 pub(super) fn kill_below(
     ancestor: Pid,
     cage: Option<&Cage>,
@@ -418,7 +420,7 @@ pub(super) fn kill_below(
 }
 
 /// The same below this process, whose dead children are reaped: they would pile up, and each
-/// of them takes a look.
+/// of them costs time in every look.
 pub(super) fn kill_and_bury(cage: Option<&Cage>, spared: Spared<'_>) -> Option<BootTime> {
     kill_seen(Pid::this(), cage, spared, || {
         bury(spared);
@@ -466,8 +468,8 @@ pub(super) fn kill_tree(leader: Pid) {
     let _ = killpg(leader, Signal::SIGKILL);
 }
 
-/// Reaps exited children, as many as there are in a moment, up to one that is spared with all
-/// below it: others wait for that. Returns whether no child is left.
+/// Reaps exited children for a moment, up to one that is spared with its descendants, whose
+/// parent waits for it. Returns whether no child is left.
 fn bury(spared: Spared<'_>) -> bool {
     let since = Instant::now();
     let is_awaited = |dead: Pid| spared.with_all.contains(&dead);
@@ -484,7 +486,7 @@ fn bury(spared: Spared<'_>) -> bool {
     false
 }
 
-/// The child that would be reaped next.
+/// Returns the child that would be reaped next.
 fn next_dead() -> Option<Pid> {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     nix::sys::wait::waitid(Id::All, flags).ok()?.pid()

@@ -197,7 +197,7 @@ impl Front<'_> {
                     let exit = if by_signal { Exit::Signal(number) } else { Exit::Code(code) };
                     let mut trace = self.plan.trace.borrow_mut();
                     trace.ran(exit, Duration::from_millis(ms));
-                    // From here on, nobody tells how long the lease lasts.
+                    // From here on, no news says how long the lease lasts.
                     trace.good_for(Duration::MAX);
                 }
                 Ok(Some(News::Stop { wants_terminal })) => self.stop(wants_terminal),
@@ -367,8 +367,9 @@ impl Front<'_> {
         }
     }
 
-    /// Kills all that the command has started, and a holder that does not: while it is
-    /// stopped, nobody reaps its dead children, and each of them takes a look.
+    /// Kills everything that the command has started, and a holder that does not do so
+    /// itself: while it is stopped, nobody reaps its dead children, and each of them
+    /// costs time in every look.
     fn kill_all_but(&self, spared: Spared<'_>, does_holder_live: bool) {
         self.kill_group();
         if does_holder_live {
@@ -423,7 +424,7 @@ impl Front<'_> {
         let hook: Vec<Pid> = self.board.hook().into_iter().collect();
         let ours = Spared { alone: &ours, with_all: &hook };
         let is_over = self.ends_at.is_some_and(|end| end.left().is_zero());
-        // Before anything is killed.
+        // List them before anything is killed.
         let may_be_over = is_over || overslept.is_some() && why.is_none();
         let alive = may_be_over.then(|| family::survivors_but(ours));
         self.kill_all_but(ours, why.is_some());
@@ -437,7 +438,7 @@ impl Front<'_> {
         // Unless they are still alive.
         let alive = alive.filter(|_| left.is_none()).unwrap_or_default();
         let lost = match (overslept, why) {
-            // The lease ended while nobody looked.
+            // The lease ended while nobody was watching.
             (Some(time), None) => Some((too_late(time, &alive, left.is_none()), Then::Over)),
             (time, Some(why)) => {
                 let time = time.filter(|_| why == STOPPED);

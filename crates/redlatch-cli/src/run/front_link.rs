@@ -52,7 +52,7 @@ impl FrontLink {
         polled.is_ok() && end[0].revents().is_some_and(|seen| seen.contains(PollFlags::POLLHUP))
     }
 
-    /// What the front or the watchdog has written there, if it has killed the command.
+    /// When nothing of the command was left, if the front or the watchdog has killed it.
     pub(super) fn board(&self) -> &Board {
         &self.board
     }

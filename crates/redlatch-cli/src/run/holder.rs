@@ -429,7 +429,7 @@ struct Supervision<'a> {
     killing: Killed,
     killed: Option<Killed>,
     survived: bool,
-    /// When we looked at the lease, and when it ended by that.
+    /// When we last looked at the lease, and when it ended as of then.
     looked_at: BootTime,
     ends_at: BootTime,
     /// The lease was over when we saw its loss: the command may have kept working.
@@ -487,7 +487,7 @@ impl<'a> Supervision<'a> {
 
     fn see(&mut self, event: Happening) {
         match event {
-            // In our stead: the kernel may have killed it, too, but then nobody tells when.
+            // In our place. The kernel may have killed it, too, but then nobody knows when.
             Happening::Ended(Exit::Signal(9)) if self.is_late => {
                 self.killed.get_or_insert(self.killing);
             }
@@ -506,8 +506,8 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// The loss is seen: perhaps too late, because we were stopped. Returns for how long
-    /// nobody had looked then.
+    /// Notes that we have seen the loss, perhaps too late because we were stopped. Returns how
+    /// long nobody had looked.
     fn note_loss(&mut self) -> Option<Duration> {
         self.note_end();
         let is_over = self.lease.ends_in().is_zero();
