@@ -144,7 +144,7 @@ pub(crate) enum OnLost {
     Term,
     /// SIGKILL at once.
     Kill,
-    /// Print a warning and let it run on, without the lock.
+    /// Print a warning and let it keep running without the lock.
     Warn,
 }
 
@@ -203,7 +203,7 @@ pub(crate) struct ReleaseArgs {
     /// What `acquire` printed, `-` reads it from stdin [default: REDLATCH_LOCK]; with --force, the lock's name.
     #[arg(value_name = "HANDLE|NAME")]
     pub(crate) handle: Option<OsString>,
-    /// Takes the lock with this NAME away from its holder, after showing whom and asking.
+    /// Releases the lock NAME by force, after showing who holds it and asking.
     ///
     /// Its holder notices at its next renewal, and works without the lock until
     /// then. A lock that has changed hands since it was shown stays.
@@ -307,13 +307,13 @@ pub(crate) struct AdmitArgs {
     /// The nodes, by name or by address.
     #[arg(value_name = "NODE")]
     pub(crate) which: Vec<String>,
-    /// Waits until the nodes (all, if you name none) may vote again and have the locks back that are held.
+    /// Waits until the nodes (all, if you name none) may vote again and have back the locks that are held.
     #[arg(long)]
     pub(crate) wait: bool,
     /// All nodes.
     #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
-    /// Doesn't ask for confirmation, even if there are locks, or what may be some, on the nodes.
+    /// Doesn't ask for confirmation, even if the nodes have locks, or keys that may be locks.
     #[arg(long, conflicts_with = "wait")]
     pub(crate) yes: bool,
     /// Takes the nodes from clients with another list of nodes or other times, one by one.
@@ -339,7 +339,7 @@ pub(crate) struct AdmitArgs {
     pub(crate) words: Words,
 }
 
-/// Says what came of every attempt: why a job did not run last night.
+/// Shows the outcome of every attempt: why a job did not run last night.
 ///
 /// Each `run`, `acquire`, `extend` and `release` of this user leaves a line in a
 /// log on this machine, and so do `admit` and `admit --replace`. Without a NAME,
@@ -403,7 +403,7 @@ pub(crate) struct TopArgs {
 pub(crate) struct WebArgs {
     /// The address to listen at; port 0 is any free one.
     ///
-    /// Whoever can reach it can see the names of all locks and their owners.
+    /// Anyone who can reach it can see the names of all locks and their owners.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9735")]
     pub(crate) listen: SocketAddr,
     /// A host name by which browsers may ask, besides localhost and IP addresses; repeat it for each.
@@ -414,7 +414,7 @@ pub(crate) struct WebArgs {
     /// How often the page looks at the nodes, however many look at the page.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse_some)]
     pub(crate) every: Duration,
-    /// Lets those who have the password in this file take locks away from their holders.
+    /// Lets anyone with the password in this file release locks by force.
     ///
     /// The file must be readable by its owner alone, and have at least 16
     /// characters. Only at an address of this machine: the page is plain HTTP.
@@ -515,7 +515,7 @@ pub(crate) struct PlaceArgs {
     pub(crate) nodes: Vec<String>,
     /// Fails if fewer nodes than this are named [default: REDLATCH_NODES_REQUIRED, or any number].
     ///
-    /// For hosts that must never lock on their own: the file on this machine,
+    /// For hosts that must never fall back to local locks: the file on this machine,
     /// used if no node is named, doesn't count.
     #[arg(long, value_name = "N")]
     pub(crate) nodes_required: Option<usize>,

@@ -117,7 +117,7 @@ fn untraced(place: &Place) -> impl Iterator<Item = Finding> {
 
 fn unlogged(place: &Place) -> Option<Finding> {
     if place.is_homeless {
-        let words = format!("the runs of this user are not on record: {}", homeless());
+        let words = format!("this user's runs are not logged: {}", homeless());
         let fix = "set HOME to an absolute path, or name a file: --log FILE, REDLATCH_LOG";
         return Some(Finding::warning(words).fix(fix));
     }
@@ -149,8 +149,8 @@ fn relative(urls: &[String]) -> Option<Finding> {
     };
     let path = urls.iter().find_map(path)?;
     let words = format!(
-        "the path of file:{path} is relative: whoever works in another directory has another \
-         file, and other locks"
+        "the path of file:{path} is relative: from another directory it means another file, \
+         with separate locks"
     );
     Some(Finding::warning(words).fix("write the whole path, from / on"))
 }

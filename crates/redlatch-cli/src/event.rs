@@ -167,13 +167,13 @@ impl fmt::Display for Survivor {
 }
 
 /// Added to the reason if the command was left alone.
-const RAN_ON: &str = "; the command ran on without the lock";
+const RAN_ON: &str = "; the command kept running without the lock";
 
 /// Added to how the command was killed, if that was after the end of its lease.
 fn past_lease(late_ms: Option<u64>) -> String {
     let late = late_ms.map(|late_ms| show(Duration::from_millis(late_ms)));
     late.map_or(String::new(), |late| {
-        format!(": it may have worked on for up to {late} after its lease had ended")
+        format!(": it may have kept working for up to {late} after its lease had ended")
     })
 }
 
@@ -324,7 +324,7 @@ impl fmt::Display for Event {
                     write!(f, "{reason}; the command has to end within {}", time(left_ms))
                 }
                 Then::Killed => write!(f, "{reason}; the command is killed"),
-                Then::RunsOn => write!(f, "{reason}; the command runs on without the lock"),
+                Then::RunsOn => write!(f, "{reason}; the command keeps running without the lock"),
                 Then::Over => f.write_str(reason),
             },
             Event::Killed { how, late_ms } => write!(f, "{how}{}", past_lease(*late_ms)),
@@ -357,8 +357,8 @@ impl fmt::Display for Event {
                 let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "{signal} could not be sent to {}: this user may not signal it; it runs on, and \
-                     the lock is kept for it",
+                    "{signal} could not be sent to {}: this user may not signal it; it keeps \
+                     running, and the lock is kept for it",
                     processes.join(", ")
                 )
             }

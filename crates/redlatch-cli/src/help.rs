@@ -96,7 +96,7 @@ const ADMIT: [Example; 2] = [
 ];
 
 const LOG: [Example; 2] = [
-    example("redlatch log --since 8h", "Shows what came of every attempt since then."),
+    example("redlatch log --since 8h", "Shows the outcome of every attempt since then."),
     example("redlatch log backup --failed --last 1", "Shows the last failure of one job."),
 ];
 

@@ -157,7 +157,7 @@ impl Plan {
         }
         if self.at_least >= self.max_hold {
             return Err(format!(
-                "--at-least {} does not fit into --max-hold {}: nobody could keep the lock for \
+                "--at-least {} must be shorter than --max-hold {}: the lock could not be kept for \
                  that long; use a shorter --at-least, or a longer --max-hold",
                 format_duration(self.at_least),
                 format_duration(self.max_hold)

@@ -103,7 +103,7 @@ async fn watch(
         screen.draw(&drawn(seen.as_ref(), &view, screen.size()))?;
         tokio::select! {
             looked = looks.changed() => {
-                let failed = |_| Failure::new(Exit::Failed, "the nodes are no longer looked at");
+                let failed = |_| Failure::new(Exit::Failed, "the nodes are no longer being checked");
                 looked.map_err(failed)?;
             }
             key = keys.next() => {

@@ -104,7 +104,7 @@ impl Site {
                 Some(releases) => releases.answer(question, &self.observer).await,
                 None => Answer::text(
                     "403 Forbidden",
-                    "this page only shows; start it with --allow-release-with to release locks",
+                    "this page is read-only; start it with --allow-release-with to release locks",
                 ),
             },
             (Method::Get, "/release") | (Method::Post, _) => not_allowed(),

@@ -49,7 +49,7 @@ fn doctor_counts_the_problems_that_it_lists() {
 #[test]
 fn a_server_that_accepts_few_more_clients_is_named() {
     let (servers, sandbox) = Sandbox::with_servers(3);
-    let few = "clients are connected, and it accepts 100: when they are all there, it refuses";
+    let few = "clients are connected, and it accepts 100: at that limit it refuses";
     assert!(servers[1].run(&["CONFIG", "SET", "maxclients", "100"]).is_ok());
     if servers[1].info("maxclients").is_none() {
         eprintln!("SKIPPED: this server does not tell how many clients it accepts");

@@ -428,7 +428,7 @@ fn a_process_that_replaces_itself_in_new_sessions_is_killed_in_a_stopped_holders
     next.end().exits_with(0);
     let ended = running.end().exits_with(123);
     let works_on = relays.iter().any(|file| file.exists());
-    let says_so = ended.stderr.contains("it may have worked on for up to");
+    let says_so = ended.stderr.contains("it may have kept working for up to");
     assert!(!works_on || says_so, "one works with the next one: {ended:?}");
 }
 
@@ -474,7 +474,7 @@ fn a_command_that_outlived_its_lease_because_all_were_stopped_is_reported_in_any
         assert!(told.iter().any(|event| event["event"] == "lost"), "{order}: {ended:?}");
         let log = redlatch(&sandbox, &["log", "--log", "held"]).stdout;
         assert!(log.contains("sh lost its lock after "), "{order}: {log}");
-        assert!(log.contains("it may have worked on for up to "), "{order}: {log}");
+        assert!(log.contains("it may have kept working for up to "), "{order}: {log}");
     }
 }
 

@@ -130,7 +130,7 @@ fn a_user_who_cannot_be_woken_is_told_what_is_missing() {
 
         let found = redlatch(&sandbox, &doctor).exits_with(1).stdout;
 
-        says(&found, &format!("those who wait are woken late: this user lacks {lacks}"));
+        says(&found, &format!("waiting clients are woken late: this user lacks {lacks}"));
         for server in &servers {
             assert!(server.run(&acl_in(&found).unwrap()).is_ok(), "{found}");
         }

@@ -403,7 +403,7 @@ fn a_user_without_a_home_is_told_that_nothing_is_on_record() {
 
     assert_eq!(run.matches(&format!("this attempt is not in the log: {why}")).count(), 1, "{run}");
     assert_eq!(off, "");
-    assert!(found.contains(&format!("the runs of this user are not on record: {why}")), "{found}");
+    assert!(found.contains(&format!("this user's runs are not logged: {why}")), "{found}");
 }
 
 #[test]

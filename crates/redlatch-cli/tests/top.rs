@@ -85,7 +85,7 @@ fn top_says_that_a_lock_gone_after_an_outage_may_have_been_lost() {
     servers.iter().for_each(Server::restart_empty);
 
     terminal.shows("DEGRADED");
-    terminal.shows("gone during the outage, released or lost, nobody could see: backup");
+    terminal.shows("gone during the outage, nobody could see whether released or lost: backup");
     terminal.shows("ada's lock is gone during the outage: released or lost, nobody could see");
     terminal.shows("lost 0 to 1 since ");
     terminal.press("q");

@@ -448,7 +448,9 @@ fn a_waiting_job_is_reported_as_waiting_and_one_killed_while_waiting_as_killed()
         let log = |args: &[&str]| redlatch(&sandbox, &[&["log", "x"], args].concat()).exits_with(0);
         let waiter = start(sandbox.redlatch(task));
 
-        eventually(PATIENCE, || log(&[]).stdout.contains(" is waiting for the lock since 20"));
+        eventually(PATIENCE, || {
+            log(&[]).stdout.contains(" has been waiting for the lock since 20")
+        });
         let told = json_of(&log(&["--json"]).stdout);
         assert_eq!((&told["outcome"], &told["exit"]), (&"waiting".into(), &Value::Null));
         assert_eq!(told["why"], "x is held by ada");
@@ -618,7 +620,7 @@ fn a_wait_for_nodes_names_the_nodes() {
     let waiter = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--", "true"]));
 
     let waits = || redlatch(&sandbox, &["log", "x"]).stdout;
-    eventually(PATIENCE, || waits().contains(" is waiting for the lock since 20"));
+    eventually(PATIENCE, || waits().contains(" has been waiting for the lock since 20"));
     assert!(waits().contains(" of 3 nodes do not answer: "), "{}", waits());
 
     servers[0].restart();
@@ -689,7 +691,7 @@ fn a_process_of_another_container_is_reported_neither_as_running_nor_as_killed()
 
     let unknown =
         "cannot be told from here: it was started in another container, or on another machine";
-    assert!(outside.contains("true was waiting for the lock since 20"), "{outside}");
+    assert!(outside.contains("true has been waiting for the lock since 20"), "{outside}");
     assert!(outside.contains(unknown) && !outside.contains("killed"), "{outside}");
     assert!(
         inside.contains(&format!("sh was started; whether it still runs {unknown}")),
@@ -852,7 +854,7 @@ fn time_without_the_lock_is_no_time_for_which_it_was_held() {
         let (told, json) = last(&sandbox, "sh lost its lock after ");
         assert!(told.contains(", and ran for 5."), "{told}");
         assert!(!told.contains("was stopped"), "{told}");
-        assert!(told.contains("the command ran on without the lock"), "{told}");
+        assert!(told.contains("the command kept running without the lock"), "{told}");
         let ms = |field: &str| json[field].as_u64().unwrap();
         assert!(ms("ran_ms") >= 5000 && ms("held_ms") < 4000, "{json}");
         assert_eq!(ms("held_ms"), ms("lost_ms"));

@@ -256,7 +256,7 @@ fn a_signal_that_ends_a_wait_does_not_hide_what_was_waited_for() {
     let waits = |task: &str| {
         let waiting = start(sandbox.shell(&format!("exec redlatch {task}")));
         let log = || redlatch(&sandbox, &["log", "x", "--last", "1"]).stdout;
-        eventually(PATIENCE, || log().contains(" is waiting for the lock since "));
+        eventually(PATIENCE, || log().contains(" has been waiting for the lock since "));
         waiting.signal("TERM");
         (waiting.end().exits_with(143).stderr, log())
     };

@@ -34,7 +34,7 @@ complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "status" -d 'Shows
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "ls" -d 'Lists the locks of Redlatch that are held: by whom, since when, and how many wait for them'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "doctor" -d 'Checks every node and reports what could cause trouble'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "admit" -d 'Waits for quarantined nodes, or vouches for them'
-complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "log" -d 'Says what came of every attempt: why a job did not run last night'
+complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "log" -d 'Shows the outcome of every attempt: why a job did not run last night'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "top" -d 'Shows nodes, locks and what is wrong, live'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "web" -d 'Serves what `top` shows as a web page, live'
 complete -c redlatch -n "__fish_redlatch_needs_command" -f -a "exporter" -d 'Serves metrics of the nodes and their locks to Prometheus'
@@ -48,7 +48,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l at-least -d 'K
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l grace -d 'How long the command has between SIGTERM and SIGKILL [default: 5s, at most TTL/6]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l on-lost -d 'What to do with the command when its lock is about to be lost' -r -f -a "term\t'SIGTERM, then SIGKILL after --grace'
 kill\t'SIGKILL at once'
-warn\t'Print a warning and let it run on, without the lock'"
+warn\t'Print a warning and let it keep running without the lock'"
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l on-skip-run -d 'A shell command to run if there is no lock, so that COMMAND is not run' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l on-lost-run -d 'A shell command to run when the lock is lost, at once and beside COMMAND' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand run" -l hook-timeout -d 'How long these may take before they are killed' -r
@@ -225,7 +225,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand top" -s h -l help -d '
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l listen -d 'The address to listen at; port 0 is any free one' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l host -d 'A host name by which browsers may ask, besides localhost and IP addresses; repeat it for each' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l every -d 'How often the page looks at the nodes, however many look at the page' -r
-complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l allow-release-with -d 'Lets those who have the password in this file take locks away from their holders' -r -F
+complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l allow-release-with -d 'Lets anyone with the password in this file release locks by force' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l node -d 'A server that votes; repeat this option for each server' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l nodes-required -d 'Fails if fewer nodes than this are named [default: REDLATCH_NODES_REQUIRED, or any number]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand web" -l config -d 'The config file [default: redlatch.toml here, or in the user\'s or the system\'s config directory]' -r -F

@@ -237,7 +237,8 @@ fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Findi
         ),
         Listener::Sentinel => (
             "it cannot be a node: it is a Sentinel, which keeps no keys",
-            "name independent servers themselves; a failover group is no place for locks".into(),
+            "name the independent servers themselves; a failover group is not suitable for locks"
+                .into(),
         ),
     };
     let finding = match listener {
@@ -285,7 +286,7 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
     };
     let words = format!("the lock {first}{more} never expires: its key has no TTL");
     Some(Finding::warning(words).fix(format!(
-        "if nobody is at work under it, delete it on every node: redis-cli DEL {}",
+        "if nobody is using it, delete it on every node: redis-cli DEL {}",
         quoted(&first)
     )))
 }
@@ -410,14 +411,14 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
         // The address allows eviction, or the node would have been refused.
         Some(policy) => findings.push(
             Finding::warning(format!(
-                "it throws away keys, also locks that are held, when its memory is full ({policy}); \
+                "it evicts keys, even locks that are held, when its memory is full ({policy}); \
                  ?allow_eviction=yes lets it vote anyway"
             ))
             .fix(KEEP),
         ),
     }
     if let Some(evicted @ 1..) = facts.evicted {
-        let words = format!("it has thrown away {evicted} keys since it was started");
+        let words = format!("it has evicted {evicted} keys since it started");
         findings.push(Finding::warning(words));
     }
     if facts.journal == Some(false) {
@@ -438,7 +439,7 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
         )));
     }
     if facts.promoted {
-        let words = "it was a replica: what its master did not pass on in time is forgotten";
+        let words = "it was a replica: whatever its master had not replicated in time is lost";
         findings.push(Finding::warning(words));
     }
     findings.extend(crowded(facts));
@@ -451,7 +452,7 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
 /// A user who may take locks, but not wake others or be woken.
 fn unwoken(facts: &Facts, user: &str) -> Option<Finding> {
     let lacks = facts.unwoken.as_deref()?;
-    let words = format!("those who wait are woken late: this user lacks {lacks}");
+    let words = format!("waiting clients are woken late: this user lacks {lacks}");
     Some(Finding::warning(words).fix(format!("ACL SETUSER {user} {lacks}")))
 }
 
@@ -460,8 +461,8 @@ fn crowded(facts: &Facts) -> Option<Finding> {
     let (clients, most) = (facts.clients?, facts.max_clients?);
     (clients.saturating_mul(10) >= most.saturating_mul(9)).then(|| {
         let words = format!(
-            "{clients} clients are connected, and it accepts {most}: when they are all there, it \
-             refuses others, and does not vote for them"
+            "{clients} clients are connected, and it accepts {most}: at that limit it refuses \
+             further clients, and does not vote for them"
         );
         Finding::warning(words).fix(
             "raise maxclients (CONFIG SET maxclients N), or close what is not needed (CLIENT LIST)",
@@ -627,7 +628,7 @@ fn count(evidence: &Evidence<'_>) -> Option<Finding> {
             }
         },
         1 => Some(Finding::warning(
-            "there is one node: without it there are no locks, and what it forgets is forgotten; \
+            "there is only one node: if it fails, no lock can be taken, and what it forgets is lost; \
              3 or 5 nodes survive that",
         )),
         2 => Some(Finding::warning(

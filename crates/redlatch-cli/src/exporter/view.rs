@@ -26,7 +26,7 @@ const DESCRIBED: [(&str, &str, &str); 10] = [
     (
         UNCLEAR,
         "gauge",
-        "Locks that some nodes have, but no majority tells whether they are held or free.",
+        "Locks that some nodes have, while no majority says whether they are held or free.",
     ),
     (OLDEST, "gauge", "For how long this exporter has seen the oldest lock with the same owner."),
     (WAITERS, "gauge", "Clients that wait in line for a lock, over all locks."),

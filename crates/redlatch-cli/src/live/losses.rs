@@ -62,9 +62,9 @@ pub(super) fn swallowed(changes: &[Change], now: SystemTime) -> Option<Finding> 
     };
     let first = names[..names.len().min(NAMED)].join(", ");
     let words =
-        format!("gone during the outage, released or lost, nobody could see: {first}{more}");
+        format!("gone during the outage, nobody could see whether released or lost: {first}{more}");
     (!names.is_empty()).then(|| {
         Finding::warning(words)
-            .fix("on the host of its holder, `redlatch log NAME` says what came of it")
+            .fix("on the host of its holder, `redlatch log NAME` shows what happened to it")
     })
 }

@@ -151,7 +151,7 @@ impl Snapshot {
                 format!("no lock can be taken: {votes} of {nodes} nodes may vote, {majority} must");
             self.findings.push(Finding::problem(words));
         } else if !self.is_complete {
-            let words = "no majority of the nodes tells its locks: some may be missing here";
+            let words = "no majority of the nodes lists its locks: some may be missing here";
             self.findings.push(Finding::warning(words));
         } else {
             self.findings.extend(on_few_nodes(&self.locks, nodes));

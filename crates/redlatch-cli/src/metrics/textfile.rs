@@ -48,15 +48,15 @@ const SKIPPED_SINCE: &str = "redlatch_skipped_since_timestamp_seconds";
 const UNFINISHED: &str = "unfinished";
 
 const DESCRIBED: [Described; 6] = [
-    (ATTEMPTS, "counter", "Attempts to run a command under a lock, by what came of them."),
+    (ATTEMPTS, "counter", "Attempts to run a command under a lock, by outcome."),
     (WAIT, "summary", "How long attempts waited for the lock."),
     (HOLD, "summary", "How long the lock was held."),
     (LAST_ATTEMPT, "gauge", "When the last attempt began."),
-    (LAST_SUCCESS, "gauge", "When the last run began whose command ended with status 0."),
+    (LAST_SUCCESS, "gauge", "Start time of the last run whose command ended with status 0."),
     (
         SKIPPED_SINCE,
         "gauge",
-        "When the first attempt began since when no command has run; 0 if one ran, or runs.",
+        "When the current series of skipped attempts began; 0 if the last attempt ran its command, or it is running.",
     ),
 ];
 

@@ -81,8 +81,8 @@ pub(super) async fn release(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
             "the lock has ended"
         }
         Ok(Released::AlreadyGone) if too_soon => {
-            let words = "the lock was gone before it was released: it was taken away, or nodes \
-                         forgot it; someone else may have held it meanwhile";
+            let words = "the lock was gone before it was released: it was released by force, or \
+                         nodes forgot it; someone else may have held it meanwhile";
             plan.tell(&Event::Lost { reason: words.into(), then: Then::Over });
             return Exit::Lost;
         }

@@ -54,10 +54,10 @@ fn waits(record: &Record) -> String {
     let since = LocalTime::of(record.time).show();
     match record.life() {
         Life::Unknown => format!(
-            "{who} was waiting for the lock since {since}{why}; whether it still does {}",
+            "{who} has been waiting for the lock since {since}{why}; whether it still waits {}",
             unseen(record)
         ),
-        _ => format!("{who} is waiting for the lock since {since}{why}"),
+        _ => format!("{who} has been waiting for the lock since {since}{why}"),
     }
 }
 

@@ -27,7 +27,7 @@ pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
              `redlatch admit --replace --all{options}`"
         ),
         Cause::OtherNode { asked, .. } => format!(
-            "point {asked} back to a server of its own (DNS, NAT, proxy, port forward); if the \
+            "point {asked} back to its own server (DNS, NAT, proxy, port forward); if the \
              names of servers were swapped for good: `redlatch admit --replace --all{options}`"
         ),
         Cause::Watched => format!(

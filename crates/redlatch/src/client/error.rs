@@ -31,7 +31,7 @@ pub enum NodesError {
     Twice(Arc<str>),
     /// Two nodes have the same name. Clients agree on nodes by name, so each node
     /// needs its own.
-    #[error("{first} and {second} have the same name, {name}; give each node one of its own")]
+    #[error("{first} and {second} have the same name, {name}; give each node a different name")]
     SameName {
         /// The name of both.
         name: Arc<str>,

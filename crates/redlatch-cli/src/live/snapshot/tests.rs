@@ -242,7 +242,7 @@ fn locks_that_are_gone_after_an_outage_may_have_been_lost() {
     assert_eq!(of_locks(new), [taken, unseen("x", "ada"), unseen("y", "bob")]);
     let losses = seen.losses.unwrap();
     assert_eq!((losses.lost, losses.unseen, &*losses.count()), (0, 2, "0 to 2"));
-    let words = "gone during the outage, released or lost, nobody could see: x, y";
+    let words = "gone during the outage, nobody could see whether released or lost: x, y";
     assert_eq!(seen.findings[0].words, words);
     let (seen, new) = looks.see(&[held("x", "eve", 30)]);
     assert_eq!((new, seen.losses), (vec![], Some(losses)), "it is told once");

@@ -24,7 +24,7 @@ use std::{
 /// How long to wait for other processes: their transactions take microseconds,
 /// but occasionally one has to wait for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Opening a database that nobody uses reads its whole log, at 2 µs per page. So a log
+/// Opening a database that nobody uses reads its whole log, page by page. So a log
 /// that is longer than this is written back: two or three syncs in about fifty locks.
 const LONG_LOG: u64 = 1024 * 1024;
 /// Identifies our files, so that we do not touch another program's: `RdLt`.
