@@ -124,7 +124,7 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l node-timeo
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l force -d 'Takes the lock with this NAME away from its holder, after showing whom and asking'
+complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l force -d 'Releases the lock NAME by force, after showing who holds it and asking'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l id -d 'With --force: NAME is an `id`, as JSON has it'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l yes -d 'Doesn\'t ask for confirmation'
 complete -c redlatch -n "__fish_redlatch_using_subcommand release" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
@@ -189,9 +189,9 @@ complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l node-timeout
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log -d 'The log that `redlatch log` reads, or `off` [default: REDLATCH_LOG, or ~/.local/state/redlatch/runs.jsonl; root: /var/log/redlatch/runs.jsonl]' -r -F
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l log-size -d 'How large the log may grow before it replaces its predecessor, FILE.1 [default: REDLATCH_LOG_SIZE, or 5MB]' -r
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l syslog -d 'The socket of syslog or journald, or `off` [default: REDLATCH_SYSLOG, or /dev/log]' -r -F
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes (all, if you name none) may vote again and have the locks back that are held'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l wait -d 'Waits until the nodes (all, if you name none) may vote again and have back the locks that are held'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all -d 'All nodes'
-complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Doesn\'t ask for confirmation, even if there are locks, or what may be some, on the nodes'
+complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l yes -d 'Doesn\'t ask for confirmation, even if the nodes have locks, or keys that may be locks'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l replace -d 'Takes the nodes from clients with another list of nodes or other times, one by one'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l all-stopped -d 'With --replace: says that all clients with the other list are stopped, so the lists may differ by more'
 complete -c redlatch -n "__fish_redlatch_using_subcommand admit" -l no-log-command -d 'Keeps the command\'s name out of the log, out of syslog and out of the lock'
