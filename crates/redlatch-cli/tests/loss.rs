@@ -251,7 +251,7 @@ fn a_lock_taken_away_that_no_renewal_noticed_is_a_lost_one_all_the_same() {
     fs::write(sandbox.path("go"), "").unwrap();
 
     let ended = running.end().exits_with(123);
-    assert!(ended.stderr.contains("was taken away"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("was released by force"), "{}", ended.stderr);
 }
 
 #[test]

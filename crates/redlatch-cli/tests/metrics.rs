@@ -218,7 +218,7 @@ fn a_job_that_waits_is_not_taken_for_one_that_runs() {
 
     let waiter = start(sandbox.redlatch([&run[..], &["--wait", "1m", "--", "true"]].concat()));
     eventually(PATIENCE, || {
-        redlatch(&sandbox, &["log", "x"]).stdout.contains("is waiting for the lock")
+        redlatch(&sandbox, &["log", "x"]).stdout.contains("has been waiting for the lock")
     });
     redlatch(&sandbox, &[&run[..], &["--", "true"]].concat()).exits_with(121);
 

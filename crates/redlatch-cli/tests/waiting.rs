@@ -192,7 +192,7 @@ fn a_wait_for_nodes_whose_memory_is_full_says_so_and_is_on_record() {
         let both = format!("{}, {}: {why}", servers[0].url(), servers[1].url());
         assert!(said.contains("1 of 3 nodes would vote") && said.contains(&both), "{said}");
         let log = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
-        assert!(log.contains("is waiting for the lock") && log.contains(why), "{log}");
+        assert!(log.contains("has been waiting for the lock") && log.contains(why), "{log}");
         limit("0");
         waiting.end().exits_with(0);
     }
