@@ -192,7 +192,7 @@ fn a_hook_that_fails_or_hangs_is_reported_and_holds_up_no_lock() {
     let late = shell(&sandbox, &endless).exits_with(123);
     assert!(late.stderr.contains("did not end within 100ms and was killed"), "{}", late.stderr);
     if sandbox.path("left").exists() {
-        support::dies(sandbox.read_pid("left"));
+        dies(sandbox.read_pid("left"));
     }
 }
 
@@ -475,7 +475,7 @@ fn what_a_hook_has_started_elsewhere_is_killed_with_it() {
 
     assert!(ended.stderr.contains("did not end within 2s and was killed"), "{}", ended.stderr);
     let apart = sandbox.read_pid("apart");
-    let is_alive = support::is_alive(apart);
+    let is_alive = is_alive(apart);
     if is_alive {
         send("KILL", apart);
     }
@@ -492,7 +492,7 @@ fn a_signal_that_kills_redlatch_while_it_keeps_the_lock_is_not_called_by_another
 
     running.signal("ALRM");
 
-    support::dies(holder);
+    dies(holder);
     let told: Vec<Value> = told().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(event(&told, "cut-short")["signal"].is_null(), "{told:#?}");
     let log = shell(&sandbox, "redlatch log x").stdout;

@@ -130,6 +130,7 @@ fn a_wrapper_that_hangs_with_the_lock_before_the_command_starts_is_killed() {
     running.end().exits_with(123);
     let log = logged(&sandbox);
     assert!(log.contains("redlatch hung, or got no processor time"), "{log}");
+    assert!(!log.contains("the command was killed"), "it was never started: {log}");
     assert!(!sandbox.path("up").exists(), "the command was started");
 }
 

@@ -452,7 +452,7 @@ impl Front<'_> {
             self.plan.tell(&Event::Lost { reason, then });
             if let Some(processes) = left {
                 self.plan.tell(&Event::Survived { processes });
-            } else {
+            } else if self.command.is_some() || late.is_some() {
                 self.plan.trace.borrow_mut().gone_for(self.board.gone_for());
                 let how = if late.is_some() { Killed::Late } else { Killed::AtOnce };
                 self.plan.tell(&Event::Killed { how, late_ms: late.map(millis) });
