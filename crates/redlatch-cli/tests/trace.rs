@@ -606,7 +606,9 @@ fn the_signal_that_ended_a_command_or_a_wait_is_reported() {
 
     let _holder = sandbox.hold("x --log off");
     let waiter = start(sandbox.redlatch(["run", "x", "--wait", "10m", "--", "true"]));
-    eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains(" has been waiting "));
+    eventually(PATIENCE, || {
+        redlatch(&sandbox, &["log", "x"]).stdout.contains(" has been waiting ")
+    });
     send("KILL", waiter.pid());
 
     let (told, _) = last(&sandbox, "redlatch was killed while it waited, after ");
