@@ -478,6 +478,42 @@ fn a_command_that_outlived_its_lease_because_all_were_stopped_is_reported_in_any
     }
 }
 
+/// The loss was seen in time, and what comes next on waking is the end of the grace period.
+#[test]
+fn a_command_that_outlived_max_hold_because_all_were_stopped_in_its_grace_period_is_reported() {
+    let sandbox = Sandbox::embedded();
+    let script =
+        "exec 2> /dev/null; trap 'echo > told' TERM; echo $$ > it; while :; do sleep 0.1; done";
+    let options = "x --ttl 9s --max-hold 2s --grace 3s --json --log held";
+    let running = sandbox.run(options, script);
+    let command = sandbox.read_pid("it");
+    let (front, holder) = (running.pid(), child_of(running.pid()));
+    let watchdog = watchdog_of(&running);
+    sandbox.read("told");
+    for process in [watchdog, front, holder] {
+        send("STOP", process);
+    }
+    let next = start(sandbox.redlatch(["run", "x", "--wait", "1m", "--log", "off", "--", "true"]));
+    next.end().exits_with(0);
+    assert!(is_alive(command), "then it was killed after all");
+
+    send("CONT", holder);
+    dies(holder);
+    send("CONT", front);
+    send("CONT", watchdog);
+
+    let ended = running.end().exits_with(123);
+    dies(command);
+    let told = json_lines(&ended.stderr);
+    let killed = told.iter().find(|event| event["event"] == "killed");
+    let killed = killed.unwrap_or_else(|| panic!("{ended:?}"));
+    assert_eq!(killed["how"], "late", "{killed}");
+    assert!(killed["late_ms"].as_u64() > Some(0), "{killed}");
+    let log = redlatch(&sandbox, &["log", "--log", "held"]).stdout;
+    assert!(log.contains("sh lost its lock after "), "{log}");
+    assert!(log.contains("it may have kept working for up to "), "{log}");
+}
+
 /// The watchdog kills the command in time; the process that is continued first says so.
 #[test]
 fn the_time_for_which_redlatch_was_stopped_is_no_time_for_which_the_command_ran() {

@@ -384,7 +384,8 @@ async fn watch(
                     line.tell(good_until(plan, lease));
                 }
                 Act::Finish(exit) => {
-                    if let Some(killed) = watch.killed(line.board().gone_at()) {
+                    let (killed, exit) = watch.end(exit, line.board().gone_at());
+                    if let Some(killed) = killed {
                         plan.tell(&killed);
                     }
                     job.give_terminal_back();
@@ -515,18 +516,22 @@ impl<'a> Supervision<'a> {
         is_over.then(|| BootTime::now().since(self.looked_at))
     }
 
-    /// How the command was killed, if it was killed and nothing survived. If others killed
-    /// it in our place, `gone_at` is when nothing of it was left.
-    fn killed(&self, gone_at: Option<BootTime>) -> Option<Event> {
+    /// How the command was killed, if it was killed and nothing survived, and the exit
+    /// status: whatever ended a command, if its lease ended first, the lock was lost. If
+    /// others killed it in our place, `gone_at` is when nothing of it was left.
+    fn end(&mut self, exit: Exit, gone_at: Option<BootTime>) -> (Option<Event>, Exit) {
         if self.survived {
-            return None;
+            return (None, exit);
         }
-        let gone_at = gone_at.unwrap_or_else(BootTime::now);
-        let late = Some(gone_at.since(self.ends_at)).filter(|late| self.is_late && !late.is_zero());
-        match late {
-            Some(late) => Some(Event::Killed { how: Killed::Late, late_ms: Some(millis(late)) }),
-            None => self.killed.map(|how| Event::Killed { how, late_ms: None }),
+        // It may have been renewed since, or we were stopped while we killed.
+        self.note_end();
+        let was_killed = self.killed.is_some() && self.plan.on_lost != OnLost::Warn;
+        let late = gone_at.unwrap_or_else(BootTime::now).since(self.ends_at);
+        if (self.is_late || was_killed) && !late.is_zero() {
+            let killed = Event::Killed { how: Killed::Late, late_ms: Some(millis(late)) };
+            return (Some(killed), Exit::Lost);
         }
+        (self.killed.map(|how| Event::Killed { how, late_ms: None }), exit)
     }
 
     fn start_grace(&mut self) {

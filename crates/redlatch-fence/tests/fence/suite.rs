@@ -11,6 +11,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
+use tokio::sync::Barrier;
 
 /// A fenced place that holds one value.
 pub(crate) trait Target: Send + Sized + 'static {
@@ -225,10 +226,13 @@ async fn writers_at_once_end_with_the_greatest(mut target: Subject<impl Target>)
         watcher
     });
     let mut writing = Vec::new();
+    // Or one may be done before the next one is there.
+    let all_are_there = Arc::new(Barrier::new(usize::try_from(WRITERS).expect("few")));
     for writer in 0..WRITERS {
         let mut target = target.0.another().await;
-        let history = history.clone();
+        let (history, all_are_there) = (history.clone(), all_are_there.clone());
         writing.push(tokio::spawn(async move {
+            all_are_there.wait().await;
             let mut random = Dice::of(writer + 1, &[]);
             for number in 0..ACTS {
                 // Growing, so that not all but the first are stale.
