@@ -10,6 +10,8 @@ use crate::{
     duration::{readable, show},
     exit::Exit,
     failure::Failure,
+    live::Stands,
+    look::bare,
     say::{Event, Say, millis},
     secrets::shown_node,
     settings::Settings,
@@ -289,7 +291,11 @@ fn waiting_line(out: &[&NodeStanding], nodes: usize) -> String {
         _ => format!("{} down", node.node),
     });
     let told: Vec<String> = told.collect();
-    format!("waiting for {} of {nodes} nodes: {}", out.len(), told.join(", "))
+    let told = told.join(", ");
+    if nodes == 1 {
+        return format!("waiting for {told}");
+    }
+    format!("waiting for {} of {nodes} nodes: {told}", out.len())
 }
 
 /// Says that a node with these facts is quarantined, and for how much longer.
@@ -371,7 +377,9 @@ pub(crate) fn standing_json(standing: &Standing) -> Value {
             "remaining_ms": quarantine.remaining.map(millis),
             "reason": readable(&quarantine.cause.to_string()),
         }),
-        Standing::Failed(fault) => json!({ "standing": "down", "reason": fault.to_string() }),
+        Standing::Failed(fault) => {
+            json!({ "standing": Stands::of(fault).word(), "reason": bare(fault) })
+        }
         _ => json!({ "standing": null }),
     }
 }

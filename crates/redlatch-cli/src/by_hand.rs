@@ -139,7 +139,7 @@ pub(crate) async fn extend(
 
 async fn resume(locks: &Locks, parts: &LeaseParts) -> Result<Guard, Failure> {
     locks.resume(parts).await.map_err(|error| match error {
-        ResumeError::Lost(_) => not_yours(),
+        ResumeError::Lost(_) | ResumeError::TooLate { .. } => not_yours(),
         error => error.into(),
     })
 }

@@ -19,11 +19,11 @@ use crate::{
     trace::{Place, TraceArgs},
 };
 use exposed::exposed;
-use findings::{Evidence, examine_all};
 pub(crate) use findings::{
-    Finding, Level, UNNAMED, clocks, endless, left_out, node_timeout, one_less, refusing, speed,
-    unlisted,
+    DELETE, Finding, Level, UNNAMED, clocks, endless, left_out, node_timeout, one_less, refusing,
+    speed, too_few, unlisted,
 };
+use findings::{Evidence, examine_all};
 use probe::{Listener, probe};
 use redlatch::{
     LockState, NodeKey, Standing,

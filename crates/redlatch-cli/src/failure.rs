@@ -3,11 +3,11 @@
 use crate::{
     around,
     connecting::{AGAIN, may_recover},
-    doctor::user_in,
+    doctor::{DELETE, user_in},
     duration::show,
     event::Event,
     exit::Exit,
-    look::reason,
+    look::{NAMELESS, reason},
     settings::{Settings, quoted},
     share,
     trace::in_short,
@@ -18,7 +18,7 @@ use redlatch::{
     LockError, LockState, Locks, NodeVote, NodesError, ReleaseError, ReleasePartsError,
     ResumeError, StatusError, TermsError, Vote, Votes,
     node::OtherName,
-    observer::{advice, advice_to, refusal},
+    observer::{advice, advice_to, of_nodes, refusal},
 };
 use std::{
     ffi::OsString,
@@ -111,10 +111,9 @@ impl Failure {
                 let asked = tokio::time::timeout(ASKING, whose(names, locks, own)).await;
                 let (message, is_endless) = asked.ok().flatten().unwrap_or_else(|| {
                     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-                    let is_endless = are_endless(&votes);
-                    let endless =
-                        if is_endless { ", and never expires: its key has no TTL" } else { "" };
-                    (format!("{}: {}{endless}", names.join(", "), holders(&votes)), is_endless)
+                    let is_data = votes.are_of_data();
+                    let what = if is_data { votes.to_string() } else { holders(&votes) };
+                    (format!("{}: {what}", names.join(", ")), is_data)
                 });
                 Failure { is_endless, ..Failure::new(Exit::Held, message).voted(&votes) }
             }
@@ -182,39 +181,32 @@ fn keys_to_grant(names: &[OsString], settings: &Settings) -> String {
 async fn whose(names: &[OsString], locks: &Locks, own: &str) -> Option<(String, bool)> {
     for name in names {
         let status = locks.status(name.as_bytes()).await.ok()?;
-        if let LockState::Held { owner, remaining, .. } = status.state {
-            let is_own = status.owner.is_some_and(|owner| around::holds(name, &owner));
-            let owner = owner.as_deref().unwrap_or("another client");
-            let own = if is_own { own } else { "" };
-            let name = name.to_string_lossy();
-            let is_endless = remaining.is_none();
-            let endless = if is_endless { endless(&name) } else { String::new() };
-            return Some((format!("{name} is held by {owner}{own}{endless}"), is_endless));
-        }
-        if let LockState::Reserved { owner, .. } = status.state {
-            let whom = owner.map_or(String::new(), |owner| format!(", {owner}"));
-            let name = name.to_string_lossy();
-            let words = format!("{name} is not held, but reserved for the next in line{whom}");
-            return Some((words, false));
+        let name_text = name.to_string_lossy();
+        match &status.state {
+            data if data.is_data() => return Some((format!("{name_text} is {data}"), true)),
+            LockState::Held { owner, remaining, .. } => {
+                let is_own = status.owner.is_some_and(|owner| around::holds(name, &owner));
+                let owner = owner.as_deref().unwrap_or(NAMELESS);
+                let own = if is_own { own } else { "" };
+                let endless = if remaining.is_none() { endless() } else { String::new() };
+                let words = format!("{name_text} is held by {owner}{own}{endless}");
+                return Some((words, remaining.is_none()));
+            }
+            LockState::Reserved { owner, .. } => {
+                let whom = owner.as_ref().map_or(String::new(), |owner| format!(", {owner}"));
+                let words =
+                    format!("{name_text} is not held, but reserved for the next in line{whom}");
+                return Some((words, false));
+            }
+            _ => {}
         }
     }
     None
 }
 
-/// Whether keys that never expire rule out a majority.
-fn are_endless(votes: &Votes) -> bool {
-    let is_endless = |node: &&NodeVote| node.vote.holder().is_some_and(|holder| holder.endless);
-    let tally = votes.tally();
-    tally.nodes - votes.iter().filter(is_endless).count() < tally.majority()
-}
-
-/// Added if the key has no TTL.
-fn endless(name: &str) -> String {
-    format!(
-        ", and never expires: its key has no TTL, so it may be no lock at all; if nobody needs it, \
-         delete it on every node: `redis-cli DEL {}`",
-        quoted(name)
-    )
+/// Added if the key of a lock has no TTL.
+fn endless() -> String {
+    format!(", and never expires: its key has no TTL; {DELETE}")
 }
 
 impl From<ConnectError> for Failure {
@@ -268,7 +260,7 @@ impl From<LockError> for Failure {
             LockError::NoMajority { votes } => no_majority(votes, None),
             LockError::Quarantined { votes, remaining, .. } => no_majority(votes, *remaining),
             LockError::TooSlow { .. } => {
-                Failure::new(Exit::NoMajority, format!("{error}; use a longer --ttl"))
+                Failure::new(Exit::NoMajority, as_options(error.to_string()))
             }
             LockError::Invalid(error) => error.clone().into(),
             _ => Failure::new(Exit::Failed, error),
@@ -279,7 +271,7 @@ impl From<LockError> for Failure {
 impl From<ResumeError> for Failure {
     fn from(error: ResumeError) -> Self {
         match &error {
-            ResumeError::Lost(_) => Failure::new(Exit::Lost, error),
+            ResumeError::Lost(_) | ResumeError::TooLate { .. } => Failure::new(Exit::Lost, error),
             ResumeError::NoMajority { votes } => no_majority(votes, None),
             ResumeError::Invalid(error) => error.clone().into(),
             _ => Failure::new(Exit::Failed, error),
@@ -330,18 +322,19 @@ impl From<InvalidRequest> for Failure {
             );
             return Failure::new(Exit::Failed, words);
         }
-        let hint = match &error {
-            InvalidRequest::Terms(TermsError::TtlTooLong { .. }) => {
-                "; or raise --max-ttl, for all who share the nodes"
-            }
-            InvalidRequest::Terms(TermsError::TtlTooShort { .. }) => " for --ttl",
-            InvalidRequest::Terms(TermsError::NodeTimeout { .. }) => {
-                "; use a longer --ttl, or a shorter --node-timeout"
-            }
-            _ => "",
-        };
-        Failure::new(Exit::Failed, format!("{error}{hint}"))
+        Failure::new(Exit::Failed, as_options(error.to_string()))
     }
+}
+
+/// Replaces the settings in a text of the library by the options that set them.
+fn as_options(words: String) -> String {
+    let options = [
+        ("`ttl`", "--ttl"),
+        ("`max_ttl`", "--max-ttl"),
+        ("`node_timeout`", "--node-timeout"),
+        (", or a smaller `min_validity`", ""), // the command does not set it
+    ];
+    options.iter().fold(words, |words, (setting, option)| words.replace(setting, option))
 }
 
 impl From<ExtendError> for Failure {
@@ -499,8 +492,7 @@ impl<'a> Kind<'a> {
         let nodes = votes.tally().nodes;
         let separator = if self.causes.is_empty() { "; " } else { ", " };
         let (count, which) = (self.count, self.which.join(separator));
-        let subject =
-            if nodes == 1 { "the only node".into() } else { format!("{count} of {nodes} nodes") };
+        let subject = of_nodes(count, nodes);
         let mut told = format!("{subject} {what}: {which}");
         if let Some(others) = in_words(&self.others) {
             let _ = write!(told, "; {others}");
@@ -559,7 +551,7 @@ fn holders(votes: &Votes) -> String {
     match known.next() {
         Some(first) if known.all(|other| other == first) => format!("held by {first}"),
         Some(_) => format!("held by others: {votes}"),
-        None => "held by another owner".into(),
+        None => format!("held by {NAMELESS}"),
     }
 }
 

@@ -9,16 +9,17 @@ use crate::{
     confirm::confirm,
     exit::Exit,
     failure::Failure,
+    look::NAMELESS,
     name,
     plain::plain,
     say::{Event, Say, print_json},
-    settings::{Settings, quoted},
+    settings::Settings,
     stdout,
     trace::Trace,
 };
 use redlatch::{
     GrantId, LockState, NodeKey, Status,
-    observer::{Forced, Observer, Removal},
+    observer::{Forced, Observer, Removal, of_nodes},
 };
 use serde_json::json;
 use std::{ffi::OsStr, fmt::Write as _, io, os::unix::ffi::OsStrExt};
@@ -105,9 +106,6 @@ fn held_by(node: &redlatch::NodeStatus) -> Option<&str> {
     }
 }
 
-/// A holder that does not say who it is.
-const NAMELESS: &str = "another client";
-
 fn all(owners: &[&str]) -> String {
     if owners.is_empty() { NAMELESS.into() } else { owners.join(" and ") }
 }
@@ -135,46 +133,48 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
         all(&owners)
     };
     let (removed, other, nodes) = (on(Removal::Removed), on(Removal::Other), forced.len());
-    let strange = on(Removal::NoLock);
+    let (strange, of) = (on(Removal::NoLock), |count| of_nodes(count, nodes));
+    let failed = forced.iter().filter_map(|node| {
+        node.outcome.as_ref().err().map(|fault| format!("{}: {fault}", node.node))
+    });
+    let failed: Vec<String> = failed.collect();
+    if failed.len() == nodes {
+        let words = format!(
+            "it is not known whether {name} is free: {} failed: {}; try again",
+            of(nodes),
+            failed.join("; ")
+        );
+        return (words, Exit::NoMajority);
+    }
     let mut words = match (removed, other, on(Removal::Free)) {
         (0, 0, 0) => format!("{name} was not taken away on any node"),
         (0, 0, free) if free == nodes => format!("{name} was free"),
-        (0, 0, free) => format!("{name} was free on {free} of {nodes} nodes"),
+        (0, 0, free) => format!("{name} was free on {}", of(free)),
         (0, other, _) => format!(
-            "{name} was taken again after it was shown, by {}, and is left alone on {other} of \
-             {nodes} nodes; nothing was released",
-            whose(Removal::Other)
+            "{name} was taken again after it was shown, by {}, and is left alone on {}; nothing was \
+             released",
+            whose(Removal::Other),
+            of(other)
         ),
-        (removed, ..) => format!(
-            "{name} was held by {}; taken away on {removed} of {nodes} nodes",
-            whose(Removal::Removed)
-        ),
+        (removed, ..) => {
+            format!("{name} was held by {}; taken away on {}", whose(Removal::Removed), of(removed))
+        }
     };
     if removed > 0 && other > 0 {
         let whose = whose(Removal::Other);
-        let _ = write!(words, "; on {other} of {nodes} nodes it is {whose}'s by now, and stays");
+        let _ = write!(words, "; on {} it is {whose}'s by now, and stays", of(other));
     }
     if strange > 0 {
         let _ = write!(
             words,
-            "; on {strange} of {nodes} nodes the key is no lock and stays, since it does not \
-             expire, is no text or is longer than 64 KiB; if nobody needs it: `redis-cli DEL {}`",
-            quoted(name)
+            "; on {} the key is no lock and stays, since it does not expire, is no text or is longer \
+             than 64 KiB; if nobody needs it, delete it there",
+            of(strange)
         );
     }
-    let failed: Vec<String> = forced
-        .iter()
-        .filter_map(|node| {
-            node.outcome.as_ref().err().map(|fault| format!("{}: {fault}", node.node))
-        })
-        .collect();
     if !failed.is_empty() {
-        let count = failed.len();
-        let _ = write!(
-            words,
-            "; the outcome is not known on {count} of {nodes} nodes: {}",
-            failed.join("; ")
-        );
+        let on = of(failed.len());
+        let _ = write!(words, "; the outcome is not known on {on}: {}", failed.join("; "));
     }
     let exit = match strange {
         _ if nodes - failed.len() <= nodes / 2 => Exit::NoMajority,
@@ -183,7 +183,7 @@ fn outcome(name: &str, forced: &[Forced]) -> (String, Exit) {
         _ => Exit::Failed,
     };
     if exit == Exit::NoMajority {
-        let _ = write!(words, "; it is not known whether {name} is free");
+        let _ = write!(words, "; it is not known whether {name} is free: try again");
     }
     (words, exit)
 }

@@ -8,6 +8,7 @@ use crate::{
     duration::{readable, show},
     exit::Exit,
     failure::{Failure, to_paste},
+    live::Stands,
     name,
     plain::plain,
     say::{Event, Paint, Say, millis, print_json},
@@ -117,6 +118,7 @@ pub(crate) async fn status_text(
     for node in &status.nodes {
         let key = match &node.key {
             NodeKey::Free => paint.green("free"),
+            data if data.is_data() => paint.yellow(&data.to_string()),
             NodeKey::Held { owner, remaining } => held_text(owner.as_deref(), *remaining, paint),
             NodeKey::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
             NodeKey::Failed(fault) => paint.red(&failed_text(fault)),
@@ -178,6 +180,7 @@ fn line_text(status: &Status) -> String {
 fn state_text(state: &LockState, paint: Paint) -> String {
     match state {
         LockState::Free => paint.green("free"),
+        data if data.is_data() => paint.yellow(&data.to_string()),
         LockState::Held { owner, remaining, .. } => held_text(owner.as_deref(), *remaining, paint),
         LockState::Reserved { owner, .. } => reserved_text(owner.as_deref(), paint),
         _ => paint.red("unclear"),
@@ -189,11 +192,19 @@ fn state_text(state: &LockState, paint: Paint) -> String {
 pub(crate) fn failed_text(fault: &Fault) -> String {
     match fault {
         fault if refusal(fault).is_some() => reason(fault),
-        Fault::Unfit(why) | Fault::WrongAddress(why) => {
-            format!("answers, but cannot be used: {why}")
+        Fault::Unfit(_) | Fault::WrongAddress(_) => {
+            format!("answers, but cannot be used: {}", bare(fault))
         }
         fault if fault.is_silence() => format!("down: {fault}"),
         fault => format!("answers with an error: {fault}"),
+    }
+}
+
+/// Why a node failed, where it is said that it cannot be used.
+pub(crate) fn bare(fault: &Fault) -> String {
+    match fault {
+        Fault::Unfit(why) | Fault::WrongAddress(why) => why.to_string(),
+        fault => fault.to_string(),
     }
 }
 
@@ -214,16 +225,11 @@ fn reserved_text(owner: Option<&str>, paint: Paint) -> String {
 }
 
 fn held_text(owner: Option<&str>, left: Option<Duration>, paint: Paint) -> String {
-    match (owner, left) {
-        (None, None) => {
-            paint.yellow("not available: the key has no TTL, so it is data and not a lock")
-        }
-        (owner, left) => {
-            let owner = owner.unwrap_or("another client");
-            paint.yellow(&format!("held by {owner} {}", remaining(left)))
-        }
-    }
+    paint.yellow(&format!("held by {} {}", owner.unwrap_or(NAMELESS), remaining(left)))
 }
+
+/// An owner that does not say who it is.
+pub(crate) const NAMELESS: &str = "another owner";
 
 pub(crate) fn status_json(
     name: &[u8],
@@ -253,8 +259,7 @@ fn node_json(node: &NodeStatus, observer: &Observer, max_ttl: Duration) -> Value
         }
         NodeKey::Reserved { owner, remaining } => reserved_json(owner.as_deref(), *remaining),
         NodeKey::Failed(fault) => {
-            let state = if fault.is_silence() { "down" } else { "unusable" };
-            json!({ "state": state, "reason": reason(fault) })
+            json!({ "state": Stands::of(fault).word(), "reason": reason(fault) })
         }
         key => json!({ "state": "unclear", "reason": key.to_string() }),
     };
@@ -373,7 +378,7 @@ fn row(lock: &Listed, nodes: usize, is_told: bool) -> [String; HEAD.len()] {
     let owner = said(lock.owner.clone());
     let (owner, left, number) = match &lock.state {
         LockState::Held { remaining, fencing_token, .. } => {
-            let owner = if owner.is_empty() { "another client".into() } else { owner };
+            let owner = if owner.is_empty() { NAMELESS.into() } else { owner };
             (owner, remaining.map_or("never".into(), show), *fencing_token)
         }
         LockState::Reserved { .. } if owner.is_empty() => {

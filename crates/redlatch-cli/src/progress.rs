@@ -5,7 +5,7 @@ use crate::{
     around,
     duration::show as time,
     failure::{OWN, by_reason},
-    look::reason as why_failed,
+    look::{NAMELESS, reason as why_failed},
     reminder::Reminder,
     say::Say,
 };
@@ -104,8 +104,9 @@ fn refusing(health: &Health) -> String {
 /// Who has it.
 fn held(name: &str, status: &Status) -> String {
     let who = match &status.state {
+        data if data.is_data() => data.to_string(),
         LockState::Held { owner: Some(owner), .. } => format!("held by {owner}"),
-        LockState::Held { owner: None, .. } => "held by another client".into(),
+        LockState::Held { owner: None, .. } => format!("held by {NAMELESS}"),
         LockState::Reserved { .. } => "reserved for the next in line".into(),
         _ => "not available".into(),
     };

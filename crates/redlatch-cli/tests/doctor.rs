@@ -130,11 +130,11 @@ fn one_node_of_three_that_cannot_be_used_is_degraded() {
 
     let found = redlatch(&sandbox, &["doctor"]).exits_with(1).stdout;
 
-    says(&found, "warning  it cannot be a node: it may throw locks away");
+    says(&found, "warning  it cannot be used: it may throw locks away");
     says(&found, "fix: CONFIG SET maxmemory-policy noeviction");
     evict(&servers[1]);
     let found = redlatch(&sandbox, &["doctor"]).exits_with(2).stdout;
-    says(&found, "problem  it cannot be a node: it may throw locks away");
+    says(&found, "problem  it cannot be used: it may throw locks away");
 }
 
 #[test]
@@ -164,9 +164,12 @@ fn a_lock_that_never_expires_is_reported_by_run_and_by_doctor() {
     let foreign = redlatch(&sandbox, &["run", "by hand", "--", "true"]).exits_with(121).stderr;
 
     says(&found, "the lock x never expires: its key has no TTL");
-    says(&found, "redis-cli DEL x");
+    says(&found, "delete its key on every node");
     says(&held, "x is held by ada, and never expires: its key has no TTL");
-    says(&foreign, "`redis-cli DEL 'by hand'`");
+    let data = "by hand is not available: the key has no TTL, so it is data and not a lock; give";
+    says(&foreign, data);
+    says(&foreign, "give the lock another name");
+    assert!(!foreign.contains("delete"), "{foreign}");
 }
 
 #[test]
@@ -184,8 +187,8 @@ fn data_under_the_name_of_a_lock_is_a_failure_that_quiet_does_not_hide() {
 
         for ended in [ran, acquired] {
             assert_eq!(ended.stdout, "");
-            says(&ended.stderr, "never expires: its key has no TTL");
-            says(&ended.stderr, &format!("`redis-cli DEL {name}`"));
+            says(&ended.stderr, "the key has no TTL, so it is data and not a lock");
+            says(&ended.stderr, "give the lock another name");
         }
     }
     redlatch(&sandbox, &["acquire", "held"]).exits_with(0);

@@ -97,7 +97,7 @@ fn an_embedded_node_on_a_full_disk_is_no_majority() {
     assert_eq!((&seen["votes"], &seen["held"]), (&json!(0), &json!(1)), "{seen}");
     assert_eq!(seen["nodes"][0]["standing"], "refusing");
     assert_eq!(seen["findings"][1]["words"], "refuses writes: its disk is full");
-    says(&said, "\nNo lock can be taken: 0 of 1 nodes may vote, 1 must.\n");
+    says(&said, "\nNo lock can be taken: the only node does not vote.\n");
     says(&said, "problem  refuses writes: its disk is full\n           fix: free some space");
     assert!(said.ends_with("\n2\n"), "{said}");
 }
@@ -303,7 +303,7 @@ fn a_key_that_is_no_lock_of_ours_is_judged_alike_by_all() {
     for lock in [&json_of(&status), &json_of(&listed), &seen["locks"][0]] {
         assert_eq!((&lock["state"], &lock["owner"]), (&json!("held"), &Value::Null), "{lock}");
     }
-    says(&table, "another client");
+    says(&table, "another owner");
     assert_eq!(seen["locks"][0]["nodes"], 2, "{seen}");
 }
 

@@ -6,7 +6,8 @@ use redlatch::node::REDIS_PERMISSIONS;
 use redlatch_testbed::{ServerOptions, Servers};
 use std::time::{Duration, Instant};
 use support::{
-    PATIENCE, Running, Sandbox, eventually, pty::Terminal, redlatch, says_all, shell, start,
+    PATIENCE, Running, Sandbox, eventually, json_of, pty::Terminal, redlatch, says, says_all,
+    shell, start,
 };
 
 /// How long a server is quarantined in a guarded [`Sandbox`].
@@ -461,7 +462,7 @@ fn a_client_that_names_one_of_three_nodes_is_told_that_the_list_is_wrong() {
     let seen = redlatch(&one, &["status", "x"]).exits_with(122).stdout;
     says_all(&refused, &["the only node was marked by a client with the restart guard"]);
     for said in [&refused, &found] {
-        says_all(said, &["if such clients are at work, name the nodes that they name"]);
+        says_all(said, &["if such clients are running, name the nodes that they name"]);
     }
     for said in [&found, &seen] {
         says_all(said, &["a client with the restart guard has marked it"]);
@@ -739,4 +740,18 @@ fn admit_wait_that_may_not_list_locks_says_what_to_grant() {
     let ended = ended.end().exits_with(122);
     assert!(ended.stderr.contains("restart no other node yet"), "{}", ended.stderr);
     assert!(ended.stderr.contains("+scan"), "{}", ended.stderr);
+}
+
+#[test]
+fn admit_calls_a_node_that_answers_and_cannot_be_used_neither_down_nor_quarantined() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    servers[0].run(&["CONFIG", "SET", "requirepass", "another"]);
+
+    let told = redlatch(&sandbox, &["admit", "--all", "--yes", "--json"]).exits_with(122);
+
+    let nodes = json_of(&told.stdout)["nodes"].clone();
+    assert_eq!(nodes[0]["standing"], "unusable", "{nodes}");
+    assert!(nodes[0]["reason"].as_str().unwrap().starts_with("it wants a password"), "{nodes}");
+    says(&told.stderr, "1 of 3 nodes does not vote");
 }

@@ -321,7 +321,7 @@ fn force_asks_and_takes_no_for_an_answer() {
     let mut terminal = Terminal::with(&sandbox, &ask);
     terminal.shows("[y/N]");
     terminal.press("y\n");
-    terminal.shows("x was held by ada; taken away on 1 of 1 nodes");
+    terminal.shows("x was held by ada; taken away on the only node");
     assert_eq!(terminal.end(), Some(0));
     assert!(sandbox.is_free("x"));
 }

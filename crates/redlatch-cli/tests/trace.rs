@@ -297,8 +297,8 @@ fn vouching_for_a_node_and_taking_a_lock_away_are_on_record() {
         format!("  {url}  admit: {user} vouched for it, with --yes"),
         format!("  x  release --force by {user}: x was held by ada"),
         format!(
-            "  {0}  admit --replace: {user} took it from its clients, with --yes; 1 of 1 nodes may \
-             not vote; {0}: quarantined for another ",
+            "  {0}  admit --replace: {user} took it from its clients, with --yes; the node does not \
+             vote; {0}: quarantined for another ",
             servers[1].url()
         ),
     ];
@@ -324,7 +324,7 @@ fn vouching_that_admits_not_all_nodes_is_on_record_with_the_reason() {
     let user = traced(&sandbox)[0]["user"].as_str().unwrap().to_owned();
     let down = servers[0].url();
     let lines: Vec<&str> = told.lines().collect();
-    let vouched = format!("  admit by {user}: 1 of 3 nodes may not vote; {down}: down: ");
+    let vouched = format!("  admit by {user}: 1 of 3 nodes does not vote; {down}: down: ");
     assert!(lines[0].contains(&vouched), "{told}");
     assert!(lines[0].ends_with("; with --yes; exit 122"), "{told}");
     let taken = format!("  admit --replace by {user}: not taken: ");

@@ -13,7 +13,7 @@ use crate::{
     lease,
     moment::Moment,
     mutant::{self, Mutant},
-    vote::{Ballot, Fault, Tally, Verdict, Vote},
+    vote::{Ballot, Fault, Tally, Verdict, Vote, of_nodes},
 };
 use alloc::{boxed::Box, string::ToString, vec, vec::Vec};
 use core::{mem, time::Duration};
@@ -231,14 +231,14 @@ pub type Decision = Result<Moment, AcquireError>;
 pub enum AcquireError {
     /// Refusals alone ruled out a majority: somebody has it, perhaps this very process.
     /// Wait and retry.
-    #[error("held on {} of {} nodes", .0.tally().refused, .0.tally().nodes)]
+    #[error("held on {}", of_nodes(.0.tally().refused, .0.tally().nodes))]
     Held(Ballot),
     /// Failed nodes tipped the vote. Tell an operator.
     #[error("no majority: {}", .0.tally())]
     NoMajority(Ballot),
     /// There would be a majority if new or restarted nodes could vote. Wait for
     /// them, or vouch for them.
-    #[error("{} of {} nodes may not vote yet", ballot.tally().quarantined, ballot.tally().nodes)]
+    #[error("{} may not vote yet", of_nodes(ballot.tally().quarantined, ballot.tally().nodes))]
     Quarantined {
         /// Time until a majority is possible, if known.
         remaining: Option<Duration>,

@@ -4,7 +4,7 @@
 //! Out: [`Terms`], which cannot be wrong, or an error that names the value and the
 //!      rule.
 
-use crate::lease;
+use crate::{lease, line::LOOK};
 use alloc::sync::Arc;
 use core::{ops::Deref, time::Duration};
 
@@ -14,6 +14,8 @@ pub const DEFAULT_MAX_TTL: Duration = Duration::from_secs(30);
 pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
 /// The shortest node timeout that anyone may set: no node answers sooner.
 const LEAST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
+/// The shortest pause that anyone may set between two checks of a lock.
+const LEAST_POLL: Duration = Duration::from_millis(1);
 /// How long renewal continues by default.
 pub const DEFAULT_MAX_HOLD: Duration = Duration::from_secs(3600);
 
@@ -114,7 +116,8 @@ impl Terms {
         if wanted.node_timeout.is_some_and(|timeout| timeout < LEAST_NODE_TIMEOUT) {
             return Err(TermsError::NodeTimeout { node_timeout: times.node_timeout, usable });
         }
-        times.cross_check(usable)?;
+        let every = wanted.renewal.as_ref().and_then(|renewal| renewal.every);
+        times.cross_check(usable, every.is_some())?;
         Ok(Terms(Arc::new(times)))
     }
 
@@ -141,7 +144,7 @@ impl Times {
         lease::usable(self.ttl)
     }
 
-    fn cross_check(&self, usable: Duration) -> Result<(), TermsError> {
+    fn cross_check(&self, usable: Duration, is_every_wanted: bool) -> Result<(), TermsError> {
         let Times { node_timeout, min_validity, notice, .. } = *self;
         if node_timeout >= usable {
             return Err(TermsError::NodeTimeout { node_timeout, usable });
@@ -158,7 +161,12 @@ impl Times {
         let needed = every.saturating_add(node_timeout);
         let usable = usable.saturating_sub(notice);
         if every.is_zero() || needed >= usable {
-            return Err(TermsError::Renewal { every, needed, usable });
+            let most = usable.saturating_sub(node_timeout);
+            return Err(if is_every_wanted && !most.is_zero() {
+                TermsError::RenewEvery { every, most }
+            } else {
+                TermsError::Renewal { every, needed, usable }
+            });
         }
         if max_hold.is_zero() {
             return Err(TermsError::MaxHold);
@@ -185,6 +193,16 @@ pub fn check_ttl(ttl: Duration, max_ttl: Duration) -> Result<Duration, TermsErro
     Ok(ttl)
 }
 
+/// Checks the longest pause between two checks of a lock that another library holds.
+///
+/// # Errors
+///
+/// If it is below 1 ms or above 1 s.
+pub fn check_poll_max(poll_max: Duration) -> Result<(), TermsError> {
+    let fits = (LEAST_POLL..=LOOK).contains(&poll_max);
+    if fits { Ok(()) } else { Err(TermsError::PollMax { poll_max }) }
+}
+
 fn default_node_timeout(ttl: Duration) -> Duration {
     let usable = lease::usable(ttl);
     let least = Duration::from_millis(5).min(usable / 4);
@@ -196,11 +214,13 @@ fn default_notice(ttl: Duration) -> Duration {
 }
 
 /// Times that do not fit together. Nothing was sent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TermsError {
     /// The TTL is zero, or clock drift alone uses it up.
-    #[error("a TTL of {ttl:?} leaves nothing after {drift:?} for clock drift; use at least 3ms")]
+    #[error(
+        "a TTL of {ttl:?} leaves nothing after {drift:?} for clock drift; use at least 3ms for `ttl`"
+    )]
     TtlTooShort {
         /// The TTL asked for, in whole milliseconds.
         ttl: Duration,
@@ -209,7 +229,9 @@ pub enum TermsError {
     },
     /// The TTL is above the limit that all clients agreed on.
     #[error(
-        "a TTL of {ttl:?} is above max_ttl, {max_ttl:?}; renewal keeps a lock for longer than its TTL"
+        "a TTL of {ttl:?}{} is above max_ttl, {max_ttl:?}; use a shorter `ttl` (renewal keeps a lock \
+         for longer than that), or raise `max_ttl` for all clients of the nodes",
+        if *ttl == DEFAULT_TTL { ", the default," } else { "" }
     )]
     TtlTooLong {
         /// What was asked for.
@@ -219,8 +241,8 @@ pub enum TermsError {
     },
     /// Waiting for one node could use up the lease, or no node could answer in time.
     #[error(
-        "node_timeout is {node_timeout:?}; it must be at least {LEAST_NODE_TIMEOUT:?} and below the \
-         usable time, {usable:?}"
+        "node_timeout is {node_timeout:?}; it must be at least {LEAST_NODE_TIMEOUT:?} and below what \
+         a lease has of its TTL, {usable:?}; use a longer `ttl`, or another `node_timeout`"
     )]
     NodeTimeout {
         /// What was asked for.
@@ -229,7 +251,10 @@ pub enum TermsError {
         usable: Duration,
     },
     /// No lease could ever have that much time left.
-    #[error("min_validity is {min_validity:?}; it cannot be above the usable time, {usable:?}")]
+    #[error(
+        "min_validity is {min_validity:?}; it cannot be above what a lease has of its TTL, \
+         {usable:?}; use a longer `ttl`, or a smaller `min_validity`"
+    )]
     MinValidity {
         /// What was asked for.
         min_validity: Duration,
@@ -237,25 +262,46 @@ pub enum TermsError {
         usable: Duration,
     },
     /// Loss would be signalled before the lease starts.
-    #[error("notice is {notice:?}; it must be below the usable time, {usable:?}")]
+    #[error(
+        "notice is {notice:?}; it must be below what a lease has of its TTL, {usable:?}; use a \
+         longer `ttl`, or a shorter `notice`"
+    )]
     Notice {
         /// What was asked for.
         notice: Duration,
         /// What the TTL leaves after drift.
         usable: Duration,
     },
-    /// Renewal would come too late, or without pause.
+    /// The lease would be renewed too late, or without pause.
     #[error(
-        "renew_every is {every:?}; with the node timeout that is {needed:?}, which must be above \
-         zero and below {usable:?}, when loss is signalled"
+        "renew_every is {every:?}; it must be above zero and below {most:?}, so that a renewal is \
+         answered before loss is signalled"
+    )]
+    RenewEvery {
+        /// The interval asked for.
+        every: Duration,
+        /// Usable time minus notice and node timeout.
+        most: Duration,
+    },
+    /// The other times leave none to renew the lease.
+    #[error(
+        "there is no time to renew the lease: a renewal after {every:.1?} may take until \
+         {needed:.1?}, and loss is signalled after {usable:.1?}; use a longer `ttl`, or a shorter \
+         `notice` or `node_timeout`"
     )]
     Renewal {
-        /// The interval asked for.
+        /// The interval.
         every: Duration,
         /// Interval and node timeout together.
         needed: Duration,
         /// Usable time minus notice.
         usable: Duration,
+    },
+    /// A pause that is no pause, or longer than the longest.
+    #[error("poll_max is {poll_max:?}; it must be from {LEAST_POLL:?} to {LOOK:?}")]
+    PollMax {
+        /// What was asked for.
+        poll_max: Duration,
     },
     /// The limit is zero.
     #[error("max_hold is zero; to turn renewal off, use `LockRequest::no_renewal`")]
@@ -285,9 +331,12 @@ pub enum TermsError {
     },
 }
 
+crate::debug_is_display!(TermsError);
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -339,7 +388,33 @@ mod tests {
         let renewal = Some(WantedRenewal { every, max_hold: Duration::MAX });
         let refused = Terms::check(&Wanted { renewal, ..Wanted::default() });
 
-        assert!(matches!(refused, Err(TermsError::Renewal { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(TermsError::RenewEvery { .. })), "{refused:?}");
+    }
+
+    /// Whoever sets one time is not told to change another that is a default.
+    #[test]
+    fn an_error_about_times_names_the_setting_that_can_be_changed() {
+        let said = |wanted: Wanted| Terms::check(&wanted).unwrap_err().to_string();
+        let notice = said(Wanted { notice: Some(9_000 * MS), ..Wanted::default() });
+        let every = WantedRenewal { every: Some(Duration::ZERO), max_hold: Duration::MAX };
+        let zero = said(Wanted { renewal: Some(every), ..Wanted::default() });
+        let short = said(Wanted { max_ttl: 5_000 * MS, ..Wanted::default() });
+        let long = said(with_ttl(45_000 * MS));
+
+        assert!(!notice.contains("renew_every") && notice.contains("`notice`"), "{notice}");
+        assert!(zero.starts_with("renew_every is 0ns; it must be above zero and below "), "{zero}");
+        assert!(short.starts_with("a TTL of 10s, the default, is above max_ttl, 5s; "), "{short}");
+        assert!(long.starts_with("a TTL of 45s is above max_ttl, 30s; use a shorter"), "{long}");
+    }
+
+    #[test]
+    fn a_pause_between_checks_is_from_one_millisecond_to_one_second() {
+        for fits in [MS, LOOK] {
+            assert_eq!(check_poll_max(fits), Ok(()));
+        }
+        for poll_max in [Duration::ZERO, MS.saturating_sub(NS), LOOK + NS, 3_600_000 * MS] {
+            assert_eq!(check_poll_max(poll_max), Err(TermsError::PollMax { poll_max }));
+        }
     }
 
     #[test]
@@ -424,7 +499,7 @@ mod tests {
 
         assert!(renewed(NS).is_ok());
         assert!(renewed(latest.saturating_sub(NS)).is_ok());
-        assert!(matches!(renewed(latest), Err(TermsError::Renewal { .. })));
+        assert_eq!(renewed(latest), Err(TermsError::RenewEvery { every: latest, most: latest }));
     }
 
     #[test]

@@ -41,7 +41,7 @@ use core::{fmt, num::NonZeroU64, str::FromStr, time::Duration};
 pub struct FencingToken(NonZeroU64);
 
 /// Why something is not a fencing token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FencingTokenError {
     /// It is not all digits: there is a sign, a space, a line break, or nothing.
@@ -51,6 +51,8 @@ pub enum FencingTokenError {
     #[error("a fencing token is a number from 1 to {}", FencingToken::MAX)]
     Range,
 }
+
+crate::debug_is_display!(FencingTokenError);
 
 impl FencingToken {
     /// The highest number: the largest integer that a double represents exactly.

@@ -12,6 +12,20 @@
 
 extern crate alloc;
 
+/// Makes `Debug` the same as `Display`, because an error that `main` returns is printed by
+/// its `Debug`, and people have to read it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_is_display {
+    ($($error:ident),* $(,)?) => {
+        $(impl core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Display::fmt(self, f)
+            }
+        })*
+    };
+}
+
 pub mod acquire;
 pub mod agreement;
 pub mod command;

@@ -127,7 +127,7 @@ fn write_digits(out: &mut impl fmt::Write, mut number: u64) -> fmt::Result {
 }
 
 /// Why an owner label cannot be part of a token.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
     /// It is empty or too long.
@@ -140,6 +140,8 @@ pub enum OwnerError {
     #[error("the owner label contains {0:?}; use printable characters without white space")]
     Character(char),
 }
+
+crate::debug_is_display!(OwnerError);
 
 /// What is known about an owner; `None` for what it did not say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

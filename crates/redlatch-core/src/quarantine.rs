@@ -160,7 +160,10 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Forgot => {
-                f.write_str("it may have forgotten locks (restarted, flushed, promoted or new)")
+                f.write_str(
+                "it may have forgotten locks (new, restarted, flushed, evicted keys, or its replication \
+                 changed)",
+            )
             }
             Cause::Disagrees(theirs) => {
                 f.write_str("its clients have another list of nodes, or other times")?;

@@ -10,7 +10,7 @@ use crate::{
     lease,
     moment::{Moment, Now, Steady},
     mutant::{self, Mutant},
-    vote::{Ballot, Verdict, Vote},
+    vote::{Ballot, Verdict, Vote, of_nodes},
 };
 use alloc::{boxed::Box, vec};
 use core::time::Duration;
@@ -205,7 +205,7 @@ pub enum Released {
 pub enum ReleaseError {
     /// No majority answered. The release continues in the background; the lock is free
     /// when its TTL ends, if not before.
-    #[error("not known: {} of {} nodes did not answer the release", .0.tally().failed, .0.tally().nodes)]
+    #[error("not known: {} did not answer the release", of_nodes(.0.tally().failed, .0.tally().nodes))]
     Unknown(Ballot),
 }
 

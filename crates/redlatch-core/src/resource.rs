@@ -227,7 +227,7 @@ impl fmt::Debug for Resources {
 }
 
 /// Why a name, or a set of names, cannot be locked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
     /// The name is empty.
@@ -255,6 +255,8 @@ pub enum ResourceError {
     #[error("the resource \"{0}\" was named twice; name each one once")]
     Twice(Resource),
 }
+
+crate::debug_is_display!(ResourceError);
 
 #[cfg(test)]
 mod tests {

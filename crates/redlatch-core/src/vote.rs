@@ -14,7 +14,7 @@ use crate::{
     quarantine::{Cause, Quarantine},
     token::owner_of,
 };
-use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt, time::Duration};
 
 /// One node's answer to a take, an extension or a release.
@@ -54,6 +54,9 @@ pub struct Holder {
     pub endless: bool,
 }
 
+/// What a key is that [keeps everybody](Holder::is_data) from a lock, and is none.
+pub const DATA: &str = "the key has no TTL, so it is data and not a lock";
+
 /// Why a node did not vote.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -83,7 +86,7 @@ pub enum Fault {
     #[error("not understood: {0}")]
     Nonsense(Arc<str>),
     /// The server answers, but cannot serve as a node.
-    #[error("unfit: {0}")]
+    #[error("cannot be used: {0}")]
     Unfit(Arc<str>),
     /// What is at this address can never be a node: it is part of a cluster, or several
     /// servers answer in turn. The list of nodes is wrong.
@@ -152,7 +155,7 @@ impl fmt::Display for Holder {
             return f.write_str("reserved for the next in line");
         }
         if self.is_data() {
-            return f.write_str("the key has no TTL, so it is data and not a lock");
+            return f.write_str(DATA);
         }
         f.write_str("held")?;
         if let Some(owner) = &self.owner {
@@ -330,6 +333,24 @@ pub struct Tally {
     pub pending: usize,
 }
 
+/// Says which part of the nodes is meant: "the only node", or "2 of 3 nodes".
+///
+/// # Example
+///
+/// ```
+/// use redlatch_core::vote::of_nodes;
+///
+/// assert_eq!(of_nodes(2, 3), "2 of 3 nodes");
+/// assert_eq!(of_nodes(1, 1), "the only node");
+/// ```
+#[must_use]
+pub fn of_nodes(count: usize, nodes: usize) -> String {
+    if (count, nodes) == (1, 1) {
+        return "the only node".into();
+    }
+    format!("{count} of {nodes} nodes")
+}
+
 /// What the votes amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -382,11 +403,12 @@ impl Tally {
 impl fmt::Display for Tally {
     /// Writes how many of the nodes did not vote.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |count| of_nodes(count, self.nodes);
         match (self.failed, self.quarantined) {
-            (failed, 0) => write!(f, "{failed} of {} nodes failed", self.nodes),
-            (0, quarantined) => write!(f, "{quarantined} of {} nodes quarantined", self.nodes),
+            (failed, 0) => write!(f, "{} failed", of(failed)),
+            (0, quarantined) => write!(f, "{} quarantined", of(quarantined)),
             (failed, quarantined) => {
-                write!(f, "{failed} of {} nodes failed, {quarantined} quarantined", self.nodes)
+                write!(f, "{} failed, {quarantined} quarantined", of(failed))
             }
         }
     }
@@ -413,10 +435,11 @@ impl Holder {
         Holder { endless, ..self }
     }
 
-    /// Returns whether the key is not a lock: it never expires and names no owner.
+    /// Returns whether the key is not a lock: it never expires and names no owner, nor
+    /// anyone it is reserved for.
     #[must_use]
     pub fn is_data(&self) -> bool {
-        self.endless && self.owner.is_none()
+        self.endless && self.owner.is_none() && !self.reserved
     }
 
     /// Sets how many wait in line ahead of us.

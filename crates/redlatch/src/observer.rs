@@ -26,8 +26,9 @@ use crate::{
 };
 pub use others::{OtherKey, Others, Unseen};
 use redlatch_core::{Admission, Command, Fault, Reply, Resource, Token, machine::Vouch};
-pub use redlatch_core::{Agreement, Facts, Refusal, Standing, Taking};
+pub use redlatch_core::{Agreement, Facts, Refusal, Standing, Taking, vote::of_nodes};
 use reports::NodeListing;
+pub(crate) use reports::fault_in_words;
 pub use reports::{Examined, Forced, Listed, Listing, Removal, Trial, refusal};
 use session::{Session, fault_in};
 pub use standing::NodeStanding;

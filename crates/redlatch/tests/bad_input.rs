@@ -153,10 +153,22 @@ async fn a_renewal_that_would_come_too_late_is_refused() {
         invalid(|locks| locks.lock(NAME).ttl(10 * SEC).renew_every(8 * SEC).node_timeout(2 * SEC))
             .await;
 
-    let InvalidRequest::Terms(TermsError::Renewal { every, needed, .. }) = error else {
+    let InvalidRequest::Terms(TermsError::RenewEvery { every, most }) = error else {
         panic!("{error}");
     };
-    assert_eq!((every, needed), (8 * SEC, 10 * SEC));
+    assert!(every == 8 * SEC && most < every, "{error}");
+}
+
+#[tokio::test]
+async fn a_pause_between_checks_that_no_client_keeps_to_is_refused() {
+    for poll_max in [Duration::ZERO, 3600 * SEC] {
+        let refused = Locks::builder().node("memory:").poll_max(poll_max).connect().await;
+
+        let Err(ConnectError::Invalid(InvalidRequest::Terms(error))) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(error, TermsError::PollMax { poll_max });
+    }
 }
 
 #[tokio::test]

@@ -167,6 +167,22 @@ fn a_guard_that_a_blocked_runtime_dropped_is_released_by_the_keeper() {
     });
 }
 
+#[test]
+fn a_lease_that_a_blocked_runtime_handed_over_is_not_renewed_by_the_keeper() {
+    let fleet = Fleet::of(3);
+    let urls = fleet.servers.urls();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+
+    runtime.block_on(async {
+        let locks = support::patient().nodes(urls).connect().await.unwrap();
+        let guard = locks.lock(NAME).ttl(TTL).node_timeout(TTL / 5).notice(TTL / 5).await.unwrap();
+
+        let _parts = guard.into_parts();
+
+        redlatch_testbed::eventually(LIMIT, || fleet.keys().is_empty()); // blocks
+    });
+}
+
 /// The engine's task was woken by a worker that then works on without yielding.
 #[test]
 fn what_a_busy_worker_gave_up_is_undone_by_another() {

@@ -164,10 +164,10 @@ async fn nodes_that_refuse_writes_do_not_vote_and_health_says_why() {
     assert!(one.has_majority(), "{one}");
     let full = "refuses writes: its memory is full (maxmemory)";
     let [a, b] = [0, 1].map(|at| fleet.servers[at].url());
-    assert_eq!(one.to_string(), format!("2 of 3 nodes vote; {a}: unfit: it {full}"));
+    assert_eq!(one.to_string(), format!("2 of 3 nodes vote; {a}: it {full}"));
     assert!(!two.has_majority(), "{two}");
     let lonely = "refuses writes: too few replicas follow it (min-replicas-to-write)";
-    let both = format!("{a}: unfit: it {full}; {b}: unfit: it {lonely}");
+    let both = format!("{a}: it {full}; {b}: it {lonely}");
     assert_eq!(two.to_string(), format!("1 of 3 nodes vote; {both}"));
     let refused = locks.lock("a").wait(Duration::ZERO).await;
     assert!(matches!(refused, Err(LockError::NoMajority { .. })), "{refused:?}");

@@ -15,7 +15,7 @@ use crate::{
 };
 use redlatch::{
     NodeStanding, Standing,
-    observer::{Examined, Observer, Refusal, advice_to},
+    observer::{Examined, Observer, Refusal, advice_to, of_nodes},
 };
 use serde_json::{Value, json};
 use std::{fmt::Write as _, sync::Arc};
@@ -74,10 +74,11 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Says how many of these nodes may not vote, if any.
+    /// Says how many of these nodes do not vote, if any: quarantined or failed.
     fn count_out(&self, named: &[Arc<str>]) -> Option<String> {
         let out = named.iter().filter(|name| !may_vote(&self.standings, name)).count();
-        (out > 0).then(|| format!("{out} of {} nodes may not vote", named.len()))
+        let does = if out == 1 { "does" } else { "do" };
+        (out > 0).then(|| format!("{} {does} not vote", subject(out, named.len())))
     }
 
     /// The same, with what to do.
@@ -116,9 +117,7 @@ impl<'a> Seen<'a> {
             1 => "is admitted, but refuses writes",
             _ => "are admitted, but refuse writes",
         };
-        let subject =
-            if nodes == 1 { "the node".into() } else { format!("{count} of {nodes} nodes") };
-        Some(format!("{subject} {what}: {}", told.join("; ")))
+        Some(format!("{} {what}: {}", subject(count, nodes), told.join("; ")))
     }
 
     /// Why an admitted node would not grant a lock.
@@ -166,4 +165,9 @@ impl<'a> Seen<'a> {
         }
         json
     }
+}
+
+/// How a sentence about some of the named nodes begins.
+fn subject(count: usize, named: usize) -> String {
+    if named == 1 { "the node".into() } else { of_nodes(count, named) }
 }

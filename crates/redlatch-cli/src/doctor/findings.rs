@@ -195,15 +195,22 @@ pub(super) fn examine_all(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Says that no majority of the nodes votes.
+pub(crate) fn too_few(votes: usize, nodes: usize) -> String {
+    let how_many = match nodes {
+        1 => "the only node does not vote".into(),
+        nodes => format!("{votes} of {nodes} nodes may vote, {} must", nodes / 2 + 1),
+    };
+    format!("no lock can be taken: {how_many}")
+}
+
 /// No majority may vote. The first of all findings.
 fn outage(evidence: &Evidence<'_>) -> Option<Finding> {
     if evidence.has_majority() {
         return None;
     }
     let (votes, nodes) = (evidence.votes(), evidence.standings.len());
-    let majority = nodes / 2 + 1;
-    let words = format!("no lock can be taken: {votes} of {nodes} nodes may vote, {majority} must");
-    let finding = Finding { is_outage: true, ..Finding::problem(words) };
+    let finding = Finding { is_outage: true, ..Finding::problem(too_few(votes, nodes)) };
     // It is no use waiting for nodes that serve clients with other settings.
     let in_vain = known(evidence.examined).any(|(_, facts)| evidence.other(facts).is_some());
     let nodes = evidence.examined.iter().zip(evidence.standings);
@@ -236,7 +243,7 @@ fn mistaken(listener: Listener, address: &str, evidence: &Evidence<'_>) -> Findi
             ),
         ),
         Listener::Sentinel => (
-            "it cannot be a node: it is a Sentinel, which keeps no keys",
+            "it cannot be used: it is a Sentinel, which keeps no keys",
             "name the independent servers themselves; a failover group is not suitable for locks"
                 .into(),
         ),
@@ -275,6 +282,9 @@ pub(crate) fn left_out(keys: usize, user: &str) -> Finding {
     Finding::note(words).fix(grant_reading(user))
 }
 
+/// What to do about the key of a lock that never expires.
+pub(crate) const DELETE: &str = "if nobody is at work under the lock, delete its key on every node";
+
 /// Locks that never expire, because their keys have no TTL.
 pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
     let is_endless = |lock: &&Listed| matches!(lock.state, LockState::Held { remaining: None, .. });
@@ -285,16 +295,13 @@ pub(crate) fn endless(listing: &Listing) -> Option<Finding> {
         more => format!(" (and {more} more)"),
     };
     let words = format!("the lock {first}{more} never expires: its key has no TTL");
-    Some(Finding::warning(words).fix(format!(
-        "if nobody is using it, delete it on every node: redis-cli DEL {}",
-        quoted(&first)
-    )))
+    Some(Finding::warning(words).fix(DELETE))
 }
 
 fn unfit(fault: &Fault, address: &str, evidence: &Evidence<'_>) -> Finding {
     let finding = match fault {
         // Nobody can connect with such a list.
-        Fault::WrongAddress(why) => Finding::problem(format!("it cannot be a node: {why}")),
+        Fault::WrongAddress(why) => Finding::problem(format!("it cannot be used: {why}")),
         Fault::Unfit(why) => {
             let file = address.strip_prefix("file:").map(Path::new);
             let obstacle = file.and_then(share::obstacle);
@@ -304,7 +311,7 @@ fn unfit(fault: &Fault, address: &str, evidence: &Evidence<'_>) -> Finding {
                 Some((why, fix)) => (why, Some(fix.to_owned())),
                 None => (why, None),
             };
-            Finding { fix, ..evidence.one_less(format!("it cannot be a node: {why}")) }
+            Finding { fix, ..evidence.one_less(format!("it cannot be used: {why}")) }
         }
         fault if evidence.has_majority() => {
             Finding::warning(format!("it does not answer: {fault}; the others work without it"))

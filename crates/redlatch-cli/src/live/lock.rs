@@ -1,7 +1,7 @@
 //! A lock, as it was seen, and what only earlier looks can show about it.
 
 use super::units::{in_millis, maybe_in_utc, whole_millis};
-use crate::doctor::Finding;
+use crate::{doctor::Finding, look::NAMELESS};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -79,7 +79,7 @@ impl State {
 
 impl Lock {
     pub(crate) fn whose(&self) -> &str {
-        self.owner.as_deref().unwrap_or("another client")
+        self.owner.as_deref().unwrap_or(NAMELESS)
     }
 
     /// Whether its name or its owner contains this text, ignoring case.

@@ -1,6 +1,7 @@
 //! A node, as it was seen.
 
 use super::units::{in_exact_millis, in_millis};
+use redlatch::Fault;
 use serde::Serialize;
 use std::{sync::Arc, time::Duration};
 
@@ -47,6 +48,11 @@ impl Stands {
     /// The standings that metrics distinguish.
     pub(crate) const COUNTED: [Stands; 4] =
         [Stands::Admitted, Stands::Quarantined, Stands::Refusing, Stands::Down];
+
+    /// The standing of a node that failed like this.
+    pub(crate) fn of(fault: &Fault) -> Self {
+        if fault.is_silence() { Stands::Down } else { Stands::Unusable }
+    }
 
     /// The same standing, as metrics count it.
     pub(crate) fn counted(self) -> Self {

@@ -11,7 +11,7 @@ use crate::{
     },
     duration::show,
     failure::{Failure, to_paste},
-    look::failed_text,
+    look::{bare, failed_text},
     name,
     settings::Settings,
     who,
@@ -166,9 +166,8 @@ impl Looker {
 
 /// The standing of a node that reports nothing, and why it does not.
 fn failed(fault: &Fault, found: &mut Vec<Finding>) -> (Stands, Option<Duration>, Option<String>) {
-    let stands = if fault.is_silence() { Stands::Down } else { Stands::Unusable };
     found.push(Finding::warning(failed_text(fault)));
-    (stands, None, Some(fault.to_string()))
+    (Stands::of(fault), None, Some(bare(fault)))
 }
 
 /// A lock, as if it were seen for the first time.

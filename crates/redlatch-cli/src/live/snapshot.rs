@@ -9,7 +9,7 @@ use super::{
     units::in_utc,
 };
 use crate::{
-    doctor::{Finding, Level},
+    doctor::{Finding, Level, too_few},
     say::millis,
 };
 use serde::Serialize;
@@ -147,9 +147,7 @@ impl Snapshot {
         let nodes = self.nodes.len();
         let (votes, majority) = (self.votes, self.majority);
         if votes < majority {
-            let words =
-                format!("no lock can be taken: {votes} of {nodes} nodes may vote, {majority} must");
-            self.findings.push(Finding::problem(words));
+            self.findings.push(Finding::problem(too_few(votes, nodes)));
         } else if !self.is_complete {
             let words = "no majority of the nodes lists its locks: some may be missing here";
             self.findings.push(Finding::warning(words));

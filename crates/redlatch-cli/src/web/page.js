@@ -174,7 +174,7 @@ function markHead() {
 }
 
 function showOwner(row, lock) {
-  const owner = lock.owner ?? "another client";
+  const owner = lock.owner ?? "another owner";
   const words = { held: owner, reserved: `nobody; ${owner} is next`, unclear: `unclear: ${owner}`, free: `free; left by ${owner}` }[lock.state];
   const element = cell(row, 1, null);
   if (!element.firstElementChild) element.append(make("span"), make("span"));
@@ -279,7 +279,7 @@ function says(node) {
   if (node.state === "reserved") return [`reserved for the next in line${node.owner ? `, ${node.owner}` : ""}${out}`, "warning"];
   if (node.state === "free") return [`free${out}`, out ? "warning" : "good"];
   const left = node.remaining_ms === null ? "for ever" : `for ${span(node.remaining_ms)} unless renewed`;
-  return [`held by ${node.owner ?? "another client"} ${left}${out}`, out ? "warning" : ""];
+  return [`held by ${node.owner ?? "another owner"} ${left}${out}`, out ? "warning" : ""];
 }
 
 function showLine(lock) {
@@ -302,7 +302,7 @@ async function showLock() {
   const lock = await answer.json();
   set(byId("lock-title"), lock.name);
   const token = lock.fencing_token ? `, fencing token ${lock.fencing_token}` : "";
-  const held = [`Held by ${lock.owner ?? "another client"}`, detailsOf(lock), lock.since && `since ${clock(new Date(lock.since))}`];
+  const held = [`Held by ${lock.owner ?? "another owner"}`, detailsOf(lock), lock.since && `since ${clock(new Date(lock.since))}`];
   set(byId("lock-state"), lock.state === "held" ? held.filter(Boolean).join(" · ") + token
     : lock.state === "free" ? "Free" : lock.state === "reserved" ? "Not held; reserved for the next in line"
     : "Unclear: no majority of the nodes says the same");

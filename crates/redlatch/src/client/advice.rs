@@ -1,8 +1,11 @@
 //! What people can do about nodes that may not vote. Worded here and nowhere else.
 
 use super::Votes;
-use crate::node::{Node, OtherName};
-use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW};
+use crate::{
+    node::{Node, OtherName},
+    observer::fault_in_words,
+};
+use redlatch_core::{Agreement, Cause, Vote, config::Wanted, fence::DEFAULT_SKEW, vote::of_nodes};
 use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
 /// Returns advice, in words, on quarantined nodes for this `cause`.
@@ -20,25 +23,43 @@ use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 /// ```
 #[must_use]
 pub fn advice(cause: &Cause, which: &str, options: &str) -> String {
-    let options = if options.is_empty() { String::new() } else { format!(" {options}") };
+    let spaced = spaced(options);
     match cause {
         Cause::Disagrees(_) => format!(
-            "give all clients the same settings; if the change is meant for all clients: \
-             `redlatch admit --replace --all{options}`"
+            "give all clients the same settings; if the change is meant for all clients: {}",
+            replace_all("", options)
         ),
         Cause::OtherNode { asked, .. } => format!(
             "point {asked} back to its own server (DNS, NAT, proxy, port forward); if the \
-             names of servers were swapped for good: `redlatch admit --replace --all{options}`"
+             names of servers were swapped for good: {}",
+            replace_all("", options)
         ),
         Cause::Watched => format!(
-            "if such clients are at work, name the nodes that they name, and wait until they have \
-             admitted it; if none is, `redlatch admit --all{options}`"
+            "if such clients are running, name the nodes that they name, and wait until they have \
+             admitted it; if none is, {}",
+            match options {
+                NO_URLS => "`Observer::admit`".into(),
+                _ => format!("`redlatch admit --all{spaced}`"),
+            }
         ),
         _ => format!(
-            "`redlatch admit --wait {which}{options}` waits for that; if no forgotten lock can still \
-             be in use, `redlatch admit {which}{options}` skips the wait"
+            "`redlatch admit --wait {which}{spaced}` waits for that; if no forgotten lock can still \
+             be in use, `redlatch admit {which}{spaced}` skips the wait"
         ),
     }
+}
+
+/// What takes all nodes from clients with other settings: a command, or the call, if no
+/// command can reach them.
+fn replace_all(more: &str, options: &str) -> String {
+    match options {
+        NO_URLS => "`Observer::replace`".into(),
+        options => format!("`redlatch admit --replace --all{more}{}`", spaced(options)),
+    }
+}
+
+fn spaced(options: &str) -> String {
+    if options.is_empty() { String::new() } else { format!(" {options}") }
 }
 
 /// Returns the same advice for a client with the settings `ours`. Other clients may call its
@@ -84,11 +105,10 @@ pub fn advice_to<'a>(
         Cause::Disagrees(_)
             if renamed.is_none() && theirs.is_some_and(|theirs| !ours.may_follow(&theirs)) =>
         {
-            let options = if options.is_empty() { String::new() } else { format!(" {options}") };
             format!(
                 "give all clients the same settings; if this list is meant for all clients: it \
-                 differs by more than one node, so stop all other clients first, then `redlatch \
-                 admit --replace --all --all-stopped{options}`"
+                 differs by more than one node, so stop all other clients first, then {}",
+                replace_all(" --all-stopped", options)
             )
         }
         Cause::Forgot if all.into_iter().any(is_conflict) => AFTER.into(),
@@ -126,6 +146,9 @@ pub(super) fn about_conflicts(votes: &Votes) -> String {
     words
 }
 
+/// What to do if other data has the name of a lock.
+pub(super) const RENAME: &str = "give the lock another name";
+
 /// Says that the commands lack logins, if nodes have any. It follows a command.
 pub(super) fn about_logins(votes: &Votes) -> &'static str {
     if votes.have_logins() { ADD_LOGINS } else { "" }
@@ -148,6 +171,9 @@ pub(super) fn admit_command(votes: &Votes) -> String {
 /// The options by which a command finds the nodes and agrees with this client.
 fn options(votes: &Votes) -> String {
     let mut options = votes.options().to_owned();
+    if options == NO_URLS {
+        return options;
+    }
     let agreement = votes.agreement();
     let max_ttl = agreement.map(Agreement::max_ttl);
     if let Some(max_ttl) = max_ttl.filter(|time| *time != Wanted::default().max_ttl) {
@@ -194,25 +220,27 @@ fn typed(time: Duration) -> String {
     }
 }
 
-/// Says that nodes may not vote yet, for how much longer, and which others failed. Nodes
-/// that may be mistyped come first: once nodes are admitted, their list is fixed.
+/// Says that nodes may not vote yet, and for how much longer. Nodes that failed come first:
+/// once the others are admitted, the list of nodes is fixed.
 pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
     let (out, nodes) = (votes.tally().quarantined, votes.tally().nodes);
     let are = if out == 1 { "is" } else { "are" };
-    let (mut first, mut others) = (String::new(), String::new());
+    let mut first = String::new();
     for (at, node) in votes.iter().enumerate() {
         let Vote::Failed(fault) = &node.vote else { continue };
+        let label = node.label();
         let _ = if fault.is_silence() && votes.never_answered(at) {
-            let label = node.label();
             write!(first, "{label} has never answered ({fault}): check its address first; ")
         } else {
-            write!(others, "; {} does not vote: {fault}", node.label())
+            write!(first, "{label}: {}; ", fault_in_words(fault))
         };
     }
     let to_go = to_go(remaining);
-    format!(
-        "{first}{out} of {nodes} nodes {are} new or restarted and may not vote yet{to_go}{others}"
-    )
+    let window = votes.agreement().map(Agreement::window);
+    let is_longer = !first.is_empty() && remaining.is_some_and(|left| Some(left) > window);
+    let longer = if is_longer { " (longer, because not every node can be used)" } else { "" };
+    let subject = of_nodes(out, nodes);
+    format!("{first}{subject} {are} new or restarted and may not vote yet{to_go}{longer}")
 }
 
 /// What this client can do, or has done, to vouch for new servers.
@@ -227,21 +255,29 @@ pub(crate) enum Vouching {
     Wanted,
 }
 
-/// How a program vouches for new servers, or why that had no effect.
-pub(super) fn about_vouching(votes: &Votes) -> &'static str {
-    match votes.vouching() {
-        Vouching::Impossible => "",
-        // A node that votes was admitted, so not all of them are new.
-        Vouching::Possible if votes.tally().granted + votes.tally().refused > 0 => "",
-        Vouching::Possible => {
-            "; in development and CI, `Builder::admit_new_servers` lets new servers vote at \
-             once, if every node answers when `connect` asks"
-        }
-        Vouching::Wanted => {
-            "; `Builder::admit_new_servers` had no effect on them: when `connect` asked, a node \
-             did not answer, or had been admitted before"
-        }
+/// How a program vouches for new servers, or what that takes if it does already.
+pub(super) fn about_vouching(votes: &Votes) -> String {
+    let vouching = votes.vouching();
+    // A node that votes was admitted, so not all of them are new.
+    if vouching == Vouching::Impossible || votes.tally().granted + votes.tally().refused > 0 {
+        return String::new();
     }
+    let failed = votes.iter().filter(|node| matches!(node.vote, Vote::Failed(_)));
+    let failed: Vec<_> = failed.map(|node| node.label()).collect();
+    let then = match (vouching, &*failed) {
+        (Vouching::Wanted, []) => ": if they have lost their data since then, connect again".into(),
+        (Vouching::Wanted, failed) => format!(": see to {}, then connect again", failed.join(", ")),
+        (_, []) => String::new(),
+        (_, failed) => format!(": see to {} first", failed.join(", ")),
+    };
+    let how = match vouching {
+        Vouching::Wanted => "",
+        _ => "in development and CI, ",
+    };
+    format!(
+        "; {how}`Builder::admit_new_servers` lets new servers vote at once, if `connect` can use \
+         every node and none was ever admitted{then}"
+    )
 }
 
 /// The time left, in whole seconds, rounded up.
@@ -256,8 +292,12 @@ mod tests {
     use crate::node::{Memory, parse};
     use redlatch_core::{Ballot, Fault, Quarantine};
 
-    /// A text that is not a URL is the name of a custom node.
     fn votes(nodes: &[&str], votes: &[Vote], agreement: &Agreement) -> Votes {
+        vouched(nodes, votes, agreement, Vouching::Possible)
+    }
+
+    /// What is no URL is the name of a custom node.
+    fn vouched(nodes: &[&str], votes: &[Vote], agreement: &Agreement, vouching: Vouching) -> Votes {
         let custom = |name: &str| Arc::new(Memory::new(name)) as Arc<dyn Node>;
         let nodes: Vec<Arc<dyn Node>> =
             nodes.iter().map(|url| parse(url).unwrap_or_else(|_| custom(url))).collect();
@@ -265,7 +305,7 @@ mod tests {
         for (node, vote) in votes.iter().enumerate() {
             ballot.cast(node, vote.clone(), Duration::ZERO);
         }
-        Votes::new(&nodes, &ballot, Some(agreement), Vouching::Possible)
+        Votes::new(&nodes, &ballot, Some(agreement), vouching)
     }
 
     fn out(cause: Cause) -> Vote {
@@ -336,6 +376,10 @@ mod tests {
     #[test]
     fn what_is_no_address_is_not_offered_as_one() {
         assert_eq!(command_for(&["a", "redis://b:2"]), "Observer::admit");
+        let cast = [out(Cause::Disagrees(None)), out(Cause::Disagrees(None))];
+        let conflicts =
+            about_conflicts(&votes(&["a", "redis://b:2"], &cast, &agreed(2_000, 30_000)));
+        assert!(conflicts.ends_with("meant for all clients: `Observer::replace`"), "{conflicts}");
     }
 
     #[test]
@@ -349,9 +393,41 @@ mod tests {
         let words = not_yet(&told, None);
 
         let mistyped = "b (redis://b:2) has never answered (unreachable: refused)";
-        let first = format!("{mistyped}: check its address first; 1 of 3 nodes is new");
+        let first = format!("{mistyped}: check its address first; redis://c:3: cannot be used: a");
         assert!(words.starts_with(&first), "{words}");
-        assert!(words.ends_with("; redis://c:3 does not vote: unfit: a replica"), "{words}");
+        assert!(
+            words.ends_with(" a replica; 1 of 3 nodes is new or restarted and may not vote yet")
+        );
+        let minute = Duration::from_secs(60);
+        assert!(not_yet(&told, Some(minute)).ends_with(", 60 s to go"), "{words}");
+        assert!(
+            not_yet(&told, Some(2 * minute))
+                .ends_with("(longer, because not every node can be used)")
+        );
+    }
+
+    #[test]
+    fn what_admit_new_servers_takes_is_said_without_guessing_at_what_happened() {
+        let nodes = ["redis://a:1", "redis://b:2"];
+        let unfit = || Vote::Failed(Fault::Unfit("WRONGPASS".into()));
+        let told = |vouching, cast: [Vote; 2]| {
+            about_vouching(&vouched(&nodes, &cast, &agreed(30_000, 30_000), vouching))
+        };
+        let out = || out(Cause::Forgot);
+
+        let mend = told(Vouching::Wanted, [out(), unfit()]);
+        assert!(mend.ends_with(": see to redis://b:2, then connect again"), "{mend}");
+        let again = told(Vouching::Wanted, [out(), out()]);
+        assert!(again.ends_with(": if they have lost their data since then, connect again"));
+        for words in [&mend, &again] {
+            assert!(
+                !words.contains("had no effect") && !words.contains("did not answer"),
+                "{words}"
+            );
+        }
+        let first = told(Vouching::Possible, [out(), unfit()]);
+        assert!(first.contains("in development") && first.ends_with(": see to redis://b:2 first"));
+        assert_eq!(told(Vouching::Wanted, [out(), Vote::Granted]), "", "not all of them are new");
     }
 
     #[test]

@@ -113,6 +113,7 @@ impl Locks {
     ///
     /// # Errors
     ///
+    /// [`ResumeError::TooLate`] if the time to resume the parts is over,
     /// [`ResumeError::Lost`] if the lock is no longer held,
     /// [`ResumeError::NoMajority`] if no majority answered.
     pub fn resume(&self, parts: &LeaseParts) -> Result<Guard, ResumeError> {

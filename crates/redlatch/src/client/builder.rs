@@ -20,7 +20,7 @@ use crate::{
 };
 use redlatch_core::{
     Admission, Agreement, Owner, OwnerParts, Terms,
-    config::{DEFAULT_TTL, Wanted, WantedRenewal},
+    config::{DEFAULT_TTL, Wanted, WantedRenewal, check_poll_max},
     fence::DEFAULT_SKEW,
     line::{DEFAULT_LOCAL_BATCH, DEFAULT_POLL_MAX},
 };
@@ -276,12 +276,12 @@ impl Builder {
 
     /// Sets the longest pause between two checks of a lock that another library holds, for
     /// the first in line. It checks more often at first, and while the lock changes hands.
-    /// Default 250 ms, at most 1 s.
+    /// Default 250 ms, at most 1 s, at least 1 ms.
     ///
     /// A lock that Redlatch holds need not be checked: its release wakes the next in line.
     #[must_use]
     pub fn poll_max(mut self, poll_max: Duration) -> Self {
-        self.poll_max = poll_max.max(Duration::from_millis(1));
+        self.poll_max = poll_max;
         self
     }
 
@@ -416,8 +416,9 @@ impl Builder {
     /// let locks = loop {
     ///     match builder.clone().connect().await {
     ///         Ok(locks) => break locks,
+    ///         // It says which nodes are down, and which need somebody to see to them.
     ///         Err(error @ ConnectError::NoMajority(_)) => eprintln!("retrying: {error}"),
-    ///         Err(error) => return Err(error.into()), // a mistake in the settings
+    ///         Err(error) => return Err(error.into()), // waiting would not help
     ///     }
     ///     tokio::time::sleep(Duration::from_secs(1)).await;
     /// };
@@ -493,6 +494,7 @@ impl Builder {
             return Err(error.into());
         }
         Terms::check(&defaults.wanted).map_err(InvalidRequest::from)?;
+        check_poll_max(self.poll_max).map_err(InvalidRequest::from)?;
         let (admission, agreement) = (self.admission(&nodes), self.agreement(&nodes));
         // A dedicated thread has no virtual time.
         let clock = if self.dedicated_thread { Clock::System } else { self.clock };

@@ -4,13 +4,15 @@
 //! node's vote, are inside.
 
 use super::{
-    advice::{about_conflicts, about_logins, about_vouching, not_yet},
+    advice::{RENAME, about_conflicts, about_logins, about_vouching, not_yet},
     grant_id::GrantIdError,
     guard::Lost,
     votes::Votes,
 };
 use crate::node::UrlError;
-use redlatch_core::{Agreement, Fault, OwnerError, ResourceError, TermsError};
+use redlatch_core::{
+    Agreement, Fault, OwnerError, ResourceError, TermsError, Vote, vote::of_nodes,
+};
 use std::{fmt, sync::Arc, time::Duration};
 
 const NO_GUARD: &str = "the restart guard is off, so this client admits no node; turn it on with \
@@ -89,11 +91,12 @@ pub enum ConnectError {
     /// So many servers answer but cannot be nodes that no lock could be granted, or an
     /// address leads to something that can never be a node. The votes say why, and what
     /// to change.
-    #[error("a server cannot be a node: {0}")]
+    #[error("{}", failed(_0))]
     Unfit(Votes),
-    /// Fewer than a majority of the nodes can be reached. Retry, or use
-    /// [`connect_lazy`](crate::Builder::connect_lazy), which contacts no node.
-    #[error("no majority of the nodes can be reached: {0}")]
+    /// Fewer than a majority of the nodes can be used, and some of the others do not answer.
+    /// Retry, or use [`connect_lazy`](crate::Builder::connect_lazy), which contacts no node.
+    /// Nodes that answer and cannot be used need somebody to see to them; the votes say why.
+    #[error("{}", failed(_0))]
     NoMajority(Votes),
     /// Too many nodes serve clients with another list of nodes or other times, so
     /// that no lock could be granted; the votes show them. All clients of a set of
@@ -106,6 +109,23 @@ pub enum ConnectError {
     /// stays alive.
     #[error("{STOPPED}")]
     Stopped,
+}
+
+/// Says how many nodes failed, and how. One address that can never be a node is enough: the
+/// list is wrong.
+fn failed(votes: &Votes) -> String {
+    let is_wrong = |vote: &Vote| matches!(vote, Vote::Failed(Fault::WrongAddress(_)));
+    if votes.iter().any(|node| is_wrong(&node.vote)) {
+        return format!("the list of nodes is wrong: {}", votes.of(is_wrong));
+    }
+    let failed = votes.of(|vote| matches!(vote, Vote::Failed(_)));
+    format!("{}: {failed}", no_majority(votes))
+}
+
+/// Says why there is no majority.
+fn no_majority(votes: &Votes) -> String {
+    let tally = votes.tally();
+    if tally.nodes == 1 { tally.to_string() } else { format!("no majority, {tally}") }
 }
 
 impl From<LazyError> for ConnectError {
@@ -147,8 +167,15 @@ pub enum AdmitError {
 }
 
 /// The message of every error that means the engine is gone.
-pub(super) const STOPPED: &str =
-    "the engine was stopped; its runtime has shut down, or this process was forked: connect again";
+macro_rules! ended {
+    () => {
+        "the engine was stopped; its runtime has shut down, or this process was forked"
+    };
+}
+const ENDED: &str = ended!();
+
+/// The same, with what to do.
+pub(super) const STOPPED: &str = concat!(ended!(), ": connect again");
 
 /// Why nodes must not be taken from their clients while those are working. Returned
 /// by [`Observer::may_replace`](crate::observer::Observer::may_replace).
@@ -285,9 +312,9 @@ pub enum LockError {
     },
     /// Too many nodes failed: no majority is left. Tell an operator.
     #[error(
-        "{}no majority, {}: {votes}{}",
+        "{}{}: {votes}{}",
         votes.subject(),
-        votes.tally(),
+        no_majority(votes),
         about_conflicts(votes)
     )]
     NoMajority {
@@ -295,16 +322,16 @@ pub enum LockError {
         votes: Votes,
     },
     /// Too many nodes are new or restarted and do not vote yet (see
-    /// [`RestartGuard`](crate::RestartGuard)). Wait for longer than `remaining`. If no
-    /// lock that they may have forgotten can still be in use, skip the wait with the
-    /// command in `admit`; in development and CI,
+    /// [`RestartGuard`](crate::RestartGuard)). Try again after `remaining`, or wait for
+    /// longer than that. If no lock that they may have forgotten can still be in use, skip
+    /// the wait with the command in `admit`; in development and CI,
     /// [`Builder::admit_new_servers`](crate::Builder::admit_new_servers) skips it for
     /// new servers, if all nodes answer. The text names the nodes that failed.
     ///
     /// Returned at once if waiting cannot help: `remaining` is longer than what is left
     /// of the wait, and the other nodes are no majority.
     #[error(
-        "{}{}; wait longer, or, if no forgotten lock can still be in use, skip the wait: \
+        "{}{}; try again later, or, if no forgotten lock can still be in use, skip the wait: \
          `{admit}`{}{}",
         votes.subject(),
         not_yet(votes, *remaining),
@@ -321,8 +348,13 @@ pub enum LockError {
         /// [`Observer::admit`](crate::observer::Observer::admit).
         admit: Arc<str>,
     },
-    /// A majority granted the lock, but too late to be of use. Raise the TTL.
-    #[error("{}granted after {elapsed:?}, too late to be of use: {votes}", votes.subject())]
+    /// A majority granted the lock, but too late to be of use. Use a longer TTL, or a smaller
+    /// [`min_validity`](crate::LockRequest::min_validity).
+    #[error(
+        "{}granted after {elapsed:.1?}, too late to be of use; use a longer `ttl`, or a smaller \
+         `min_validity`: {votes}",
+        votes.subject()
+    )]
     TooSlow {
         /// How long the grant took.
         elapsed: Duration,
@@ -332,9 +364,12 @@ pub enum LockError {
     /// This process requests more locks at once than the nodes can grant within the
     /// wait. No node was asked for this one. Request fewer at once, or wait longer.
     #[error(
-        "busy: waited {waited:.1?} in this process for its turn, {waiting} other requests still wait"
+        "{name}: busy: waited {waited:.1?} in this process for its turn, {waiting} other requests \
+         still wait"
     )]
     Busy {
+        /// What was to be locked.
+        name: Arc<str>,
         /// How long the request waited for its turn.
         waited: Duration,
         /// How many other requests of this process still wait for their turn.
@@ -348,13 +383,13 @@ pub enum LockError {
 
 /// What holds a lock that was refused, and on how many nodes.
 fn taken(votes: &Votes) -> String {
-    let (refused, nodes) = (votes.tally().refused, votes.tally().nodes);
+    let on = of_nodes(votes.tally().refused, votes.tally().nodes);
     let mut holders = votes.iter().filter_map(|node| node.vote.holder());
     match holders.find(|holder| holder.is_data()) {
-        Some(data) if votes.are_of_data() => format!(
-            "not available on {refused} of {nodes} nodes: {data}; give the lock another name"
-        ),
-        _ => format!("held by {} on {refused} of {nodes} nodes", whom(votes)),
+        Some(data) if votes.are_of_data() => {
+            format!("not available on {on}: {data}; {RENAME}")
+        }
+        _ => format!("held by {} on {on}", whom(votes)),
     }
 }
 
@@ -378,7 +413,7 @@ pub enum ExtendError {
     #[error("no longer held: {0}")]
     Lost(Lost),
     /// No majority answered. The lease keeps its old end; retry.
-    #[error("outcome unknown, {}: {votes}", votes.tally())]
+    #[error("{}outcome unknown, {}: {votes}", votes.subject(), votes.tally())]
     Unknown {
         /// Every node's vote.
         votes: Votes,
@@ -391,17 +426,14 @@ pub enum ExtendError {
 #[non_exhaustive]
 pub enum ReleaseError {
     /// No majority answered. There is nothing to do.
-    #[error("it is not known whether the lock was released: {votes}")]
+    #[error("{}it is not known whether the lock is released: {votes}", votes.subject())]
     Unknown {
         /// Every node's vote.
         votes: Votes,
     },
     /// The engine is gone, with its runtime. As it ends, it removes its locks, on a
     /// best-effort basis.
-    #[error(
-        "it is not known whether the lock was released: the engine was stopped; its runtime has \
-         shut down, or this process was forked"
-    )]
+    #[error("it is not known whether the lock is released: {ENDED}")]
     Stopped,
 }
 
@@ -426,11 +458,23 @@ pub enum ResumeError {
     /// The parts cannot be those of a lock. Nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
+    /// The time to resume the parts is over: when the lease was handed over, its loss was to
+    /// be signalled by now. No node was asked, so another process may have resumed the parts,
+    /// and hold the lock by them. Request the lock anew, and do not
+    /// [release](crate::Locks::release_parts) the parts: that would take it away.
+    #[error(
+        "these parts could be resumed until {ago:.1?} ago, so no node was asked; another process \
+         may have resumed them: request the lock anew, and do not release the parts"
+    )]
+    TooLate {
+        /// For how long it has been too late.
+        ago: Duration,
+    },
     /// The lock is no longer held. Acquire it again.
     #[error("the lease that was handed over is no longer held: {0}")]
     Lost(Lost),
     /// No majority answered. Retry before the lease ends.
-    #[error("no majority, {}: {votes}", votes.tally())]
+    #[error("{}{}: {votes}", votes.subject(), no_majority(votes))]
     NoMajority {
         /// Every node's vote.
         votes: Votes,
@@ -500,19 +544,7 @@ pub enum StatusError {
     Stopped,
 }
 
-/// Makes `Debug` the same as `Display`, because an error that `main` returns is printed by
-/// its `Debug`, and people have to read it.
-macro_rules! debug_is_display {
-    ($($error:ident),*) => {
-        $(impl fmt::Debug for $error {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        })*
-    };
-}
-
-debug_is_display!(
+redlatch_core::debug_is_display!(
     NodesError,
     LazyError,
     ConnectError,
@@ -533,5 +565,56 @@ debug_is_display!(
 impl<T> fmt::Debug for RunError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        client::advice::Vouching,
+        node::{Memory, Node},
+    };
+    use redlatch_core::Ballot;
+
+    fn of(cast: &[Vote]) -> Votes {
+        let mut ballot = Ballot::of(cast.len());
+        let nodes = (0..cast.len()).map(|at| Arc::new(Memory::new(format!("n{at}"))) as _);
+        let nodes: Vec<Arc<dyn Node>> = nodes.collect();
+        for (node, vote) in cast.iter().enumerate() {
+            ballot.cast(node, vote.clone(), Duration::ZERO);
+        }
+        Votes::new(&nodes, &ballot, None, Vouching::Impossible)
+    }
+
+    #[test]
+    fn connecting_in_vain_names_the_nodes_that_failed_and_how_many_they_are() {
+        let unfit = || Vote::Failed(Fault::Unfit("WRONGPASS".into()));
+        let down = || Vote::Failed(Fault::Unreachable("refused".into()));
+        let cluster = || Vote::Failed(Fault::WrongAddress("it is part of a cluster".into()));
+        let unfit_too = ConnectError::Unfit(of(&[unfit(), unfit(), Vote::Granted]));
+        let mixed = ConnectError::NoMajority(of(&[unfit(), down(), Vote::Granted]));
+        let alone = ConnectError::Unfit(of(&[unfit()]));
+        let wrong = ConnectError::Unfit(of(&[cluster(), down(), Vote::Granted]));
+
+        let each = "n0: cannot be used: WRONGPASS; n1: cannot be used: WRONGPASS";
+        assert_eq!(unfit_too.to_string(), format!("no majority, 2 of 3 nodes failed: {each}"));
+        let each = "n0: cannot be used: WRONGPASS; n1: unreachable: refused";
+        assert_eq!(mixed.to_string(), format!("no majority, 2 of 3 nodes failed: {each}"));
+        let only = "the only node failed: n0: cannot be used: WRONGPASS";
+        assert_eq!(alone.to_string(), only);
+        let list = "the list of nodes is wrong: n0: not a node: it is part of a cluster";
+        assert_eq!(wrong.to_string(), list);
+    }
+
+    #[test]
+    fn errors_in_the_settings_are_as_readable_where_main_prints_them() {
+        let url = crate::node::parse("localhost").unwrap_err();
+        let empty = ResourceError::Empty;
+        let digits = "x".parse::<redlatch_core::FencingToken>().unwrap_err();
+
+        assert_eq!(format!("{url:?}"), url.to_string());
+        assert_eq!(format!("{empty:?}"), empty.to_string());
+        assert_eq!(format!("{digits:?}"), digits.to_string());
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
 use redlatch_core::{
-    Ballot, FencingToken, Resource, TermsError,
+    Ballot, FencingToken, Resource, Resources, TermsError,
     config::check_ttl,
     extend,
     lease::{Loss, ttl_to_ensure},
@@ -36,6 +36,12 @@ pub use redlatch_core::Released;
 /// | without waiting for the outcome | `drop(guard)`, or let it go out of scope |
 /// | and know the outcome | [`release`](Self::release) |
 /// | here only, and continue in another process | [`into_parts`](Self::into_parts) |
+///
+/// A dropped guard needs its engine for a moment longer. If the process ends right after
+/// that, the lock stays until its TTL ends: [`release`](Self::release) it before
+/// `std::process::exit`, or give the engine a
+/// [thread of its own](crate::Builder::dedicated_thread) and drop the [`Locks`](crate::Locks),
+/// too.
 ///
 /// Leaking a guard (`std::mem::forget`) leaves the lock renewed until
 /// [`max_hold`](crate::LockRequest::max_hold) or until its runtime shuts down.
@@ -148,6 +154,9 @@ pub enum Lost {
     MaxHold,
     /// Its guard released it.
     Released,
+    /// [`Guard::into_parts`] took it apart. The lock is still on the nodes, but another
+    /// process answers for it.
+    HandedOver,
     /// The engine is gone, with its runtime.
     Stopped,
 }
@@ -165,6 +174,7 @@ impl Lost {
     pub(crate) fn by(shared: &Shared, end: LeaseEnd) -> Self {
         match end {
             LeaseEnd::Released => Lost::Released,
+            LeaseEnd::HandedOver => Lost::HandedOver,
             LeaseEnd::Stopped => Lost::Stopped,
             LeaseEnd::Lost(loss) => Lost::of(shared, &loss),
         }
@@ -182,13 +192,20 @@ impl Lost {
     /// What happened, without the votes.
     pub(crate) fn words(&self) -> &'static str {
         match self {
+            Lost::Expired { votes: Some(votes) } if votes.tally().nodes == 1 => {
+                "the only node did not extend the lease in time"
+            }
             Lost::Expired { votes: Some(_) } => {
                 "no majority of the nodes extended the lease in time"
             }
             Lost::Expired { votes: None } => "the lease was not extended in time",
+            Lost::Gone { votes } if votes.tally().nodes == 1 => {
+                "the only node no longer has the lock"
+            }
             Lost::Gone { .. } => "a majority of the nodes no longer has the lock",
             Lost::MaxHold => "the lock was held for as long as max_hold allows",
             Lost::Released => "the lock was released",
+            Lost::HandedOver => "the lease was taken apart, to be handed over",
             Lost::Stopped => super::error::STOPPED,
         }
     }
@@ -198,7 +215,7 @@ impl Lost {
         match self {
             Lost::Gone { votes } => Some(votes),
             Lost::Expired { votes } => votes.as_ref(),
-            Lost::MaxHold | Lost::Released | Lost::Stopped => None,
+            Lost::MaxHold | Lost::Released | Lost::HandedOver | Lost::Stopped => None,
         }
     }
 }
@@ -338,7 +355,7 @@ impl Guard {
         let outcome = match answer {
             // Lost in the meantime, so it is being undone.
             Err(_) if matches!(cell.why(), Some(LeaseEnd::Lost(_))) => Ok(Released::AlreadyGone),
-            answer => released(&cell.shared, answer.ok()),
+            answer => released(&cell.shared, &cell.resources, answer.ok()),
         };
         span.record("outcome", word(&outcome));
         outcome
@@ -350,6 +367,10 @@ impl Guard {
     /// process [resumes](crate::Locks::resume) or
     /// [releases](crate::Locks::release_parts) it. Choose a TTL that leaves enough time
     /// for the hand-over.
+    ///
+    /// For this process the lease is over, since it cannot know what the other one does
+    /// with it: every clone of the [`Lease`] is no longer held, and its end is
+    /// [`Lost::HandedOver`].
     ///
     /// # Example
     ///
@@ -367,6 +388,8 @@ impl Guard {
     pub fn into_parts(mut self) -> LeaseParts {
         self.armed = false;
         let Lease { cell, handle } = &self.lease;
+        // Here and now: the engine may learn of it later.
+        cell.end(LeaseEnd::HandedOver);
         handle.tell(Ask::Forget(cell.op));
         LeaseParts {
             resources: cell.resources.iter().map(|name| name.as_bytes().to_vec()).collect(),
@@ -403,12 +426,13 @@ impl Drop for Guard {
 /// The result of a release. `answer` is `None` if the engine is gone.
 pub(super) fn released(
     shared: &Shared,
+    resources: &Resources,
     answer: Option<release::Decision>,
 ) -> Result<Released, ReleaseError> {
     let decision = answer.ok_or(ReleaseError::Stopped)?;
     decision.map_err(|error| {
         let votes = shared.votes(error.ballot()).on_being(Asked::Release);
-        ReleaseError::Unknown { votes }
+        ReleaseError::Unknown { votes: votes.on(resources.clone()) }
     })
 }
 
@@ -647,7 +671,7 @@ impl Lease {
             }
             Ok(Err(extend::ExtendError::Unknown(ballot))) => {
                 let votes = self.cell.shared.votes(&ballot).on_being(Asked::Extension);
-                Err(ExtendError::Unknown { votes })
+                Err(ExtendError::Unknown { votes: votes.on(self.cell.resources.clone()) })
             }
             Ok(Err(extend::ExtendError::Lost(loss))) => {
                 let end = self.cell.why().unwrap_or(LeaseEnd::Lost(loss));

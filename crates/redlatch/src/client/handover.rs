@@ -10,7 +10,7 @@ use crate::driver::engine::{Ask, Handle, LeaseCell, LeaseEnd, Shared};
 use redlatch_core::{
     Ballot, ExtendError, Moment, OpId, Resources, Terms, Token,
     config::Wanted,
-    lease,
+    lease::{self, Loss},
     machine::{Adopted, Grant},
 };
 use std::{
@@ -33,6 +33,7 @@ impl Locks {
     ///
     /// # Errors
     ///
+    /// [`ResumeError::TooLate`] if the time to resume the parts is over: no node was asked,
     /// [`ResumeError::Lost`] if the lock is no longer held,
     /// [`ResumeError::NoMajority`] if no majority answered,
     /// [`ResumeError::Invalid`] if the parts cannot be those of a lock, and
@@ -46,8 +47,11 @@ impl Locks {
         let adopted = self.adopted(parts, self.defaults.wanted.max_ttl)?;
         let (shared, deadlines) = (&self.handle.shared, adopted.deadlines());
         if shared.clock.now() >= deadlines.notice_at {
-            let lost = LeaseEnd::Lost(deadlines.loss(None)); // no time is left to act on it
-            return Err(ResumeError::Lost(Lost::by(shared, lost)));
+            // No time is left to act on it.
+            return Err(match deadlines.loss(None) {
+                Loss::MaxHold => ResumeError::Lost(Lost::MaxHold),
+                _ => ResumeError::TooLate { ago: passed(parts.usable_until, adopted.terms.notice) },
+            });
         }
         let (op, ttl) = (self.handle.next_op(), adopted.terms.ttl);
         let cell = Arc::new(LeaseCell::new(op, grant(&adopted, shared), shared.clone()));
@@ -58,7 +62,7 @@ impl Locks {
             Ok(Ok(kept)) => cell.keep(kept),
             Ok(Err(ExtendError::Unknown(ballot))) => {
                 let votes = shared.votes(&ballot).on_being(Asked::Extension);
-                return Err(ResumeError::NoMajority { votes });
+                return Err(ResumeError::NoMajority { votes: votes.on(cell.resources.clone()) });
             }
             Ok(Err(ExtendError::Lost(loss))) => return Err(over(LeaseEnd::Lost(loss))),
             Ok(Err(_)) | Err(_) => {}
@@ -98,7 +102,8 @@ impl Locks {
     /// [`Guard::into_parts`](crate::Guard::into_parts), even one that has expired.
     ///
     /// Only its own keys are removed: if the lock has another lock token, nothing
-    /// changes, and the result is [`Released::AlreadyGone`].
+    /// changes, and the result is [`Released::AlreadyGone`]. Another process that has
+    /// [resumed](Locks::resume) the same parts has that lock token too, and loses the lock.
     ///
     /// # Errors
     ///
@@ -128,9 +133,10 @@ impl Locks {
         // A lock may be released however long its TTL is.
         let adopted = self.adopted(parts, self.defaults.wanted.max_ttl.max(parts.ttl))?;
         let (shared, op) = (&self.handle.shared, self.handle.next_op());
+        let resources = adopted.resources.clone();
         self.handle.tell(Ask::Adopt { op, adopted, cell: None });
         let answer = self.handle.release(op).await;
-        Ok(released(shared, answer.ok())?)
+        Ok(released(shared, &resources, answer.ok())?)
     }
 }
 
@@ -142,6 +148,12 @@ fn left_of(
     wall: impl FnOnce() -> SystemTime,
 ) -> (Moment, Duration) {
     (now(), parts.usable_until.duration_since(wall()).unwrap_or_default())
+}
+
+/// How long ago it was too late to resume a lease that ends then.
+fn passed(usable_until: SystemTime, notice: Duration) -> Duration {
+    let since_the_end = SystemTime::now().duration_since(usable_until);
+    since_the_end.map_or_else(|early| notice.saturating_sub(early.duration()), |past| past + notice)
 }
 
 /// What is known of the lease before any node was asked.
@@ -192,6 +204,38 @@ mod tests {
             left_of(&parts, || Moment::START.after(held_up()), || UNIX_EPOCH + held_up());
 
         assert!(now.after(left) <= Moment::START.after(10 * SEC), "{left:?} from {now:?} on");
+    }
+
+    #[tokio::test]
+    async fn parts_that_come_too_late_are_not_said_to_be_of_a_lock_that_was_lost() {
+        let locks = Locks::memory(3);
+        let mut parts = locks.lock("deploy").await.unwrap().into_parts();
+        let other = locks.resume(&parts).await.unwrap();
+        parts.usable_until = SystemTime::now() - Duration::from_secs(5);
+
+        let refused = locks.resume(&parts).await.unwrap_err();
+
+        let words = refused.to_string();
+        let ResumeError::TooLate { ago } = refused else { panic!("{refused}") };
+        assert!(ago >= Duration::from_secs(5), "{ago:?}");
+        assert!(words.contains("no node was asked; another process may have resumed"), "{words}");
+        assert!(!words.contains("no longer held") && other.is_held(), "{words}");
+    }
+
+    #[tokio::test]
+    async fn clones_of_a_lease_learn_at_once_that_it_was_handed_over() {
+        let locks = Locks::memory(3);
+        let guard = locks.lock("deploy").await.unwrap();
+        let lease = guard.lease();
+
+        let parts = guard.into_parts();
+
+        assert!(!lease.is_held() && lease.remaining().is_zero());
+        assert_eq!(lease.lost().await, Lost::HandedOver);
+        let extended = lease.extend().await;
+        assert!(matches!(extended, Err(crate::ExtendError::Lost(Lost::HandedOver))));
+        assert!(parts.usable_until > SystemTime::now(), "{parts:?}");
+        assert!(locks.resume(&parts).await.unwrap().is_held());
     }
 
     #[tokio::test]

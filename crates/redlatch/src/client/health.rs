@@ -1,6 +1,6 @@
 //! The state of the nodes.
 
-use crate::observer::{NodeStanding, Standing};
+use crate::observer::{NodeStanding, Standing, fault_in_words, of_nodes};
 use redlatch_core::{Agreement, Fault, Reply};
 use std::fmt;
 
@@ -50,9 +50,9 @@ impl Health {
 /// lock would get an error.
 pub(super) fn unless_refusing(standing: Standing, facts: &Reply) -> Standing {
     match (&standing, facts) {
-        (Standing::Admitted, Reply::Facts(facts)) => facts.refuses.map_or(standing, |why| {
-            Standing::Failed(Fault::Unfit(format!("it refuses writes: {why}").into()))
-        }),
+        (Standing::Admitted, Reply::Facts(facts)) => facts
+            .refuses
+            .map_or(standing, |why| Standing::Failed(Fault::Unfit(why.to_string().into()))),
         _ => standing,
     }
 }
@@ -60,14 +60,16 @@ pub(super) fn unless_refusing(standing: Standing, facts: &Reply) -> Standing {
 /// How many nodes vote, and why each of the others does not.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} nodes vote", self.voting(), self.nodes.len())?;
+        let (voting, nodes) = (self.voting(), self.nodes.len());
+        let vote = if (voting, nodes) == (1, 1) { "votes" } else { "vote" };
+        write!(f, "{} {vote}", of_nodes(voting, nodes))?;
         for NodeStanding { node, standing } in &self.nodes {
             match standing {
                 Standing::Quarantined(out) => match &self.ours {
                     Some(ours) => write!(f, "; {node}: {}", out.for_client_of(ours))?,
                     None => write!(f, "; {node}: {out}")?,
                 },
-                Standing::Failed(fault) => write!(f, "; {node}: {fault}")?,
+                Standing::Failed(fault) => write!(f, "; {node}: {}", fault_in_words(fault))?,
                 _ => {}
             }
         }

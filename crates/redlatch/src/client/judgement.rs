@@ -4,7 +4,7 @@ use super::{
     grant_id::GrantId,
     status::{Doubt, LockState},
 };
-use redlatch_core::{FencingToken, KeyState, OwnerParts, Waiting, token::owner_of};
+use redlatch_core::{FencingToken, Holder, KeyState, OwnerParts, Waiting};
 use std::time::Duration;
 
 /// One node's answer about a lock.
@@ -85,15 +85,11 @@ fn held(keys: &[&KeyState], majority: usize) -> Option<Judgement> {
     None
 }
 
-/// Whether a key is not a lock: it never expires, and names no owner.
+/// Whether a key is not a lock.
 fn is_data(key: &KeyState) -> bool {
-    match key {
-        KeyState::Held { value, remaining: None, .. } => {
-            reservation(key).is_none()
-                && value.as_deref().is_none_or(|value| owner_of(value).is_none())
-        }
-        _ => false,
-    }
+    let KeyState::Held { value, remaining, .. } = key else { return false };
+    let known = value.as_deref().map(|value| Holder::of_value(value, *remaining));
+    known.unwrap_or_default().with_endless(remaining.is_none()).is_data()
 }
 
 /// The grants that these keys belong to, each once.

@@ -456,14 +456,14 @@ fn outcome_of(result: &Result<Guard, LockError>) -> &'static str {
 
 fn lock_error(shared: &Shared, refused: NotGranted) -> LockError {
     let NotGranted { resources, error, held_here } = refused;
+    if let AcquireError::Busy { waited, waiting } = error {
+        return LockError::Busy { name: resources.to_string().into(), waited, waiting };
+    }
     let votes = |ballot| shared.votes(ballot).on(resources);
     match &error {
         AcquireError::Held(ballot) => LockError::Held { votes: votes(ballot).held_here(held_here) },
         AcquireError::TooSlow { elapsed, ballot } => {
             LockError::TooSlow { elapsed: *elapsed, votes: votes(ballot) }
-        }
-        AcquireError::Busy { waited, waiting } => {
-            LockError::Busy { waited: *waited, waiting: *waiting }
         }
         AcquireError::NoMajority(ballot) => LockError::NoMajority { votes: votes(ballot) },
         AcquireError::Quarantined { remaining, ballot } => {

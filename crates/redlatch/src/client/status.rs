@@ -1,13 +1,16 @@
 //! The holder of a lock and those waiting for it, seen without taking it.
 
 use super::{
+    advice::RENAME,
     grant_id::GrantId,
     judgement::{Judgement, Told, judge, parts_of, reservation},
 };
 use crate::node::Node;
 use redlatch_core::{
     Fault, FencingToken, KeyState, LineState, OwnerParts, Quarantine, Refusal, Reply, Standing,
-    Ticket, Vote, Waiter, Waiting, token::owner_of,
+    Ticket, Vote, Waiter, Waiting,
+    token::owner_of,
+    vote::{DATA, of_nodes},
 };
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -71,9 +74,8 @@ pub struct WaiterStatus {
 pub enum LockState {
     /// A majority of all nodes may vote and has no key: the lock can be taken.
     Free,
-    /// A majority of all nodes has the same key: somebody holds the lock. If it has neither
-    /// an owner nor a time left, the key is not a lock: other data has this name, and nobody
-    /// can take the lock.
+    /// A majority of all nodes has the same key: somebody holds the lock, unless the key
+    /// [is no lock](LockState::is_data).
     Held {
         /// The owner's label; `None` for a lock of another library.
         owner: Option<String>,
@@ -155,6 +157,22 @@ pub enum NodeKey {
     },
     /// Unknown: the node did not answer, or its answer makes no sense.
     Failed(Fault),
+}
+
+impl LockState {
+    /// Returns whether other data has the lock's name, so that nobody can take the lock.
+    #[must_use]
+    pub fn is_data(&self) -> bool {
+        matches!(self, LockState::Held { owner: None, remaining: None, .. })
+    }
+}
+
+impl NodeKey {
+    /// Returns whether the key is not a lock, but other data.
+    #[must_use]
+    pub fn is_data(&self) -> bool {
+        matches!(self, NodeKey::Held { owner: None, remaining: None })
+    }
 }
 
 impl Status {
@@ -252,6 +270,7 @@ impl fmt::Display for LockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LockState::Free => f.write_str("free"),
+            data if data.is_data() => write!(f, "not available: {DATA}; {RENAME}"),
             LockState::Held { owner, remaining, .. } => write_held(f, owner.as_ref(), *remaining),
             LockState::Reserved { owner, .. } => write_reserved(f, owner.as_ref()),
             LockState::Unclear(doubt) => write!(f, "unclear: {doubt}"),
@@ -264,11 +283,11 @@ impl fmt::Display for Doubt {
         let Doubt { nodes, silent, unusable, quarantined } = *self;
         let does = if silent == 1 { "does" } else { "do" };
         let answer = if unusable == 1 { "answers" } else { "answer" };
+        let of = |count| of_nodes(count, nodes);
         let parts = [
-            (silent > 0).then(|| format!("{silent} of {nodes} nodes {does} not answer")),
-            (unusable > 0)
-                .then(|| format!("{unusable} of {nodes} nodes {answer}, but cannot be used")),
-            (quarantined > 0).then(|| format!("{quarantined} of {nodes} nodes may not vote")),
+            (silent > 0).then(|| format!("{} {does} not answer", of(silent))),
+            (unusable > 0).then(|| format!("{} {answer}, but cannot be used", of(unusable))),
+            (quarantined > 0).then(|| format!("{} may not vote", of(quarantined))),
             // A majority answered and may vote, and yet there is no conclusion.
             (2 * (silent + unusable + quarantined) < nodes)
                 .then(|| "the nodes' keys differ; an attempt may be in progress".into()),
@@ -281,6 +300,7 @@ impl fmt::Display for NodeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NodeKey::Free => f.write_str("free"),
+            data if data.is_data() => write!(f, "not available: {DATA}"),
             NodeKey::Held { owner, remaining } => write_held(f, owner.as_ref(), *remaining),
             NodeKey::Reserved { owner, .. } => write_reserved(f, owner.as_ref()),
             NodeKey::Failed(fault) => write!(f, "{fault}"),
@@ -298,10 +318,7 @@ fn write_held(
     owner: Option<&String>,
     remaining: Option<Duration>,
 ) -> fmt::Result {
-    if owner.is_none() && remaining.is_none() {
-        return f.write_str("not available: the key has no TTL, so it is data and not a lock");
-    }
-    let owner = owner.map_or("another client", String::as_str);
+    let owner = owner.map_or("another owner", String::as_str);
     match remaining {
         Some(remaining) => write!(f, "held by {owner} for another {remaining:.1?}"),
         None => write!(f, "held by {owner} forever"),

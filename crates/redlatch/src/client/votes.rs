@@ -1,9 +1,12 @@
 //! Every node's vote, with the node's name, for errors that operators read.
 
 use super::advice::{Vouching, node_options};
-use crate::node::{Node, OtherName, explained, label, refusal_in};
-use redlatch_core::{Agreement, Ballot, Cause, Fault, Holder, Resources, Tally, Vote};
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use crate::{
+    node::{Node, OtherName, explained, label},
+    observer::fault_in_words,
+};
+use redlatch_core::{Agreement, Ballot, Cause, Holder, Resources, Tally, Vote};
+use std::{borrow::Cow, fmt, fmt::Write as _, sync::Arc, time::Duration};
 
 /// The votes of all nodes, in the order the nodes were given.
 ///
@@ -134,8 +137,9 @@ impl Votes {
         self.held_here
     }
 
-    /// Whether other data under the lock's name rules out a majority.
-    pub(super) fn are_of_data(&self) -> bool {
+    /// Returns whether other data under the lock's name rules out a majority.
+    #[must_use]
+    pub fn are_of_data(&self) -> bool {
         let is_data = |node: &&NodeVote| node.vote.holder().is_some_and(Holder::is_data);
         self.tally.nodes - self.iter().filter(is_data).count() < self.tally.majority()
     }
@@ -178,10 +182,7 @@ impl Votes {
             }
             .into(),
             (Vote::Quarantined(quarantine), Some(ours)) => quarantine.for_client_of(ours),
-            (Vote::Failed(Fault::Refused(error)), _) => match refusal_in(error) {
-                Some(why) => format!("it refuses writes: {why}"),
-                None => node.vote.to_string(),
-            },
+            (Vote::Failed(fault), _) => fault_in_words(fault),
             (vote, _) => vote.to_string(),
         }
     }
@@ -198,6 +199,25 @@ impl Votes {
             Some(first) => format!("quarantined like {}", first.node),
             None => words,
         }
+    }
+
+    /// The votes of this kind, in words.
+    pub(super) fn of(&self, is_meant: impl Fn(&Vote) -> bool) -> String {
+        let meant = self.iter().enumerate().filter(|(_, node)| is_meant(&node.vote));
+        let told = meant.map(|(at, node)| {
+            let mut told = format!("{}: {}", node.label(), self.brief_words(at));
+            if let Some(other) = node.other_name() {
+                let _ = write!(told, "; {other}");
+            }
+            // Zero means that the time was not measured.
+            let measured = node.after.filter(|after| !after.is_zero());
+            let answered = !matches!(node.vote, Vote::Pending | Vote::Failed(_));
+            if let (true, Some(after)) = (answered, measured) {
+                let _ = write!(told, " ({after:.1?})");
+            }
+            told
+        });
+        told.collect::<Vec<_>>().join("; ")
     }
 
     /// Returns how many nodes voted which way.
@@ -239,20 +259,7 @@ impl<'a> IntoIterator for &'a Votes {
 
 impl fmt::Display for Votes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, node) in self.iter().enumerate() {
-            let (separator, vote) = (if at == 0 { "" } else { "; " }, &node.vote);
-            write!(f, "{separator}{}: {}", node.label(), self.brief_words(at))?;
-            if let Some(other) = node.other_name() {
-                write!(f, "; {other}")?;
-            }
-            // Zero means that the time was not measured.
-            let measured = node.after.filter(|after| !after.is_zero());
-            let answered = !matches!(vote, Vote::Pending | Vote::Failed(_));
-            if let (true, Some(after)) = (answered, measured) {
-                write!(f, " ({after:.1?})")?;
-            }
-        }
-        Ok(())
+        f.write_str(&self.of(|_| true))
     }
 }
 

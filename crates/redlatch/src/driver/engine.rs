@@ -257,7 +257,7 @@ impl Engine {
                 Input::Cancel(op)
             }
             Ask::Forget(op) => {
-                self.end_lease(op, LeaseEnd::Released);
+                self.end_lease(op, LeaseEnd::HandedOver);
                 self.forget(op);
                 Input::Forget(op)
             }

@@ -99,8 +99,21 @@ pub fn parse(url: &str) -> Result<Arc<dyn Node>, UrlError> {
             Err(fail("it has no scheme; it could be redis://HOST:PORT".into()))
         }
         // Not shown: it may be a user, or a password.
-        _ => Err(fail("its scheme is not known; use redis, rediss, redis+unix or file".into())),
+        _ => Err(fail(format!("its scheme is not known; use {}", known_schemes()))),
     }
+}
+
+/// The schemes of the kinds of node that are built in.
+fn known_schemes() -> String {
+    let built_in = [
+        Some("redis"),
+        cfg!(feature = "tls").then_some("rediss"),
+        Some("redis+unix"),
+        cfg!(feature = "file").then_some("file"),
+    ];
+    let mut known: Vec<&str> = built_in.into_iter().flatten().collect();
+    let last = known.pop().unwrap_or_default();
+    format!("{} or {last}", known.join(", "))
 }
 
 /// The address with its scheme in lower case.
@@ -461,7 +474,7 @@ fn host_in(place: &str) -> Option<&str> {
 }
 
 /// An address that cannot be parsed. It is shown without its secrets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UrlError {
     url: String,
     reason: String,
@@ -484,6 +497,8 @@ impl UrlError {
 }
 
 impl std::error::Error for UrlError {}
+
+redlatch_core::debug_is_display!(UrlError);
 
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

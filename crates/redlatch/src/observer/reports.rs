@@ -158,6 +158,11 @@ pub fn refusal(fault: &Fault) -> Option<Refusal> {
     all.into_iter().find(is_worded).or_else(is_full).or_else(|| refusal_in(why))
 }
 
+/// Why a node failed, in words.
+pub(crate) fn fault_in_words(fault: &Fault) -> String {
+    refusal(fault).map_or_else(|| fault.to_string(), |why| format!("it refuses writes: {why}"))
+}
+
 /// What one node says about all locks.
 pub(super) struct NodeListing {
     pub(super) found: Vec<Found>,

@@ -74,6 +74,8 @@ impl State {
 pub(crate) enum LeaseEnd {
     /// Its owner released it.
     Released,
+    /// Its owner took it apart, to hand it over.
+    HandedOver,
     /// It could no longer be proven held.
     Lost(Loss),
     /// Its engine is gone.

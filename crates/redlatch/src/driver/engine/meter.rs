@@ -142,7 +142,7 @@ impl Holding {
     pub(super) fn end(&self, clock: Clock, end: &LeaseEnd) {
         histogram!(name::HOLD).record(clock.now().since(self.since));
         let cause = match end {
-            LeaseEnd::Released => return,
+            LeaseEnd::Released | LeaseEnd::HandedOver => return,
             LeaseEnd::Lost(Loss::MaxHold) => "max-hold",
             LeaseEnd::Lost(Loss::Gone(_)) => "gone",
             LeaseEnd::Lost(_) => "expired",
