@@ -185,8 +185,8 @@ async fn each_node_has_a_name_and_an_address_of_its_own() {
 
     let error = refused(["redis://x?name=a", "redis://y?name=a"]);
     assert!(matches!(&error, NodesError::SameName { .. }), "{error}");
-    let words = "redis://x:6379 and redis://y:6379 have the same name, a; give each node one of \
-                 its own";
+    let words = "redis://x:6379 and redis://y:6379 have the same name, a; give each node a \
+                 different name";
     assert_eq!(error.to_string(), words);
     let error = refused(["redis://x?name=redis://y:6379", "redis://y"]);
     assert!(matches!(&error, NodesError::SameName { .. }), "{error}");

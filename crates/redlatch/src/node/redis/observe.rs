@@ -279,7 +279,13 @@ mod tests {
     fn a_policy_matters_only_where_memory_is_limited() {
         let policy = |info: &str| {
             let info = format!("run_id:a\r\n{info}");
-            let parts = [Value::Text(info.as_bytes()), Value::Nil, Value::Int(1), Value::Nil];
+            let parts = [
+                Value::Text(info.as_bytes()),
+                Value::Nil,
+                Value::Int(1),
+                Value::Int(1),
+                Value::Nil,
+            ];
             facts(&parts, false).unwrap().eviction
         };
 
@@ -323,7 +329,7 @@ mod tests {
     fn the_clock_is_read_to_the_microsecond() {
         let clock = Value::Array(vec![Value::Text(b"1700000000"), Value::Text(b"250000")]);
 
-        let parts = [Value::Text(b"run_id:a"), clock, Value::Int(1), Value::Nil];
+        let parts = [Value::Text(b"run_id:a"), clock, Value::Int(1), Value::Int(1), Value::Nil];
         let facts = facts(&parts, false).unwrap();
 
         assert_eq!(facts.clock, Some(Duration::from_millis(1_700_000_000_250)));
