@@ -510,7 +510,7 @@ fn a_command_that_outlived_max_hold_because_all_were_stopped_in_its_grace_period
     assert_eq!(killed["how"], "late", "{killed}");
     assert!(killed["late_ms"].as_u64() > Some(0), "{killed}");
     let log = redlatch(&sandbox, &["log", "--log", "held"]).stdout;
-    assert!(log.contains("sh lost its lock after "), "{log}");
+    assert!(log.contains("sh lost its lock"), "{log}");
     assert!(log.contains("it may have kept working for up to "), "{log}");
 }
 
