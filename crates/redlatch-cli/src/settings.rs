@@ -98,6 +98,12 @@ pub(crate) enum SettingsError {
     )]
     NotShared { by: String, dir: PathBuf, reason: String },
     #[error(
+        "the place of the locks that all users of this machine share, {}, cannot be used: {reason}; \
+         make it as root (install -d -m 2770 -g GROUP {0}), or set REDLATCH_SHARED=off for locks \
+         that exclude no other user", .dir.display()
+    )]
+    Damaged { dir: PathBuf, reason: String },
+    #[error(
         "nodes required: {required} (--nodes-required, REDLATCH_NODES_REQUIRED or nodes_required), \
          but {named_by} names {}", match .named { 0 => "any".into(), named => named.to_string() }
     )]
@@ -421,11 +427,10 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
         None => {
             let dir = Path::new(share::PLACE);
             share::look(dir).or_else(|reason| {
-                if !share::was_for_a_group(dir) {
+                if share::is_for_nobody_else(dir) {
                     return Ok(Shared::No);
                 }
-                let by = "the default for this machine".into();
-                Err(SettingsError::NotShared { by, dir: dir.into(), reason })
+                Err(SettingsError::Damaged { dir: dir.into(), reason })
             })
         }
         Some((_, dir)) if dir.as_os_str() == share::OFF => Ok(Shared::No),

@@ -52,6 +52,7 @@ pub(crate) fn look(dir: &Path) -> Result<Shared, String> {
         return Err(format!("its path is not absolute{off}"));
     }
     let found = fs::metadata(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if dir.is_symlink() => "it is a link that leads nowhere".into(),
         io::ErrorKind::NotFound => "there is no such directory".into(),
         _ => error.to_string(),
     })?;
@@ -87,11 +88,17 @@ pub(crate) fn is_for_everybody(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & ALL_WRITE != 0)
 }
 
-/// Whether root has given a directory to a group that may no longer use it: locking
-/// elsewhere would not exclude those who can.
-pub(crate) fn was_for_a_group(dir: &Path) -> bool {
-    let is_given = |found: Metadata| found.gid() != 0 || found.mode() & SET_GROUP != 0;
-    fs::metadata(dir).is_ok_and(|found| found.is_dir() && found.uid() == 0 && is_given(found))
+/// Whether root has made no directory for all users there: it is missing, or it holds root's
+/// own locks. Anything else is, or was, for others: locking elsewhere would not exclude those
+/// who use it, or used it before it was damaged.
+pub(crate) fn is_for_nobody_else(dir: &Path) -> bool {
+    let is_roots = |found: Metadata| {
+        found.is_dir() && (found.uid(), found.gid()) == (0, 0) && found.mode() & SET_GROUP == 0
+    };
+    match fs::symlink_metadata(dir) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(_) => fs::metadata(dir).is_ok_and(is_roots),
+    }
 }
 
 /// Creates the directory of a default file, for its owner alone. If that fails, the

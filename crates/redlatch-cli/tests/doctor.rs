@@ -244,7 +244,7 @@ fn the_commands_that_make_a_server_remember_can_be_pasted_each_by_itself() {
     assert_eq!(fixes.len(), 3, "{found}");
     for (server, fix) in servers.iter().zip(fixes) {
         let commands: Vec<&str> = fix.split('`').skip(1).step_by(2).collect();
-        assert_eq!(commands.len(), 2, "{fix}");
+        assert_eq!(commands.len(), 3, "{fix}");
         for command in commands {
             let words: Vec<&str> = command.split(' ').collect();
             assert!(server.run(&words).is_ok(), "{command}");

@@ -189,10 +189,20 @@ fn a_default_directory_that_its_group_may_no_longer_use_is_refused_and_nobody_lo
     let home = sandbox.path("home");
     fs::create_dir(&home).unwrap();
     chown(&home, Some(ADA.into()), None).unwrap();
-    for (mode, group) in [("0755", TEAM), ("2750", 0), ("0700", TEAM)] {
+    let closed = "its group may not write there";
+    let places = [
+        (format!("install -d -m 0755 -g {TEAM} /var/lib/redlatch"), closed),
+        ("install -d -m 2750 -g 0 /var/lib/redlatch".into(), closed),
+        (format!("install -d -m 0700 -g {TEAM} /var/lib/redlatch"), closed),
+        (format!("install -d -m 2770 -o {ADA} -g {TEAM} /var/lib/redlatch"), "belong to root"),
+        ("install -d -m 0755 -o 65534 /var/lib/redlatch".into(), "belong to root"),
+        ("ln -s /nowhere /var/lib/redlatch".into(), "a link that leads nowhere"),
+        ("echo > /var/lib/redlatch".into(), "it is not a directory"),
+    ];
+    for (make, reason) in places {
         let script = format!(
             "mount -t tmpfs none /var/lib || {{ echo NO MOUNT; exit 0; }}
-             install -d -m {mode} -g {group} /var/lib/redlatch
+             {make}
              unset REDLATCH_SHARED XDG_STATE_HOME; export HOME=$PWD/home
              exec {user} ./command run x --log off -- echo never"
         );
@@ -206,7 +216,7 @@ fn a_default_directory_that_its_group_may_no_longer_use_is_refused_and_nobody_lo
         }
         let refused = refused.exits_with(125);
         assert_eq!(refused.stdout, "");
-        assert!(refused.stderr.contains("its group may not write there"), "{refused:?}");
+        assert!(refused.stderr.contains(reason), "{make}: {refused:?}");
     }
 }
 

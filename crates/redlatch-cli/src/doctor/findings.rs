@@ -432,8 +432,7 @@ fn examine(facts: &Facts, at: usize, evidence: &Evidence<'_>) -> Vec<Finding> {
         let forgets = "a crash or restart makes it forget its locks";
         findings.push(if evidence.guard == RestartGuard::Off {
             let words = format!("{forgets}: others can take locks that are still held");
-            Finding::warning(words)
-                .fix("`CONFIG SET appendonly yes`, and `CONFIG SET appendfsync always`")
+            Finding::warning(words).fix(REMEMBER)
         } else {
             let window = show(evidence.agreement.window());
             Finding::note(format!("{forgets}: it does not vote for {window} then"))
@@ -462,6 +461,10 @@ fn unwoken(facts: &Facts, user: &str) -> Option<Finding> {
     let words = format!("waiting clients are woken late: this user lacks {lacks}");
     Some(Finding::warning(words).fix(format!("ACL SETUSER {user} {lacks}")))
 }
+
+/// What makes a server remember its locks.
+const REMEMBER: &str = "`CONFIG SET appendonly yes`, `CONFIG SET appendfsync always`, and \
+                        `CONFIG REWRITE`, or both last only until the next restart";
 
 /// A server that has nearly as many clients as it accepts.
 fn crowded(facts: &Facts) -> Option<Finding> {
