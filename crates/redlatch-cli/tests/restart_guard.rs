@@ -3,7 +3,7 @@
 mod support;
 
 use redlatch::node::REDIS_PERMISSIONS;
-use redlatch_testbed::{ServerOptions, Servers};
+use redlatch_testbed::{Server, ServerOptions, Servers};
 use std::time::{Duration, Instant};
 use support::{
     PATIENCE, Running, Sandbox, eventually, json_of, pty::Terminal, redlatch, says, says_all,
@@ -489,6 +489,23 @@ fn a_server_that_a_single_guarded_run_has_marked_is_given_back_by_the_command_th
     redlatch(&one, &words).exits_with(0);
 
     run(&[]).exits_with(0);
+}
+
+/// Hosts that only run nightly jobs have no client that admits them meanwhile.
+#[test]
+fn restarted_nodes_whose_time_is_over_are_no_outage_though_nobody_has_admitted_them_yet() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = admitted(Sandbox::guarded(&servers));
+    servers.iter().skip(1).for_each(Server::restart_empty);
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(122);
+
+    let found = || redlatch(&sandbox, &["doctor"]).stdout;
+    assert!(found().contains("No lock can be taken"), "they are quarantined");
+    eventually(PATIENCE, || !found().contains("No lock can be taken"));
+
+    redlatch(&sandbox, &["status", "x"]).exits_with(0);
+    redlatch(&sandbox, &["ls"]).exits_with(0);
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(0);
 }
 
 #[test]

@@ -43,6 +43,9 @@ impl Admission {
                 && out.cause == Cause::Forgot
             {
                 out.remaining = told.quarantined_for_another(node, facts);
+                if out.remaining == Some(Duration::ZERO) && told.is_majority_with(node) {
+                    return Standing::Admitted;
+                }
             }
             standing
         };
