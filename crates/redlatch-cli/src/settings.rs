@@ -134,7 +134,8 @@ impl Settings {
         check_count(required.unwrap_or(0), &nodes, &named_by)?;
         check_kinds(&nodes, &named_by)?;
         let files = || nodes.iter().filter_map(|url| file(url));
-        let is_shared = named_by == DEFAULT && matches!(shared(&config)?, Shared::Yes(_));
+        // Also the file of root who does without the one for all: it is the same.
+        let is_shared = named_by == DEFAULT && files().any(|path| is_of_all(&path));
         let is_first = named_by == DEFAULT && !is_shared && files().any(|path| !path.exists());
         if named_by == DEFAULT && !is_shared {
             files().for_each(|path| share::make_dir(&path));
@@ -439,6 +440,11 @@ fn shared(config: &Config) -> Result<Shared, SettingsError> {
             found.map_err(|reason| SettingsError::NotShared { by, dir, reason })
         }
     }
+}
+
+/// Whether a default file is in a directory for all users.
+fn is_of_all(file: &Path) -> bool {
+    file.parent().is_some_and(|dir| matches!(share::look(dir), Ok(Shared::Yes(_))))
 }
 
 /// Names the directory of the locks that all users share.

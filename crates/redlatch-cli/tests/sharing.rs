@@ -315,6 +315,27 @@ fn a_second_user_of_a_file_where_everybody_can_write_is_not_told_to_change_the_d
 }
 
 #[test]
+fn roots_own_file_is_that_of_all_users_even_if_root_does_without_it() {
+    let Some(sandbox) = place() else { return };
+    let script = format!(
+        "mount -t tmpfs none /var/lib || {{ echo NO MOUNT; exit 0; }}
+         install -d -m 2770 -g {TEAM} /var/lib/redlatch
+         unset XDG_STATE_HOME; export REDLATCH_SHARED=off
+         exec ./command run x -v --log off -- echo done"
+    );
+    fs::write(sandbox.path("script"), script).unwrap();
+
+    let ran = start(sandbox.shell("unshare -m sh script || exit $?")).end().exits_with(0);
+
+    if ran.stdout.starts_with("NO MOUNT") {
+        eprintln!("SKIPPED: no file system can be mounted here: {}", ran.stderr);
+        return;
+    }
+    assert!(ran.stderr.contains("/var/lib/redlatch/locks.db"), "{ran:?}");
+    assert!(!ran.stderr.contains("of this user alone"), "{ran:?}");
+}
+
+#[test]
 fn a_user_for_whom_no_default_directory_can_be_made_is_told_whose_the_place_is() {
     let Some(sandbox) = place() else { return };
     fs::create_dir(sandbox.path("closed")).unwrap();
