@@ -156,15 +156,13 @@ impl fmt::Display for Quarantine {
     }
 }
 
+const FORGOT: &str = "it may have forgotten locks (it is new, was restarted or flushed, evicted \
+                      keys, or changed its replication)";
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Forgot => {
-                f.write_str(
-                "it may have forgotten locks (new, restarted, flushed, evicted keys, or its replication \
-                 changed)",
-            )
-            }
+            Cause::Forgot => f.write_str(FORGOT),
             Cause::Disagrees(theirs) => {
                 f.write_str("its clients have another list of nodes, or other times")?;
                 match theirs {

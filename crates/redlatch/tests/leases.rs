@@ -397,6 +397,37 @@ async fn a_lease_is_not_extended_beyond_max_hold() {
     assert!(guard.remaining() <= 15 * SEC, "{:?}", guard.remaining());
 }
 
+#[tokio::test]
+async fn parts_are_released_whatever_the_locks_of_the_client_that_does_it_are_like() {
+    let (fleet, locks) = Fleet::with_locks(3).await;
+    let request = locks.lock(NAME).ttl(2 * SEC).node_timeout(SEC / 2);
+    let parts = request.await.unwrap().into_parts();
+    // Far too long for a TTL of two seconds.
+    let others = fleet.builder().node_timeout(2 * SEC).connect().await.unwrap();
+
+    let released = others.release_parts(&parts).await;
+
+    assert_eq!(released.unwrap(), Released::Now);
+}
+
+#[tokio::test]
+async fn no_time_is_left_in_a_lease_that_was_released_or_handed_over() {
+    let (_fleet, locks) = Fleet::with_locks(1).await;
+    let guard = locks.lock(NAME).await.unwrap();
+    let lease = guard.lease();
+    assert!(lease.ends_in() > SEC);
+
+    guard.release().await.unwrap();
+    assert_eq!(lease.ends_in(), Duration::ZERO, "the next owner may have it");
+
+    let guard = locks.lock("another").await.unwrap();
+    let lease = guard.lease();
+    let _parts = guard.into_parts();
+    assert_eq!(lease.ends_in(), Duration::ZERO, "somebody else may resume it");
+    let over = lease.extend_by(3600 * SEC).await;
+    assert!(matches!(over, Err(ExtendError::Lost(_))), "{over:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn parts_without_a_lock_token_are_refused() {
     let locks = Nodes::new(3).locks();

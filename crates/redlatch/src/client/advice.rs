@@ -276,7 +276,7 @@ pub(super) fn about_vouching(votes: &Votes) -> String {
     };
     format!(
         "; {how}`Builder::admit_new_servers` lets new servers vote at once, if `connect` can use \
-         every node and none was ever admitted{then}"
+         every node, and each is empty and was never used{then}"
     )
 }
 

@@ -325,11 +325,13 @@ impl Builder {
     ///
     /// Servers count as new if all of them answer when [`connect`](Self::connect)
     /// examines them, their databases are empty, and none has ever been admitted, has
-    /// granted a fenced lock, or has lost keys since it started. If any of them was ever
-    /// used, this setting has no effect: a restarted server waits as usual.
+    /// granted a fenced lock, or has lost keys since it started. If any of them shows that
+    /// it was used, this setting has no effect: a restarted server waits as usual.
     ///
-    /// Do not use it in production: if *all* servers come back empty at the same
-    /// time, they look new, and locks that are still in use would be granted again.
+    /// Do not use it in production: a server that has lost everything shows nothing. If
+    /// *all* servers are empty when `connect` examines them, even if they were restarted
+    /// one after the other, they look new, and locks that are still in use would be
+    /// granted again.
     ///
     /// # Example
     ///

@@ -458,12 +458,12 @@ pub enum ResumeError {
     /// The parts cannot be those of a lock. Nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// The time to resume the parts is over: when the lease was handed over, its loss was to
-    /// be signalled by now. No node was asked, so another process may have resumed the parts,
+    /// The time to resume the parts is over: so little of the lease is left that its loss
+    /// would be signalled at once. No node was asked, so another process may have resumed the parts,
     /// and hold the lock by them. Request the lock anew, and do not
     /// [release](crate::Locks::release_parts) the parts: that would take it away.
     #[error(
-        "these parts could be resumed until {ago:.1?} ago, so no node was asked; another process \
+        "these parts could only be resumed until {ago:.1?} ago, so no node was asked; another process \
          may have resumed them: request the lock anew, and do not release the parts"
     )]
     TooLate {

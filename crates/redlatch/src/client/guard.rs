@@ -231,8 +231,8 @@ impl Lost {
 /// that resume the same parts do not exclude each other, and when one of them releases the
 /// lock, the other learns of it only when it next extends the lease.
 ///
-/// Nobody renews the lock in the meantime, so the other process has until `usable_until`
-/// to resume it.
+/// Nobody renews the lock in the meantime, so the other process must resume it before
+/// `usable_until`, and early enough for its own notice of loss.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LeaseParts {
     /// The locked resources.
@@ -504,7 +504,8 @@ impl Lease {
     }
 
     /// Returns the time until the lease ends, even after its loss was signalled:
-    /// the time left to stop in.
+    /// the time left to stop in. Zero if the lock was released or handed over. After
+    /// [`Lost::Gone`], another owner may have the lock already: stop at once.
     ///
     /// # Example
     ///
@@ -526,7 +527,10 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn ends_in(&self) -> Duration {
-        self.remaining_by_clock()
+        match self.cell.why() {
+            Some(LeaseEnd::Released | LeaseEnd::HandedOver) => Duration::ZERO,
+            _ => self.remaining_by_clock(),
+        }
     }
 
     fn release_span(&self) -> Span {
@@ -660,10 +664,10 @@ impl Lease {
     ///
     /// Cancel-safe: an extension in progress is carried out, and counts.
     pub async fn extend_by(&self, ttl: Duration) -> Result<(), ExtendError> {
-        let ttl = check_ttl(ttl, self.cell.terms.max_ttl).map_err(InvalidRequest::from)?;
         if !self.is_held() {
             return Err(ExtendError::Lost(self.why_lost()));
         }
+        let ttl = check_ttl(ttl, self.cell.terms.max_ttl).map_err(InvalidRequest::from)?;
         match self.handle.extend(self.cell.op, ttl).await {
             Ok(Ok(kept)) => {
                 self.cell.keep(kept);

@@ -27,9 +27,9 @@ impl Locks {
     /// Resume parts once: see [`LeaseParts`].
     ///
     /// The lease keeps its resources, its TTL, its fencing token and its owner: `status` and
-    /// errors still name the process that took the lock. All other settings (renewal,
-    /// [notice](crate::LockRequest::notice), drift) are those of this client's
-    /// [`Builder`](crate::Builder), and [`max_hold`](crate::Builder::max_hold) counts from now.
+    /// errors still name the process that took the lock. All else is as for any lock of
+    /// this client: it is renewed, even if it was taken without renewal, and
+    /// [`max_hold`](crate::Builder::max_hold) counts from now.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Locks {
     /// Cancel-safe: dropping the future leaves the lock as it was, perhaps
     /// extended.
     pub async fn resume(&self, parts: &LeaseParts) -> Result<Guard, ResumeError> {
-        let adopted = self.adopted(parts, self.defaults.wanted.max_ttl)?;
+        let adopted = self.adopted(parts, self.defaults.wanted.clone())?;
         let (shared, deadlines) = (&self.handle.shared, adopted.deadlines());
         if shared.clock.now() >= deadlines.notice_at {
             // No time is left to act on it.
@@ -77,14 +77,13 @@ impl Locks {
         }
     }
 
-    /// The lease that the parts describe, with defaults for the rest.
-    fn adopted(&self, parts: &LeaseParts, max_ttl: Duration) -> Result<Adopted, InvalidRequest> {
+    /// The lease that the parts describe, with these settings for the rest.
+    fn adopted(&self, parts: &LeaseParts, rest: Wanted) -> Result<Adopted, InvalidRequest> {
         let resources = Resources::new(&parts.resources)?;
         if parts.lock_token.is_empty() {
             return Err(InvalidRequest::NoLockToken);
         }
-        let terms =
-            Terms::check(&Wanted { ttl: parts.ttl, max_ttl, ..self.defaults.wanted.clone() })?;
+        let terms = Terms::check(&Wanted { ttl: parts.ttl, ..rest })?;
         let clock = self.handle.shared.clock;
         let (now, left) = left_of(parts, || clock.now(), SystemTime::now);
         Ok(Adopted {
@@ -130,8 +129,10 @@ impl Locks {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn release_parts(&self, parts: &LeaseParts) -> Result<Released, ReleasePartsError> {
-        // A lock may be released however long its TTL is.
-        let adopted = self.adopted(parts, self.defaults.wanted.max_ttl.max(parts.ttl))?;
+        // A lock may be released however long or short its TTL is, and whatever this client's
+        // own locks are like.
+        let rest = Wanted { max_ttl: parts.ttl, renewal: None, ..Wanted::default() };
+        let adopted = self.adopted(parts, rest)?;
         let (shared, op) = (&self.handle.shared, self.handle.next_op());
         let resources = adopted.resources.clone();
         self.handle.tell(Ask::Adopt { op, adopted, cell: None });
@@ -244,7 +245,8 @@ mod tests {
         let mut parts = locks.lock("deploy").await.unwrap().into_parts();
         parts.usable_until += Duration::from_secs(3600);
 
-        let ends_at = locks.adopted(&parts, parts.ttl).unwrap().deadlines().ends_at;
+        let ends_at =
+            locks.adopted(&parts, locks.defaults.wanted.clone()).unwrap().deadlines().ends_at;
 
         let longest = locks.handle.shared.clock.now().after(parts.ttl);
         assert!(ends_at <= longest, "{ends_at:?} and not {longest:?}");

@@ -266,7 +266,8 @@ fn login_refused(text: &[u8]) -> Fault {
     }
 }
 
-const WRONG_PASSWORD: &str = "WRONGPASS: the password or the user is wrong, or the user is off";
+const WRONG_PASSWORD: &str =
+    "WRONGPASS: the password or the user is wrong, or the user is disabled";
 const REFUSED_LOGIN: &str = "it refused the login";
 
 /// Whether another password may help.
