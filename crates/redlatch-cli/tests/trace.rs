@@ -526,6 +526,35 @@ fn a_run_that_is_killed_while_it_keeps_the_lock_has_run_its_command() {
     }
 }
 
+/// Whether a renewal shows that it is gone, or only the release.
+#[test]
+fn a_lock_that_is_lost_after_its_command_was_not_lost_by_the_command() {
+    for (options, is_cut_short) in [(&["--ttl", "600ms"][..], false), (&["--ttl", "1h"], true)] {
+        let sandbox = Sandbox::embedded();
+        let keep = ["run", "x", "--max-ttl", "1h", "--at-least", "10m"];
+        let run = start(sandbox.redlatch([&keep, options, &["--", "true"]].concat()));
+        eventually(PATIENCE, || {
+            redlatch(&sandbox, &["log", "x"]).stdout.contains("; its lock is kept (--at-least)")
+        });
+
+        redlatch(&sandbox, &["release", "--force", "x", "--yes", "--log", "off"]).exits_with(0);
+        if is_cut_short {
+            run.signal("TERM");
+        }
+        let said = run.end().exits_with(123).stderr;
+
+        let (told, json) = last(&sandbox, "; its lock was lost after ");
+        assert!(told.contains("  x  true ran for "), "{told}");
+        assert!(told.contains(" at the latest: "), "{told}");
+        assert!(told.contains("the lock was lost before the end of --at-least: "), "{told}");
+        assert!(!told.contains("true lost its lock"), "{told}");
+        assert!(said.contains("the command is done, but the lock was lost before"), "{said}");
+        let ms = |field: &str| json[field].as_u64().unwrap();
+        assert_eq!((ms("held_ms"), &json["ended"]), (ms("lost_ms"), &"lost".into()), "{json}");
+        assert!(ms("ran_ms") <= ms("lost_ms"), "{json}");
+    }
+}
+
 /// The caller sees 134, 142 or 137; whoever writes the record sees only that it is dead.
 #[test]
 fn the_log_states_no_exit_status_that_nobody_has_seen() {

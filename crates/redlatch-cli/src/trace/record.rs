@@ -48,7 +48,7 @@ pub(crate) struct Record {
     /// How long it ran, from the moment the lock was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ran_ms: Option<u64>,
-    /// How long after the grant the lock was lost, if known.
+    /// How long after the grant the lock was lost, at most: when that was noticed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lost_ms: Option<u64>,
     /// `--at-least`: how long to keep the lock, however short the command is.
@@ -218,7 +218,13 @@ impl Record {
 
     /// Whether the command ended before `--at-least` was over, so that the lock was kept.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.ended, Some(End::Exited | End::Signal)) && self.ran_ms < self.at_least_ms
+        let is_done = matches!(self.ended, Some(End::Exited | End::Signal));
+        (is_done || self.is_lost_afterwards()) && self.ran_ms < self.at_least_ms
+    }
+
+    /// Whether the lock was found to be lost only when the command was done.
+    pub(crate) fn is_lost_afterwards(&self) -> bool {
+        self.ended == Some(End::Lost) && self.command_exit.is_some()
     }
 
     /// Whether it did what it should: the lock was taken, and the command succeeded.

@@ -92,22 +92,21 @@ fn ran(record: &Record) -> String {
             }
         },
         Some(End::Exited | End::Signal) => {
-            let time = timed(" for ", record.ran_ms.or(record.held_ms));
-            let how = match record.command_exit.or(record.exit).unwrap_or_default() {
-                0 => "ran".into(),
-                exit if record.ended == Some(End::Signal) => {
-                    format!("was ended by {}; it ran", signal(exit))
-                }
-                _ => "failed; it ran".to_owned(),
-            };
             let but = why.map_or(String::new(), |why| format!("; {why}"));
-            format!("{command} {how}{time}{waited}{}{but}", kept(record))
+            format!("{command} {}{waited}{}{but}", done(record), kept(record))
+        }
+        // Nobody has looked at the lock since, so it may have been lost before.
+        Some(End::Lost) if record.is_lost_afterwards() && record.is_kept() => {
+            let lost = timed(" after ", record.lost_ms);
+            let done = done(record);
+            format!("{command} {done}{waited}; its lock was lost{lost} at the latest{reason}")
         }
         Some(End::MaxHold) if record.lost_ms.is_none() => {
             format!("{command} was stopped{after}{reason}")
         }
         Some(End::Lost | End::MaxHold) => {
-            let (lost, ran) = match (record.lost_ms, record.ran_ms) {
+            let lost = record.lost_ms.filter(|_| !record.is_lost_afterwards());
+            let (lost, ran) = match (lost, record.ran_ms) {
                 (None, None) => (after, String::new()),
                 (None, ran) => (String::new(), timed(", and ran for ", ran)),
                 (lost, ran) => (timed(" after ", lost), timed(", and ran for ", ran)),
@@ -116,6 +115,18 @@ fn ran(record: &Record) -> String {
         }
         Some(End::Killed) => format!("{command} was killed{after}{reason}"),
         Some(End::NotStarted) => format!("not run{reason}"),
+    }
+}
+
+/// How a command that is done has ended, and how long it ran.
+fn done(record: &Record) -> String {
+    let time = timed(" for ", record.ran_ms.or(record.held_ms));
+    match record.command_exit.or(record.exit).unwrap_or_default() {
+        0 => format!("ran{time}"),
+        exit if record.ended == Some(End::Signal) => {
+            format!("was ended by {}; it ran{time}", signal(exit))
+        }
+        _ => format!("failed; it ran{time}"),
     }
 }
 
