@@ -14,6 +14,7 @@ use std::{
     fs,
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
+    process::Command,
 };
 use support::{
     PATIENCE, Sandbox, child_of, dies, eventually, json_lines, json_of, kill_all, redlatch, send,
@@ -308,6 +309,60 @@ fn vouching_for_a_node_and_taking_a_lock_away_are_on_record() {
     }
     let of_node = redlatch(&sandbox, &["log", &url, "--json"]).stdout;
     assert_eq!(of_node.lines().count(), 4, "{of_node}");
+}
+
+#[test]
+fn a_takeover_that_is_not_done_is_not_on_record_as_done() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    redlatch(&sandbox, &["admit", "--all", "--yes", "--log", "off"]).exits_with(0);
+    let log = |options: &[&str]| {
+        redlatch(&sandbox, &[&["log", "--last", "1"], options].concat()).exits_with(0).stdout
+    };
+    let url = servers[0].url();
+    let user = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(user).unwrap().trim().to_owned();
+    let both = |words: &str, outcome: &str| {
+        eventually(PATIENCE, || log(&[]).contains(words));
+        let (told, json) = (log(&[]), json_of(&log(&["--json"])));
+        assert!(told.contains(&format!("  admit --replace: {user} ")), "{told}");
+        assert!(told.contains("with --yes and --all-stopped"), "{told}");
+        assert!(!told.contains(" took "), "{told}");
+        assert_eq!(json["outcome"], outcome, "{json}");
+        json
+    };
+    let taking = || {
+        // It waits for a minute until the node votes.
+        let script = format!(
+            "exec redlatch admit --replace --all-stopped --yes {url} {} 2> told",
+            servers[1].url()
+        );
+        let mut command = sandbox.shell(&script);
+        command.env("REDLATCH_SKEW", "31s");
+        let taking = start(command);
+        eventually(PATIENCE, || {
+            fs::read_to_string(sandbox.path("told")).is_ok_and(|told| told.contains("waiting for "))
+        });
+        both(" is taking them from their clients", "waiting");
+        assert_eq!(log(&["--failed"]), "", "it has not failed");
+        taking
+    };
+
+    let killed = taking();
+    killed.signal("KILL");
+    killed.end();
+    both(" began to take them from their clients, and its end is not on record: ", "killed");
+
+    fs::remove_file(sandbox.path("redlatch/runs.jsonl")).unwrap();
+    fs::remove_file(sandbox.path("told")).unwrap();
+    let told = taking();
+    told.signal("TERM");
+    told.end().exits_with(143);
+    let words = format!(
+        " began to take them from their clients: with --yes and --all-stopped; SIGTERM ended it; \
+         taken so far: {url}"
+    );
+    assert_eq!(both(&words, "interrupted")["exit"], 143);
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Task {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Granted,
-    /// Not known yet: it waits.
+    /// Not known yet: it waits, or is taking nodes from their clients.
     Waiting,
     /// Another owner has it.
     Held,
@@ -109,7 +109,7 @@ pub(crate) enum Outcome {
     Lost,
     /// A signal ended the wait.
     Interrupted,
-    /// `redlatch` was killed while it waited.
+    /// `redlatch` was killed while it waited, or was taking nodes.
     Killed,
     Failed,
 }
@@ -209,8 +209,14 @@ impl Record {
     pub(crate) fn seen_now(mut self) -> Self {
         if self.outcome == Outcome::Waiting && self.life() == Life::Gone {
             self.outcome = Outcome::Killed;
-            let killed = "redlatch was killed while it waited, or the machine went down";
-            let why = self.why.map_or(String::new(), |why| format!("; it waited because {why}"));
+            let (killed, then) = match self.task {
+                Task::Replace => ("redlatch was killed, or the machine went down", ""),
+                _ => (
+                    "redlatch was killed while it waited, or the machine went down",
+                    "it waited because ",
+                ),
+            };
+            let why = self.why.map_or(String::new(), |why| format!("; {then}{why}"));
             self.why = Some(format!("{killed}{why}"));
         }
         self

@@ -11,6 +11,7 @@ use std::{fmt::Write as _, time::Duration};
 /// The outcome of the attempt, in one line.
 pub(crate) fn sentence(record: &Record) -> String {
     let mut words = match (record.task, record.outcome) {
+        (Task::Replace, Outcome::Waiting | Outcome::Killed | Outcome::Interrupted) => takes(record),
         (_, Outcome::Waiting) => waits(record),
         (Task::Run, Outcome::Granted) => ran(record),
         (Task::Run, _) => format!("not run{}", because(record)),
@@ -59,6 +60,29 @@ fn waits(record: &Record) -> String {
         ),
         _ => format!("{who} has been waiting for the lock since {since}{why}"),
     }
+}
+
+/// What an unfinished `admit --replace` is doing, or was.
+fn takes(record: &Record) -> String {
+    let user = &record.user;
+    let (them, their) = them(record);
+    let why = |before| record.why.as_ref().map_or(String::new(), |why| format!("{before}{why}"));
+    let begun = format!("admit --replace: {user} began to take {them} from {their} clients");
+    match (record.outcome, record.life()) {
+        (Outcome::Killed, _) => format!("{begun}, and its end is not on record{}", why(": ")),
+        (Outcome::Waiting, Life::Unknown) => {
+            format!("{begun}{}; whether that still goes on {}", why(", "), unseen(record))
+        }
+        (Outcome::Waiting, _) => {
+            format!("admit --replace: {user} is taking {them} from {their} clients{}", why(", "))
+        }
+        _ => format!("{begun}{}", why(": ")),
+    }
+}
+
+/// The nodes, and whose.
+fn them(record: &Record) -> (&str, &str) {
+    if record.names.len() > 1 { ("them", "their") } else { ("it", "its") }
 }
 
 /// Why nobody here knows how it ended.
@@ -159,7 +183,7 @@ fn signal(exit: u8) -> String {
 
 fn by_hand(task: Task, record: &Record) -> String {
     let user = &record.user;
-    let (them, their) = if record.names.len() > 1 { ("them", "their") } else { ("it", "its") };
+    let (them, their) = them(record);
     let done = match task {
         Task::Extend => "extend: extended".into(),
         Task::Release => "release: released".into(),
