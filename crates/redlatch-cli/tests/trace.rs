@@ -179,6 +179,61 @@ fn a_size_of_the_log_without_a_unit_is_refused_and_costs_no_record() {
 }
 
 #[test]
+fn a_job_that_a_small_stack_keeps_from_running_is_on_record() {
+    let sandbox = Sandbox::embedded();
+    for task in ["run x --metrics-dir . -- true", "acquire x", "release --force x", "admit --all"] {
+        let ended = start(sandbox.shell(&format!("ulimit -s 100; exec redlatch {task}"))).end();
+        let said = ended.exits_with(125).stderr;
+        assert!(said.contains("the stack is limited to 100 KiB"), "{task}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+
+    let told = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
+
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 4, "{told}");
+    assert!(lines[0].contains("  x  not run: the stack is limited to 100 KiB"), "{told}");
+    assert!(lines.iter().all(|line| line.ends_with("; exit 125")), "{told}");
+    assert!(metrics(&sandbox).contains(r#"="failed""#), "{}", metrics(&sandbox));
+}
+
+#[test]
+fn a_mistake_in_the_config_file_is_on_record_in_the_log_that_the_file_names() {
+    let rest = "log = \"mine.jsonl\"\nlog_command = false\nmetrics_dir = \".\"\n";
+    for (mistake, words) in [
+        ("ttl = \"5\"\n", ":1: `5` is not a duration"),
+        ("tll = \"5s\"\n", ":1: unknown field `tll`"),
+        ("owner = ada\n", ":1: "),
+        ("log_size = \"5\"\n", ":1: `5` is not a size"),
+    ] {
+        let sandbox = Sandbox::embedded();
+        fs::write(sandbox.path("redlatch.toml"), format!("{mistake}{rest}")).unwrap();
+
+        redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(125);
+
+        let lines = lines(&sandbox.path("mine.jsonl"));
+        assert_eq!(lines.len(), 1, "{mistake}");
+        let why = lines[0]["why"].as_str().unwrap();
+        assert!(why.contains(&format!("redlatch.toml{words}")), "{why}");
+        assert!(lines[0]["command"].is_null(), "{mistake}");
+        assert!(metrics(&sandbox).contains(r#"="failed""#), "{mistake}");
+        assert!(traced(&sandbox).is_empty(), "{mistake}");
+    }
+}
+
+/// Nobody can tell whether it was meant to hide the command.
+#[test]
+fn a_mistake_about_the_command_in_the_log_hides_it() {
+    let sandbox = Sandbox::embedded();
+    fs::write(sandbox.path("redlatch.toml"), "log_command = 0\nlog = \"mine.jsonl\"\n").unwrap();
+
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(125);
+
+    let lines = lines(&sandbox.path("mine.jsonl"));
+    assert_eq!((lines.len(), &lines[0]["command"]), (1, &Value::Null), "{lines:?}");
+}
+
+#[test]
 fn the_log_stays_below_its_size() {
     let sandbox = Sandbox::embedded();
     for _ in 0..12 {
