@@ -6,6 +6,7 @@ mod seen;
 mod strangers;
 
 use crate::{
+    background::Signals,
     cli::AdmitArgs,
     duration::{readable, show},
     exit::Exit,
@@ -17,6 +18,7 @@ use crate::{
     settings::Settings,
     trace::Trace,
 };
+use nix::sys::signal::Signal;
 use redlatch::{
     Cause, NodeStanding, Quarantine, ReplaceError, RestartGuard, Standing, node,
     observer::{Examined, Facts, Observer},
@@ -24,6 +26,7 @@ use redlatch::{
 use seen::Seen;
 use serde_json::{Value, json};
 use std::{
+    fmt::Write as _,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -60,11 +63,17 @@ pub(crate) async fn admit(
         }
         if let Some(trace) = &mut trace {
             // It takes minutes, and may be interrupted.
-            trace.succeeded();
             note_options(&args, trace);
             trace.write_start();
         }
-        watcher.replace(&named).await?
+        let mut taken = Vec::new();
+        let mut signals = Signals::unless_ignored()?;
+        let replaced = tokio::select! {
+            replaced = watcher.replace(&named, &mut taken) => replaced,
+            signal = signals.next() => Err(interrupted(signal)),
+        };
+        say.end_progress();
+        replaced.map_err(|failure| but_taken(failure, &taken, trace.as_deref_mut()))?
     } else if args.wait && observer.restart_guard() == RestartGuard::Off {
         let message = "the restart guard is off, so this client waits for no admission".into();
         say.say(&Event::Waiting { message, is_trouble: true });
@@ -101,6 +110,26 @@ pub(crate) async fn admit(
     let words = format!("restart no other node yet: {}", planted::in_words(&missing));
     say.say(&Event::failed(words, Exit::NoMajority));
     Ok(Exit::NoMajority)
+}
+
+/// A signal ended `--replace`.
+fn interrupted(signal: Signal) -> Failure {
+    Failure::new(Exit::Signal(signal as i32), format!("{signal} ended it"))
+}
+
+/// The same failure, which came when these nodes had been taken from their clients.
+fn but_taken(mut failure: Failure, taken: &[Arc<str>], trace: Option<&mut Trace>) -> Failure {
+    let is_interrupted = matches!(failure.exit, Exit::Signal(_));
+    let taken = match taken {
+        [] if is_interrupted => "none, as far as is known".into(),
+        [] => return failure,
+        taken => taken.join(", "),
+    };
+    if let Some(trace) = trace.filter(|_| !is_interrupted) {
+        trace.succeeded();
+    }
+    let _ = write!(failure.message, "; taken so far: {taken}");
+    failure
 }
 
 /// Records what the user answers for.
@@ -208,11 +237,18 @@ impl Watcher<'_> {
 
     /// Takes a node from its clients and waits until it votes for ours, the time is
     /// up, or waiting is in vain. Returns all standings.
-    async fn take(&self, name: &Arc<str>) -> Result<Vec<NodeStanding>, Failure> {
+    async fn take(
+        &self,
+        name: &Arc<str>,
+        taken: &mut Vec<Arc<str>>,
+    ) -> Result<Vec<NodeStanding>, Failure> {
         let node = std::slice::from_ref(name);
         let standings = self.observer.replace(node).await?;
         if stands(&standings, name, is_down) {
             return Ok(standings);
+        }
+        if !taken.contains(name) {
+            taken.push(name.clone());
         }
         self.say.say(&Event::Replaced { node: name.to_string() });
         let vain = |standing: &Standing| disagrees(standing) || is_left(standing);
@@ -224,20 +260,25 @@ impl Watcher<'_> {
     }
 
     /// Takes the nodes from their clients one by one, each after the previous one votes
-    /// for our clients. Returns all standings when that is done or has failed.
-    async fn replace(&self, named: &[Arc<str>]) -> Result<Vec<NodeStanding>, Failure> {
+    /// for our clients, and notes which were `taken`. Returns all standings when that is done
+    /// or has failed.
+    async fn replace(
+        &self,
+        named: &[Arc<str>],
+        taken: &mut Vec<Arc<str>>,
+    ) -> Result<Vec<NodeStanding>, Failure> {
         let mut standings = self.observer.standings().await;
         for name in named {
             if may_vote(&standings, name) {
                 continue;
             }
-            standings = self.take(name).await?;
+            standings = self.take(name, taken).await?;
             // It has forgotten that it was taken, or is about to forget it: nobody else
             // would admit it.
             let mut forgot = stands(&standings, name, |node| is_left(node) || is_cut_off(node));
             while forgot && self.is_time_left() {
                 tokio::time::sleep(AGAIN).await;
-                standings = self.take(name).await?;
+                standings = self.take(name, taken).await?;
                 forgot = stands(&standings, name, |node| is_left(node) || is_down(node));
             }
             if !may_vote(&standings, name) {

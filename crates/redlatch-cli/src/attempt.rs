@@ -8,6 +8,7 @@ use crate::{
     failure::Failure,
     say::{Event, Say},
     settings::Settings,
+    stack,
     trace::{About, Place, Trace, TraceArgs},
     with,
 };
@@ -29,11 +30,16 @@ impl Attempt {
     ) -> Self {
         let config = Config::load(place.config.as_deref());
         let default = Config::default();
-        let to = Place::new(trace, config.as_ref().unwrap_or(&default));
+        let traces = config.as_ref().or_else(|error| error.traces().ok_or(error));
+        let to = Place::new(trace, traces.unwrap_or(&default));
         let to = to.map(|to| to.with_metrics(metrics));
         let settings = config.map_err(Into::into).and_then(|config| Settings::new(place, config));
+        let settings = match stack::too_small() {
+            Some(limit) => Err(Failure::new(Exit::Failed, stack::words(limit))),
+            None => settings.map_err(Into::into),
+        };
         Attempt {
-            settings: settings.map_err(Into::into),
+            settings,
             trace: to.map(|to| about.begin(to)).map_err(|error| Failure::new(Exit::Failed, error)),
         }
     }

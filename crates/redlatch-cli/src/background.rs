@@ -35,6 +35,7 @@ use nix::{
 use redlatch::Locks;
 use std::{
     fs::{self, File},
+    future::poll_fn,
     io::{self, Read},
     os::{
         fd::{AsFd, RawFd},
@@ -42,6 +43,7 @@ use std::{
     },
     pin::pin,
     process,
+    task::Poll,
     time::Duration,
 };
 use tokio::{
@@ -177,7 +179,7 @@ fn work(
     let runtime = runtime::new()?;
     let exit = runtime.block_on(async {
         let mut line = tokio::net::UnixStream::from_std(line)?;
-        let mut signals = Signals::listen()?;
+        let mut signals = Signals::listen(ENDING)?;
         original.restore()?;
         survive_limits()?;
         let result = {
@@ -255,22 +257,30 @@ pub(crate) fn let_go(given: Vec<RawFd>, nothing: &File) -> io::Result<()> {
 }
 
 /// Listens for the signals that end the task.
-struct Signals([tokio_signal::Signal; 3]);
+pub(crate) struct Signals(Vec<(Signal, tokio_signal::Signal)>);
 
 impl Signals {
-    fn listen() -> io::Result<Self> {
-        let on = |signal: Signal| tokio_signal::signal(SignalKind::from_raw(signal as i32));
-        let [hup, int, term] = ENDING.map(on);
-        Ok(Signals([hup?, int?, term?]))
+    /// For the process that the caller started: those that the caller ignores stay ignored.
+    pub(crate) fn unless_ignored() -> io::Result<Self> {
+        Signals::listen(&unless_ignored(&ENDING))
     }
 
-    /// Waits for the next signal.
-    async fn next(&mut self) -> Signal {
-        let [hup, int, term] = &mut self.0;
-        tokio::select! {
-            _ = hup.recv() => Signal::SIGHUP,
-            _ = int.recv() => Signal::SIGINT,
-            _ = term.recv() => Signal::SIGTERM,
-        }
+    fn listen(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
+        let on = |signal| {
+            let listener = tokio_signal::signal(SignalKind::from_raw(signal as i32))?;
+            Ok((signal, listener))
+        };
+        signals.into_iter().map(on).collect::<io::Result<_>>().map(Signals)
+    }
+
+    /// Waits for the next signal. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            let told = self.0.iter_mut().find_map(|(signal, listener)| {
+                listener.poll_recv(context).is_ready().then_some(*signal)
+            });
+            told.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }

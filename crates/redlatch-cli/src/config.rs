@@ -14,6 +14,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use toml::Table;
 
 pub(crate) const NAME: &str = "redlatch.toml";
 
@@ -104,12 +105,29 @@ pub(crate) enum ConfigError {
     )]
     Empty(PathBuf),
     #[error("{}:{line}: {message}", .path.display())]
-    Invalid { path: PathBuf, line: usize, message: String },
+    Invalid {
+        path: PathBuf,
+        line: usize,
+        message: String,
+        /// What the file says all the same about where traces go.
+        traces: Box<Config>,
+    },
     #[error(
         "{} belongs to another user, who could lead the locks elsewhere; \
          name it with --config if that is fine", .0.display()
     )]
     Foreign(PathBuf),
+}
+
+impl ConfigError {
+    /// Where the file, whatever is wrong with it, wants traces to go: whoever looks for the
+    /// mistake looks there.
+    pub(crate) fn traces(&self) -> Option<&Config> {
+        match self {
+            ConfigError::Invalid { traces, .. } => Some(traces),
+            _ => None,
+        }
+    }
 }
 
 impl Config {
@@ -217,9 +235,33 @@ fn read(path: &Path, file: File) -> Result<Config, ConfigError> {
         let line = 1 + before.matches('\n').count();
         let message = error.message().lines().collect::<Vec<_>>().join(" ");
         let message = in_words(&message, key_before(before));
-        ConfigError::Invalid { path: path.into(), line, message }
+        ConfigError::Invalid { path: path.into(), line, message, traces: traces_in(&text).into() }
     })?;
     Ok(Config { path: Some(path.into()), ..config })
+}
+
+/// The settings for traces in a file with a mistake, as far as they can be read.
+fn traces_in(text: &str) -> Config {
+    let by_line = || {
+        let lines = text.lines().take_while(|line| !line.trim_start().starts_with('['));
+        lines.filter_map(|line| line.parse::<Table>().ok()).flatten().collect()
+    };
+    let settings: Table = text.parse().unwrap_or_else(|_| by_line());
+    let read = |key: &str| {
+        let value = settings.get(key)?.clone();
+        Table::from_iter([(key.to_owned(), value)]).try_into::<Config>().ok()
+    };
+    // Nobody can tell whether a wrong value was meant to hide the command.
+    let hides = text.lines().any(|line| line.trim_start().starts_with("log_command"));
+    let log_command = read("log_command").and_then(|config| config.log_command);
+    Config {
+        metrics_dir: read("metrics_dir").and_then(|config| config.metrics_dir),
+        log: read("log").and_then(|config| config.log),
+        log_size: read("log_size").and_then(|config| config.log_size),
+        log_command: log_command.or(hides.then_some(false)),
+        syslog: read("syslog").and_then(|config| config.syslog),
+        ..Config::default()
+    }
 }
 
 /// The setting whose value comes next, if it begins on the same line.

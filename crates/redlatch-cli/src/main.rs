@@ -75,10 +75,25 @@ use trace::{About, Trace, TraceArgs};
 
 fn main() -> Exit {
     if let Some(limit) = stack::too_small() {
-        let _ = io::stderr().write_all(stack::words(limit).as_bytes());
-        return Exit::Failed;
+        return stack::with_enough(record).flatten().unwrap_or_else(|| {
+            let words = format!("redlatch: {}\n", stack::words(limit));
+            let _ = io::stderr().write_all(words.as_bytes());
+            Exit::Failed
+        });
     }
     start()
+}
+
+/// Leaves a trace of an attempt that cannot be made, because the stack is too small, and
+/// says so. `None` if it would have left none.
+fn record() -> Option<Exit> {
+    let cli = cli::parse(&cli::typed(env::args_os())).ok()?;
+    let leaves_trace = match &cli.task {
+        Task::Run(_) | Task::Acquire(_) | Task::Extend(_) | Task::Release(_) => true,
+        Task::Admit(args) => !args.wait,
+        _ => false,
+    };
+    leaves_trace.then(|| carry_out(cli))
 }
 
 /// Separate from `main`: its variables may not fit into a small stack.
@@ -88,6 +103,10 @@ fn start() -> Exit {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
+    carry_out(cli)
+}
+
+fn carry_out(cli: Cli) -> Exit {
     // `run` does so once it knows the mask that its command gets.
     if !matches!(cli.task, Task::Run(_)) {
         let _ = run::signals::survive_limits();

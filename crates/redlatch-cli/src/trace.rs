@@ -208,11 +208,6 @@ impl Trace {
         }
     }
 
-    /// The request was begun, but had no effect.
-    pub(crate) fn did_nothing(&mut self) {
-        self.granted = None;
-    }
-
     /// The command has ended, after it ran for this long.
     pub(crate) fn ran(&mut self, exit: Exit, time: Duration) {
         self.record.ran_ms = Some(millis(time));
@@ -321,8 +316,8 @@ impl Trace {
         record
     }
 
-    /// Writes what is known while the attempt waits or the command runs, without
-    /// waiting for the disk.
+    /// Writes what is known while the attempt waits, the command runs or nodes are taken,
+    /// without waiting for the disk.
     pub(crate) fn write_start(&self) {
         self.write_aside(self.known());
     }

@@ -170,6 +170,27 @@ fn a_lost_lock_runs_its_hook_beside_the_command() {
 }
 
 #[test]
+fn max_hold_that_takes_the_lock_from_a_command_that_runs_on_runs_the_hook_for_a_lost_lock() {
+    let run = |on_lost: &str| {
+        let sandbox = Sandbox::embedded();
+        // It runs on, past the end of its lock.
+        let command = "trap : TERM; until grep -q \\\"stopped\\\" told; do sleep 0.01; done";
+        let hook = "echo $REDLATCH_EVENT $REDLATCH_EXIT $REDLATCH_REASON > hooked";
+        let script = format!(
+            "redlatch run x --json --max-hold 100ms --on-lost {on_lost} --on-lost-run '{hook}' \
+             -- sh -c '{command}' 2> told"
+        );
+        shell(&sandbox, &script).exits_with(124);
+        fs::read_to_string(sandbox.path("hooked")).unwrap_or_default()
+    };
+
+    let told = run("warn");
+    assert!(told.starts_with("lost 124 --max-hold is reached; "), "{told:?}");
+    // The lock is released only when the command has ended.
+    assert_eq!(run("term"), "");
+}
+
+#[test]
 fn a_hook_that_fails_or_hangs_is_reported_and_holds_up_no_lock() {
     let sandbox = Sandbox::embedded();
     let steal = "sh -c 'redlatch release --force x --yes --quiet'";

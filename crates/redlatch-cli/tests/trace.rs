@@ -14,6 +14,7 @@ use std::{
     fs,
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
+    process::Command,
 };
 use support::{
     PATIENCE, Sandbox, child_of, dies, eventually, json_lines, json_of, kill_all, redlatch, send,
@@ -178,6 +179,61 @@ fn a_size_of_the_log_without_a_unit_is_refused_and_costs_no_record() {
 }
 
 #[test]
+fn a_job_that_a_small_stack_keeps_from_running_is_on_record() {
+    let sandbox = Sandbox::embedded();
+    for task in ["run x --metrics-dir . -- true", "acquire x", "release --force x", "admit --all"] {
+        let ended = start(sandbox.shell(&format!("ulimit -s 100; exec redlatch {task}"))).end();
+        let said = ended.exits_with(125).stderr;
+        assert!(said.contains("the stack is limited to 100 KiB"), "{task}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+
+    let told = redlatch(&sandbox, &["log"]).exits_with(0).stdout;
+
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 4, "{told}");
+    assert!(lines[0].contains("  x  not run: the stack is limited to 100 KiB"), "{told}");
+    assert!(lines.iter().all(|line| line.ends_with("; exit 125")), "{told}");
+    assert!(metrics(&sandbox).contains(r#"="failed""#), "{}", metrics(&sandbox));
+}
+
+#[test]
+fn a_mistake_in_the_config_file_is_on_record_in_the_log_that_the_file_names() {
+    let rest = "log = \"mine.jsonl\"\nlog_command = false\nmetrics_dir = \".\"\n";
+    for (mistake, words) in [
+        ("ttl = \"5\"\n", ":1: `5` is not a duration"),
+        ("tll = \"5s\"\n", ":1: unknown field `tll`"),
+        ("owner = ada\n", ":1: "),
+        ("log_size = \"5\"\n", ":1: `5` is not a size"),
+    ] {
+        let sandbox = Sandbox::embedded();
+        fs::write(sandbox.path("redlatch.toml"), format!("{mistake}{rest}")).unwrap();
+
+        redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(125);
+
+        let lines = lines(&sandbox.path("mine.jsonl"));
+        assert_eq!(lines.len(), 1, "{mistake}");
+        let why = lines[0]["why"].as_str().unwrap();
+        assert!(why.contains(&format!("redlatch.toml{words}")), "{why}");
+        assert!(lines[0]["command"].is_null(), "{mistake}");
+        assert!(metrics(&sandbox).contains(r#"="failed""#), "{mistake}");
+        assert!(traced(&sandbox).is_empty(), "{mistake}");
+    }
+}
+
+/// Nobody can tell whether it was meant to hide the command.
+#[test]
+fn a_mistake_about_the_command_in_the_log_hides_it() {
+    let sandbox = Sandbox::embedded();
+    fs::write(sandbox.path("redlatch.toml"), "log_command = 0\nlog = \"mine.jsonl\"\n").unwrap();
+
+    redlatch(&sandbox, &["run", "x", "--", "true"]).exits_with(125);
+
+    let lines = lines(&sandbox.path("mine.jsonl"));
+    assert_eq!((lines.len(), &lines[0]["command"]), (1, &Value::Null), "{lines:?}");
+}
+
+#[test]
 fn the_log_stays_below_its_size() {
     let sandbox = Sandbox::embedded();
     for _ in 0..12 {
@@ -308,6 +364,60 @@ fn vouching_for_a_node_and_taking_a_lock_away_are_on_record() {
     }
     let of_node = redlatch(&sandbox, &["log", &url, "--json"]).stdout;
     assert_eq!(of_node.lines().count(), 4, "{of_node}");
+}
+
+#[test]
+fn a_takeover_that_is_not_done_is_not_on_record_as_done() {
+    let servers = Servers::start(3).unwrap();
+    let sandbox = Sandbox::guarded_long(&servers);
+    redlatch(&sandbox, &["admit", "--all", "--yes", "--log", "off"]).exits_with(0);
+    let log = |options: &[&str]| {
+        redlatch(&sandbox, &[&["log", "--last", "1"], options].concat()).exits_with(0).stdout
+    };
+    let url = servers[0].url();
+    let user = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(user).unwrap().trim().to_owned();
+    let both = |words: &str, outcome: &str| {
+        eventually(PATIENCE, || log(&[]).contains(words));
+        let (told, json) = (log(&[]), json_of(&log(&["--json"])));
+        assert!(told.contains(&format!("  admit --replace: {user} ")), "{told}");
+        assert!(told.contains("with --yes and --all-stopped"), "{told}");
+        assert!(!told.contains(" took "), "{told}");
+        assert_eq!(json["outcome"], outcome, "{json}");
+        json
+    };
+    let taking = || {
+        // It waits for a minute until the node votes.
+        let script = format!(
+            "exec redlatch admit --replace --all-stopped --yes {url} {} 2> told",
+            servers[1].url()
+        );
+        let mut command = sandbox.shell(&script);
+        command.env("REDLATCH_SKEW", "31s");
+        let taking = start(command);
+        eventually(PATIENCE, || {
+            fs::read_to_string(sandbox.path("told")).is_ok_and(|told| told.contains("waiting for "))
+        });
+        both(" is taking them from their clients", "waiting");
+        assert_eq!(log(&["--failed"]), "", "it has not failed");
+        taking
+    };
+
+    let killed = taking();
+    killed.signal("KILL");
+    killed.end();
+    both(" began to take them from their clients, and its end is not on record: ", "killed");
+
+    fs::remove_file(sandbox.path("redlatch/runs.jsonl")).unwrap();
+    fs::remove_file(sandbox.path("told")).unwrap();
+    let told = taking();
+    told.signal("TERM");
+    told.end().exits_with(143);
+    let words = format!(
+        " began to take them from their clients: with --yes and --all-stopped; SIGTERM ended it; \
+         taken so far: {url}"
+    );
+    assert_eq!(both(&words, "interrupted")["exit"], 143);
 }
 
 #[test]
@@ -526,6 +636,35 @@ fn a_run_that_is_killed_while_it_keeps_the_lock_has_run_its_command() {
     }
 }
 
+/// Whether a renewal shows that it is gone, or only the release.
+#[test]
+fn a_lock_that_is_lost_after_its_command_was_not_lost_by_the_command() {
+    for (options, is_cut_short) in [(&["--ttl", "600ms"][..], false), (&["--ttl", "1h"], true)] {
+        let sandbox = Sandbox::embedded();
+        let keep = ["run", "x", "--max-ttl", "1h", "--at-least", "10m"];
+        let run = start(sandbox.redlatch([&keep, options, &["--", "true"]].concat()));
+        eventually(PATIENCE, || {
+            redlatch(&sandbox, &["log", "x"]).stdout.contains("; its lock is kept (--at-least)")
+        });
+
+        redlatch(&sandbox, &["release", "--force", "x", "--yes", "--log", "off"]).exits_with(0);
+        if is_cut_short {
+            run.signal("TERM");
+        }
+        let said = run.end().exits_with(123).stderr;
+
+        let (told, json) = last(&sandbox, "; its lock was lost after ");
+        assert!(told.contains("  x  true ran for "), "{told}");
+        assert!(told.contains(" at the latest: "), "{told}");
+        assert!(told.contains("the lock was lost before the end of --at-least: "), "{told}");
+        assert!(!told.contains("true lost its lock"), "{told}");
+        assert!(said.contains("the command is done, but the lock was lost before"), "{said}");
+        let ms = |field: &str| json[field].as_u64().unwrap();
+        assert_eq!((ms("held_ms"), &json["ended"]), (ms("lost_ms"), &"lost".into()), "{json}");
+        assert!(ms("ran_ms") <= ms("lost_ms"), "{json}");
+    }
+}
+
 /// The caller sees 134, 142 or 137; whoever writes the record sees only that it is dead.
 #[test]
 fn the_log_states_no_exit_status_that_nobody_has_seen() {
@@ -550,7 +689,8 @@ fn a_holder_that_was_stopped_when_redlatch_was_killed_states_no_exit_status_eith
     // continue a group of processes that nobody can continue any more.
     prctl::set_child_subreaper(true).unwrap();
     let sandbox = Sandbox::embedded();
-    let front = sandbox.hold("x --ttl 1s");
+    // Long enough to kill the first process before it sees that the second one is stopped.
+    let front = sandbox.hold("x --ttl 6s");
     let holder = child_of(front.pid());
     eventually(PATIENCE, || redlatch(&sandbox, &["log", "x"]).stdout.contains("is running"));
 

@@ -60,9 +60,12 @@ impl<'a> Seen<'a> {
         let ours = || self.standings.iter().filter(|node| named.contains(&node.node));
         let is_not_taken =
             |node: &NodeStanding| is_down(&node.standing) || disagrees(&node.standing);
-        if is_replaced && ours().all(is_not_taken) {
-            trace.did_nothing();
-        } else if ours().all(|node| node.standing == Standing::Admitted) {
+        let is_done = if is_replaced {
+            !ours().all(is_not_taken)
+        } else {
+            ours().all(|node| node.standing == Standing::Admitted)
+        };
+        if is_done {
             trace.succeeded();
         }
         for words in [self.count_out(named), self.refusing(named)].into_iter().flatten() {

@@ -48,12 +48,12 @@ fn lost_too_soon(plan: &Plan, lost: &Lost, exit: Exit) -> Exit {
     if *lost == Lost::MaxHold {
         return exit;
     }
-    let words =
-        format!("the command is done, but the lock was lost before the end of --at-least: {lost}");
     plan.trace.borrow_mut().lost();
-    plan.tell(&Event::Lost { reason: words, then: Then::Over });
+    plan.tell(&Event::Lost { reason: format!("{TOO_SOON}: {lost}"), then: Then::Over });
     Exit::Lost
 }
+
+const TOO_SOON: &str = "the command is done, but the lock was lost before the end of --at-least";
 
 /// Waits for a signal that ends the wait; `None` if the front is dead.
 async fn told_to_end(line: &mut FrontLink) -> Option<Signal> {
@@ -81,9 +81,14 @@ pub(super) async fn release(plan: &Plan, guard: Guard, exit: Exit) -> Exit {
             "the lock has ended"
         }
         Ok(Released::AlreadyGone) if too_soon => {
-            let words = "the lock was gone before it was released: it was released by force, or \
-                         nodes forgot it; someone else may have held it meanwhile";
-            plan.tell(&Event::Lost { reason: words.into(), then: Then::Over });
+            let was_kept = plan.trace.borrow().known().is_kept();
+            let when = if was_kept { TOO_SOON } else { "the lock was gone before it was released" };
+            let reason = format!(
+                "{when}: it was released by force, or nodes forgot it; someone else may have held it \
+                 meanwhile"
+            );
+            plan.trace.borrow_mut().lost();
+            plan.tell(&Event::Lost { reason, then: Then::Over });
             return Exit::Lost;
         }
         Ok(Released::AlreadyGone) => "the lock was gone already",

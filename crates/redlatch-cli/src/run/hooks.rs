@@ -17,7 +17,7 @@ use crate::{
     cli::HookArgs,
     exit::Exit,
     facts,
-    say::{Event, Say},
+    say::{Event, Say, Then},
 };
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -82,6 +82,8 @@ impl Hooks {
             Event::Skipped { exit: Exit::Signal(_), .. } => return,
             Event::Skipped { exit, .. } => ("skipped", *exit),
             Event::Lost { .. } | Event::Failed { exit: Exit::Lost, .. } => ("lost", Exit::Lost),
+            // Otherwise, the lock is kept until the command has ended.
+            Event::Stopped { then: Then::RunsOn, .. } => ("lost", Exit::MaxHold),
             _ => return,
         };
         let Some((ours, _)) = self.line.as_ref().filter(|_| self.command(name).is_some()) else {

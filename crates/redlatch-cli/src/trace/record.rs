@@ -48,7 +48,7 @@ pub(crate) struct Record {
     /// How long it ran, from the moment the lock was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ran_ms: Option<u64>,
-    /// How long after the grant the lock was lost, if known.
+    /// How long after the grant the lock was lost, at most: when that was noticed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lost_ms: Option<u64>,
     /// `--at-least`: how long to keep the lock, however short the command is.
@@ -100,7 +100,7 @@ impl Task {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Granted,
-    /// Not known yet: it waits.
+    /// Not known yet: it waits, or is taking nodes from their clients.
     Waiting,
     /// Another owner has it.
     Held,
@@ -109,7 +109,7 @@ pub(crate) enum Outcome {
     Lost,
     /// A signal ended the wait.
     Interrupted,
-    /// `redlatch` was killed while it waited.
+    /// `redlatch` was killed while it waited, or was taking nodes.
     Killed,
     Failed,
 }
@@ -209,8 +209,14 @@ impl Record {
     pub(crate) fn seen_now(mut self) -> Self {
         if self.outcome == Outcome::Waiting && self.life() == Life::Gone {
             self.outcome = Outcome::Killed;
-            let killed = "redlatch was killed while it waited, or the machine went down";
-            let why = self.why.map_or(String::new(), |why| format!("; it waited because {why}"));
+            let (killed, then) = match self.task {
+                Task::Replace => ("redlatch was killed, or the machine went down", ""),
+                _ => (
+                    "redlatch was killed while it waited, or the machine went down",
+                    "it waited because ",
+                ),
+            };
+            let why = self.why.map_or(String::new(), |why| format!("; {then}{why}"));
             self.why = Some(format!("{killed}{why}"));
         }
         self
@@ -218,7 +224,13 @@ impl Record {
 
     /// Whether the command ended before `--at-least` was over, so that the lock was kept.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.ended, Some(End::Exited | End::Signal)) && self.ran_ms < self.at_least_ms
+        let is_done = matches!(self.ended, Some(End::Exited | End::Signal));
+        (is_done || self.is_lost_afterwards()) && self.ran_ms < self.at_least_ms
+    }
+
+    /// Whether the lock was found to be lost only when the command was done.
+    pub(crate) fn is_lost_afterwards(&self) -> bool {
+        self.ended == Some(End::Lost) && self.command_exit.is_some()
     }
 
     /// Whether it did what it should: the lock was taken, and the command succeeded.

@@ -11,6 +11,7 @@ use std::{fmt::Write as _, time::Duration};
 /// The outcome of the attempt, in one line.
 pub(crate) fn sentence(record: &Record) -> String {
     let mut words = match (record.task, record.outcome) {
+        (Task::Replace, Outcome::Waiting | Outcome::Killed | Outcome::Interrupted) => takes(record),
         (_, Outcome::Waiting) => waits(record),
         (Task::Run, Outcome::Granted) => ran(record),
         (Task::Run, _) => format!("not run{}", because(record)),
@@ -61,6 +62,29 @@ fn waits(record: &Record) -> String {
     }
 }
 
+/// What an unfinished `admit --replace` is doing, or was.
+fn takes(record: &Record) -> String {
+    let user = &record.user;
+    let (them, their) = them(record);
+    let why = |before| record.why.as_ref().map_or(String::new(), |why| format!("{before}{why}"));
+    let begun = format!("admit --replace: {user} began to take {them} from {their} clients");
+    match (record.outcome, record.life()) {
+        (Outcome::Killed, _) => format!("{begun}, and its end is not on record{}", why(": ")),
+        (Outcome::Waiting, Life::Unknown) => {
+            format!("{begun}{}; whether that still goes on {}", why(", "), unseen(record))
+        }
+        (Outcome::Waiting, _) => {
+            format!("admit --replace: {user} is taking {them} from {their} clients{}", why(", "))
+        }
+        _ => format!("{begun}{}", why(": ")),
+    }
+}
+
+/// The nodes, and whose.
+fn them(record: &Record) -> (&str, &str) {
+    if record.names.len() > 1 { ("them", "their") } else { ("it", "its") }
+}
+
 /// Why nobody here knows how it ended.
 fn unseen(record: &Record) -> String {
     format!(
@@ -92,22 +116,21 @@ fn ran(record: &Record) -> String {
             }
         },
         Some(End::Exited | End::Signal) => {
-            let time = timed(" for ", record.ran_ms.or(record.held_ms));
-            let how = match record.command_exit.or(record.exit).unwrap_or_default() {
-                0 => "ran".into(),
-                exit if record.ended == Some(End::Signal) => {
-                    format!("was ended by {}; it ran", signal(exit))
-                }
-                _ => "failed; it ran".to_owned(),
-            };
             let but = why.map_or(String::new(), |why| format!("; {why}"));
-            format!("{command} {how}{time}{waited}{}{but}", kept(record))
+            format!("{command} {}{waited}{}{but}", done(record), kept(record))
+        }
+        // Nobody has looked at the lock since, so it may have been lost before.
+        Some(End::Lost) if record.is_lost_afterwards() && record.is_kept() => {
+            let lost = timed(" after ", record.lost_ms);
+            let done = done(record);
+            format!("{command} {done}{waited}; its lock was lost{lost} at the latest{reason}")
         }
         Some(End::MaxHold) if record.lost_ms.is_none() => {
             format!("{command} was stopped{after}{reason}")
         }
         Some(End::Lost | End::MaxHold) => {
-            let (lost, ran) = match (record.lost_ms, record.ran_ms) {
+            let lost = record.lost_ms.filter(|_| !record.is_lost_afterwards());
+            let (lost, ran) = match (lost, record.ran_ms) {
                 (None, None) => (after, String::new()),
                 (None, ran) => (String::new(), timed(", and ran for ", ran)),
                 (lost, ran) => (timed(" after ", lost), timed(", and ran for ", ran)),
@@ -116,6 +139,18 @@ fn ran(record: &Record) -> String {
         }
         Some(End::Killed) => format!("{command} was killed{after}{reason}"),
         Some(End::NotStarted) => format!("not run{reason}"),
+    }
+}
+
+/// How a command that is done has ended, and how long it ran.
+fn done(record: &Record) -> String {
+    let time = timed(" for ", record.ran_ms.or(record.held_ms));
+    match record.command_exit.or(record.exit).unwrap_or_default() {
+        0 => format!("ran{time}"),
+        exit if record.ended == Some(End::Signal) => {
+            format!("was ended by {}; it ran{time}", signal(exit))
+        }
+        _ => format!("failed; it ran{time}"),
     }
 }
 
@@ -148,7 +183,7 @@ fn signal(exit: u8) -> String {
 
 fn by_hand(task: Task, record: &Record) -> String {
     let user = &record.user;
-    let (them, their) = if record.names.len() > 1 { ("them", "their") } else { ("it", "its") };
+    let (them, their) = them(record);
     let done = match task {
         Task::Extend => "extend: extended".into(),
         Task::Release => "release: released".into(),
