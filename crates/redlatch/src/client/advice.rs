@@ -1,6 +1,6 @@
 //! What people can do about nodes that may not vote. Worded here and nowhere else.
 
-use super::Votes;
+use super::{NodeVote, Votes};
 use crate::{
     node::{Node, OtherName},
     observer::fault_in_words,
@@ -143,7 +143,25 @@ pub(super) fn about_conflicts(votes: &Votes) -> String {
     if words.contains(&options) {
         words.push_str(about_logins(votes));
     }
-    words
+    // Before a command that takes nodes from others for a list that was only mistyped.
+    let first = if words.is_empty() { String::new() } else { about_mistyped(votes) };
+    first + &words
+}
+
+fn about_mistyped(votes: &Votes) -> String {
+    let mistyped = votes.iter().enumerate().filter(|(at, node)| may_be_mistyped(votes, *at, node));
+    let mistyped: Vec<_> = mistyped.map(|(_, node)| node.label()).collect();
+    match &*mistyped {
+        [] => String::new(),
+        [one] => format!("; {one} has never answered: check its address first"),
+        more => format!("; {} have never answered: check their addresses first", more.join(", ")),
+    }
+}
+
+/// Whether a node has never answered: its address may be wrong.
+fn may_be_mistyped(votes: &Votes, at: usize, node: &NodeVote) -> bool {
+    let is_silent = matches!(&node.vote, Vote::Failed(fault) if fault.is_silence());
+    is_silent && votes.never_answered(at)
 }
 
 /// What to do if other data has the name of a lock.
@@ -229,7 +247,7 @@ pub(super) fn not_yet(votes: &Votes, remaining: Option<Duration>) -> String {
     for (at, node) in votes.iter().enumerate() {
         let Vote::Failed(fault) = &node.vote else { continue };
         let label = node.label();
-        let _ = if fault.is_silence() && votes.never_answered(at) {
+        let _ = if may_be_mistyped(votes, at, node) {
             write!(first, "{label} has never answered ({fault}): check its address first; ")
         } else {
             write!(first, "{label}: {}; ", fault_in_words(fault))
@@ -404,6 +422,19 @@ mod tests {
             not_yet(&told, Some(2 * minute))
                 .ends_with("(longer, because not every node can be used)")
         );
+    }
+
+    #[test]
+    fn an_address_that_may_be_mistyped_comes_before_a_command_that_takes_nodes_from_others() {
+        let refused = Vote::Failed(Fault::Unreachable("refused".into()));
+        let cast = [out(Cause::Disagrees(None)), out(Cause::Disagrees(None)), refused];
+        let nodes = ["redis://a:1", "redis://b:2", "redis://c:4"];
+
+        let words = about_conflicts(&votes(&nodes, &cast, &agreed(30_000, 30_000)));
+
+        let first = "; redis://c:4 has never answered: check its address first; give all clients";
+        assert!(words.starts_with(first), "{words}");
+        assert!(words.contains("--replace"), "{words}");
     }
 
     #[test]
