@@ -255,6 +255,19 @@ fn a_smaller_window_cuts_lines_and_no_color_means_none() {
     assert!(!terminal.has_ever_shown("\x1b[32m"), "there are colours");
 }
 
+/// `timeout` puts its command into the background of the terminal.
+#[test]
+fn in_the_background_of_a_terminal_it_is_plain_text_and_ends_when_it_is_told_to() {
+    let sandbox = Sandbox::embedded();
+    let script = "timeout 2 redlatch top --every 100ms; echo status $?";
+
+    let mut terminal = Terminal::with(&sandbox, &["bash", "-c", script]);
+
+    terminal.shows("votes 1 of 1");
+    terminal.shows("status 124");
+    assert!(!terminal.has_ever_shown(ENTER_SCREEN), "it drew on somebody else's terminal");
+}
+
 #[test]
 fn without_a_terminal_it_is_plain_text_snapshot_after_snapshot() {
     let (servers, sandbox) = Sandbox::with_servers(3);

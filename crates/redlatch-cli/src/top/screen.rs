@@ -4,6 +4,7 @@
 //! signal that cannot be caught is the only exception.
 
 use super::text::Line;
+use nix::unistd::{getpgrp, tcgetpgrp};
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
@@ -22,13 +23,16 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 static OURS: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
-/// The terminal that we were started from; `None` if there is none, or it cannot draw.
+/// The terminal that we were started from; `None` if there is none, it cannot draw, or it is
+/// somebody else's: a background process that changes it is stopped, before it hears of any
+/// signal, as under `timeout`.
 pub(super) fn terminal() -> Option<File> {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     if is_dumb || !io::stdout().is_terminal() {
         return None;
     }
-    OpenOptions::new().read(true).write(true).open("/dev/tty").ok()
+    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+    (tcgetpgrp(&terminal).ok()? == getpgrp()).then_some(terminal)
 }
 
 /// The alternate screen, until it is dropped.
