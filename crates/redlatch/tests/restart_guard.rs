@@ -274,8 +274,14 @@ async fn fault_12_a_connection_that_slept_over_the_change_of_roles_casts_no_vote
     let result = locks.lock(NAME).await;
     fleet.servers.thaw(&[1]);
 
-    let Err(LockError::NoMajority { votes }) = result else { panic!("{result:?}") };
-    assert!(votes.to_string().contains("changed its role"), "{votes}");
+    match result {
+        Err(LockError::NoMajority { votes }) => {
+            assert!(votes.to_string().contains("changed its role"), "{votes}");
+        }
+        // On a busy machine, it may be connected again by then.
+        Err(LockError::Quarantined { votes, .. }) => assert_eq!(votes.tally().quarantined, 1),
+        granted => panic!("{granted:?}"),
+    }
 }
 
 /// A server's data goes to its own copy and comes back: the marker with it.
